@@ -1,0 +1,297 @@
+"""The documentation is executed: what a page shows is what a reader gets.
+
+In README.md and below docs/, in the order of each page and in one namespace per page,
+
+* ``python`` blocks run; those with ``>>>`` run as doctests and must print what they show;
+* in ``console`` and ``bash`` blocks every line ``$ shoal …`` runs as the real command, from a
+  directory that holds nothing but ``examples``; it must succeed, and the lines below it, if there
+  are any, must be what it prints 80 columns wide (a line ``...`` stands for any lines);
+* a block may be left out only with a reason, in a comment on the line above it:
+  ``<!-- skip: downloads a gigabyte -->``.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repository import ROOT, environment, text_files
+
+PAGES = sorted(
+    path
+    for path in text_files()
+    if path.suffix == ".md" and (path == Path("README.md") or path.parts[0] == "docs")
+)
+INDEXES = [Path("docs/README.md"), Path("docs/index.md"), Path("docs/theory/README.md")]
+THEORY = [path for path in PAGES if path.parent == Path("docs/theory") and path not in INDEXES]
+
+PYTHON = {"python", "py", "pycon"}
+CONSOLE = {"console", "bash", "sh", "shell"}
+PROMPT = "$ "
+ANYTHING = "..."
+
+FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<language>[\w+-]*)[^`]*$")
+SKIP = re.compile(r"<!--\s*skip\b:?(?P<reason>.*?)-->")
+NOT_PROSE = re.compile(r"`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]+\$", re.DOTALL)
+LINK = re.compile(r"\]\(\s*<?(?P<target>[^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
+ELSEWHERE = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//|#)", re.IGNORECASE)
+
+# Words that belong to somebody's desk, not to the project; the brackets keep this file clean.
+FORBIDDEN = re.compile(r"\.\./share[d]|bash_job[s]|/wor[k]/|TOD[O]|FIXM[E]")
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    source: str
+    line: int
+    skip: str | None
+
+    @property
+    def is_doctest(self) -> bool:
+        return re.search(r"^>>> ", self.source, re.MULTILINE) is not None
+
+
+@dataclass(frozen=True)
+class Command:
+    words: str
+    shown: tuple[str, ...]
+    line: int
+
+
+def blocks(text: str) -> Iterator[Block]:
+    lines = text.splitlines()
+    start = 0
+    while start < len(lines):
+        opening = FENCE.match(lines[start])
+        if not opening:
+            start += 1
+            continue
+        end = _closing(lines, start + 1, opening["fence"])
+        source = textwrap.dedent("\n".join(lines[start + 1 : end])) + "\n"
+        yield Block(opening["language"].lower(), source, start + 2, _skip(lines[:start]))
+        start = end + 1
+
+
+def _closing(lines: list[str], start: int, fence: str) -> int:
+    for number in range(start, len(lines)):
+        found = lines[number].strip()
+        if found.startswith(fence) and not found.strip(fence[0]):
+            return number
+    message = f"the block that begins on line {start} never ends"
+    raise ValueError(message)
+
+
+def _skip(above: list[str]) -> str | None:
+    """The reason in a skip comment just above a block: None without one, empty without a reason."""
+    before = next((line for line in reversed(above) if line.strip()), "")
+    found = SKIP.search(before)
+    return found["reason"].strip() if found else None
+
+
+def commands(block: Block) -> Iterator[Command]:
+    """Each prompt line of a block, its continuations joined, with the output shown below it."""
+    lines = block.source.splitlines()
+    number = 0
+    while number < len(lines):
+        line, first = lines[number], number
+        number += 1
+        if not line.startswith(PROMPT):
+            continue
+        words = line.removeprefix(PROMPT)
+        while words.endswith("\\") and number < len(lines):
+            words = words[:-1] + lines[number].removeprefix("> ").lstrip()
+            number += 1
+        shown = []
+        while number < len(lines) and not lines[number].startswith(PROMPT):
+            shown.append(lines[number])
+            number += 1
+        yield Command(words, tuple(_trimmed(shown)), block.line + first)
+
+
+def _trimmed(lines: list[str]) -> list[str]:
+    """Without trailing blanks, and without blank lines at either end."""
+    return textwrap.dedent("\n".join(line.rstrip() for line in lines)).strip("\n").splitlines()
+
+
+def matches(shown: tuple[str, ...], printed: list[str]) -> bool:
+    pattern = "".join(
+        r"(?:.*\n)*?" if line.strip() == ANYTHING else re.escape(line) + r"\n" for line in shown
+    )
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """An empty directory to work in, with the examples in it and ``shoal`` on the path."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    binaries = tmp_path / ".bin"
+    binaries.mkdir()
+    script = binaries / "shoal"
+    run = "import sys; sys.argv[0] = 'shoal'; from shoal.cli import main; sys.exit(main())"
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{run}" "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(binaries), prepend=os.pathsep)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_page_does_what_it_shows(page, desk):
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(text_files()[page]):
+        if block.skip is not None:
+            assert block.skip, f"{page}:{block.line}: a skipped block needs a reason"
+        elif block.language in PYTHON and block.is_doctest:
+            _run_doctest(block, page, namespace)
+        elif block.language in PYTHON:
+            _run_python(block, page, namespace)
+        elif block.language in CONSOLE:
+            _run_console(block, page, desk)
+
+
+def _run_python(block: Block, page: Path, namespace: dict[str, Any]) -> None:
+    padding = "\n" * (block.line - 1)
+    code = compile(padding + block.source, str(ROOT / page), "exec", dont_inherit=True)
+    exec(code, namespace)  # noqa: S102 - running our own documentation is the point
+
+
+def _run_doctest(block: Block, page: Path, namespace: dict[str, Any]) -> None:
+    name = f"{page}:{block.line}"
+    parsed = doctest.DocTestParser().get_doctest(block.source, {}, name, str(page), block.line - 1)
+    parsed.globs = namespace
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    runner.run(parsed, out=report.append, clear_globs=False)
+    assert not report, "".join(report)
+
+
+def _run_console(block: Block, page: Path, desk: Path) -> None:
+    for command in commands(block):
+        if not command.words.startswith("shoal "):
+            continue
+        finished = subprocess.run(
+            ["/bin/sh", "-c", command.words],
+            cwd=desk,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            check=False,
+        )
+        place = f"{page}:{command.line}: $ {command.words}"
+        assert finished.returncode == 0, f"{place}\n{finished.stdout}"
+        if command.shown:
+            printed = _trimmed(finished.stdout.splitlines())
+            told = "\n".join([place, "prints:", *printed, "but the page shows:", *command.shown])
+            assert matches(command.shown, printed), told
+
+
+def test_every_theory_page_is_linked_from_an_index():
+    linked = {
+        target.resolve()
+        for index in INDEXES
+        if index in text_files()
+        for target in _local_links(index)
+    }
+    lost = [str(page) for page in THEORY if (ROOT / page).resolve() not in linked]
+    assert not lost, f"link them from one of {', '.join(map(str, INDEXES))}"
+
+
+@pytest.mark.parametrize(
+    "page", sorted(path for path in text_files() if path.suffix == ".md"), ids=str
+)
+def test_relative_links_lead_somewhere(page):
+    broken = [str(target) for target in _local_links(page) if not target.exists()]
+    assert not broken
+
+
+def _local_links(page: Path) -> list[Path]:
+    text = _prose(text_files()[page])
+    targets = [found["target"].partition("#")[0] for found in LINK.finditer(text)]
+    return [(ROOT / page).parent / target for target in targets if not ELSEWHERE.match(target)]
+
+
+def _prose(text: str) -> str:
+    """The page without code blocks, inline code and formulas, where brackets are not links."""
+    fenced = re.sub(r"^ *(`{3,}|~{3,}).*?^ *\1 *$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return NOT_PROSE.sub("", fenced)
+
+
+def test_nothing_mentions_a_desk_or_unfinished_work():
+    found = [
+        f"{path}:{number}: {line.strip()}"
+        for path, text in text_files().items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if FORBIDDEN.search(line)
+    ]
+    assert not found, "\n".join(found)
+
+
+SAMPLE = """\
+Text with `[code](nowhere.md)`, $E[X](t)$ and [a link](there.md#part "title").
+
+```python
+x = 1
+```
+
+<!-- skip: needs a cluster -->
+~~~console
+$ shoal amplify \\
+>     --n 10
+ one  1
+
+$ shoal demo
+~~~
+
+  ```pycon
+  >>> x
+  1
+  ```
+"""
+
+
+def test_the_reader_finds_blocks_with_their_reasons():
+    found = list(blocks(SAMPLE))
+    assert [block.language for block in found] == ["python", "console", "pycon"]
+    assert [block.skip for block in found] == [None, "needs a cluster", None]
+    assert [block.is_doctest for block in found] == [False, False, True]
+    assert [block.line for block in found] == [4, 9, 17]
+    assert found[2].source == ">>> x\n1\n"
+    assert _skip(["<!-- skip -->"]) == ""
+
+
+def test_the_reader_finds_commands_with_their_output():
+    first, second = commands(list(blocks(SAMPLE))[1])
+    assert (first.words, first.shown, first.line) == ("shoal amplify --n 10", ("one  1",), 9)
+    assert (second.words, second.shown, second.line) == ("shoal demo", (), 13)
+
+
+def test_the_reader_finds_links_in_prose_only():
+    assert [found["target"] for found in LINK.finditer(_prose(SAMPLE))] == ["there.md#part"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        (("a", "b"), ["a", "b"], True),
+        (("a",), ["a", "b"], False),
+        (("a", "...", "d"), ["a", "b", "c", "d"], True),
+        (("...", "d"), ["d"], True),
+        (("a", "..."), ["b", "a"], False),
+        (("1.0",), ["1x0"], False),
+    ],
+)
+def test_output_is_compared_line_by_line(shown, printed, same):
+    assert matches(shown, printed) is same

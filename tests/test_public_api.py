@@ -1,0 +1,72 @@
+"""The public names, pinned: adding or removing one is a decision, and this is where it shows."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import shoal
+
+PUBLIC = [
+    "BlanketLaw",
+    "Guarantee",
+    "InvalidArgumentError",
+    "InvalidTableError",
+    "MissingExtraError",
+    "OutOfRegimeError",
+    "PrecisionError",
+    "PrivacyProfile",
+    "RandomizedResponse",
+    "ShoalError",
+    "UnreachableTargetError",
+    "__version__",
+    "amplify",
+    "compare",
+    "local_epsilon",
+    "profile",
+    "required_n",
+]
+DOCUMENTED = [name for name in PUBLIC if name != "__version__"]
+ERRORS = [name for name in PUBLIC if name.endswith("Error")]
+FUNCTIONS = [name for name in DOCUMENTED if name.islower()]
+
+
+def test_the_public_names_are_these():
+    assert sorted(shoal.__all__) == PUBLIC
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_every_public_name_is_documented(name):
+    documentation = getattr(shoal, name).__doc__
+    assert documentation
+    assert not documentation.startswith(f"{name}("), "a signature made by dataclass says nothing"
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_every_public_error_is_a_shoal_error(name):
+    assert issubclass(getattr(shoal, name), shoal.ShoalError)
+
+
+def test_every_error_is_public():
+    from shoal import errors
+
+    defined = {
+        name
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, errors.ShoalError)
+    }
+    assert defined == set(ERRORS)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_public_functions_take_their_numbers_by_name(name):
+    kinds = [each.kind for each in inspect.signature(getattr(shoal, name)).parameters.values()]
+    assert inspect.Parameter.VAR_POSITIONAL not in kinds
+    positional = [kind for kind in kinds if kind != inspect.Parameter.KEYWORD_ONLY]
+    assert len(positional) <= 1, "only the randomizer may come without its name"
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = shoal.no_such_name
