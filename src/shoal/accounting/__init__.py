@@ -1,0 +1,1 @@
+"""The accountant: numbers in, certified numbers out."""

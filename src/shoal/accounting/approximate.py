@@ -1,0 +1,156 @@
+"""Randomizers that are only (eps0, delta0)-DP, by exchanging them for pure ones nearby.
+
+If the outputs of the real randomizers and of pure ones differ by total variation T over all n
+reports, then delta(epsilon) <= delta_pure(epsilon) + (e^epsilon + 1) T (FMT21, Lemma C.1). How
+far the pure ones have to be is ``swap_distance``: FMT21, Theorem 3.8, or a sharper count. Both, and
+deletion-DP randomizers, are proved in docs/theory/approximate.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from shoal import checks
+from shoal.accounting.curve import Curve
+from shoal.accounting.profile import PrivacyProfile
+from shoal.errors import UnreachableTargetError
+
+_MOST_ROUNDS = 100
+_NUDGE = 1e-6
+
+
+def clones_distance(*, local_epsilon: float, local_delta: float, n: int) -> float:
+    """Total variation to randomizers for which FMT21's clones hold: the smaller of two counts.
+
+    Theorem 3.8 counts n (1 + e^-eps0/2) delta0. Clipping R_0 and R_1 towards their mean moves
+    delta0/(e^eps0 + 1); lifting each other R_x to e^-eps0 (R_0 + R_1)/2 moves e^-eps0 delta0.
+    """
+    published = n * (1 + math.exp(-local_epsilon) / 2)
+    sharper = (n - 1) * math.exp(-local_epsilon) + 1 / (math.exp(local_epsilon) + 1)
+    return min(published, sharper) * local_delta
+
+
+def optimal_distance(*, local_epsilon: float, local_delta: float, n: int) -> float:
+    """Total variation to randomizers for which the optimal clones hold.
+
+    Every other R_x is lifted to e^-eps0 max(R_0, R_1), which moves at most 2 e^-eps0 delta0.
+    """
+    moved = 2 * (n - 1) * math.exp(-local_epsilon) + 1 / (math.exp(local_epsilon) + 1)
+    return moved * local_delta
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A pure profile and the total variation between the real randomizers and the pure ones."""
+
+    profile: PrivacyProfile
+    distance: float
+
+    def delta(self, epsilon: float) -> float:
+        """The pure delta plus what the exchange costs."""
+        return self.profile.delta(epsilon) + (math.exp(epsilon) + 1) * self.distance
+
+    @cached_property
+    def best_epsilon(self) -> float:
+        """Where ``delta`` is smallest: it is convex in e^eps, so beyond it only grows."""
+        low, high = 0.0, self.profile.ceiling
+        golden = (math.sqrt(5) - 1) / 2
+        for _ in range(60):
+            first, second = high - golden * (high - low), low + golden * (high - low)
+            if self.delta(first) <= self.delta(second):
+                high = second
+            else:
+                low = first
+        return low
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon with ``delta(epsilon) <= delta``; infinite if there is none.
+
+        The pure target falls as epsilon grows, so solving in turn approaches the answer from
+        below; each step goes slightly beyond, and the first that holds is returned.
+        """
+        found = 0.0
+        for _ in range(_MOST_ROUNDS):
+            left = delta - (math.exp(found) + 1) * self.distance
+            if left <= 0:
+                return math.inf
+            solved = self.profile.epsilon(left) * (1 + _NUDGE)
+            if solved <= found or self.delta(solved) <= delta:
+                return max(solved, found)
+            found = solved
+        return math.inf
+
+
+@dataclass(frozen=True)
+class ApproximateProfile(Curve):
+    """The curve of (eps0, delta0)-DP randomizers: the best of several exchanges."""
+
+    exchanges: tuple[Exchange, ...]
+    local_guarantee: tuple[float, float]
+
+    @property
+    def theorem(self) -> str:
+        """What the upper bound rests on."""
+        return f"{self.exchanges[-1].profile.theorem} for nearby pure randomizers (FMT21 3.8)"
+
+    @property
+    def scope(self) -> str:
+        """Which randomizers it speaks about."""
+        return self.exchanges[0].profile.scope
+
+    @property
+    def local_epsilon(self) -> float:
+        """The epsilon of one report by itself."""
+        return self.local_guarantee[0]
+
+    @property
+    def local_delta(self) -> float:
+        """The delta of one report by itself."""
+        return self.local_guarantee[1]
+
+    @property
+    def n(self) -> int:
+        """The honest reports."""
+        return self.exchanges[0].profile.n
+
+    @property
+    def spread(self) -> float:
+        """A scale of the privacy loss, not a bound."""
+        return self.exchanges[0].profile.spread
+
+    @cached_property
+    def smallest_delta(self) -> float:
+        """The delta that no epsilon goes below."""
+        reached = [exchange.delta(exchange.best_epsilon) for exchange in self.exchanges]
+        return min(*reached, self.local_delta)
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest delta proved at this epsilon (a negative epsilon is allowed)."""
+        if epsilon < 0:
+            x = math.exp(epsilon)
+            return min(1.0, -math.expm1(epsilon) + x * self.delta(-epsilon))
+        found = [exchange.delta(min(epsilon, exchange.best_epsilon)) for exchange in self.exchanges]
+        if epsilon >= self.local_epsilon:
+            found.append(self.local_delta)
+        return min(1.0, *found)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon proved at this delta."""
+        checks.open_probability(delta=delta)
+        found = min(exchange.epsilon(delta) for exchange in self.exchanges)
+        if delta >= self.local_delta:
+            found = min(found, self.local_epsilon)
+        if math.isinf(found):
+            raise UnreachableTargetError(
+                f"delta={delta:g}",
+                f"local_delta={self.local_delta:g} over n={self.n} reports costs at least "
+                f"{self.smallest_delta:.3g}",
+                "use a randomizer with a smaller local_delta, or ask for a larger delta",
+            )
+        return found
+
+    def lower_epsilon(self, delta: float) -> float:
+        """An epsilon that no analysis can go below: pure randomizers are covered by the claim."""
+        return max(exchange.profile.lower_epsilon(delta) for exchange in self.exchanges)

@@ -1,0 +1,58 @@
+"""CSUZZ19: binary randomized response, the first shuffled protocol.
+
+Let λ = 2n/(e^ε0 + 1) be the expected number of uniformly random bits, 14 log(4/δ) <= λ <= n, and
+L = λ − √(2λ log(2/δ)). Shuffling n bits, each through ε0-DP randomized response, is (ε, δ)-DP with
+
+    ε = √(32 log(4/δ)/L) · (1 − L/n).
+
+*The constants are recalled and have not been verified against the paper*; the number has not been
+seen below the exact one. For comparisons only, never an answer.
+"""
+
+from __future__ import annotations
+
+import math
+
+from shoal.accounting.catalog.entry import (
+    Citation,
+    Entry,
+    Query,
+    Status,
+    log_over,
+    out_of_regime,
+)
+
+NAME = "csuzz19"
+SCOPE_CONDITION = "binary randomized response (k = 2)"
+CONDITION = "2n / (exp(local_epsilon) + 1) >= 14 log(4/delta)"
+BINARY = 2
+
+
+def evaluate(query: Query) -> float:
+    """Return the recalled number."""
+    if query.k != BINARY:
+        raise out_of_regime(NAME, SCOPE_CONDITION, query)
+    inverse = math.exp(-query.local_epsilon)
+    uniform = 2 * query.n * inverse / (1 + inverse)
+    if uniform < 14 * log_over(4, query.delta):
+        raise out_of_regime(NAME, CONDITION, query)
+    fewest = uniform - math.sqrt(2 * uniform * log_over(2, query.delta))
+    return math.sqrt(32 * log_over(4, query.delta) / fewest) * (1 - fewest / query.n)
+
+
+ENTRY = Entry(
+    name=NAME,
+    title="Shuffled binary randomized response",
+    citation=Citation(
+        authors="A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev",
+        title="Distributed Differential Privacy via Shuffling",
+        venue="EUROCRYPT 2019",
+        arxiv="1808.01394",
+        theorem="privacy of the shuffled bit protocol (constants recalled, not verified)",
+    ),
+    scope="binary randomized response, the same for all users",
+    adaptive=False,
+    status=Status.RECALLED,
+    regime=f"{SCOPE_CONDITION}, {CONDITION}",
+    evaluate=evaluate,
+)

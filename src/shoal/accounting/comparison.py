@@ -1,0 +1,116 @@
+"""Every bound side by side, tightest first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from shoal.accounting import catalog
+from shoal.accounting.crowd import Crowd
+from shoal.accounting.devices import Devices, Randomizer
+from shoal.accounting.guarantee import NEIGHBOURING
+from shoal.errors import OutOfRegimeError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One bound's answer, or why it has none."""
+
+    name: str
+    title: str
+    citation: str
+    status: str
+    scope: str
+    epsilon: float | None
+    lower: float
+    delta: float
+    n: int
+    local_epsilon: float
+    remark: str
+
+    @property
+    def certified(self) -> bool:
+        """Whether the number may be used as a guarantee."""
+        return self.epsilon is not None and self.status == catalog.Status.PROVED.value
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, as the command line's ``--json`` prints them."""
+        return {
+            "bound": self.name,
+            "epsilon": self.epsilon,
+            "lower": self.lower,
+            "delta": self.delta,
+            "n": self.n,
+            "local_epsilon": self.local_epsilon,
+            "theorem": self.title,
+            "citation": self.citation,
+            "neighbouring": NEIGHBOURING,
+            "status": self.status,
+            "guarantee": self.certified,
+            "scope": self.scope,
+            "remark": self.remark,
+        }
+
+
+def compare(
+    randomizer: Randomizer | None = None,
+    *,
+    n: int,
+    local_epsilon: float | None = None,
+    delta: float = 1e-6,
+    honest_fraction: float = 1.0,
+    honest_n: int | None = None,
+) -> list[Comparison]:
+    """Every bound in the catalog for the same question, tightest first, those with no answer last.
+
+    >>> compare(local_epsilon=4, n=100_000)[0].name
+    'optimal-clones'
+    """
+    devices = Devices(randomizer=randomizer, local_epsilon=local_epsilon)
+    crowd = Crowd(n, honest_fraction, honest_n)
+    found = devices.profile(crowd)
+    local = found.local_epsilon
+    lower = found.lower_epsilon(delta)
+    common = {"delta": delta, "n": crowd.honest, "local_epsilon": local, "lower": lower}
+    rows = []
+    if randomizer is not None:
+        rows.append(
+            Comparison(
+                name="blanket",
+                title="privacy blanket of the randomizer itself",
+                citation="Balle, Bell, Gascón, Nissim 2019, evaluated exactly",
+                status=catalog.Status.PROVED.value,
+                scope=found.scope,
+                epsilon=found.epsilon(delta),
+                remark="the randomizer's own law",
+                **common,  # type: ignore[arg-type]
+            )
+        )
+    if math.isfinite(local):
+        query = catalog.Query(
+            local_epsilon=local, n=crowd.honest, delta=delta, k=devices.categories
+        )
+        rows.extend(_row(entry, query, common) for entry in catalog.ENTRIES.values())
+    return sorted(rows, key=lambda row: (row.epsilon is None, row.epsilon or 0.0))
+
+
+def _row(entry: catalog.Entry, query: catalog.Query, common: dict[str, float]) -> Comparison:
+    epsilon: float | None = None
+    remark = "" if entry.certified else f"{entry.status.value}: not a guarantee"
+    try:
+        epsilon = entry.epsilon(query)
+    except OutOfRegimeError as error:
+        remark = f"needs {error.condition}"
+    else:
+        if epsilon >= query.local_epsilon:
+            remark = "no amplification: capped at the local epsilon" + (remark and f"; {remark}")
+    return Comparison(
+        name=entry.name,
+        title=entry.title,
+        citation=str(entry.citation),
+        status=entry.status.value,
+        scope=entry.scope,
+        epsilon=epsilon,
+        remark=remark,
+        **common,  # type: ignore[arg-type]
+    )

@@ -1,0 +1,171 @@
+"""Several adaptive rounds, of the same or of different profiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from shoal import checks
+from shoal.accounting import advanced, curve, renyi
+from shoal.accounting.curve import Curve
+from shoal.errors import (
+    InvalidArgumentError,
+    OutOfRegimeError,
+    PrecisionError,
+    UnreachableTargetError,
+)
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    from shoal.accounting.loss import ComposedLoss
+
+Method = Literal["pld", "renyi", "advanced", "best"]
+METHODS: tuple[Method, ...] = get_args(Method)
+THEOREMS = {
+    "pld": "composed as privacy loss distributions",
+    "renyi": "composed as Rényi divergences",
+    "advanced": "advanced composition (KOV15)",
+}
+_TRUSTED_SHARE = 0.05  # of delta: how much of it floating point may use up
+_ORDERS = np.concatenate([np.linspace(1.05, 2.0, 12), np.geomspace(2.2, 1e5, 60)])
+
+
+@dataclass(frozen=True)
+class ComposedProfile:
+    """Adaptive composition; equal rounds are counted, so ``p * 2`` equals ``p + p``.
+
+    >>> from shoal.accounting.law import BlanketLaw
+    >>> from shoal.accounting.profile import PrivacyProfile
+    >>> once = PrivacyProfile(BlanketLaw.generic(1.0), n=10_000)
+    >>> once * 3 == once + once + once
+    True
+    """
+
+    terms: tuple[tuple[Curve, int], ...]
+
+    @classmethod
+    def of(cls, terms: Iterable[tuple[Curve, int]]) -> ComposedProfile:
+        """Join equal rounds."""
+        counts: dict[Curve, int] = {}
+        for term, rounds in terms:
+            counts[term] = counts.get(term, 0) + rounds
+        return cls(tuple(counts.items()))
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are."""
+        return sum(rounds for _, rounds in self.terms)
+
+    @property
+    def local_epsilon(self) -> float:
+        """What one person's reports reveal together, without trusting the shuffler."""
+        return sum(rounds * term.local_epsilon for term, rounds in self.terms)
+
+    @property
+    def local_delta(self) -> float:
+        """The delta that goes with ``local_epsilon``."""
+        return sum(rounds * term.local_delta for term, rounds in self.terms)
+
+    def epsilon(self, delta: float, *, method: Method = "pld") -> float:
+        """The smallest epsilon proved at this delta; ``method="best"`` tries all."""
+        return self.answer(delta, method=method)[0]
+
+    def answer(self, delta: float, *, method: Method = "pld") -> tuple[float, str]:
+        """epsilon and the theorem it comes from."""
+        checks.open_probability(delta=delta)
+        if method not in METHODS:
+            raise InvalidArgumentError("method", method, f"one of {', '.join(METHODS)}")
+        tried = ("pld", "renyi", "advanced") if method == "best" else (method,)
+        found: list[tuple[float, str]] = []
+        refused: Exception | None = None
+        for name in tried:
+            try:
+                found.append((self._by(name, delta), THEOREMS[name]))
+            except (PrecisionError, OutOfRegimeError) as error:
+                if method != "best":
+                    raise
+                refused = error
+        value, theorem = min(found)
+        if math.isinf(value):
+            raise UnreachableTargetError(
+                f"delta={delta:g} over {self.rounds} rounds",
+                "the local deltas of the rounds add up to more",
+                "ask for a larger delta, or use randomizers with a smaller local delta",
+            )
+        return value, theorem if refused is None else f"{theorem} ({refused})"
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest delta proved at this epsilon, by privacy loss distributions."""
+        checks.non_negative(epsilon=epsilon)
+        if epsilon >= self.local_epsilon:
+            return self.local_delta
+        loss = self._loss
+        computed = float(loss.distribution.get_delta_for_epsilon(epsilon))
+        if computed * _TRUSTED_SHARE < loss.error:
+            computed = max(computed, loss.error / _TRUSTED_SHARE)
+        return min(1.0, computed + loss.error)
+
+    def lower_epsilon(self, delta: float) -> float:
+        """No analysis can go below: composing rounds cannot reveal less than its worst round."""
+        return max(term.lower_epsilon(delta) for term, _ in self.terms)
+
+    def renyi(self, order: float) -> float:
+        """Rényi divergences add up over adaptive rounds."""
+        return sum(rounds * term.renyi(order) for term, rounds in self.terms)
+
+    def pld(self) -> PrivacyLossDistribution:
+        """The composed ``dp_accounting`` distribution (its FFT rounding is not included)."""
+        return self._loss.distribution
+
+    def __mul__(self, rounds: int) -> ComposedProfile:
+        """Repeat the whole sequence."""
+        times = checks.count(rounds=rounds)
+        return ComposedProfile.of((term, count * times) for term, count in self.terms)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Curve | ComposedProfile) -> ComposedProfile:
+        """One sequence of rounds after the other."""
+        return ComposedProfile.of([*self.terms, *(other * 1).terms])
+
+    @cached_property
+    def _loss(self) -> ComposedLoss:
+        from shoal.accounting import loss
+
+        return loss.composed(self.terms)
+
+    def _by(self, method: str, delta: float) -> float:
+        by = {"pld": self._by_loss, "renyi": self._by_renyi, "advanced": self._by_advanced}
+        found = by[method](delta)
+        return min(found, self.local_epsilon) if delta >= self.local_delta else found
+
+    def _by_loss(self, delta: float) -> float:
+        loss = self._loss
+        if loss.error > _TRUSTED_SHARE * delta:
+            raise PrecisionError(
+                "composition by privacy loss distribution: delta",
+                delta,
+                loss.error / _TRUSTED_SHARE,
+                "use Rényi composition (method 'renyi' or 'best') or a larger delta",
+            )
+        found = float(loss.distribution.get_epsilon_for_delta(delta - loss.error))
+        return max(0.0, found)
+
+    def _by_renyi(self, delta: float) -> float:
+        found = [(curve.pure_samples(term), rounds) for term, rounds in self.terms]
+        best = math.inf
+        for order in _ORDERS.tolist():
+            divergence = sum(
+                rounds * renyi.from_samples(samples, order) for samples, rounds in found
+            )
+            best = min(best, renyi.to_epsilon(divergence, order, delta))
+        return best
+
+    def _by_advanced(self, delta: float) -> float:
+        return advanced.epsilon(self.terms, delta)

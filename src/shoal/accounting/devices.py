@@ -1,0 +1,132 @@
+"""What everybody's device runs, as far as it is known, and the profile that follows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from shoal import checks
+from shoal.accounting.approximate import (
+    ApproximateProfile,
+    Exchange,
+    clones_distance,
+    optimal_distance,
+)
+from shoal.accounting.crowd import Crowd
+from shoal.accounting.law import BlanketLaw
+from shoal.accounting.profile import PrivacyProfile
+from shoal.errors import InvalidArgumentError
+
+OPTIMAL_CLONES = "optimal-clones"
+CLONES = "clones"
+
+
+class HasLaw(Protocol):
+    """A randomizer, as far as the accountant is concerned."""
+
+    def law(self) -> BlanketLaw:
+        """The blanket law of the randomizer as implemented."""
+
+
+Randomizer = BlanketLaw | HasLaw
+Profile = PrivacyProfile | ApproximateProfile
+
+
+def law_of(randomizer: Randomizer) -> BlanketLaw:
+    """The law of a randomizer, or a law itself."""
+    if isinstance(randomizer, BlanketLaw):
+        return randomizer
+    law = getattr(randomizer, "law", None)
+    if not callable(law):
+        expected = "a BlanketLaw or a randomizer with a law() method"
+        raise InvalidArgumentError("randomizer", randomizer, expected)
+    found = law()
+    if not isinstance(found, BlanketLaw):
+        raise InvalidArgumentError("randomizer.law()", found, "law() to return a BlanketLaw")
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Devices:
+    """A known randomizer, or any randomizers with a replacement or deletion guarantee."""
+
+    randomizer: Randomizer | None = None
+    local_epsilon: float | None = None
+    deletion_epsilon: float | None = None
+    local_delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        stated = {
+            "randomizer": self.randomizer,
+            "local_epsilon": self.local_epsilon,
+            "deletion_epsilon": self.deletion_epsilon,
+        }
+        names = [name for name, value in stated.items() if value is not None]
+        if len(names) != 1:
+            expected = "exactly one of a randomizer, local_epsilon and deletion_epsilon"
+            raise InvalidArgumentError("given", ", ".join(names) or "none", expected)
+        checks.closed_probability(local_delta=self.local_delta)
+        if self.randomizer is not None and self.local_delta:
+            expected = "no local_delta beside a randomizer (its law says everything)"
+            raise InvalidArgumentError("local_delta", self.local_delta, expected)
+
+    def profile(self, crowd: Crowd, *, bound: str | None = None) -> Profile:
+        """One round in this crowd; ``bound`` forces the generic (optimal) clones."""
+        if bound not in {None, OPTIMAL_CLONES, CLONES}:
+            expected = f"bound to be {OPTIMAL_CLONES} or {CLONES} for a whole profile"
+            raise InvalidArgumentError("bound", bound, expected)
+        if self.deletion_epsilon is not None and bound is None:
+            return _deletion(self.deletion_epsilon, self.local_delta, crowd)
+        if self.randomizer is not None and bound is None:
+            law = law_of(self.randomizer)
+            return PrivacyProfile(law.participating(crowd.participation), crowd.honest)
+        return _generic(*self.replacement_guarantee, crowd, bound)
+
+    @property
+    def replacement_guarantee(self) -> tuple[float, float]:
+        """The (eps0, delta0) that each report has by itself, for replacement of the datum."""
+        if self.local_epsilon is not None:
+            return self.local_epsilon, self.local_delta
+        if self.deletion_epsilon is not None:
+            return _two_deletions(self.deletion_epsilon, self.local_delta)
+        law = law_of(self.randomizer) if self.randomizer is not None else None
+        if law is None or math.isinf(law.local_epsilon):
+            expected = "a randomizer with a finite local epsilon for a generic bound"
+            raise InvalidArgumentError("local_epsilon", math.inf, expected)
+        return law.local_epsilon, 0.0
+
+    @property
+    def categories(self) -> int | None:
+        """k, if the randomizer is known to be k-ary randomized response."""
+        return None if self.randomizer is None else law_of(self.randomizer).claim.categories
+
+
+def _generic(local_epsilon: float, local_delta: float, crowd: Crowd, bound: str | None) -> Profile:
+    n, q = crowd.honest, crowd.participation
+    laws = {CLONES: BlanketLaw.clones, OPTIMAL_CLONES: BlanketLaw.generic}
+    chosen = laws[bound or OPTIMAL_CLONES](local_epsilon).participating(q)
+    pure = PrivacyProfile(chosen, n)
+    if local_delta == 0:
+        return pure
+    clones = PrivacyProfile(BlanketLaw.clones(local_epsilon).participating(q), n)
+    stretch = {"local_epsilon": local_epsilon, "local_delta": q * local_delta}
+    exchanges = [Exchange(clones, clones_distance(n=n, **stretch))]
+    if bound != CLONES:
+        exchanges.append(Exchange(pure, optimal_distance(n=n, **stretch)))
+    return ApproximateProfile(tuple(exchanges), (local_epsilon, local_delta))
+
+
+def _deletion(epsilon: float, local_delta: float, crowd: Crowd) -> Profile:
+    law = BlanketLaw.deletion(epsilon).participating(crowd.participation)
+    pure = PrivacyProfile(law, crowd.honest)
+    if local_delta == 0:
+        return pure
+    # FMT21 Lemma 3.7: each randomizer is within local_delta of a pure deletion-DP one.
+    exchange = Exchange(pure, crowd.honest * crowd.participation * local_delta)
+    return ApproximateProfile((exchange,), _two_deletions(epsilon, local_delta))
+
+
+def _two_deletions(epsilon: float, local_delta: float) -> tuple[float, float]:
+    """From one input to the reference distribution, and from there to the other input."""
+    return 2 * epsilon, min(1.0, (1 + math.exp(epsilon)) * local_delta)

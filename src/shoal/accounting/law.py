@@ -1,0 +1,233 @@
+"""Blanket laws: all that the shuffle model's guarantee needs to know about a randomizer.
+
+For a blanket law with atoms ``(m_i, rho0_i, rho1_i)`` and ``x = e^epsilon``, n shuffled reports
+satisfy, for every choice of the other people's data,
+
+    delta(epsilon) <= (1/n) E[(Z_1 + ... + Z_n)_+],
+
+with iid ``Z = rho0_i - x rho1_i`` with probability ``m_i`` and 0 with the remaining probability
+(Balle, Bell, Gascón, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019, Lemma 5.3,
+rewritten; docs/theory/blanket.md). A randomizer *returns* its law; the accountant evaluates it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+
+import numpy.typing as npt
+
+from shoal import checks
+from shoal.accounting import table as tables
+from shoal.accounting.atoms import AtomLike, PairLaw, distinct
+from shoal.errors import InvalidArgumentError, InvalidTableError
+
+LARGEST_LOCAL_EPSILON = 300.0
+_CLAIM_TOLERANCE = 1e-9
+FIXED = "one fixed randomizer, the same for everybody"
+ADAPTIVE = "any randomizers with this local guarantee, even chosen adaptively"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Whose guarantee a law proves: the theorem, the randomizers it covers, their local epsilon.
+
+    ``local_epsilon`` is the claimed one where there is a claim; the atoms must keep it.
+    ``binary`` says that binary randomized response is covered, so that it bounds from below.
+    ``clone_probability`` is that of the clone pair which the law is equivalent to, if it is one.
+    ``categories`` is k if the claim is about k-ary randomized response.
+    """
+
+    theorem: str = "privacy blanket"
+    scope: str = FIXED
+    local_epsilon: float | None = None
+    binary: bool = False
+    clone_probability: float | None = None
+    categories: int | None = None
+
+
+PairLike = PairLaw | Iterable[AtomLike]
+
+
+@dataclass(frozen=True, init=False)
+class BlanketLaw:
+    """Atoms, one list per inequivalent ordered pair of inputs; delta is the maximum over them.
+
+    ``pairs`` takes lists of ``(mass, rho0, rho1)``, or one such list. Both orders of a pair are
+    covered: a list that is not its own mirror image gets the mirror image added.
+    ``witnesses`` are exact laws of explicit neighbouring data sets (the blanket replaced by what
+    the others really send, so their mass is 1): whatever they give is a lower bound on what any
+    analysis of the same claim can prove.
+
+    >>> e = math.e
+    >>> hadamard = BlanketLaw([(0.5 / (e + 1), a, b) for a in (e, 1.0) for b in (e, 1.0)])
+    >>> round(hadamard.local_epsilon, 12)
+    1.0
+    """
+
+    pairs: tuple[PairLaw, ...]
+    witnesses: tuple[PairLaw, ...]
+    claim: Claim
+    local_epsilon: float
+
+    def __init__(
+        self,
+        pairs: Iterable[PairLike] | Iterable[AtomLike],
+        *,
+        witnesses: Iterable[PairLike] = (),
+        claim: Claim | None = None,
+    ) -> None:
+        given = _pair_laws(pairs)
+        if not given:
+            raise InvalidTableError("pairs", [], "at least one list of atoms")
+        claim = claim or Claim()
+        both = distinct([*given, *(pair.reversed() for pair in given)])
+        object.__setattr__(self, "pairs", both)
+        object.__setattr__(self, "witnesses", distinct(_pair_laws(witnesses)))
+        object.__setattr__(self, "claim", claim)
+        object.__setattr__(self, "local_epsilon", _settled(claim, both))
+
+    @classmethod
+    def generic(cls, local_epsilon: float) -> BlanketLaw:
+        """Any sequence of local_epsilon-DP randomizers: the optimal clones.
+
+        Two atoms of mass 1/(e^eps0 + 1) with ratios (e^eps0, 1) and (1, e^eps0); proved in
+        docs/theory/optimal-clones.md for adaptively chosen randomizers too.
+        """
+        e = _exponential(local_epsilon)
+        return cls(
+            [(1 / (e + 1), e, 1.0), (1 / (e + 1), 1.0, e)],
+            witnesses=[*_response_witnesses(3, e), *_response_witnesses(2, e)],
+            claim=Claim(
+                "optimal clones",
+                ADAPTIVE,
+                local_epsilon,
+                binary=True,
+                clone_probability=2 / (e + 1),
+            ),
+        )
+
+    @classmethod
+    def clones(cls, local_epsilon: float) -> BlanketLaw:
+        """Any sequence of local_epsilon-DP randomizers: the clones of FMT21, Theorem 3.2.
+
+        The blanket is e^-eps0 (R_0 + R_1)/2, whose two extreme ratios give the published pair.
+        """
+        e = _exponential(local_epsilon)
+        near, far = 2 * e / (e + 1), 2 * e * (e / (e + 1))
+        return cls(
+            [(0.5 / e, far, near), (0.5 / e, near, far)],
+            witnesses=cls.generic(local_epsilon).witnesses,
+            claim=Claim(
+                "clones (FMT21 Theorem 3.2)",
+                ADAPTIVE,
+                local_epsilon,
+                binary=True,
+                clone_probability=1 / e,
+            ),
+        )
+
+    @classmethod
+    def deletion(cls, epsilon: float) -> BlanketLaw:
+        """Any sequence of deletion epsilon-DP randomizers (FMT21, Definition 3.6).
+
+        Every R(x) lies within e^{+-epsilon} of one reference distribution, so the blanket is
+        e^-epsilon times the reference: more than replacement 2 epsilon-DP would give.
+        Proved in docs/theory/deletion.md.
+        """
+        a = _exponential(epsilon)
+        edge = 1 / (a * (a + 1))
+        atoms = [(edge, a * a, 1.0), (edge, 1.0, a * a), ((a - 1) * edge, 1.0, 1.0)]
+        claim = Claim("deletion clones", ADAPTIVE, 2 * epsilon)
+        return cls(atoms, witnesses=[_deletion_witness(a)], claim=claim)
+
+    @classmethod
+    def randomized_response(cls, *, k: int, epsilon: float) -> BlanketLaw:
+        """k-ary randomized response: the truth with probability e^eps/(e^eps + k - 1)."""
+        k = checks.count(2, k=k)
+        e = _exponential(epsilon)
+        z = e + k - 1
+        atoms = [(1 / z, e, 1.0), (1 / z, 1.0, e), ((k - 2) / z, 1.0, 1.0)]
+        claim = Claim(local_epsilon=epsilon, binary=k == 2, categories=k)
+        return cls(atoms, witnesses=_response_witnesses(k, e), claim=claim)
+
+    @classmethod
+    def from_table(cls, table: npt.ArrayLike, *, local_epsilon: float | None = None) -> BlanketLaw:
+        """The law of a randomizer given as ``table[x, y] = Pr[output y | input x]``.
+
+        If ``local_epsilon`` is given, an entry that breaks it is an error.
+        """
+        rows = tables.validated(table, local_epsilon=local_epsilon)
+        pairs, witnesses = tables.blanket_pairs(rows), tables.witness_pairs(rows)
+        return cls(pairs, witnesses=witnesses, claim=Claim(local_epsilon=local_epsilon))
+
+    def participating(self, probability: float) -> BlanketLaw:
+        """The law when each person reports only with this probability, unseen by the analyzer."""
+        checks.share(participation=probability)
+        if probability == 1.0:
+            return self
+        return BlanketLaw(
+            [pair.participating(probability) for pair in self.pairs],
+            witnesses=[pair.participating(probability) for pair in self.witnesses],
+            claim=replace(self.claim, binary=False, clone_probability=None),
+        )
+
+
+def _response_witnesses(k: int, e: float) -> list[list[AtomLike]]:
+    """k-ary randomized response, all others on one answer: a third one, or one of the two."""
+    z = e + k - 1
+    if k == 2:
+        return [[(e / z, 1.0, 1 / e), (1 / z, 1.0, e)], [(e / z, 1 / e, 1.0), (1 / z, e, 1.0)]]
+    third = [(1 / z, e, 1.0), (1 / z, 1.0, e), (e / z, 1 / e, 1 / e), ((k - 3) / z, 1.0, 1.0)]
+    return [third]
+
+
+def _deletion_witness(a: float) -> list[AtomLike]:
+    """Three outputs of reference mass (1, 1, a - 1)/(a + 1); the others avoid the first two.
+
+    R_0 multiplies the reference by (a, 1/a, 1/a), R_1 by (1/a, a, 1/a); everybody else multiplies
+    it by as much as a allows on the third output.
+    """
+    third = min((a + 2) / a, a) * (a - 1) / (a + 1)
+    first = (1 - third) / 2
+    high, low = a / (a + 1) / first, 1 / (a * (a + 1)) / first
+    atoms = [(first, high, low), (first, low, high)]
+    if third > 0:
+        ratio = (a - 1) / (a * (a + 1)) / third
+        atoms.append((third, ratio, ratio))
+    return atoms
+
+
+def _exponential(epsilon: float) -> float:
+    checks.non_negative(local_epsilon=epsilon)
+    if epsilon > LARGEST_LOCAL_EPSILON:
+        expected = f"local_epsilon <= {LARGEST_LOCAL_EPSILON:g}"
+        raise InvalidArgumentError("local_epsilon", epsilon, expected)
+    return math.exp(epsilon)
+
+
+def _pair_laws(pairs: Iterable[PairLike] | Iterable[AtomLike]) -> list[PairLaw]:
+    """Lists of atoms, or one list of atoms, as laws."""
+    listed: list[PairLaw | list[object]] = [
+        pair if isinstance(pair, PairLaw) else list(pair) for pair in pairs
+    ]
+    if listed and all(not isinstance(atom, PairLaw) and _is_atom(atom) for atom in listed):
+        return [PairLaw.of(listed)]  # type: ignore[arg-type]
+    return [pair if isinstance(pair, PairLaw) else PairLaw.of(pair) for pair in listed]  # type: ignore[arg-type]
+
+
+def _is_atom(candidate: list[object]) -> bool:
+    return len(candidate) == 3 and all(isinstance(number, Real) for number in candidate)
+
+
+def _settled(claim: Claim, pairs: Sequence[PairLaw]) -> float:
+    """The claimed local epsilon if the atoms keep it, else the one the atoms have."""
+    actual = max(pair.local_epsilon for pair in pairs)
+    if claim.local_epsilon is None:
+        return actual
+    if actual > claim.local_epsilon + _CLAIM_TOLERANCE * (1 + claim.local_epsilon):
+        expected = f"atoms within the claimed local_epsilon={claim.local_epsilon:g}"
+        raise InvalidTableError("atoms", f"log-ratio {actual:.6g}", expected)
+    return claim.local_epsilon

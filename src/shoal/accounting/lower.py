@@ -1,0 +1,72 @@
+"""Lower bounds: what an explicit data set already gives away.
+
+If everybody else's reports follow ``R*`` the divergence between the two neighbouring data sets is
+*exactly* ``(1/n) E[(Z_1 + ... + Z_n)_+]`` with ``Z = (R_0 - x R_1)/R*`` under ``R*``
+(docs/theory/lower-bounds.md), so the same integral, read at its lower end, bounds from below what
+any analysis of the same claim can prove. Binary randomized response is also summed exactly,
+maximised over how many of the others hold each answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from scipy import stats
+
+from shoal.accounting import integral
+from shoal.accounting.crossings import solved_crossing
+from shoal.accounting.law import BlanketLaw
+from shoal.accounting.solving import Side
+
+LARGEST_BINARY_SUM = 5_000
+_BINARY_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+_ROUNDING = 1e-10
+
+
+def delta(law: BlanketLaw, *, n: int, epsilon: float) -> float:
+    """A delta that some data set really has at this epsilon."""
+    found = [integral.enclose(pair, n=n, epsilon=epsilon).lower for pair in law.witnesses]
+    if law.claim.binary and n <= LARGEST_BINARY_SUM:
+        found.append(binary_response_delta(law.local_epsilon, n=n, epsilon=epsilon))
+    return max(found, default=0.0)
+
+
+def epsilon(law: BlanketLaw, *, n: int, delta: float) -> float:
+    """An epsilon that no analysis can go below at this delta."""
+    return max(
+        (solved_crossing(pair, n, delta, side=Side.LOWER) for pair in law.witnesses),
+        default=0.0,
+    )
+
+
+def binary_response_delta(
+    local_epsilon: float,
+    *,
+    n: int,
+    epsilon: float,
+    ones: Iterable[int] | None = None,
+) -> float:
+    """Exact divergence of shuffled binary randomized response, maximised over the others' ones.
+
+    The number of reported ones is all that a shuffler shows. Person 1 moves from answer 0 to 1
+    while ``ones`` of the other n - 1 people hold answer 1 (a few shares of them by default).
+    """
+    lie = 1 / (math.exp(local_epsilon) + 1)
+    tried = sorted({round(share * (n - 1)) for share in _BINARY_SHARES}) if ones is None else ones
+    return max(_binary_divergence(lie, n - 1 - m, m, math.exp(epsilon)) for m in tried)
+
+
+def _binary_divergence(lie: float, zeros: int, ones: int, x: float) -> float:
+    others = np.convolve(
+        stats.binom.pmf(np.arange(zeros + 1), zeros, lie),
+        stats.binom.pmf(np.arange(ones + 1), ones, 1 - lie),
+    )
+    held0 = np.convolve(others, [1 - lie, lie])
+    held1 = np.convolve(others, [lie, 1 - lie])
+    best = max(
+        float(np.maximum(first - x * second, 0.0).sum())
+        for first, second in ((held0, held1), (held1, held0))
+    )
+    return best * (1 - _ROUNDING)

@@ -1,0 +1,84 @@
+"""Every exception Shoal raises on purpose.
+
+::
+
+    ShoalError
+    ├── InvalidArgumentError (ValueError)      one argument is not acceptable
+    │   └── InvalidTableError                  a randomizer table or a law is not one
+    ├── OutOfRegimeError (ValueError)          a published bound does not cover these parameters
+    ├── UnreachableTargetError (ValueError)    no setting reaches the target asked for
+    ├── PrecisionError (ArithmeticError)       the answer is below what the method can certify
+    └── MissingExtraError (ImportError)        an optional dependency is not installed
+
+Each carries the values it speaks about, and its one-line message says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class ShoalError(Exception):
+    """Base of everything Shoal raises on purpose."""
+
+
+class InvalidArgumentError(ShoalError, ValueError):
+    """An argument is outside the values it may take."""
+
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        self.name = name
+        self.value = value
+        self.expected = expected
+        super().__init__(f"expected {expected}, got {name}={value!r}")
+
+
+class InvalidTableError(InvalidArgumentError):
+    """A randomizer table, or a blanket law, that is not one."""
+
+
+class OutOfRegimeError(ShoalError, ValueError):
+    """A theorem was asked about parameters it does not cover."""
+
+    def __init__(
+        self, bound: str, condition: str, given: Mapping[str, object], instead: str
+    ) -> None:
+        self.bound = bound
+        self.condition = condition
+        self.given = dict(given)
+        self.instead = instead
+        shown = ", ".join(f"{name}={_shown(value)}" for name, value in self.given.items())
+        super().__init__(f"{bound} needs {condition}, given {shown}; use {instead} instead")
+
+
+class UnreachableTargetError(ShoalError, ValueError):
+    """No value of the unknown reaches the target."""
+
+    def __init__(self, target: str, reason: str, advice: str) -> None:
+        self.target = target
+        self.reason = reason
+        self.advice = advice
+        super().__init__(f"cannot reach {target}: {reason}; {advice}")
+
+
+class PrecisionError(ShoalError, ArithmeticError):
+    """A number smaller than what the method can certify was asked for."""
+
+    def __init__(self, quantity: str, value: float, limit: float, instead: str) -> None:
+        self.quantity = quantity
+        self.value = value
+        self.limit = limit
+        self.instead = instead
+        super().__init__(f"{quantity}={value:g} is below the {limit:.2g} it can certify; {instead}")
+
+
+class MissingExtraError(ShoalError, ImportError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        self.feature = feature
+        self.extra = extra
+        super().__init__(f"{feature} needs an optional dependency: pip install 'shoal[{extra}]'")
+
+
+def _shown(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""What a device runs. Each randomizer knows its own blanket law."""

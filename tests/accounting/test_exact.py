@@ -1,0 +1,478 @@
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import brute
+from shoal.accounting import exact
+from shoal.accounting.exact import (
+    enumerate_law,
+    enumerate_law_exactly,
+    enumerate_shuffle,
+    two_atom_delta,
+    two_atom_epsilon,
+    worst_shuffle,
+)
+from shoal.accounting.published import (
+    Side,
+    clone_divergence,
+    clones_interval,
+    conditional_divergence,
+    halve,
+    randomized_response_delta,
+    randomized_response_epsilon,
+)
+from shoal.errors import InvalidArgumentError, InvalidTableError
+
+repeatable = settings(deadline=None, derandomize=True)
+local_epsilons = st.floats(0.05, 5.0)
+fractions_of_local = st.floats(0.0, 0.99)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def clones(local_epsilon):
+    return math.exp(-local_epsilon)
+
+
+def optimal_clones(local_epsilon):
+    return 2 / (math.exp(local_epsilon) + 1)
+
+
+def two_atom_law(local_epsilon, clone_probability):
+    truth = math.exp(local_epsilon) / (math.exp(local_epsilon) + 1)
+    high, low = 2 * truth / clone_probability, 2 * (1 - truth) / clone_probability
+    return {"mass": [clone_probability / 2] * 2, "rho0": [high, low], "rho1": [low, high]}
+
+
+def response(k, local_epsilon):
+    e = math.exp(local_epsilon)
+    return (np.ones((k, k)) + (e - 1) * np.eye(k)) / (e + k - 1)
+
+
+# ------------------------------------------------------------------------------- published values
+
+# n, local epsilon, delta; epsilon of binary response (a lower bound), optimal clones, clones.
+REFERENCE = [
+    (1e3, 0.5, 1e-6, 0.056854, 0.062687, 0.070523),
+    (1e3, 1, 1e-6, 0.126614, 0.148671, 0.182412),
+    (1e3, 2, 1e-6, 0.323279, 0.397087, 0.545498),
+    (1e4, 0.5, 1e-6, 0.016181, 0.018117, 0.020401),
+    (1e4, 1, 1e-6, 0.035659, 0.043206, 0.053005),
+    (1e4, 2, 1e-6, 0.087016, 0.114400, 0.155045),
+    (1e4, 4, 1e-6, 0.314643, 0.410812, 0.600909),
+    (1e5, 1, 1e-6, 0.010142, 0.012430, 0.015282),
+    (1e5, 4, 1e-6, 0.084714, 0.118153, 0.169770),
+    (1e6, 4, 1e-6, 0.024014, 0.034280, 0.049307),
+    (1e6, 6, 1e-6, 0.072971, 0.103051, 0.149291),
+    (1e6, 8, 1e-6, 0.224993, 0.303694, 0.444469),
+    (1e6, 1, 1e-8, 0.0041054, 0.0050116, 0.0061255),
+    (1e3, 1, 1e-5, 0.105373, 0.125040, 0.154047),
+]
+
+
+@pytest.mark.parametrize(("n", "local", "delta", "binary", "optimal", "fmt21"), REFERENCE)
+def test_epsilon_reproduces_the_reference_table(n, local, delta, binary, optimal, fmt21):
+    given_ = {"n": n, "delta": delta, "local_epsilon": local, "iterations": 26}
+    rounded = {"rel": 0.0, "abs": 6e-7}
+    assert randomized_response_epsilon(**given_) == pytest.approx(binary, **rounded)
+    for clone_probability, expected in (
+        (optimal_clones(local), optimal),
+        (clones(local), fmt21),
+    ):
+        found = two_atom_epsilon(**given_, clone_probability=clone_probability)
+        assert found == pytest.approx(expected, **rounded)
+
+
+# ---------------------------------------------------------------------------------- two-atom pair
+
+
+@repeatable
+@given(n=st.integers(1, 7), local=local_epsilons, part=fractions_of_local, kind=st.booleans())
+def test_evaluators_of_the_clone_pair_agree(n, local, part, kind):
+    p = (clones if kind else optimal_clones)(local)
+    epsilon = part * local
+    found = two_atom_delta(n=n, epsilon=epsilon, local_epsilon=local, clone_probability=p)
+    assert found >= brute.hockey_stick(*brute.clone_pair(n, local, p), epsilon) - 1e-16
+    law = two_atom_law(local, p)
+    assert found == pytest.approx(enumerate_law(**law, n=n, epsilon=epsilon), rel=1e-8, abs=1e-14)
+
+
+@pytest.mark.parametrize("clone_probability", [Fraction(1, 3), Fraction(1, 2)])
+@pytest.mark.parametrize("growth", [Fraction(1), Fraction(11, 10), Fraction(3, 2), Fraction(14, 5)])
+@pytest.mark.parametrize("n", [1, 2, 30, 150])
+def test_two_atom_delta_is_exact_in_relative_terms_far_into_the_tail(n, growth, clone_probability):
+    exactly = brute.exact_clone_divergence(n, growth, Fraction(3), clone_probability)
+    found = two_atom_delta(
+        n=n,
+        epsilon=math.log(growth),
+        local_epsilon=math.log(3),
+        clone_probability=float(clone_probability),
+    )
+    assert 1 <= Fraction(found) / exactly < 1 + Fraction(1, 10**7)
+
+
+def test_the_tail_of_the_exactness_test_is_deep():
+    deepest = brute.exact_clone_divergence(150, Fraction(14, 5), Fraction(3), Fraction(1, 2))
+    assert deepest < 1e-15
+
+
+def test_two_atom_delta_keeps_what_it_does_not_sum(monkeypatch):
+    # Few clones: a window of nine standard deviations leaves out more than the answer.
+    local, epsilon, n = 3.0, 2.5, 20_000
+    p = clones(local)
+    found = two_atom_delta(n=n, epsilon=epsilon, local_epsilon=local, clone_probability=p)
+    window = exact._Window.around_mean(n - 1, p, 1000.0)
+    stick = exact._Stick.at(epsilon, local)
+    assert window.is_everything
+    total = float(window.weights @ stick.given(window.counts)[0])
+    narrow = exact._Window.around_mean(n - 1, p, 9.0)
+    inside, outside = stick.integrate(narrow)
+    assert outside > 10 * total
+    assert inside + outside >= total
+    assert total <= found <= total * (1 + 1e-6)
+    # Not allowed to look further, it is loose and still a bound.
+    monkeypatch.setattr(exact, "_MOST_COUNTS", 1)
+    loose = two_atom_delta(n=n, epsilon=epsilon, local_epsilon=local, clone_probability=p)
+    assert loose == pytest.approx(inside + outside, rel=1e-12)
+
+
+@repeatable
+@given(n=st.integers(2, 3000), local=local_epsilons, part=fractions_of_local)
+def test_two_atom_delta_shrinks_with_epsilon_and_with_the_crowd(n, local, part):
+    given_ = {"local_epsilon": local, "clone_probability": optimal_clones(local)}
+    here = two_atom_delta(n=n, epsilon=part * local, **given_)
+    slack = 1 + 1e-7
+    assert two_atom_delta(n=n + 1, epsilon=part * local, **given_) <= here * slack
+    assert two_atom_delta(n=n, epsilon=(part + 0.01) * local, **given_) <= here * slack
+    assert two_atom_delta(n=n, epsilon=local, **given_) == 0.0
+
+
+def test_two_atom_epsilon_returns_the_upper_end():
+    given_ = {"n": 1000, "local_epsilon": 2.0, "clone_probability": optimal_clones(2.0)}
+    found = two_atom_epsilon(delta=1e-4, iterations=8, **given_)
+    assert two_atom_delta(epsilon=found, **given_) <= 1e-4
+    assert two_atom_delta(epsilon=found - 2.0 / 2**8, **given_) > 1e-4
+
+
+def test_two_atom_epsilon_is_zero_where_delta_pays_for_everything():
+    p = optimal_clones(0.1)
+    assert two_atom_epsilon(n=1000, delta=0.5, local_epsilon=0.1, clone_probability=p) == 0.0
+
+
+# ------------------------------------------------------------------------- the published algorithms
+
+
+def test_algorithms_reproduce_the_interval_of_the_authors_program():
+    # Its search starts at a closed form, 0.537804, and halves ten times; it reports upper ends.
+    def search(side):
+        def exceeds(epsilon):
+            given_ = {"n": 10**5, "epsilon": epsilon, "local_epsilon": 4.0, "step": 100}
+            return clone_divergence(**given_, side=side, limit=1e-6) > 1e-6
+
+        return halve(exceeds, upper=0.537804, iterations=10)
+
+    assert search(Side.LOWER).upper == pytest.approx(0.16754, abs=5e-6)
+    assert search(Side.UPPER).upper == pytest.approx(0.17279, abs=5e-6)
+    assert search(Side.LOWER).lower < 0.169770 < search(Side.UPPER).upper
+
+
+@pytest.mark.parametrize(
+    ("n", "local", "delta", "step"),
+    [
+        (1, 1.0, 1e-3, 100),
+        (2, 1.0, 1e-3, 100),
+        (50, 2.0, 1e-3, 100),  # one block holds everything
+        (50, 2.0, 1e-3, 50),
+        (50, 2.0, 1e-3, 7),
+        (1000, 0.5, 1e-5, 10),
+        (10**5, 4.0, 1e-6, 100),
+        (10**5, 4.0, 1e-10, 30),
+    ],
+)
+def test_published_interval_encloses_the_exact_epsilon(n, local, delta, step):
+    given_ = {"n": n, "delta": delta, "local_epsilon": local}
+    truth = two_atom_epsilon(**given_, clone_probability=clones(local))
+    found = clones_interval(**given_, step=step)
+    assert found.lower <= truth <= found.upper <= local
+
+
+def test_published_interval_closes_with_the_step():
+    given_ = {"n": 2000, "delta": 1e-6, "local_epsilon": 2.0}
+    wide, narrow = (clones_interval(**given_, step=step) for step in (100, 1))
+    assert wide.lower < narrow.lower < narrow.upper < wide.upper
+    assert narrow.upper - narrow.lower < 1e-4
+
+
+@repeatable
+@given(n=st.integers(1, 40), local=local_epsilons, part=fractions_of_local)
+def test_algorithm_six_with_single_steps_is_the_double_sum(n, local, part):
+    epsilon = part * local
+    truth = brute.hockey_stick(*brute.clone_pair(n, local, clones(local)), epsilon)
+    given_ = {"n": n, "epsilon": epsilon, "local_epsilon": local, "step": 1, "limit": 1.0}
+    upper = clone_divergence(**given_, side=Side.UPPER)
+    lower = clone_divergence(**given_, side=Side.LOWER)
+    assert lower - 1e-15 <= truth <= upper + 1e-15
+    assert upper <= lower * 1.002 + 1e-15
+
+
+@repeatable
+@given(local=local_epsilons, part=fractions_of_local, start=st.integers(0, 400))
+def test_conditional_divergence_does_not_grow_with_the_clones(local, part, start):
+    # Lemma F.2, for both orders of the pair, and both orders are equal by symmetry.
+    truth = math.exp(local) / (math.exp(local) + 1)
+    epsilon = part * local
+    for first, second in ((truth, 1 - truth), (1 - truth, truth)):
+        values = [
+            conditional_divergence(clones=c, epsilon=epsilon, first=first, second=second)
+            for c in range(start, start + 6)
+        ]
+        assert all(b <= a * (1 + 1e-11) + 1e-15 for a, b in itertools.pairwise(values))
+    stick = exact._Stick.at(epsilon, local)
+    vectorised = stick.given(np.arange(start, start + 6, dtype=float))[0]
+    assert vectorised == pytest.approx(values, rel=1e-9, abs=1e-14)
+
+
+@repeatable
+@given(n=st.integers(1, 9), local=local_epsilons, part=fractions_of_local)
+def test_binary_response_with_everybody_else_on_zero(n, local, part):
+    table = response(2, local)
+    epsilon = part * local
+    truth = max(
+        enumerate_shuffle(table, others=[0] * (n - 1), x0=a, x1=1 - a, epsilon=epsilon)
+        for a in (0, 1)
+    )
+    found = randomized_response_delta(n=n, epsilon=epsilon, local_epsilon=local)
+    assert found <= truth + 1e-15
+    assert found == pytest.approx(truth, rel=1e-6, abs=1e-9)
+    assert found <= worst_shuffle(table, n=n, epsilon=epsilon) + 1e-15
+
+
+# ------------------------------------------------------------------------------------ blanket laws
+
+
+@repeatable
+@given(seed=seeds, n=st.integers(1, 6), atoms=st.integers(1, 4))
+def test_enumerate_law_matches_rational_arithmetic_and_all_sequences(seed, n, atoms):
+    rng = np.random.default_rng(seed)
+    mass = [Fraction(int(k), 64) for k in rng.integers(1, 64 // atoms, size=atoms)]
+    rho0, rho1 = ([Fraction(int(k), 8) for k in rng.integers(0, 40, atoms)] for _ in range(2))
+    growth = Fraction(9, 8)
+    exactly = enumerate_law_exactly(mass=mass, rho0=rho0, rho1=rho1, n=n, growth=growth)
+    drawn = [(m, a - growth * b) for m, a, b in zip(mass, rho0, rho1, strict=True)]
+    drawn.append((1 - sum(mass), Fraction(0)))
+    by_sequence = Fraction(0)
+    for sequence in itertools.product(drawn, repeat=min(n, 4)):
+        weight = math.prod((m for m, _ in sequence), start=Fraction(1))
+        by_sequence += weight * max(Fraction(0), sum((z for _, z in sequence), Fraction(0)))
+    if n <= 4:
+        assert by_sequence / n == exactly
+    floats = ([float(v) for v in part] for part in (mass, rho0, rho1))
+    law = dict(zip(("mass", "rho0", "rho1"), floats, strict=True))
+    found = enumerate_law(**law, n=n, epsilon=math.log(growth))
+    assert found == pytest.approx(float(exactly), rel=1e-12, abs=1e-15)
+
+
+@repeatable
+@given(seed=seeds, n=st.integers(1, 5), outputs=st.integers(2, 4), part=fractions_of_local)
+def test_a_law_of_what_the_others_really_send_is_the_truth(seed, n, outputs, part):
+    table = brute.random_table(np.random.default_rng(seed), 3, outputs, 1.5)
+    truth = enumerate_shuffle(table, others=[2] * (n - 1), x0=0, x1=1, epsilon=part * 1.5)
+    law = {
+        "mass": table[2].tolist(),
+        "rho0": (table[0] / table[2]).tolist(),
+        "rho1": (table[1] / table[2]).tolist(),
+    }
+    found = enumerate_law(**law, n=n, epsilon=part * 1.5)
+    assert found == pytest.approx(truth, rel=1e-10, abs=1e-14)
+
+
+# --------------------------------------------------------------------------------- shuffled tables
+
+
+@repeatable
+@given(
+    seed=seeds,
+    others=st.lists(st.integers(0, 2), max_size=4),
+    outputs=st.integers(1, 4),
+    part=fractions_of_local,
+)
+def test_enumerate_shuffle_matches_running_through_every_transcript(seed, others, outputs, part):
+    table = brute.tempered_table(np.random.default_rng(seed), 3, outputs, 2.0)
+    found = enumerate_shuffle(table, others=others, x0=0, x1=2, epsilon=part * 2)
+    truth = brute.shuffled_divergence(table, others, (0, 2), part * 2)
+    assert found == pytest.approx(truth, rel=1e-12, abs=1e-15)
+
+
+@settings(repeatable, max_examples=15)
+@given(seed=seeds, n=st.integers(1, 4), part=fractions_of_local)
+def test_worst_shuffle_is_the_maximum_over_all_data(seed, n, part):
+    table = brute.random_table(np.random.default_rng(seed), 3, 3, 1.0)
+    values = [
+        enumerate_shuffle(table, others=others, x0=x0, x1=x1, epsilon=part)
+        for others in itertools.combinations_with_replacement(range(3), n - 1)
+        for x0, x1 in itertools.permutations(range(3), 2)
+    ]
+    assert worst_shuffle(table, n=n, epsilon=part) == pytest.approx(max(values), rel=1e-13)
+
+
+@settings(repeatable, max_examples=150)
+@given(
+    seed=seeds,
+    n=st.integers(1, 6),
+    outputs=st.integers(3, 5),
+    local=st.floats(0.2, 3.0),
+    part=fractions_of_local,
+)
+def test_no_table_beats_its_blanket_and_no_blanket_beats_optimal_clones(
+    seed, n, outputs, local, part
+):
+    table = brute.random_table(np.random.default_rng(seed), 3, outputs, local)
+    epsilon = part * local
+    truth = worst_shuffle(table, n=n, epsilon=epsilon)
+    blanket = max(
+        enumerate_law(**brute.blanket_atoms(table, pair), n=n, epsilon=epsilon)
+        for pair in itertools.permutations(range(3), 2)
+    )
+    generic, fmt21 = (
+        two_atom_delta(n=n, epsilon=epsilon, local_epsilon=local, clone_probability=p)
+        for p in (optimal_clones(local), clones(local))
+    )
+    slack = 1e-14
+    assert truth <= blanket + slack
+    assert blanket <= generic + slack
+    assert generic <= fmt21 * (1 + 1e-8) + slack
+
+
+def test_optimal_clones_are_nearly_attained():
+    # Ternary response with everybody else on the third symbol: the bound above is not vacuous.
+    truth = enumerate_shuffle(response(3, 4.0), others=[2] * 59, x0=0, x1=1, epsilon=1.0)
+    p = optimal_clones(4.0)
+    bound = two_atom_delta(n=60, epsilon=1.0, local_epsilon=4.0, clone_probability=p)
+    assert 0.9 * bound < truth < bound
+
+
+# ------------------------------------------------- the pair with few clones is not an upper bound
+
+
+def hidden_agreement(local_epsilon, alpha):
+    """Inputs 0 and 1 agree on two messages that tell both apart from input 2."""
+    e = math.exp(local_epsilon)
+    # w + u = 1 - alpha (e + 1),  w / e + u e = 1 - 2 alpha
+    shared = 1 - alpha * (e + 1)
+    u = (1 - 2 * alpha - shared / e) / (e - 1 / e)
+    w = shared - u
+    return np.array(
+        [[e * alpha, alpha, w, u], [alpha, e * alpha, w, u], [alpha, alpha, w / e, u * e]]
+    )
+
+
+def variation_ratio_claim(n, epsilon, local_epsilon, alpha):
+    """Divergence of the pair of Wang et al. (arXiv:2304.05007), by its three-message form."""
+    e = math.exp(local_epsilon)
+    mass = [alpha, alpha, 1 - 2 * alpha]
+    rest = (1 - alpha * (e + 1)) / mass[2]
+    law = {"mass": mass, "rho0": [e, 1.0, rest], "rho1": [1.0, e, rest]}
+    return enumerate_law(**law, n=n, epsilon=epsilon)
+
+
+@pytest.mark.parametrize(
+    ("local", "alpha", "n", "epsilon", "truth", "claim"),
+    [
+        (1.0, 0.05, 100, 0.2, 3.125e-6, 1.356e-6),
+        (1.0, 0.05, 100, 0.3, 1.933e-9, 8.26e-11),
+        (2.0, 0.02, 60, 0.3, 3.96e-3, 2.17e-3),
+    ],
+)
+def test_variation_ratio_is_not_an_upper_bound(local, alpha, n, epsilon, truth, claim):
+    table = hidden_agreement(local, alpha)
+    assert table.sum(axis=1) == pytest.approx(1)
+    assert brute.local_epsilon_of(table) == pytest.approx(local)
+    law = {
+        "mass": table[2].tolist(),
+        "rho0": (table[0] / table[2]).tolist(),
+        "rho1": (table[1] / table[2]).tolist(),
+    }
+    found = enumerate_law(**law, n=n, epsilon=epsilon)
+    assert found == pytest.approx(truth, rel=2e-3)
+    assert variation_ratio_claim(n, epsilon, local, alpha) == pytest.approx(claim, rel=3e-3)
+    assert found > 1.8 * claim
+    p = optimal_clones(local)
+    sound = two_atom_delta(n=n, epsilon=epsilon, local_epsilon=local, clone_probability=p)
+    assert found < sound
+
+
+def test_the_counterexample_by_multiplying_out_the_reports():
+    table = hidden_agreement(1.0, 0.05)
+    found = enumerate_shuffle(table, others=[2] * 99, x0=0, x1=1, epsilon=0.3)
+    assert found == pytest.approx(1.933e-9, rel=1e-3)
+
+
+def test_variation_ratio_fails_for_five_ary_response():
+    table = response(5, 1.0)
+    truth = enumerate_law(
+        mass=[table[2, 0], table[2, 1], table[2, 2], 2 * table[2, 3]],
+        rho0=[math.e, 1.0, 1 / math.e, 1.0],
+        rho1=[1.0, math.e, 1 / math.e, 1.0],
+        n=30,
+        epsilon=0.2,
+    )
+    claim = variation_ratio_claim(30, 0.2, 1.0, table[0, 1])
+    assert truth == pytest.approx(0.0110468, rel=1e-5)
+    assert claim == pytest.approx(0.0109974, rel=1e-5)
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+
+def test_laws_that_are_none_are_refused():
+    good = {"mass": [0.5], "rho0": [1.0], "rho1": [1.0], "n": 2, "epsilon": 0.0}
+    for change in (
+        {"mass": [0.5, 0.1]},
+        {"mass": [], "rho0": [], "rho1": []},
+        {"mass": [1.1]},
+        {"mass": [-0.1]},
+        {"rho0": [math.inf]},
+        {"rho1": [math.nan]},
+    ):
+        with pytest.raises(InvalidTableError):
+            enumerate_law(**good | change)
+    for change in ({"n": 0}, {"n": 10**8}, {"epsilon": -0.1}):
+        with pytest.raises(InvalidArgumentError):
+            enumerate_law(**good | change)
+
+
+def test_tables_that_are_none_are_refused():
+    for table in ([0.5, 0.5], [[0.5, 0.4]], [[1.5, -0.5]], [[math.nan, 1.0]], np.ones((0, 2))):
+        with pytest.raises(InvalidTableError):
+            worst_shuffle(table, n=2, epsilon=0.0)
+    with pytest.raises(InvalidArgumentError, match="x1=2"):
+        enumerate_shuffle(response(2, 1.0), others=[], x0=0, x1=2, epsilon=0.0)
+    with pytest.raises(InvalidArgumentError, match="others=-1"):
+        enumerate_shuffle(response(2, 1.0), others=[-1], x0=0, x1=1, epsilon=0.0)
+    with pytest.raises(InvalidArgumentError, match="cells"):
+        worst_shuffle(response(9, 1.0), n=12, epsilon=0.0)
+    with pytest.raises(InvalidArgumentError, match="multisets of inputs"):
+        worst_shuffle(response(9, 1.0), n=50, epsilon=0.0)
+
+
+def test_laws_of_many_atoms_and_data_of_many_people_do_not_exhaust_the_stack():
+    mass = [1 / 4000] * 3000
+    law = {"mass": mass, "rho0": [2.0] * 3000, "rho1": [1.0] * 3000}
+    assert enumerate_law(**law, n=1, epsilon=0.0) == pytest.approx(0.75)
+    assert worst_shuffle([[0.5, 0.5]], n=1200, epsilon=0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"n": 10**9}, {"n": 0.5}, {"epsilon": -1.0}, {"clone_probability": 0.0}],
+)
+def test_two_atom_delta_refuses(change):
+    good = {"n": 10, "epsilon": 0.1, "local_epsilon": 1.0, "clone_probability": 0.3}
+    with pytest.raises(InvalidArgumentError):
+        two_atom_delta(**good | change)
