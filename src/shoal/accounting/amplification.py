@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from scipy import optimize
+
 from shoal import checks
 from shoal.accounting import catalog, compose
 from shoal.accounting.compose import Method
@@ -22,7 +24,9 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 DEFAULT_DELTA = 1e-6
 LARGEST_N = 10**15
 LARGEST_LOCAL_EPSILON = 50.0
-_SOLVE_TOLERANCE = 1e-7
+_SOLVE_TOLERANCE = 1e-8
+_AGREEMENT = 1e-7
+_FAR_BELOW = 30.0  # deeper than this the logarithm would only mislead the root finder
 
 Family = Callable[..., Randomizer]
 
@@ -143,21 +147,22 @@ def local_epsilon(
     rounds = checks.count(rounds=rounds)
     make: Family = family or (lambda *, epsilon: BlanketLaw.generic(epsilon))
 
-    def keeps(candidate: float) -> bool:
+    def excess(candidate: float) -> float:
+        """log of the delta that the candidate has, over the target; <= 0 if it is kept."""
         found = Devices(randomizer=make(epsilon=candidate)).profile(crowd)
-        return _reaches(found, rounds, epsilon, delta)
+        return _log_excess(found, rounds, epsilon, delta)
 
     low = epsilon / rounds
-    high = 2 * low
-    while high < LARGEST_LOCAL_EPSILON and keeps(high):
-        low, high = high, 2 * high
-    high = min(high, LARGEST_LOCAL_EPSILON)
-    if low < high and keeps(high):
-        return high
-    while high - low > _SOLVE_TOLERANCE * low:
-        middle = (low + high) / 2
-        low, high = (middle, high) if keeps(middle) else (low, middle)
-    return low
+    high = min(2 * low, LARGEST_LOCAL_EPSILON)
+    while excess(high) <= 0:
+        if high >= LARGEST_LOCAL_EPSILON:
+            return high
+        low, high = high, min(2 * high, LARGEST_LOCAL_EPSILON)
+    root = float(optimize.brentq(excess, low, high, rtol=_SOLVE_TOLERANCE))
+    step = _SOLVE_TOLERANCE * root
+    while root > low and excess(root) > 0:
+        root, step = root - step, 2 * step
+    return max(root, low)
 
 
 def required_n(
@@ -175,7 +180,7 @@ def required_n(
     """The smallest crowd whose shuffled reports keep (epsilon, delta).
 
     >>> required_n(epsilon=1, local_epsilon=4, delta=1e-6)
-    2139
+    2203
     """
     checks.positive(epsilon=epsilon)
     checks.open_probability(delta=delta)
@@ -189,7 +194,7 @@ def required_n(
 
     def keeps(n: int) -> bool:
         crowd = Crowd(n, participation=participation)
-        return _reaches(devices.profile(crowd), rounds, epsilon, delta)
+        return _log_excess(devices.profile(crowd), rounds, epsilon, delta) <= 0
 
     low, high = 0, 1
     while not keeps(high):
@@ -206,10 +211,11 @@ def required_n(
     return math.ceil(high / honest_fraction * (1 - 1e-12))
 
 
-def _reaches(found: Profile, rounds: int, epsilon: float, delta: float) -> bool:
-    if rounds == 1:
-        return found.delta(epsilon) <= delta
-    return (found * rounds).delta(epsilon) <= delta
+def _log_excess(found: Profile, rounds: int, epsilon: float, delta: float) -> float:
+    """log(delta(epsilon) / delta), a hair before epsilon so that solving for epsilon agrees."""
+    curve = found if rounds == 1 else found * rounds
+    reached = curve.delta(epsilon * (1 - _AGREEMENT))
+    return max(math.log(reached / delta) if reached > 0 else -math.inf, -_FAR_BELOW)
 
 
 def _by_profile(

@@ -12,13 +12,13 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from scipy import optimize
+
 from shoal import checks
 from shoal.accounting.curve import Curve
 from shoal.accounting.profile import PrivacyProfile
+from shoal.accounting.solving import Side, crossing
 from shoal.errors import UnreachableTargetError
-
-_MOST_ROUNDS = 100
-_NUDGE = 1e-6
 
 
 def clones_distance(*, local_epsilon: float, local_delta: float, n: int) -> float:
@@ -50,37 +50,27 @@ class Exchange:
 
     def delta(self, epsilon: float) -> float:
         """The pure delta plus what the exchange costs."""
-        return self.profile.delta(epsilon) + (math.exp(epsilon) + 1) * self.distance
+        return self.profile.quick_delta(epsilon) + (math.exp(epsilon) + 1) * self.distance
 
     @cached_property
     def best_epsilon(self) -> float:
-        """Where ``delta`` is smallest: it is convex in e^eps, so beyond it only grows."""
-        low, high = 0.0, self.profile.ceiling
-        golden = (math.sqrt(5) - 1) / 2
-        for _ in range(60):
-            first, second = high - golden * (high - low), low + golden * (high - low)
-            if self.delta(first) <= self.delta(second):
-                high = second
-            else:
-                low = first
-        return low
+        """About where ``delta`` is smallest: it is convex in e^eps, so beyond it only grows."""
+        span = (0.0, self.profile.ceiling)
+        found = optimize.minimize_scalar(self.delta, bounds=span, options={"maxiter": 40})
+        return float(found.x)
 
     def epsilon(self, delta: float) -> float:
-        """The smallest epsilon with ``delta(epsilon) <= delta``; infinite if there is none.
-
-        The pure target falls as epsilon grows, so solving in turn approaches the answer from
-        below; each step goes slightly beyond, and the first that holds is returned.
-        """
-        found = 0.0
-        for _ in range(_MOST_ROUNDS):
-            left = delta - (math.exp(found) + 1) * self.distance
-            if left <= 0:
-                return math.inf
-            solved = self.profile.epsilon(left) * (1 + _NUDGE)
-            if solved <= found or self.delta(solved) <= delta:
-                return max(solved, found)
-            found = solved
-        return math.inf
+        """The smallest epsilon with ``delta(epsilon) <= delta``; infinite if there is none."""
+        if self.delta(self.best_epsilon) > delta:
+            return math.inf
+        pure = self.profile.epsilon(delta)
+        return crossing(
+            lambda epsilon: math.log(self.delta(epsilon)),
+            math.log(delta),
+            cap=self.best_epsilon,
+            guess=pure * (1 + 1e-4),
+            side=Side.UPPER,
+        )
 
 
 @dataclass(frozen=True)

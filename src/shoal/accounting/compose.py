@@ -106,9 +106,7 @@ class ComposedProfile:
         if epsilon >= self.local_epsilon:
             return self.local_delta
         loss = self._loss
-        computed = float(loss.distribution.get_delta_for_epsilon(epsilon))
-        if computed * _TRUSTED_SHARE < loss.error:
-            computed = max(computed, loss.error / _TRUSTED_SHARE)
+        computed = max(0.0, float(loss.distribution.get_delta_for_epsilon(epsilon)))
         return min(1.0, computed + loss.error)
 
     def lower_epsilon(self, delta: float) -> float:

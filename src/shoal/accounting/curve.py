@@ -70,6 +70,10 @@ class Curve(ABC):
     def lower_epsilon(self, delta: float) -> float:
         """An epsilon that no analysis of the same claim can go below."""
 
+    def quick_delta(self, epsilon: float) -> float:
+        """An upper bound like ``delta``, for sampling: perhaps less tight, never unsound."""
+        return self.delta(epsilon)
+
     def renyi(self, order: float) -> float:
         """Upper bound on the Rényi divergence of this real order > 1."""
         from shoal.accounting import renyi
@@ -121,8 +125,8 @@ def _samples_to(curve: Curve, end: float) -> Samples:
         for low, high, count in zip(marks, marks[1:], _COUNTS, strict=False)
         if high > low
     ]
-    epsilons = np.append(np.concatenate([*pieces, np.empty(0)]), end)
-    return Samples(epsilons, np.array([curve.delta(float(eps)) for eps in epsilons]))
+    epsilons = np.unique(np.append(np.concatenate([*pieces, np.empty(0)]), end))
+    return Samples(epsilons, np.array([curve.quick_delta(float(eps)) for eps in epsilons]))
 
 
 def interpolated(found: Samples, epsilons: Array) -> Array:

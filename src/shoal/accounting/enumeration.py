@@ -22,8 +22,8 @@ from shoal.accounting.enclosure import Enclosure
 MOST_TERMS = 60_000
 _LOG_TAIL = -120 * math.log(10)
 _UNIT = 2.0**-53
-# lgamma, logs and their sums: errors of some hundred units in the last place of numbers < 1e4.
-_RELATIVE_ERROR = 1e-10
+# Sums of at most 700 logarithms and log-gammas, all below 1e4, err by less than this.
+_RELATIVE_ERROR = 1e-9
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,15 @@ def draws(pair: PairLaw, n: int) -> Draws | None:
         return None
     counts = _counts_up_to(most, chances.size)
     total = counts.sum(axis=1)
-    falling = np.concatenate([[0.0], np.cumsum(np.log(n - np.arange(most, dtype=float)))])
+    # n (n-1) ... chance^total, kept together: apart, the factors would cost digits.
+    chance = float(chances.sum())
+    steps = np.log(chance * (n - np.arange(most, dtype=float)))
+    falling = np.concatenate([[0.0], np.cumsum(steps)])
     log_probability = (
         falling[total.astype(int)]
         - special.gammaln(counts + 1).sum(axis=1)
-        + counts @ np.log(chances)
-        + (n - total) * _log_complement(float(chances.sum()), float(masses[implicit]))
+        + counts @ np.log(chances / chance)
+        + (n - total) * _log_complement(chance, float(masses[implicit]))
     )
     return Draws(implicit, explicit, counts, log_probability, -math.inf if most == n else _LOG_TAIL)
 

@@ -14,7 +14,6 @@ They serve small n, published baselines and cross-checks.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -92,7 +91,7 @@ def two_atom_delta(
         window = _Window.around_mean(others, clone_probability, width)
         inside, outside = stick.integrate(window)
         if outside <= _NEGLIGIBLE * inside or window.is_everything or window.is_wide:
-            return min(1.0, inside + outside + sys.float_info.min)
+            return min(1.0, inside + outside + float(np.finfo(float).tiny))
         width *= 2
 
 

@@ -36,16 +36,17 @@ _UNIT = 2.0**-53
 _STEP = 0.25  # of the saddle's width: aliasing is then far below every other error
 _DECAY = 34.0  # the sum stops where the bound on its terms has fallen to e^-34
 _NEGLIGIBLE = 60.0  # a term below e^-60 is bounded instead of computed
-_SMOOTHINGS = (0.0085, 0.002, 0.0005)
+_REFINEMENTS = (1.02, 4.0, 16.0)
 _MOST_NODES = 120_000
 _CHUNK = 200_000
 
 
-def enclose(pair: PairLaw, *, n: int, epsilon: float) -> Enclosure:
+def enclose(pair: PairLaw, *, n: int, epsilon: float, tolerance: float | None = None) -> Enclosure:
     """Enclosure of delta(epsilon) for n people and one ordered pair of inputs.
 
-    Relative accuracy is kept in the far tail (delta = 1e-100). The width aimed at is 3e-4 of
-    delta, less where delta hardly depends on epsilon; the interval is valid whatever its width.
+    Relative accuracy is kept in the far tail (delta = 1e-100). ``tolerance`` is the relative width
+    aimed at: 3e-4 unless said, less where delta hardly depends on epsilon. The interval is valid
+    whatever its width.
     """
     lost = pair.lost_divergence(epsilon)
     values = pair.values(epsilon)
@@ -56,13 +57,14 @@ def enclose(pair: PairLaw, *, n: int, epsilon: float) -> Enclosure:
         return enumeration.enclose(pair, listed, n=n, epsilon=epsilon).plus(lost)
     saddle = Saddle.of(pair, values, n)
     best = saddle.chernoff()
-    tolerance = _tolerance(saddle, pair, epsilon)
-    for smoothing in _SMOOTHINGS:
-        grid = Grid.of(saddle, smoothing)
+    aim = _tolerance(saddle, pair, epsilon) if tolerance is None else tolerance
+    for refinement in _REFINEMENTS:
+        # The width of the enclosure is about (eta theta)^2 unless the law is close to a lattice.
+        grid = Grid.of(saddle, math.sqrt(aim) / 2 / refinement)
         if grid.nodes > _MOST_NODES:
             break
         best = best.meet(_trapezoid(saddle, grid))
-        if best.gap <= tolerance:
+        if best.gap <= aim:
             break
     return best.plus(lost)
 

@@ -178,10 +178,15 @@ class BlanketLaw:
 def _response_witnesses(k: int, e: float) -> list[list[AtomLike]]:
     """k-ary randomized response, all others on one answer: a third one, or one of the two."""
     z = e + k - 1
-    if k == 2:
-        return [[(e / z, 1.0, 1 / e), (1 / z, 1.0, e)], [(e / z, 1 / e, 1.0), (1 / z, e, 1.0)]]
-    third = [(1 / z, e, 1.0), (1 / z, 1.0, e), (e / z, 1 / e, 1 / e), ((k - 3) / z, 1.0, 1.0)]
-    return [third]
+    same: list[AtomLike] = [((k - 2) / z, 1.0, 1.0)]
+    found = [
+        [(e / z, 1.0, 1 / e), (1 / z, 1.0, e), *same],
+        [(e / z, 1 / e, 1.0), (1 / z, e, 1.0), *same],
+    ]
+    if k > 2:
+        third = [(1 / z, e, 1.0), (1 / z, 1.0, e), (e / z, 1 / e, 1 / e)]
+        found.append([*third, ((k - 3) / z, 1.0, 1.0)])
+    return found
 
 
 def _deletion_witness(a: float) -> list[AtomLike]:

@@ -27,6 +27,8 @@ LOST_MASS = 1e-18
 _MOST_CELLS = 4_000_000
 _TRUNCATED = 1e-15
 _ROUNDED_UP = 1e-3
+_FINE_SPREADS = 12  # beyond so many standard deviations of the loss a coarse curve will do
+_COARSE_SAMPLES = 60
 _FFT_CONSTANT = 8 * 2.0**-53
 
 
@@ -87,11 +89,12 @@ def composed(terms: Sequence[tuple[Curve, int]]) -> ComposedLoss:
 @lru_cache(maxsize=32)
 def _samples(curve: Curve) -> Samples:
     """The curve at its natural spacing, up to where delta is negligible."""
-    end = curve.epsilon(max(LOST_MASS, curve.smallest_delta * (1 + _ROUNDED_UP)))
-    end = max(end, natural_discretization(curve))
-    count = min(4000, max(2, math.ceil(end / natural_discretization(curve)) + 1))
-    epsilons = np.linspace(0.0, end, count)
-    return Samples(epsilons, np.array([curve.delta(float(eps)) for eps in epsilons]))
+    width = natural_discretization(curve)
+    end = max(width, curve.epsilon(max(LOST_MASS, curve.smallest_delta * (1 + _ROUNDED_UP))))
+    close = min(end, _FINE_SPREADS * CELLS_PER_SPREAD * width)
+    fine = np.linspace(0.0, close, math.ceil(close / width) + 1)
+    epsilons = np.unique(np.append(fine, np.linspace(close, end, _COARSE_SAMPLES)))
+    return Samples(epsilons, np.array([curve.quick_delta(float(eps)) for eps in epsilons]))
 
 
 def _fft_error(

@@ -16,18 +16,20 @@ import numpy as np
 from scipy import stats
 
 from shoal.accounting import integral
-from shoal.accounting.crossings import solved_crossing
+from shoal.accounting.atoms import PairLaw
+from shoal.accounting.crossings import leading_spread, solved_crossing
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.solving import Side
+from shoal.accounting.solving import Side, crossing
 
-LARGEST_BINARY_SUM = 5_000
+LARGEST_BINARY_SUM = 2_000
 _BINARY_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 _ROUNDING = 1e-10
+_SMALL_CROWD = 200
 
 
 def delta(law: BlanketLaw, *, n: int, epsilon: float) -> float:
     """A delta that some data set really has at this epsilon."""
-    found = [integral.enclose(pair, n=n, epsilon=epsilon).lower for pair in law.witnesses]
+    found = [integral.enclose(pair, n=n, epsilon=epsilon).lower for pair in _telling(law, n)]
     if law.claim.binary and n <= LARGEST_BINARY_SUM:
         found.append(binary_response_delta(law.local_epsilon, n=n, epsilon=epsilon))
     return max(found, default=0.0)
@@ -35,10 +37,18 @@ def delta(law: BlanketLaw, *, n: int, epsilon: float) -> float:
 
 def epsilon(law: BlanketLaw, *, n: int, delta: float) -> float:
     """An epsilon that no analysis can go below at this delta."""
-    return max(
-        (solved_crossing(pair, n, delta, side=Side.LOWER) for pair in law.witnesses),
-        default=0.0,
-    )
+    found = [solved_crossing(pair, n, delta, side=Side.LOWER) for pair in _telling(law, n)]
+    if law.claim.binary and n <= LARGEST_BINARY_SUM:
+        found.append(_binary_epsilon(law.local_epsilon, n, delta, max(found, default=0.0)))
+    return max(found, default=0.0)
+
+
+def _telling(law: BlanketLaw, n: int) -> list[PairLaw]:
+    """The witnesses worth evaluating: in a large crowd only the leading order counts."""
+    if n <= _SMALL_CROWD or not law.witnesses:
+        return list(law.witnesses)
+    most = max(leading_spread(pair, n) for pair in law.witnesses)
+    return [pair for pair in law.witnesses if leading_spread(pair, n) >= 0.9 * most]
 
 
 def binary_response_delta(
@@ -70,3 +80,12 @@ def _binary_divergence(lie: float, zeros: int, ones: int, x: float) -> float:
         for first, second in ((held0, held1), (held1, held0))
     )
     return best * (1 - _ROUNDING)
+
+
+def _binary_epsilon(local_epsilon: float, n: int, delta: float, guess: float) -> float:
+    def log_delta(epsilon: float) -> float:
+        value = binary_response_delta(local_epsilon, n=n, epsilon=epsilon)
+        return math.log(value) if value > 0 else -math.inf
+
+    log_target = math.log(delta)
+    return crossing(log_delta, log_target, cap=local_epsilon, guess=guess, side=Side.LOWER)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-RELATIVE_TOLERANCE = 1e-6
+RELATIVE_TOLERANCE = 2e-8
 _MOST_STEPS = 200
 
 
