@@ -45,6 +45,7 @@ PURE_STANDARD = {
     "bisect",
     "collections",
     "dataclasses",
+    "decimal",
     "difflib",
     "enum",
     "fractions",
@@ -53,6 +54,7 @@ PURE_STANDARD = {
     "math",
     "numbers",
     "operator",
+    "re",
     "types",
     "typing",
 }

@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from scipy.special import betainc
 from scipy.stats import binom, multinomial
 
-from shoal.accounting import catalog
+from shoal.accounting import binomial, catalog
 from shoal.accounting.catalog import (
     bbgn19_bennett,
     bbgn19_hoeffding,
     bbgn19_mechanisms,
-    binomial,
     blog_approximations,
     clone_lemma,
     fmt21_thm41,

@@ -86,7 +86,7 @@ def test_one_list_of_atoms_or_several_are_accepted():
 
 
 def test_a_lopsided_list_gets_its_mirror_image():
-    law = BlanketLaw([(0.5, 2.0, 1.0), (0.25, 0.0, 2.0)])
+    law = BlanketLaw([(0.2, 3.0, 1.0), (0.4, 1.0, 2.0)])
     assert len(law.pairs) == 2
     assert law.pairs[0].reversed() == law.pairs[1]
 
@@ -99,6 +99,7 @@ def test_a_lopsided_list_gets_its_mirror_image():
         ([(-0.5, 1.0, 1.0), (1.5, 1.0, 1.0)], "non-negative"),
         ([(math.nan, 1.0, 1.0)], "finite"),
         ([], "at least one"),
+        ([(0.9, 1.0, 1 / 9), (0.1, 1.0, 9.0)], "rho1 >= 1"),
     ],
 )
 def test_what_is_not_a_law_is_refused(atoms, says):

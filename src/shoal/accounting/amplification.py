@@ -25,7 +25,9 @@ DEFAULT_DELTA = 1e-6
 LARGEST_N = 10**15
 LARGEST_LOCAL_EPSILON = 50.0
 _SOLVE_TOLERANCE = 1e-8
+_SLOW_SOLVE_TOLERANCE = 1e-5  # compositions take half a second each
 _AGREEMENT = 1e-7
+_SMALLEST_LOCAL_EPSILON = 1e-9  # as a share of the target
 _FAR_BELOW = 30.0  # deeper than this the logarithm would only mislead the root finder
 
 Family = Callable[..., Randomizer]
@@ -153,13 +155,22 @@ def local_epsilon(
         return _log_excess(found, rounds, epsilon, delta)
 
     low = epsilon / rounds
+    while excess(low) > 0:
+        low /= 2
+        if low < _SMALLEST_LOCAL_EPSILON * epsilon:
+            raise UnreachableTargetError(
+                f"({epsilon:g}, {delta:g})-DP",
+                f"not even a local epsilon of {low:.2g} is small enough",
+                "use another family of randomizers or a weaker target",
+            )
     high = min(2 * low, LARGEST_LOCAL_EPSILON)
     while excess(high) <= 0:
         if high >= LARGEST_LOCAL_EPSILON:
             return high
         low, high = high, min(2 * high, LARGEST_LOCAL_EPSILON)
-    root = float(optimize.brentq(excess, low, high, rtol=_SOLVE_TOLERANCE))
-    step = _SOLVE_TOLERANCE * root
+    tolerance = _SOLVE_TOLERANCE if rounds == 1 else _SLOW_SOLVE_TOLERANCE
+    root = float(optimize.brentq(excess, low, high, xtol=tolerance * low, rtol=tolerance))
+    step = tolerance * root
     while root > low and excess(root) > 0:
         root, step = root - step, 2 * step
     return max(root, low)
@@ -184,6 +195,7 @@ def required_n(
     """
     checks.positive(epsilon=epsilon)
     checks.open_probability(delta=delta)
+    checks.share(honest_fraction=honest_fraction)
     rounds = checks.count(rounds=rounds)
     devices = Devices(
         randomizer=randomizer,
@@ -214,6 +226,8 @@ def required_n(
 def _log_excess(found: Profile, rounds: int, epsilon: float, delta: float) -> float:
     """log(delta(epsilon) / delta), a hair before epsilon so that solving for epsilon agrees."""
     curve = found if rounds == 1 else found * rounds
+    if curve.local_delta == 0 and epsilon >= curve.local_epsilon:
+        return -_FAR_BELOW
     reached = curve.delta(epsilon * (1 - _AGREEMENT))
     return max(math.log(reached / delta) if reached > 0 else -math.inf, -_FAR_BELOW)
 
@@ -224,6 +238,9 @@ def _by_profile(
     curve = found if rounds == 1 else found * rounds
     theorem = found.theorem
     if question.epsilon is not None:
+        if composition not in {"pld", "best"}:
+            expected = "composition 'pld' or 'best' when epsilon is given"
+            raise InvalidArgumentError("composition", composition, expected)
         epsilon, delta = question.epsilon, curve.delta(question.epsilon)
         if rounds > 1:
             theorem = f"{theorem}, {compose.THEOREMS['pld']}"
@@ -241,7 +258,7 @@ def _by_profile(
         theorem=theorem,
         rounds=rounds,
         assumptions=(found.scope, *crowd.assumptions),
-        lower_bound=lambda: found.lower_epsilon(delta) if 0 < delta < 1 else 0.0,
+        lower_bound=lambda: found.lower_rounds_epsilon(rounds, delta) if 0 < delta < 1 else 0.0,
     )
 
 

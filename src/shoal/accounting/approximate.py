@@ -2,8 +2,8 @@
 
 If the outputs of the real randomizers and of pure ones differ by total variation T over all n
 reports, then delta(epsilon) <= delta_pure(epsilon) + (e^epsilon + 1) T (FMT21, Lemma C.1). How
-far the pure ones have to be is ``swap_distance``: FMT21, Theorem 3.8, or a sharper count. Both, and
-deletion-DP randomizers, are proved in docs/theory/approximate.md.
+far the pure ones have to be is counted by FMT21, Theorem 3.8, or more sharply by
+``clones_distance`` and ``optimal_distance``; proofs in docs/theory/approximate.md.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from shoal.errors import InvalidTableError
 Array = npt.NDArray[np.float64]
 AtomLike = tuple[float, float, float]
 
-NORMALISATION_TOLERANCE = 1e-9
+NORMALISATION_TOLERANCE = 1e-11
 _SAME_RATIO_DIGITS = 13
 
 
@@ -68,6 +68,18 @@ class PairLaw:
         """The value ``z = rho0 - e^epsilon rho1`` of each atom, without cancellation near 0."""
         return (self.rho0 - self.rho1) - math.expm1(epsilon) * self.rho1
 
+    def sizes(self, epsilon: float) -> Array:
+        """``rho0 + e^epsilon rho1``: the value of each atom errs by a few ulps of this."""
+        return self.rho0 + math.exp(epsilon) * self.rho1
+
+    def check_blanket(self) -> None:
+        """A blanket lies below both output laws, so no ratio is below 1."""
+        ratios = np.concatenate([self.rho0, self.rho1])
+        lowest = float(ratios.min(initial=1.0))
+        if lowest < 1 - NORMALISATION_TOLERANCE:
+            expected = "atoms of a blanket: rho0 >= 1 and rho1 >= 1"
+            raise InvalidTableError("rho", lowest, expected)
+
     def lost_divergence(self, epsilon: float) -> float:
         """Contribution of outputs nobody else can send: ``sum (lost0 - e^epsilon lost1)_+``."""
         gain = self.lost0 - math.exp(epsilon) * self.lost1
@@ -97,7 +109,7 @@ class PairLaw:
     def signature(self) -> bytes:
         """A key under which laws equal up to float noise coincide."""
         parts = (self.mass, self.rho0, self.rho1, self.lost0, self.lost1)
-        return b"|".join(_rounded(part, 11).tobytes() for part in parts)
+        return b"|".join(_rounded(part, _SAME_RATIO_DIGITS).tobytes() for part in parts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PairLaw) and self.signature == other.signature

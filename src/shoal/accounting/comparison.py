@@ -77,7 +77,7 @@ def compare(
         rows.append(
             Comparison(
                 name="blanket",
-                title="privacy blanket of the randomizer itself",
+                title="Privacy blanket of the randomizer itself",
                 citation="Balle, Bell, Gascón, Nissim 2019, evaluated exactly",
                 status=catalog.Status.PROVED.value,
                 scope=found.scope,

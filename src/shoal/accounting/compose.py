@@ -32,6 +32,7 @@ THEOREMS = {
     "renyi": "composed as Rényi divergences",
     "advanced": "advanced composition (KOV15)",
 }
+_PLD_CURE = "use Rényi composition (method 'renyi' or 'best') or a larger delta"
 _TRUSTED_SHARE = 0.05  # of delta: how much of it floating point may use up
 _ORDERS = np.concatenate([np.linspace(1.05, 2.0, 12), np.geomspace(2.2, 1e5, 60)])
 
@@ -110,8 +111,8 @@ class ComposedProfile:
         return min(1.0, computed + loss.error)
 
     def lower_epsilon(self, delta: float) -> float:
-        """No analysis can go below: composing rounds cannot reveal less than its worst round."""
-        return max(term.lower_epsilon(delta) for term, _ in self.terms)
+        """No analysis can go below: all rounds reveal at least what one kind of them does."""
+        return max(term.lower_rounds_epsilon(rounds, delta) for term, rounds in self.terms)
 
     def renyi(self, order: float) -> float:
         """Rényi divergences add up over adaptive rounds."""
@@ -136,6 +137,10 @@ class ComposedProfile:
     def _loss(self) -> ComposedLoss:
         from shoal.accounting import loss
 
+        least = loss.least_error(self.terms)
+        if least > _TRUSTED_SHARE:
+            quantity = "composition by privacy loss distribution: delta"
+            raise PrecisionError(quantity, 1.0, least / _TRUSTED_SHARE, _PLD_CURE)
         return loss.composed(self.terms)
 
     def _by(self, method: str, delta: float) -> float:
@@ -144,15 +149,18 @@ class ComposedProfile:
         return min(found, self.local_epsilon) if delta >= self.local_delta else found
 
     def _by_loss(self, delta: float) -> float:
-        loss = self._loss
-        if loss.error > _TRUSTED_SHARE * delta:
+        from shoal.accounting import loss as losses
+
+        least = losses.least_error(self.terms)
+        error = least if least > _TRUSTED_SHARE * delta else self._loss.error
+        if error > _TRUSTED_SHARE * delta:
             raise PrecisionError(
                 "composition by privacy loss distribution: delta",
                 delta,
-                loss.error / _TRUSTED_SHARE,
-                "use Rényi composition (method 'renyi' or 'best') or a larger delta",
+                error / _TRUSTED_SHARE,
+                _PLD_CURE,
             )
-        found = float(loss.distribution.get_epsilon_for_delta(delta - loss.error))
+        found = float(self._loss.distribution.get_epsilon_for_delta(delta - error))
         return max(0.0, found)
 
     def _by_renyi(self, delta: float) -> float:

@@ -14,7 +14,9 @@ def leading_spread(pair: PairLaw, n: int) -> float:
     return math.sqrt(float(pair.mass @ pair.values(0.0) ** 2) / n)
 
 
-def solved_crossing(pair: PairLaw, n: int, delta: float, *, side: Side) -> float:
+def solved_crossing(
+    pair: PairLaw, n: int, delta: float, *, side: Side, at_zero: float | None = None
+) -> float:
     """Where the certified upper (or lower) end of delta(epsilon) passes the target."""
 
     def curve(epsilon: float) -> float:
@@ -23,4 +25,5 @@ def solved_crossing(pair: PairLaw, n: int, delta: float, *, side: Side) -> float
 
     log_target = math.log(delta)
     guess = gaussian_guess(leading_spread(pair, n) or 1.0, log_target)
-    return crossing(curve, log_target, cap=pair.local_epsilon, guess=guess, side=side)
+    cap = pair.local_epsilon
+    return crossing(curve, log_target, cap=cap, guess=guess, side=side, at_zero=at_zero)

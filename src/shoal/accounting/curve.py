@@ -70,6 +70,10 @@ class Curve(ABC):
     def lower_epsilon(self, delta: float) -> float:
         """An epsilon that no analysis of the same claim can go below."""
 
+    def lower_rounds_epsilon(self, rounds: int, delta: float) -> float:  # noqa: ARG002
+        """The same for so many adaptive rounds: they cannot reveal less than one of them."""
+        return self.lower_epsilon(delta)
+
     def quick_delta(self, epsilon: float) -> float:
         """An upper bound like ``delta``, for sampling: perhaps less tight, never unsound."""
         return self.delta(epsilon)

@@ -45,7 +45,7 @@ def draws(pair: PairLaw, n: int) -> Draws | None:
     explicit = np.flatnonzero(masses > 0)
     explicit = explicit[explicit != implicit]
     chances = masses[explicit]
-    most = _largest_total(n, float(chances.sum()))
+    most = _largest_total(n, float(chances.sum())) if chances.size else 0
     if math.comb(most + chances.size, most) > MOST_TERMS:
         return None
     counts = _counts_up_to(most, chances.size)
@@ -69,7 +69,9 @@ def enclose(pair: PairLaw, listed: Draws, *, n: int, epsilon: float) -> Enclosur
     base = float(values[listed.implicit])
     steps = values[listed.explicit] - base
     sums = n * base + listed.counts @ steps
-    noise = 16 * _UNIT * (n * abs(base) + listed.counts @ np.abs(steps))
+    sizes = np.append(pair.sizes(epsilon), 0.0)
+    size = float(sizes[listed.implicit])
+    noise = 16 * _UNIT * (n * size + listed.counts @ (sizes[listed.explicit] + size))
     peak = float(listed.log_probability.max())
     weights = np.exp(listed.log_probability - peak)
     high = float(weights @ np.maximum(sums + noise, 0.0)) * (1 + _RELATIVE_ERROR)

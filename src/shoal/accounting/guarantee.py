@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from shoal.accounting.rounding import down, plain, up
+
 NEIGHBOURING = "replacement"
 TRUST = "the shuffler hides who sent which report and does not collude with the analyzer"
 
@@ -55,12 +57,12 @@ class Guarantee:
 
     def __str__(self) -> str:
         """One readable block."""
-        local = f"{self.local_epsilon:.6g}"
+        local = plain(self.local_epsilon)
         if self.local_delta:
-            local += f" (with delta {self.local_delta:g})"
+            local += f" (with delta {plain(self.local_delta)})"
         lines = [
-            ("epsilon", f"{self.epsilon:.6g} at delta {self.delta:g}  (proved upper bound)"),
-            ("no analysis below", f"{self.lower:.6g}"),
+            ("epsilon", f"{up(self.epsilon)} at delta {up(self.delta)}  (proved upper bound)"),
+            ("no analysis below", down(self.lower)),
             ("honest people", f"{self.n:,}" + (f", {self.rounds} rounds" * (self.rounds > 1))),
             ("theorem", self.theorem),
             ("neighbouring", f"{self.neighbouring} of one person's datum"),

@@ -36,8 +36,10 @@ _UNIT = 2.0**-53
 _STEP = 0.25  # of the saddle's width: aliasing is then far below every other error
 _DECAY = 34.0  # the sum stops where the bound on its terms has fallen to e^-34
 _NEGLIGIBLE = 60.0  # a term below e^-60 is bounded instead of computed
-_REFINEMENTS = (1.02, 4.0, 16.0)
+_MOST_REFINEMENTS = 5
+_CAUTION = 0.87
 _MOST_NODES = 120_000
+_FEW_NODES = 256
 _CHUNK = 200_000
 
 
@@ -55,17 +57,19 @@ def enclose(pair: PairLaw, *, n: int, epsilon: float, tolerance: float | None = 
     listed = enumeration.draws(pair, n)
     if listed is not None:
         return enumeration.enclose(pair, listed, n=n, epsilon=epsilon).plus(lost)
-    saddle = Saddle.of(pair, values, n)
+    saddle = Saddle.of(pair, epsilon, n)
     best = saddle.chernoff()
     aim = _tolerance(saddle, pair, epsilon) if tolerance is None else tolerance
-    for refinement in _REFINEMENTS:
-        # The width of the enclosure is about (eta theta)^2 unless the law is close to a lattice.
-        grid = Grid.of(saddle, math.sqrt(aim) / 2 / refinement)
+    # The width of the enclosure is about (eta theta)^2 unless the law is close to a lattice.
+    smoothing = _CAUTION * math.sqrt(aim) / 2
+    for _ in range(_MOST_REFINEMENTS):
+        grid = Grid.of(saddle, smoothing)
         if grid.nodes > _MOST_NODES:
             break
         best = best.meet(_trapezoid(saddle, grid))
         if best.gap <= aim:
             break
+        smoothing *= max(1 / 8, min(2 / 3, _CAUTION * math.sqrt(aim / best.gap)))
     return best.plus(lost)
 
 
@@ -75,6 +79,7 @@ class Saddle:
 
     n: int
     values: Array  # z; the last is 0, "not from the blanket"
+    sizes: Array  # each value errs by a few ulps of this
     masses: Array
     theta: float
     log_peak: float  # n K(theta)
@@ -84,18 +89,30 @@ class Saddle:
     unused: float  # rest^n / phi(theta)^n: the share of "nobody used the blanket"
 
     @classmethod
-    def of(cls, pair: PairLaw, values: Array, n: int) -> Saddle:
+    def of(cls, pair: PairLaw, epsilon: float, n: int) -> Saddle:
         """Solve n K'(theta) = 2 / theta. Any positive theta would be valid; this one is best."""
-        z, p = np.append(values, 0.0), np.append(pair.mass, pair.rest)
+        z, p = np.append(pair.values(epsilon), 0.0), np.append(pair.mass, pair.rest)
+        sizes = np.append(pair.sizes(epsilon), 0.0)
         theta = _saddle_point(z, p, n)
         log_peak = _log_transform(z, p, n, theta)
         tilted = p * np.exp(theta * z - log_peak / n)
         mean = float(tilted @ z)
         variance = n * float(tilted @ (z - mean) ** 2)
         scale = math.sqrt(variance + 2 / theta**2)
-        log_unused = n * math.log(pair.rest) - log_peak if pair.rest > 0 else -math.inf
+        log_unused = -math.inf
+        if pair.rest > 0:
+            log_unused = n * math.log1p(-math.fsum(pair.mass.tolist())) - log_peak
         return cls(
-            n, z, p, theta, log_peak, tilted, math.sqrt(variance), scale, math.exp(log_unused)
+            n,
+            z,
+            sizes,
+            p,
+            theta,
+            log_peak,
+            tilted,
+            math.sqrt(variance),
+            scale,
+            math.exp(min(log_unused, 0.0)),
         )
 
     def chernoff(self) -> Enclosure:
@@ -111,7 +128,8 @@ class Saddle:
     def exponent_error(self) -> float:
         """Bound on the floating-point error of n K(theta)."""
         growth = float(self.masses @ np.abs(np.expm1(self.theta * self.values)))
-        drift = self.theta * float(self.tilted @ np.abs(self.values))
+        growth *= math.exp(-self.log_peak / self.n)
+        drift = self.theta * float(self.tilted @ self.sizes)
         return 8 * _UNIT * (self.n * (growth + drift) * self.values.size + abs(self.log_peak))
 
 
@@ -186,10 +204,15 @@ def _trapezoid(saddle: Saddle, grid: Grid) -> Enclosure:
 def _sums(saddle: Saddle, grid: Grid) -> tuple[float, float, float, float]:
     """(1/2 pi) int of the smoothed integrand, the same without 1/s^2, and their rounding errors."""
     sums = np.zeros(4)
+    live = _live_nodes(saddle, grid)
     chunk = max(1, _CHUNK // saddle.values.size)
-    for start in range(0, grid.nodes + 1, chunk):
-        t = grid.step * np.arange(start, min(start + chunk, grid.nodes + 1), dtype=np.float64)
-        sums += _partial_sums(saddle, grid, t)
+    for start in range(0, live.size, chunk):
+        sums += _partial_sums(saddle, grid, grid.step * live[start : start + chunk])
+    if saddle.unused > math.exp(-_NEGLIGIBLE):
+        t = grid.step * np.arange(grid.nodes + 1, dtype=np.float64)
+        size = saddle.unused * np.exp(-((grid.eta * t) ** 2) / 2)
+        nobody = _weighted(saddle, grid, t, size, np.zeros(t.size))
+        sums += nobody * np.array([-1.0, -1.0, 1.0, 1.0])
     width = grid.step / math.pi
     # What _partial_sums left out: at most e^-_NEGLIGIBLE each.
     dropped = 2 * width * (grid.nodes + 1) * math.exp(-_NEGLIGIBLE)
@@ -203,20 +226,39 @@ def _partial_sums(saddle: Saddle, grid: Grid, t: Array) -> Array:
     F = (phi(s)^n - rest^n)/phi(theta)^n e^{eta^2 (s^2 - theta^2)/2}. With p = sum q (e^{itz} - 1),
     log |1 + p| = log1p(2 Re p + |p|^2)/2 keeps the digits that a plain logarithm would lose.
     """
-    half = np.outer(t / 2, saddle.values[:-1])  # the last value is 0 and adds nothing to p
-    sine = np.sin(half)
-    real = -2 * sine**2 @ saddle.tilted[:-1]
-    imaginary = 2 * (sine * np.cos(half)) @ saddle.tilted[:-1]
+    real, imaginary = _shifted_transform(saddle, t)
     square = np.maximum(2 * real + real**2 + imaginary**2, -1 + _UNIT)
-    damping = -((grid.eta * t) ** 2) / 2
-    log_size = saddle.n / 2 * np.log1p(square) + damping
+    log_size = saddle.n / 2 * np.log1p(square) - (grid.eta * t) ** 2 / 2
     kept = np.flatnonzero(log_size > -_NEGLIGIBLE)
     angle = saddle.n * np.arctan2(imaginary[kept], 1 + real[kept])
-    sums = _weighted(saddle, grid, t[kept], np.exp(log_size[kept]), angle)
-    if saddle.unused > math.exp(-_NEGLIGIBLE):
-        nobody = _weighted(saddle, grid, t, saddle.unused * np.exp(damping), np.zeros(t.size))
-        sums += nobody * np.array([-1.0, -1.0, 1.0, 1.0])
-    return sums
+    return _weighted(saddle, grid, t[kept], np.exp(log_size[kept]), angle)
+
+
+def _shifted_transform(saddle: Saddle, t: Array) -> tuple[Array, Array]:
+    """Real and imaginary part of phi(theta + it)/phi(theta) - 1 = sum q (e^{itz} - 1)."""
+    half = np.outer(t / 2, saddle.values[:-1])  # the last value is 0 and adds nothing
+    sine = np.sin(half)
+    weights = saddle.tilted[:-1]
+    return -2 * sine**2 @ weights, 2 * (sine * np.cos(half)) @ weights
+
+
+def _live_nodes(saddle: Saddle, grid: Grid) -> Array:
+    """Numbers of the nodes that may matter: the others are in blocks of negligible size.
+
+    |phi(theta + it)/phi(theta)|^2 is a sum of q_i q_j cos(t (z_i - z_j)), so it changes by at most
+    sqrt(2 variance of Z) per unit of t: its value in the middle of a block bounds the block.
+    """
+    if grid.nodes < _FEW_NODES:
+        return np.arange(grid.nodes + 1, dtype=np.float64)
+    block = math.isqrt(grid.nodes)
+    starts = np.arange(0, grid.nodes + 1, block, dtype=np.float64)
+    real, imaginary = _shifted_transform(saddle, grid.step * (starts + block / 2))
+    slope = math.sqrt(2 / saddle.n) * saddle.deviation
+    highest = 2 * real + real**2 + imaginary**2 + slope * grid.step * (block / 2) * (1 + 1e-9)
+    log_size = saddle.n / 2 * np.log1p(np.clip(highest + 1e-12, -1 + _UNIT, 0.0))
+    live = starts[log_size - (grid.eta * grid.step * starts) ** 2 / 2 > -_NEGLIGIBLE]
+    nodes = (live[:, None] + np.arange(block)).ravel()
+    return nodes[nodes <= grid.nodes]
 
 
 def _weighted(saddle: Saddle, grid: Grid, t: Array, size: Array, angle: Array) -> Array:
@@ -228,8 +270,8 @@ def _weighted(saddle: Saddle, grid: Grid, t: Array, size: Array, angle: Array) -
     modulus = theta**2 + t**2
     numerator = cosine * (theta**2 - t**2) + 2 * theta * t * sine
     # d(psi^n) = n psi^{n-1} d(psi), and psi carries a few roundings of each of its terms.
-    drift = saddle.n * float(saddle.tilted @ np.abs(saddle.values))
-    noise = size * (_UNIT * (32 * drift * t + 64))
+    drift = saddle.n * float(saddle.tilted @ saddle.sizes) * saddle.values.size
+    noise = size * (_UNIT * (16 * drift * t + 64))
     return np.array(
         [
             float((numerator / modulus**2).sum()),

@@ -13,8 +13,9 @@ rewritten; docs/theory/blanket.md). A randomizer *returns* its law; the accounta
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Real
 
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from shoal.accounting.atoms import AtomLike, PairLaw, distinct
 from shoal.errors import InvalidArgumentError, InvalidTableError
 
 LARGEST_LOCAL_EPSILON = 300.0
-_CLAIM_TOLERANCE = 1e-9
+_CLAIM_TOLERANCE = 1e-12
 FIXED = "one fixed randomizer, the same for everybody"
 ADAPTIVE = "any randomizers with this local guarantee, even chosen adaptively"
 
@@ -57,7 +58,7 @@ class BlanketLaw:
 
     ``pairs`` takes lists of ``(mass, rho0, rho1)``, or one such list. Both orders of a pair are
     covered: a list that is not its own mirror image gets the mirror image added.
-    ``witnesses`` are exact laws of explicit neighbouring data sets (the blanket replaced by what
+    ``witnesses`` makes exact laws of explicit neighbouring data sets (the blanket replaced by what
     the others really send, so their mass is 1): whatever they give is a lower bound on what any
     analysis of the same claim can prove.
 
@@ -68,26 +69,33 @@ class BlanketLaw:
     """
 
     pairs: tuple[PairLaw, ...]
-    witnesses: tuple[PairLaw, ...]
     claim: Claim
     local_epsilon: float
+    explicit: Callable[[], Iterable[PairLike]] = field(repr=False, compare=False)
 
     def __init__(
         self,
         pairs: Iterable[PairLike] | Iterable[AtomLike],
         *,
-        witnesses: Iterable[PairLike] = (),
+        witnesses: Callable[[], Iterable[PairLike]] = tuple,
         claim: Claim | None = None,
     ) -> None:
         given = _pair_laws(pairs)
         if not given:
             raise InvalidTableError("pairs", [], "at least one list of atoms")
         claim = claim or Claim()
+        for pair in given:
+            pair.check_blanket()
         both = distinct([*given, *(pair.reversed() for pair in given)])
         object.__setattr__(self, "pairs", both)
-        object.__setattr__(self, "witnesses", distinct(_pair_laws(witnesses)))
+        object.__setattr__(self, "explicit", witnesses)
         object.__setattr__(self, "claim", claim)
         object.__setattr__(self, "local_epsilon", _settled(claim, both))
+
+    @cached_property
+    def witnesses(self) -> tuple[PairLaw, ...]:
+        """Exact laws of explicit neighbouring data sets, made when first asked for."""
+        return distinct(_pair_laws(self.explicit()))
 
     @classmethod
     def generic(cls, local_epsilon: float) -> BlanketLaw:
@@ -99,7 +107,7 @@ class BlanketLaw:
         e = _exponential(local_epsilon)
         return cls(
             [(1 / (e + 1), e, 1.0), (1 / (e + 1), 1.0, e)],
-            witnesses=[*_response_witnesses(3, e), *_response_witnesses(2, e)],
+            witnesses=lambda: [*_response_witnesses(3, e), *_response_witnesses(2, e)],
             claim=Claim(
                 "optimal clones",
                 ADAPTIVE,
@@ -119,7 +127,7 @@ class BlanketLaw:
         near, far = 2 * e / (e + 1), 2 * e * (e / (e + 1))
         return cls(
             [(0.5 / e, far, near), (0.5 / e, near, far)],
-            witnesses=cls.generic(local_epsilon).witnesses,
+            witnesses=lambda: [*_response_witnesses(3, e), *_response_witnesses(2, e)],
             claim=Claim(
                 "clones (FMT21 Theorem 3.2)",
                 ADAPTIVE,
@@ -141,7 +149,7 @@ class BlanketLaw:
         edge = 1 / (a * (a + 1))
         atoms = [(edge, a * a, 1.0), (edge, 1.0, a * a), ((a - 1) * edge, 1.0, 1.0)]
         claim = Claim("deletion clones", ADAPTIVE, 2 * epsilon)
-        return cls(atoms, witnesses=[_deletion_witness(a)], claim=claim)
+        return cls(atoms, witnesses=lambda: [_deletion_witness(a)], claim=claim)
 
     @classmethod
     def randomized_response(cls, *, k: int, epsilon: float) -> BlanketLaw:
@@ -151,7 +159,7 @@ class BlanketLaw:
         z = e + k - 1
         atoms = [(1 / z, e, 1.0), (1 / z, 1.0, e), ((k - 2) / z, 1.0, 1.0)]
         claim = Claim(local_epsilon=epsilon, binary=k == 2, categories=k)
-        return cls(atoms, witnesses=_response_witnesses(k, e), claim=claim)
+        return cls(atoms, witnesses=lambda: _response_witnesses(k, e), claim=claim)
 
     @classmethod
     def from_table(cls, table: npt.ArrayLike, *, local_epsilon: float | None = None) -> BlanketLaw:
@@ -160,8 +168,11 @@ class BlanketLaw:
         If ``local_epsilon`` is given, an entry that breaks it is an error.
         """
         rows = tables.validated(table, local_epsilon=local_epsilon)
-        pairs, witnesses = tables.blanket_pairs(rows), tables.witness_pairs(rows)
-        return cls(pairs, witnesses=witnesses, claim=Claim(local_epsilon=local_epsilon))
+        return cls(
+            tables.blanket_pairs(rows),
+            witnesses=lambda: tables.witness_pairs(rows),
+            claim=Claim(local_epsilon=local_epsilon),
+        )
 
     def participating(self, probability: float) -> BlanketLaw:
         """The law when each person reports only with this probability, unseen by the analyzer."""
@@ -170,7 +181,7 @@ class BlanketLaw:
             return self
         return BlanketLaw(
             [pair.participating(probability) for pair in self.pairs],
-            witnesses=[pair.participating(probability) for pair in self.witnesses],
+            witnesses=lambda: [pair.participating(probability) for pair in self.witnesses],
             claim=replace(self.claim, binary=False, clone_probability=None),
         )
 

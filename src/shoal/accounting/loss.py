@@ -3,9 +3,9 @@
 The samples of a curve become a pessimistic ``dp_accounting`` distribution by connecting the dots
 (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, arXiv 2207.04380): legitimate for any convex
 falling curve above the true one, and the largest convex function below certified samples is such
-a curve. ``dp_accounting`` composes by FFT in floating point; ``fft_error`` bounds what that may
-hide, with the error bound of Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed.,
-Theorem 24.2.
+a curve. ``dp_accounting`` composes by FFT in floating point; ``ComposedLoss.error`` bounds what
+that may hide, with the error bound of Higham, "Accuracy and Stability of Numerical Algorithms",
+2nd ed., Theorem 24.2.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _FFT_CONSTANT = 8 * 2.0**-53
 
 def natural_discretization(curve: Curve) -> float:
     """A grid fine enough to lose about 1e-4 of the loss's variance."""
-    return min(curve.spread, curve.local_epsilon or 1.0, 1.0) / CELLS_PER_SPREAD
+    scales = (curve.spread, curve.local_epsilon, 1.0)
+    return min(scale for scale in scales if scale > 0) / CELLS_PER_SPREAD
 
 
 def distribution(curve: Curve, *, discretization: float | None = None) -> PrivacyLossDistribution:
@@ -43,7 +44,7 @@ def distribution(curve: Curve, *, discretization: float | None = None) -> Privac
     checks.positive(discretization=width)
     found = _samples(curve)
     reach = found.epsilons[-1]
-    width = max(width, 2 * reach / _MOST_CELLS)
+    width = max(width, _coarsest(curve))
     cells = max(1, math.ceil(reach / width))
     steps = np.arange(-cells, cells + 1)
     epsilons = steps * width
@@ -66,9 +67,16 @@ class ComposedLoss:
     error: float
 
 
+def least_error(terms: Sequence[tuple[Curve, int]]) -> float:
+    """What floating point may hide at least, known before anything is composed."""
+    singles = [(distribution(curve), rounds) for curve, rounds in terms]
+    return sum(_transform_error(single, rounds) for single, rounds in singles)
+
+
 def composed(terms: Sequence[tuple[Curve, int]]) -> ComposedLoss:
     """Compose rounds of possibly different curves on one common grid."""
     width = min(natural_discretization(curve) for curve, _ in terms)
+    width = max(width, *(_coarsest(curve) for curve, _ in terms))
     total: PrivacyLossDistribution | None = None
     error = 0.0
     for curve, rounds in terms:
@@ -84,6 +92,11 @@ def composed(terms: Sequence[tuple[Curve, int]]) -> ComposedLoss:
     if total is None:
         raise ValueError("nothing to compose")
     return ComposedLoss(total, error)
+
+
+def _coarsest(curve: Curve) -> float:
+    """The finest grid that still fits into memory."""
+    return 2 * float(_samples(curve).epsilons[-1]) / _MOST_CELLS
 
 
 @lru_cache(maxsize=32)
@@ -111,6 +124,11 @@ def _fft_error(
     norms = rounds * (transform + _FFT_CONSTANT) * float(np.linalg.norm(before))
     norms += (transform + 2 * rounds * _FFT_CONSTANT) * float(np.linalg.norm(after))
     return math.sqrt(2 * size) * norms
+
+
+def _transform_error(single: PrivacyLossDistribution, rounds: int) -> float:
+    """The part of ``_fft_error`` that does not need the power."""
+    return _fft_error(single, single, rounds) / 3 if rounds > 1 else 0.0
 
 
 def _probabilities(loss: PrivacyLossDistribution) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -24,11 +24,14 @@ from shoal.accounting.solving import Side, crossing
 LARGEST_BINARY_SUM = 2_000
 _BINARY_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 _ROUNDING = 1e-10
-_SMALL_CROWD = 200
+_CELL_ERROR = 1e-11  # relative error of a binomial probability
+_SMALL_CROWD = 300  # reports that may have come from anybody
 
 
 def delta(law: BlanketLaw, *, n: int, epsilon: float) -> float:
     """A delta that some data set really has at this epsilon."""
+    if epsilon >= law.local_epsilon:
+        return 0.0
     found = [integral.enclose(pair, n=n, epsilon=epsilon).lower for pair in _telling(law, n)]
     if law.claim.binary and n <= LARGEST_BINARY_SUM:
         found.append(binary_response_delta(law.local_epsilon, n=n, epsilon=epsilon))
@@ -45,10 +48,13 @@ def epsilon(law: BlanketLaw, *, n: int, delta: float) -> float:
 
 def _telling(law: BlanketLaw, n: int) -> list[PairLaw]:
     """The witnesses worth evaluating: in a large crowd only the leading order counts."""
-    if n <= _SMALL_CROWD or not law.witnesses:
+    likely = n * 2 / (math.exp(min(law.local_epsilon, 50.0)) + 1)
+    if likely <= _SMALL_CROWD or not law.witnesses:
         return list(law.witnesses)
     most = max(leading_spread(pair, n) for pair in law.witnesses)
-    return [pair for pair in law.witnesses if leading_spread(pair, n) >= 0.9 * most]
+    return [
+        pair for pair in law.witnesses if pair.lost0.size or leading_spread(pair, n) >= 0.9 * most
+    ]
 
 
 def binary_response_delta(
@@ -76,7 +82,7 @@ def _binary_divergence(lie: float, zeros: int, ones: int, x: float) -> float:
     held0 = np.convolve(others, [1 - lie, lie])
     held1 = np.convolve(others, [lie, 1 - lie])
     best = max(
-        float(np.maximum(first - x * second, 0.0).sum())
+        float(np.maximum(first - x * second - _CELL_ERROR * (first + x * second), 0.0).sum())
         for first, second in ((held0, held1), (held1, held0))
     )
     return best * (1 - _ROUNDING)

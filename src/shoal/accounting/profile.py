@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -75,18 +76,19 @@ class PrivacyProfile(Curve):
                 f"outputs possible under one input only have probability {self.smallest_delta:g}",
                 "ask for a larger delta, or give every input a share of every output",
             )
-        pairs = list(self.law.pairs)
+        pairs: Sequence[PairLaw] = self.law.pairs
         answer = 0.0
         # The pair that is worst at one answer is usually worst at the next: solve it first.
         while pairs:
-            exceeding = [(self._delta_of(pair, answer), pair) for pair in pairs]
-            exceeding = [entry for entry in exceeding if entry[0] > delta]
-            if not exceeding:
+            deltas = [self._delta_of(pair, answer) for pair in pairs]
+            worst = max(range(len(pairs)), key=deltas.__getitem__)
+            if deltas[worst] <= delta:
                 break
-            worst = max(exceeding, key=lambda entry: entry[0])[1]
-            solved = solved_crossing(worst, self.n, delta, side=Side.UPPER)
+            at_zero = math.log(deltas[worst]) if answer == 0 else None
+            solved = solved_crossing(pairs[worst], self.n, delta, side=Side.UPPER, at_zero=at_zero)
             answer = max(answer, min(solved, self.local_epsilon))
-            pairs = [pair for _, pair in exceeding if pair is not worst]
+            exceeding = [i for i, found in enumerate(deltas) if found > delta and i != worst]
+            pairs = [pairs[i] for i in exceeding]
         return answer
 
     def lower_delta(self, epsilon: float) -> float:
@@ -98,6 +100,18 @@ class PrivacyProfile(Curve):
         """An epsilon that no analysis of the same claim can go below."""
         checks.open_probability(delta=delta)
         return min(lower.epsilon(self.law, n=self.n, delta=delta), self.local_epsilon)
+
+    def lower_rounds_epsilon(self, rounds: int, delta: float) -> float:
+        """An epsilon that no analysis of so many adaptive rounds can go below."""
+        once = self.lower_epsilon(delta)
+        if rounds == 1 or self.law.claim.clone_probability is None or self.local_epsilon == 0:
+            return once
+        from shoal.accounting import ternary
+
+        repeated = ternary.epsilon(
+            local_epsilon=self.local_epsilon, n=self.n, rounds=rounds, delta=delta
+        )
+        return max(once, repeated)
 
     def renyi(self, order: float) -> float:
         """Upper bound on the Rényi divergence of this real order > 1.

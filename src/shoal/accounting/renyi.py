@@ -12,19 +12,19 @@ Privacy", CSF 2017, arXiv 1702.07476; docs/theory/renyi.md for the identity.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from shoal import checks
+from shoal.accounting import binomial
 from shoal.accounting.atoms import Array
 from shoal.accounting.curve import Samples
 
 LARGEST_EXACT_CROWD = 4_000.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
-_ROUNDING = 1e-9
+_ROUNDING = 1e-8
 _LONGEST_CELL = 3.0
 _ROWS = 256
 
@@ -72,19 +72,23 @@ class ClonePair:
         checks.above_one(order=order)
         log_cap = (order - 1) * self.local_epsilon
         depth = log_cap + math.log(order) + 80.0
-        logs = [_log_row_sums(rows, self, order, depth) for rows in self._windows(depth)]
+        totals = self._likely_totals(depth)
+        log_chances = binomial.log_pmf(totals, n=self.n - 1, share=self.clone_probability)
+        logs = [
+            _log_row_sums(totals[i : i + _ROWS], log_chances[i : i + _ROWS], self, order, depth)
+            for i in range(0, totals.size, _ROWS)
+        ]
         left_out = 6 * math.exp(-depth + np.logaddexp(log_cap, math.log(order)))
         log_excess = np.logaddexp(special.logsumexp(logs), math.log(left_out))
         return min(_from_log_excess(float(log_excess), order), self.local_epsilon)
 
-    def _windows(self, depth: float) -> Iterator[Array]:
+    def _likely_totals(self, depth: float) -> Array:
         """Values of C outside of which the probability is below 2 e^-depth (Bernstein)."""
         mean = (self.n - 1) * self.clone_probability
         spread = math.sqrt(2 * mean * depth)
         first = max(0, math.floor(mean - spread))
         last = min(self.n - 1, math.ceil(mean + spread + depth))
-        for start in range(first, last + 1, _ROWS):
-            yield np.arange(start, min(start + _ROWS, last + 1), dtype=float)
+        return np.arange(first, last + 1, dtype=float)
 
 
 def binary_response_divergence(*, local_epsilon: float, n: int, order: float) -> float:
@@ -97,24 +101,25 @@ def binary_response_divergence(*, local_epsilon: float, n: int, order: float) ->
     checks.above_one(order=order)
     checks.positive(local_epsilon=local_epsilon)
     n = checks.count(n=n)
-    lie = special.expit(-local_epsilon)
-    others = n - 1
-    half = 40 * math.sqrt(others * lie * (1 - lie)) + 60
-    ones = np.arange(max(0, math.floor(others * lie - half)), min(n, others * lie + half) + 1)
-    log_others = stats.binom.logpmf(ones, others, lie)
-    log_fewer = stats.binom.logpmf(ones - 1, others, lie)
+    lie = float(special.expit(-local_epsilon))
+    found_ones = binomial.log_pmf(binomial.window(n=n - 1, share=lie), n=n - 1, share=lie)
+    log_others, log_fewer = np.append(found_ones, -np.inf), np.append(-np.inf, found_ones)
     log_lie, log_truth = math.log(lie), math.log1p(-lie)
     held0 = np.logaddexp(log_truth + log_others, log_lie + log_fewer)
     held1 = np.logaddexp(log_lie + log_others, log_truth + log_fewer)
     found = []
     for log_p, log_q in ((held0, held1), (held1, held0)):
-        terms = log_q + _log_convex_excess(log_p - log_q, order)
-        log_excess = float(special.logsumexp(terms[np.isfinite(log_q)]))
-        found.append(_from_log_excess(log_excess, order) / (1 + 2 * _ROUNDING))
-    return max(found) - 1e-300
+        # Both ends of the window stand for what lies beyond them: leave them out.
+        kept = slice(1, -1) if log_p.size > 2 else slice(None)
+        terms = (log_q + _log_convex_excess(log_p - log_q, order))[kept]
+        log_excess = float(special.logsumexp(terms))
+        found.append(_from_log_excess(log_excess, order) / (1 + 2 * _ROUNDING) ** 2)
+    return max(found)
 
 
-def _log_row_sums(totals: Array, pair: ClonePair, order: float, depth: float) -> float:
+def _log_row_sums(
+    totals: Array, log_chances: Array, pair: ClonePair, order: float, depth: float
+) -> float:
     """log of the part of E_Q[r^a - 1 - a(r - 1)] with C in ``totals``."""
     reports = totals + 1
     half = np.sqrt(reports * depth / 2)  # Hoeffding: outside, probability < 2 e^-depth
@@ -129,7 +134,7 @@ def _log_row_sums(totals: Array, pair: ClonePair, order: float, depth: float) ->
     first = truth * zeros + (1 - truth) * ones
     second = (1 - truth) * zeros + truth * ones
     log_weight = (
-        stats.binom.logpmf(totals, pair.n - 1, pair.clone_probability)[:, None]
+        log_chances[:, None]
         + special.gammaln(reports + 1)[:, None]
         - special.gammaln(zeros + 1)
         - special.gammaln(ones + 1)
@@ -144,11 +149,12 @@ def _log_convex_excess(log_ratio: Array, order: float) -> Array:
     """log(r^a - 1 - a(r - 1)) for r = e^log_ratio, -inf at r = 1."""
     grown = order * log_ratio
     small = np.minimum(grown, 40.0)
-    series = 0.5 * order * (order - 1) * log_ratio**2
+    # r^a - 1 - a (r - 1) = a (a-1)/2 u^2 + a (a^2-1)/6 u^3 + O((a u)^4), u = log r.
+    series = 0.5 * order * (order - 1) * log_ratio**2 * (1 + (order + 1) * log_ratio / 3)
     direct = np.expm1(small) - order * np.expm1(np.minimum(log_ratio, 40.0 / order))
-    near = np.abs(grown) < 1e-5
+    near = np.abs(grown) < 1e-4
     with np.errstate(divide="ignore", invalid="ignore"):
-        exact = np.log(np.where(near, series * (1 + np.abs(grown)), direct))
+        exact = np.log(np.where(near, series, direct))
     return np.where(grown > 40.0, grown, exact)
 
 
@@ -161,7 +167,7 @@ def _refined(found: Samples, order: float) -> tuple[Array, Array]:
     """Cells short enough for the quadrature to be exact to rounding."""
     cells = np.diff(found.epsilons) * (order + 1)
     parts = np.maximum(1, np.ceil(cells / _LONGEST_CELL)).astype(int)
-    parts = np.minimum(parts, 200)
+    parts = np.minimum(parts, 2000)
     index = np.repeat(np.arange(parts.size), parts)
     inner = np.arange(index.size) - np.repeat(np.cumsum(parts) - parts, parts)
     width = np.diff(found.epsilons)[index]

@@ -37,20 +37,23 @@ def crossing(
     cap: float,
     guess: float,
     side: Side,
+    at_zero: float | None = None,
 ) -> float:
     """The epsilon in [0, cap] where ``curve`` (log delta) passes ``log_target``.
 
+    ``at_zero`` is the curve's value at 0, if it is known already.
     The curve is taken to be at or below the target at ``cap``. The answer is the end of the last
     bracket on the side asked for: never short of the crossing for ``Side.UPPER``, never past it
     for ``Side.LOWER``.
     """
-    start = Point(0.0, curve(0.0))
+    start = Point(0.0, curve(0.0) if at_zero is None else at_zero)
     if start.log_delta <= log_target:
         return 0.0
     above, below = start, Point(cap, -math.inf)
     previous, epsilon = start, guess
     for _ in range(_MOST_STEPS):
-        if below.epsilon - above.epsilon <= RELATIVE_TOLERANCE * below.epsilon:
+        width = below.epsilon - above.epsilon
+        if math.isfinite(width) and width <= RELATIVE_TOLERANCE * below.epsilon:
             break
         if not above.epsilon < epsilon < below.epsilon:
             epsilon = _between(above.epsilon, below.epsilon)

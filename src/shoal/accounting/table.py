@@ -13,7 +13,7 @@ from shoal.accounting.atoms import Array, PairLaw, distinct
 from shoal.errors import InvalidTableError
 
 ROW_SUM_TOLERANCE = 1e-9
-RATIO_TOLERANCE = 1e-9
+RATIO_TOLERANCE = 1e-12
 MOST_WITNESSES = 16
 
 

@@ -19,10 +19,11 @@ def _evaluate(query: Query) -> float:
 
 ENTRY = Entry(
     name="clones",
-    title="clones, numerical",
+    title="Clones, numerical",
     citation=Citation(
         authors="V. Feldman, A. McMillan, K. Talwar",
-        title="Hiding Among the Clones",
+        title="Hiding Among the Clones: A Simple and Nearly Optimal Analysis of Privacy "
+        "Amplification by Shuffling",
         venue="FOCS 2021",
         arxiv="2012.12803",
         theorem="Theorem 3.2",

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from scipy.special import gammaln, logsumexp
 
 from shoal import checks
-from shoal.accounting.catalog import binomial
+from shoal.accounting import binomial
 from shoal.accounting.catalog.entry import (
     OPTIMAL_CLONES,
     Citation,

@@ -24,10 +24,11 @@ def _evaluate(query: Query) -> float:
 
 ENTRY = Entry(
     name="optimal-clones",
-    title="optimal clones, numerical",
+    title="Optimal clones, numerical",
     citation=Citation(
         authors="V. Feldman, A. McMillan, K. Talwar",
-        title="Stronger Privacy Amplification by Shuffling for Rényi and Approximate DP",
+        title="Stronger Privacy Amplification by Shuffling for Rényi and Approximate "
+        "Differential Privacy",
         venue="SODA 2023",
         arxiv="2208.04591",
         theorem="The number of its Theorem 3.2, proved in docs/theory/optimal-clones.md",

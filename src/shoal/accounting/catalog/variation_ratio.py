@@ -32,7 +32,7 @@ import numpy.typing as npt
 from scipy.special import betainc
 
 from shoal import checks
-from shoal.accounting.catalog import binomial
+from shoal.accounting import binomial
 from shoal.accounting.catalog.entry import OPTIMAL_CLONES
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 

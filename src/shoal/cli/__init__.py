@@ -1,0 +1,70 @@
+"""The command line: it parses, calls and prints; the mathematics is elsewhere.
+
+``shoal amplify`` answers, ``shoal figures`` draws, ``shoal demo`` shows around. Nothing heavy is
+imported before a command needs it, so that ``shoal --help`` is there at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import shoal
+from shoal.cli.amplify import amplify
+from shoal.cli.demo import demo
+from shoal.cli.figures import figures
+from shoal.cli.group import OneLineErrors
+
+__all__ = ["app", "main"]
+
+EXAMPLES = """\
+[bold]Examples[/bold]
+
+  shoal amplify --local-epsilon 4 --n 1e5 --delta 1e-6
+
+  shoal amplify --randomizer grr --k 24 --local-epsilon 3 --n 2e5 --rounds 30
+
+  shoal amplify --local-epsilon 4 --n 1e5 --all
+
+  shoal amplify --solve local-epsilon --epsilon 1 --delta 1e-6 --n 1e6
+
+  shoal demo
+"""
+
+app = typer.Typer(
+    cls=OneLineErrors,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    epilog=EXAMPLES,
+)
+app.command()(amplify)
+app.command()(figures)
+app.command()(demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"shoal {shoal.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """The shuffle model of differential privacy: how well a crowd hides each of its members."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run the command in ``sys.argv`` and exit with its status."""
+    app(prog_name="shoal")

@@ -1,0 +1,61 @@
+"""The published comparisons, redrawn: every bound beside the others and beside a lower bound.
+
+Each figure is a module that states a :class:`~shoal.figures.drawing.Drawing`: how its table is
+computed and how it is drawn. Every figure is written three times under one name, as SVG, as PNG and
+as the CSV of the numbers in it. matplotlib is loaded when the first one is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from shoal import checks
+from shoal.errors import InvalidArgumentError
+from shoal.figures import (
+    epsilon_vs_local_epsilon,
+    epsilon_vs_n,
+    epsilon_vs_rounds,
+    privacy_loss_tail,
+    randomizers,
+    renyi_vs_order,
+)
+from shoal.figures.drawing import Drawing
+
+__all__ = ["DRAWINGS", "NAMES", "draw_all"]
+
+DRAWINGS: tuple[Drawing, ...] = (
+    epsilon_vs_n.SMALL,
+    epsilon_vs_n.LARGE,
+    epsilon_vs_local_epsilon.DRAWING,
+    renyi_vs_order.DRAWING,
+    epsilon_vs_rounds.DRAWING,
+    privacy_loss_tail.DRAWING,
+    randomizers.DRAWING,
+)
+NAMES: tuple[str, ...] = tuple(drawing.name for drawing in DRAWINGS)
+
+
+def draw_all(
+    out: Path,
+    *,
+    only: str | None = None,
+    progress: Callable[[str], None] | None = None,
+    points: int | None = None,
+) -> list[Path]:
+    """Draw every figure, or the one named ``only``, into ``out``; return the files written.
+
+    ``progress`` is told the name of each figure before it is computed. ``points`` replaces the
+    number of points along each horizontal axis: fewer are faster, not different.
+    """
+    if only is not None and only not in NAMES:
+        raise InvalidArgumentError("only", only, f"one of {', '.join(NAMES)}")
+    count = None if points is None else checks.count(minimum=4, points=points)
+    out.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    for drawing in DRAWINGS:
+        if only is None or drawing.name == only:
+            if progress is not None:
+                progress(drawing.name)
+            written += drawing.write(drawing.table(count), out)
+    return written

@@ -1,0 +1,90 @@
+"""The command as people start it: help, version, figures, the demo, real processes."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+import shoal
+from repository import run_python
+
+HEAVY = {"numpy", "scipy", "dp_accounting", "matplotlib"}
+
+
+def test_help_shows_the_commands_and_examples(run):
+    said = run("--help").stdout
+    for words in ("amplify", "figures", "demo", "shoal amplify --local-epsilon 4 --n 1e5"):
+        assert words in said
+    assert run("").stdout == said
+
+
+@pytest.mark.parametrize("command", ["amplify", "figures", "demo"])
+def test_every_command_has_help(run, command):
+    finished = run(command, "--help")
+    assert finished.status == 0
+    assert f" {command} [OPTIONS]" in finished.stdout
+
+
+def test_help_is_quick_and_loads_nothing_heavy(run_process):
+    start = time.perf_counter()
+    assert run_process("--help").status == 0
+    assert time.perf_counter() - start < 3
+    code = "import json, sys, shoal.cli; print(json.dumps(sorted(sys.modules)))"
+    loaded = {name.partition(".")[0] for name in json.loads(run_python(code))}
+    assert not loaded & HEAVY
+
+
+def test_version(run_process):
+    assert run_process("--version").stdout == f"shoal {shoal.__version__}\n"
+
+
+def test_a_real_process_answers(run_process):
+    found = run_process("amplify --local-epsilon 4 --n 1e5 --json").json()
+    assert found["epsilon"] == pytest.approx(0.118154, rel=1e-4)
+
+
+def test_a_real_process_refuses(run_process):
+    said = run_process("amplify --local-epsilon 4 --n 0").refusal()
+    assert said == "expected a whole number n with 1 <= n <= 1e15, got n=0"
+
+
+def test_a_terminal_without_greek_letters_is_no_reason_to_fail(run_process):
+    finished = run_process("amplify --local-epsilon 4 --n 1e5", PYTHONIOENCODING="ascii")
+    assert finished.status == 0
+    assert "0.11816" in finished.stdout
+
+
+def test_figures_hands_over_to_the_figures(run, monkeypatch, tmp_path):
+    asked = []
+
+    def draw_all(out, *, only=None, progress=None):
+        asked.append((out, only))
+        progress("some-figure")
+        return [out / "some-figure.svg"]
+
+    monkeypatch.setattr("shoal.figures.draw_all", draw_all)
+    finished = run(f"figures --out {tmp_path} --only some-figure")
+    assert asked == [(tmp_path, "some-figure")]
+    assert finished.stdout == f"{tmp_path / 'some-figure.svg'}\n"
+    assert finished.stderr == ""
+
+
+def test_the_demo_tells_a_true_story(run, tmp_path):
+    finished = run(f"demo --out {tmp_path / 'new'}")
+    assert finished.status == 0
+    assert finished.stderr == ""
+    device = shoal.RandomizedResponse(k=24, epsilon=3)
+    epsilon = shoal.amplify(device, n=200_000).epsilon
+    said = finished.stdout
+    assert f"ε = {epsilon:.4f}"[:-1] in said
+    assert "a factor of 1.032, not 20.09" in " ".join(said.split())
+    assert max(map(len, said.splitlines()[:-3])) <= 80
+    written = [line.strip() for line in said.splitlines()[-3:]]
+    assert [path.rpartition(".")[2] for path in written] == ["svg", "png", "csv"]
+    names = {path.name for path in (tmp_path / "new").iterdir()}
+    assert names == {path.rpartition("/")[2] for path in written}
+    header, *rows = (tmp_path / "new" / "epsilon-vs-n.csv").read_text().splitlines()
+    assert header.split(",")[0] == "n"
+    assert len(rows) > 10
