@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A number with its unit (``ms`` or ``x``); at most, or at least, a limit."""
+    """A number with its unit; at most, or at least, a limit. None could not be measured."""
 
     heading: str
     what: str
-    value: float
+    value: float | None
     unit: str = "ms"
     at_most: float | None = None
     at_least: float | None = None
@@ -19,7 +19,9 @@ class Result:
 
     @property
     def kept(self) -> bool:
-        """Whether the limit is kept; a number without one cannot miss it."""
+        """Whether the limit is kept; a number without one cannot miss it, nor can no number."""
+        if self.value is None:
+            return True
         too_much = self.at_most is not None and self.value > self.at_most
         too_little = self.at_least is not None and self.value < self.at_least
         return not (too_much or too_little)
@@ -27,6 +29,8 @@ class Result:
     @property
     def shown(self) -> str:
         """The number as it is printed."""
+        if self.value is None:
+            return "not measured"
         digits = 2 if self.value < 100 else 0
         return f"{self.value:,.{digits}f} {self.unit}"
 

@@ -28,40 +28,95 @@ if TYPE_CHECKING:
     from shoal.accounting.guarantee import Guarantee
     from shoal.accounting.law import BlanketLaw
     from shoal.accounting.profile import PrivacyProfile
+    from shoal.pipeline import Result, run, shuffle
+    from shoal.planning.plan import Plan
+    from shoal.planning.planner import plan
+    from shoal.randomizers.duchi import Duchi
+    from shoal.randomizers.hadamard import HadamardResponse
+    from shoal.randomizers.hashing import LocalHashing
+    from shoal.randomizers.laplace import Laplace
+    from shoal.randomizers.piecewise import Piecewise
+    from shoal.randomizers.privunit import PrivUnit
+    from shoal.randomizers.privunitg import PrivUnitG
+    from shoal.randomizers.projective import ProjectiveGeometryResponse
     from shoal.randomizers.response import RandomizedResponse
+    from shoal.randomizers.rounded import RoundedResponse
+    from shoal.randomizers.subset import SubsetSelection
+    from shoal.randomizers.unary import UnaryEncoding
+    from shoal.values import Batch, Counts, Estimate, MeanEstimate
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Batch",
     "BlanketLaw",
+    "Counts",
+    "Duchi",
+    "Estimate",
     "Guarantee",
+    "HadamardResponse",
     "InvalidArgumentError",
     "InvalidTableError",
+    "Laplace",
+    "LocalHashing",
+    "MeanEstimate",
     "MissingExtraError",
     "OutOfRegimeError",
+    "Piecewise",
+    "Plan",
     "PrecisionError",
+    "PrivUnit",
+    "PrivUnitG",
     "PrivacyProfile",
+    "ProjectiveGeometryResponse",
     "RandomizedResponse",
+    "Result",
+    "RoundedResponse",
     "ShoalError",
+    "SubsetSelection",
+    "UnaryEncoding",
     "UnreachableTargetError",
     "__version__",
     "amplify",
     "compare",
     "local_epsilon",
+    "plan",
     "profile",
     "required_n",
+    "run",
+    "shuffle",
 ]
 
 _HOMES = {
+    "Batch": "shoal.values",
     "BlanketLaw": "shoal.accounting.law",
+    "Counts": "shoal.values",
+    "Duchi": "shoal.randomizers.duchi",
+    "Estimate": "shoal.values",
     "Guarantee": "shoal.accounting.guarantee",
+    "HadamardResponse": "shoal.randomizers.hadamard",
+    "Laplace": "shoal.randomizers.laplace",
+    "LocalHashing": "shoal.randomizers.hashing",
+    "MeanEstimate": "shoal.values",
+    "Piecewise": "shoal.randomizers.piecewise",
+    "Plan": "shoal.planning.plan",
+    "PrivUnit": "shoal.randomizers.privunit",
+    "PrivUnitG": "shoal.randomizers.privunitg",
     "PrivacyProfile": "shoal.accounting.profile",
+    "ProjectiveGeometryResponse": "shoal.randomizers.projective",
     "RandomizedResponse": "shoal.randomizers.response",
+    "Result": "shoal.pipeline",
+    "RoundedResponse": "shoal.randomizers.rounded",
+    "SubsetSelection": "shoal.randomizers.subset",
+    "UnaryEncoding": "shoal.randomizers.unary",
     "amplify": "shoal.accounting.amplification",
     "compare": "shoal.accounting.comparison",
     "local_epsilon": "shoal.accounting.amplification",
+    "plan": "shoal.planning.planner",
     "profile": "shoal.accounting.amplification",
     "required_n": "shoal.accounting.amplification",
+    "run": "shoal.pipeline",
+    "shuffle": "shoal.pipeline",
 }
 
 

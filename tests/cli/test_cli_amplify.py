@@ -10,6 +10,7 @@ import pytest
 
 import shoal
 from shoal.accounting import catalog
+from shoal.cli import randomizers
 from shoal.cli.show import Proved
 
 FOUR = "amplify --local-epsilon 4 --n 1e5"
@@ -271,3 +272,22 @@ def test_brackets_in_words_are_not_markup(capsys):
     found = shoal.amplify(local_epsilon=1, n=100)
     Proved(replace(found, theorem="[bold] Lemma [2] :fish:")).show(as_json=False)
     assert "[bold] Lemma [2] :fish:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", randomizers.NAMES)
+def test_every_randomizer_has_a_name(run, name):
+    numbers = name in {"laplace", "duchi", "piecewise", "rounded"}
+    asked = f"amplify --randomizer {name} --local-epsilon 2 --n 1e4 --json"
+    found = run(asked, "" if numbers else "--k 5").json()
+    generic = run("amplify --local-epsilon 2 --n 1e4 --json").json()
+    assert 0 < found["epsilon"] <= generic["epsilon"] * 1.001
+    assert found["local_epsilon"] <= 2
+    wrong = "--k 5" if numbers else "--k 5 --bounds 0,1"
+    assert "leave out --bounds" in (said := run(asked, wrong).refusal()) or "no --k" in said
+
+
+def test_bounds_do_not_change_what_numbers_give_away(run):
+    asked = "amplify --randomizer laplace --local-epsilon 2 --n 1e4 --json"
+    wide = run(asked, "--bounds 0,1000").json()["epsilon"]
+    assert wide == pytest.approx(run(asked).json()["epsilon"], rel=1e-6)
+    assert "--bounds needs --randomizer" in run("amplify --n 9 --bounds 0,1").refusal()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -10,17 +11,24 @@ import pytest
 import shoal
 from repository import run_python
 
-HEAVY = {"numpy", "scipy", "dp_accounting", "matplotlib"}
+HEAVY = {"numpy", "scipy", "dp_accounting", "matplotlib", "polars"}
 
 
 def test_help_shows_the_commands_and_examples(run):
     said = run("--help").stdout
-    for words in ("amplify", "figures", "demo", "shoal amplify --local-epsilon 4 --n 1e5"):
+    for words in (
+        "plan",
+        "run",
+        "amplify",
+        "figures",
+        "demo",
+        "shoal amplify --local-epsilon 4 --n 1e5",
+    ):
         assert words in said
     assert run("").stdout == said
 
 
-@pytest.mark.parametrize("command", ["amplify", "figures", "demo"])
+@pytest.mark.parametrize("command", ["plan", "run", "amplify", "figures", "demo"])
 def test_every_command_has_help(run, command):
     finished = run(command, "--help")
     assert finished.status == 0
@@ -71,20 +79,27 @@ def test_figures_hands_over_to_the_figures(run, monkeypatch, tmp_path):
     assert finished.stderr == ""
 
 
-def test_the_demo_tells_a_true_story(run, tmp_path):
+def test_the_demo_goes_from_the_question_to_the_report(run, tmp_path):
     finished = run(f"demo --out {tmp_path / 'new'}")
     assert finished.status == 0
     assert finished.stderr == ""
-    device = shoal.RandomizedResponse(k=24, epsilon=3)
-    epsilon = shoal.amplify(device, n=200_000).epsilon
     said = finished.stdout
-    assert f"ε = {epsilon:.4f}"[:-1] in said
-    assert "a factor of 1.032, not 20.09" in " ".join(said.split())
-    assert max(map(len, said.splitlines()[:-3])) <= 80
-    written = [line.strip() for line in said.splitlines()[-3:]]
-    assert [path.rpartition(".")[2] for path in written] == ["svg", "png", "csv"]
-    names = {path.name for path in (tmp_path / "new").iterdir()}
-    assert names == {path.rpartition("/")[2] for path in written}
-    header, *rows = (tmp_path / "new" / "epsilon-vs-n.csv").read_text().splitlines()
-    assert header.split(",")[0] == "n"
-    assert len(rows) > 10
+    device = shoal.RandomizedResponse(k=24, epsilon=4)
+    epsilon = shoal.amplify(device, n=200_000).epsilon
+    assert f"ε = {epsilon:.5f}"[:-1] in said
+    assert "a factor of 1.071" in " ".join(said.split())
+    chart = [line for line in said.splitlines() if "█" in line and "±" in line]
+    assert len(chart) > 15
+    shares = [float(line.split("%")[0].split()[-1]) for line in chart]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(100, abs=3)
+    inside = re.search(r"(\d+) of 24 intervals", said)
+    assert int(inside[1]) >= 18  # 24 true intervals of 95 %: fewer has a chance below 1e-4
+    *lines, last = said.splitlines()
+    assert max(map(len, lines)) <= 80
+    written = tmp_path / "new" / "shoal-report.html"
+    assert last.strip() == str(written)
+    assert [path.name for path in written.parent.iterdir()] == [written.name]
+    page = written.read_text(encoding="utf-8")
+    assert "colds and flu" in page
+    assert "not private" not in page

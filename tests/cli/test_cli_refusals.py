@@ -111,10 +111,10 @@ def test_an_unknown_bound_gets_a_suggestion(run):
     assert "optimal-clones" in said
 
 
-@pytest.mark.parametrize("name", ["hadamard", "gr"])
+@pytest.mark.parametrize("name", ["geometric", "gr"])
 def test_an_unknown_randomizer_gets_the_list(run, name):
     said = run(FOUR, "--k 3 --randomizer", name).refusal()
-    assert f"one of {', '.join(randomizers.FAMILIES)}, got '{name}'" in said
+    assert f"one of {', '.join(randomizers.NAMES)}, got '{name}'" in said
     assert ("did you mean grr?" in said) == (name == "gr")
 
 

@@ -24,7 +24,7 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 DEFAULT_DELTA = 1e-6
 LARGEST_N = 10**15
 LARGEST_LOCAL_EPSILON = 50.0
-_SOLVE_TOLERANCE = 1e-8
+_SOLVE_TOLERANCE = 1e-7
 _SLOW_SOLVE_TOLERANCE = 1e-5  # compositions take half a second each
 _AGREEMENT = 1e-7
 _SMALLEST_LOCAL_EPSILON = 1e-9  # as a share of the target
@@ -134,8 +134,9 @@ def local_epsilon(
     participation: float = 1.0,
     honest_fraction: float = 1.0,
     honest_n: int | None = None,
+    cap: float = LARGEST_LOCAL_EPSILON,
 ) -> float:
-    """The largest local epsilon whose shuffled reports still keep (epsilon, delta).
+    """The largest local epsilon, at most ``cap``, whose shuffled reports keep (epsilon, delta).
 
     For any randomizers, or for a ``family``: a callable that takes ``epsilon=`` and returns a
     randomizer or a law. The answer is rounded down: it keeps the target.
@@ -154,7 +155,8 @@ def local_epsilon(
         found = Devices(randomizer=make(epsilon=candidate)).profile(crowd)
         return _log_excess(found, rounds, epsilon, delta)
 
-    low = epsilon / rounds
+    checks.positive(cap=cap)
+    low = min(epsilon / rounds, cap)
     while excess(low) > 0:
         low /= 2
         if low < _SMALLEST_LOCAL_EPSILON * epsilon:
@@ -163,11 +165,11 @@ def local_epsilon(
                 f"not even a local epsilon of {low:.2g} is small enough",
                 "use another family of randomizers or a weaker target",
             )
-    high = min(2 * low, LARGEST_LOCAL_EPSILON)
+    high = min(2 * low, cap)
     while excess(high) <= 0:
-        if high >= LARGEST_LOCAL_EPSILON:
+        if high >= cap:
             return high
-        low, high = high, min(2 * high, LARGEST_LOCAL_EPSILON)
+        low, high = high, min(2 * high, cap)
     tolerance = _SOLVE_TOLERANCE if rounds == 1 else _SLOW_SOLVE_TOLERANCE
     root = float(optimize.brentq(excess, low, high, xtol=tolerance * low, rtol=tolerance))
     step = tolerance * root

@@ -1,7 +1,8 @@
 """The command line: it parses, calls and prints; the mathematics is elsewhere.
 
-``shoal amplify`` answers, ``shoal figures`` draws, ``shoal demo`` shows around. Nothing heavy is
-imported before a command needs it, so that ``shoal --help`` is there at once.
+``shoal plan`` advises, ``shoal run`` collects, ``shoal amplify`` accounts, ``shoal figures`` draws,
+``shoal demo`` shows around. Nothing heavy is imported before a command needs it, so that
+``shoal --help`` is there at once.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ from shoal.cli.amplify import amplify
 from shoal.cli.demo import demo
 from shoal.cli.figures import figures
 from shoal.cli.group import OneLineErrors
+from shoal.cli.plan import plan
+from shoal.cli.run import run
 
 __all__ = ["app", "main"]
 
 EXAMPLES = """\
 [bold]Examples[/bold]
+
+  shoal plan --epsilon 1 --n 1e6 --categories 100
+
+  shoal run answers.csv --column color --epsilon 1 --report report.html
 
   shoal amplify --local-epsilon 4 --n 1e5 --delta 1e-6
 
@@ -39,6 +46,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog=EXAMPLES,
 )
+app.command()(plan)
+app.command()(run)
 app.command()(amplify)
 app.command()(figures)
 app.command()(demo)

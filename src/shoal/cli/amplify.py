@@ -2,96 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
-from typer.models import OptionInfo
+from typing import Annotated
 
 from shoal.cli import parsing
 from shoal.cli.asked import Asked, Composition, Unknown
+from shoal.cli.options import choice, flag, number, option, whole
 from shoal.cli.output import working
-from shoal.cli.parsing import Choice
+from shoal.cli.parsing import Bounds
 
 _DEVICES = "What each device runs"
 _CROWD = "Who takes part"
 _QUESTION = "What is asked"
 
 
-def _number(text: str, panel: str) -> OptionInfo:
-    return _option(text, panel, "NUMBER", parsing.number)
-
-
-def _whole(text: str, panel: str) -> OptionInfo:
-    return _option(text, panel, "WHOLE", parsing.whole)
-
-
-def _choice(text: str, panel: str, choices: type[Choice]) -> OptionInfo:
-    return _option(text, panel, "|".join(choices), parsing.one_of(choices))
-
-
-def _option(
-    text: str, panel: str, metavar: str, parser: Callable[[str], Any] | None = None
-) -> OptionInfo:
-    made: OptionInfo = typer.Option(
-        help=text, rich_help_panel=panel, metavar=metavar, parser=parser
-    )
-    return made
-
-
 def amplify(
     *,
     local_epsilon: Annotated[
-        float | None, _number("ε0 of each report by itself. With --table: checked.", _DEVICES)
+        float | None, number("ε0 of each report by itself. With --table: checked.", _DEVICES)
     ] = None,
-    local_delta: Annotated[float | None, _number("Its δ0, if it has one.", _DEVICES)] = None,
+    local_delta: Annotated[float | None, number("Its δ0, if it has one.", _DEVICES)] = None,
     deletion_epsilon: Annotated[
         float | None,
-        _number("Instead of ε0: every report is this close to one reference.", _DEVICES),
+        number("Instead of ε0: every report is this close to one reference.", _DEVICES),
     ] = None,
     randomizer: Annotated[
-        str | None, _option("A known randomizer: grr, with --k answers.", _DEVICES, "NAME")
+        str | None,
+        option(
+            "A known randomizer: grr, hadamard, laplace, … (--k or --bounds).", _DEVICES, "NAME"
+        ),
     ] = None,
-    k: Annotated[int | None, _whole("How many answers there are.", _DEVICES)] = None,
+    k: Annotated[
+        int | None, whole("How many answers there are; for vectors, the dimension.", _DEVICES)
+    ] = None,
+    bounds: Annotated[
+        Bounds | None,
+        option(
+            "Bounds of a randomizer of numbers; 0,1 if not given.",
+            _DEVICES,
+            "LOW,HIGH",
+            parsing.bounds,
+        ),
+    ] = None,
     table: Annotated[
         Path | None,
-        _option("Your own: probabilities, a row per input (.csv, .npy).", _DEVICES, "FILE"),
+        option("Your own: probabilities, a row per input (.csv, .npy).", _DEVICES, "FILE"),
     ] = None,
-    n: Annotated[int | None, _whole("How many people report: 100000 or 1e5.", _CROWD)] = None,
+    n: Annotated[int | None, whole("How many people report: 100000 or 1e5.", _CROWD)] = None,
     honest_fraction: Annotated[
-        float | None, _number("The share of them that follows the protocol.", _CROWD)
+        float | None, number("The share of them that follows the protocol.", _CROWD)
     ] = None,
-    honest_n: Annotated[int | None, _whole("The same, as a number of people.", _CROWD)] = None,
+    honest_n: Annotated[int | None, whole("The same, as a number of people.", _CROWD)] = None,
     participation: Annotated[
-        float | None, _number("Each takes part with this probability, unseen.", _CROWD)
+        float | None, number("Each takes part with this probability, unseen.", _CROWD)
     ] = None,
-    rounds: Annotated[int | None, _whole("How often everybody reports.", _CROWD)] = None,
+    rounds: Annotated[int | None, whole("How often everybody reports.", _CROWD)] = None,
     delta: Annotated[
-        float | None, _number("δ; the answer is ε. 1e-6 if not given.", _QUESTION)
+        float | None, number("δ; the answer is ε. 1e-6 if not given.", _QUESTION)
     ] = None,
-    epsilon: Annotated[float | None, _number("ε; the answer is δ.", _QUESTION)] = None,
+    epsilon: Annotated[float | None, number("ε; the answer is δ.", _QUESTION)] = None,
     solve: Annotated[
         Unknown | None,
-        _choice("Find ε0 or n for the target --epsilon, --delta.", _QUESTION, Unknown),
+        choice("Find ε0 or n for the target --epsilon, --delta.", _QUESTION, Unknown),
     ] = None,
     bound: Annotated[
         str | None,
-        _option("A published bound by name: see --all. The tightest otherwise.", _QUESTION, "NAME"),
+        option("A published bound by name: see --all. The tightest otherwise.", _QUESTION, "NAME"),
     ] = None,
     all_bounds: Annotated[
         bool,
-        typer.Option(
-            "--all", help="Every published bound, tightest first.", rich_help_panel=_QUESTION
-        ),
+        flag("--all", "Every published bound, tightest first.", _QUESTION),
     ] = False,
     composition: Annotated[
         Composition | None,
-        _choice("How --rounds are composed; pld if not given.", _QUESTION, Composition),
+        choice("How --rounds are composed; pld if not given.", _QUESTION, Composition),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON.", rich_help_panel=_QUESTION)
-    ] = False,
+    as_json: Annotated[bool, flag("--json", "Print JSON.", _QUESTION)] = False,
 ) -> None:
     """How private reports become when they are shuffled.
 
@@ -106,6 +92,7 @@ def amplify(
         epsilon=epsilon,
         randomizer=randomizer,
         k=k,
+        bounds=bounds,
         table=table,
         bound=bound,
         all=all_bounds,

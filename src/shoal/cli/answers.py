@@ -57,7 +57,11 @@ def _recalled(asked: Asked, entry: catalog.Entry) -> Recalled:
 
 
 def _solve_local_epsilon(asked: Asked) -> Proved:
-    makes = None if asked.randomizer is None else family(asked.randomizer, k=asked.k)
+    makes = (
+        None
+        if asked.randomizer is None
+        else family(asked.randomizer, k=asked.k, bounds=asked.bounds)
+    )
     found = amplification.local_epsilon(makes, **_given(asked, *_TARGET, *_CROWD))
     kept = _at_target(asked, local_epsilon=found)
     return Proved(kept, solved=(Unknown.LOCAL_EPSILON, found))
@@ -87,7 +91,7 @@ def _devices(asked: Asked) -> dict[str, Any]:
         table = tables.read(asked.table)
         return {"randomizer": BlanketLaw.from_table(table, local_epsilon=asked.local_epsilon)}
     if asked.randomizer is not None or asked.k is not None:
-        make = family(asked.randomizer or _WITH_K, k=asked.k)
+        make = family(asked.randomizer or _WITH_K, k=asked.k, bounds=asked.bounds)
         return {"randomizer": make(epsilon=asked.local_epsilon)}
     return _given(asked, "local_epsilon", "local_delta", "deletion_epsilon")
 

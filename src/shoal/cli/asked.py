@@ -42,7 +42,7 @@ _EXCLUDES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("--all", ("--bound", *BEYOND_COMPARISONS), "--all compares bounds for one round at --delta"),
     (
         "--table",
-        ("--randomizer", "--k", "--deletion-epsilon", "--local-delta", "--bound"),
+        ("--randomizer", "--k", "--bounds", "--deletion-epsilon", "--local-delta", "--bound"),
         "--table says what the randomizer is",
     ),
     (
@@ -80,6 +80,7 @@ class Asked:
     epsilon: float | None
     randomizer: str | None
     k: int | None
+    bounds: tuple[float, float] | None
     table: Path | None
     bound: str | None
     all: bool
@@ -136,6 +137,7 @@ class Asked:
 
     def _check_randomizer(self) -> None:
         self._need("--k", ("--randomizer", "--bound"), "what has k answers")
+        self._need("--bounds", ("--randomizer",), "what takes numbers between them")
         known = ("--local-epsilon", "--deletion-epsilon", "--table")
         if self.solve is not Unknown.LOCAL_EPSILON and not self.given.intersection(known):
             raise RefusedError(

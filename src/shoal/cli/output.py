@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDEST = 100
+PATIENCE = 2.0  # seconds without a bar
 
 
 def console() -> Console:
@@ -52,6 +53,29 @@ def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
+def reporting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A spinner, and a progress bar on work over two seconds; call it with done and total."""
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    watched = Console(stderr=True)
+    began = time.monotonic()
+    shown: list[tuple[Progress, TaskID]] = []
+    with ExitStack() as stack:
+        spinner = stack.enter_context(watched.status(f"{what} …"))
+
+        def tell(done: int, total: int) -> None:
+            if not shown and watched.is_terminal and time.monotonic() - began > PATIENCE:
+                spinner.stop()
+                bar = stack.enter_context(Progress(console=watched, transient=True))
+                shown.append((bar, bar.add_task(what)))
+            for bar, task in shown:
+                bar.update(task, completed=done, total=total)
+
+        yield tell
+
+
+@contextmanager
 def writing_to(place: Path) -> Iterator[None]:
     """A place that cannot be written to is refused in one line."""
     try:
@@ -63,14 +87,6 @@ def writing_to(place: Path) -> Iterator[None]:
 
 def print_json(value: object) -> None:
     """Strict JSON: what is not finite is null."""
-    typer.echo(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=2))
+    from shoal.report import finite
 
-
-def _finite(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    typer.echo(json.dumps(finite(value), ensure_ascii=False, allow_nan=False, indent=2))

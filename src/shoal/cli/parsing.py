@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import typer
 
@@ -39,6 +39,28 @@ def number(text: str) -> float:
         message = f"expected a finite number such as 0.5 or 1e-6, got {text!r}"
         raise typer.BadParameter(message)
     return value
+
+
+class Bounds(NamedTuple):
+    """Public limits of a number."""
+
+    low: float
+    high: float
+
+
+def bounds(text: str) -> Bounds:
+    """Two numbers, the lower one first.
+
+    >>> bounds("0,100")
+    Bounds(low=0.0, high=100.0)
+    """
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise typer.BadParameter(f"expected two numbers such as 0,100, got {text!r}")
+    low, high = (number(part.strip()) for part in parts)
+    if not low < high:
+        raise typer.BadParameter(f"expected the lower bound first, got {text!r}")
+    return Bounds(low, high)
 
 
 def one_of(choices: type[Choice]) -> Callable[[str], Choice]:

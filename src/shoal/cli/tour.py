@@ -1,123 +1,111 @@
-"""The story that ``shoal demo`` tells: 200,000 people say at what hour they go to bed."""
+"""The story that ``shoal demo`` tells: from a question that nobody likes to answer to its chart."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
+import numpy as np
 from rich import box
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
 import shoal
-from shoal.accounting.rounding import down, plain, up
-from shoal.cli.show import Proved, comparison_table
-from shoal.cli.tour_figure import ANSWERS, DELTA, LOCAL_EPSILON, PEOPLE
+from shoal.accounting.rounding import plain, up
+from shoal.cli import plan_show, run_show
+from shoal.cli.show import Proved
+from shoal.cli.survey import PEOPLE, QUESTION, TOPICS
+from shoal.report.words import factor
 
-TARGET = 1.0
-NIGHTS = 30
+if TYPE_CHECKING:
+    import polars as pl
 
-_device = shoal.RandomizedResponse(k=ANSWERS, epsilon=LOCAL_EPSILON)
-_amplify = partial(shoal.amplify, delta=DELTA)
+EPSILON = 1.0
+LOCAL_EPSILON = 4.0
+DELTA = 1e-6
+_COMPARED = ("blanket", "optimal-clones", "clones", "fmt21-closed")
 
 
-def one_device() -> Iterator[RenderableType]:
-    """What one report gives away."""
+def question() -> Iterator[RenderableType]:
+    """Who is asked what."""
     yield _text(
-        f"{PEOPLE:,} people are asked at what hour they go to bed: {ANSWERS} answers. Nobody "
-        f"else is to see the true ones, so each phone tells the truth with probability "
-        f"{_truth(LOCAL_EPSILON)} and otherwise names one of the other {ANSWERS - 1} hours at "
-        f"random: randomized response with ε0 = {plain(LOCAL_EPSILON)}."
+        f"{PEOPLE:,} people are asked which of {len(TOPICS)} health topics they looked up last. "
+        "A chart is wanted; who looked up what is nobody's business. So each phone adds noise to "
+        "its answer, and a shuffler takes the names off and mixes the reports before anybody looks "
+        f"at them. All of it together may cost each person ε = {plain(EPSILON)} at most, which "
+        f"moves the odds between any two answers of theirs by a factor of {factor(EPSILON)}. And "
+        f"even if the shuffler cheats, ε0 = {plain(LOCAL_EPSILON)} has to be left."
     )
+
+
+def planned(plan: shoal.Plan) -> Iterator[RenderableType]:
+    """What the phones run."""
+    yield _text("What the phones could run, and how many people off the chart would be:")
+    yield Padding(plan_show.options(plan), (1, 0, 0, 0))
+    yield _text(plan_show.recommendation(plan))
+
+
+def collected(result: shoal.Result, truth: np.ndarray) -> Iterator[RenderableType]:
+    """The chart, beside what only this demo knows."""
+    (column,) = result.columns
+    yield Padding("", (0, 0))
+    yield from run_show.chart(column)
+    estimate = result.estimate
+    if not isinstance(estimate, shoal.Estimate):
+        return
+    low, high = estimate.interval()
+    inside = int(((low <= truth) & (truth <= high)).sum())
+    largest = float(abs(estimate.frequencies - truth).max())
     yield _text(
-        "Whoever sees your report with your name on it may change their mind about you: the odds "
-        f"between two hours move by up to a factor of {_factor(LOCAL_EPSILON)}."
+        f"The people are made up, so the demo knows the truth: no share is wrong by more than "
+        f"{100 * largest:.2g} percentage points, and {inside} of {truth.size} intervals hold it "
+        "(95 % should)."
     )
 
 
-def shuffled() -> Iterator[RenderableType]:
-    """What all of them together give away."""
-    found = _amplify(_device, n=PEOPLE)
-    yield _text("Now a shuffler takes the names off and mixes the reports. What is published:")
+def given_away(result: shoal.Result) -> Iterator[RenderableType]:
+    """What all of it says about one person."""
+    found = result.guarantee
     yield Padding(Proved(found).panel(), (1, 0, 0, 0))
     yield _text(
-        f"In words: whatever somebody believed about your bedtime, after seeing all {PEOPLE:,} "
-        f"reports the odds have moved by at most a factor of {_factor(found.epsilon)}, not "
-        f"{_factor(LOCAL_EPSILON)}, except with probability about δ = {plain(DELTA)}. The reports "
-        "are as noisy as before: only the names are gone. If the shuffler keeps them after all, "
-        f"you are back at ε0 = {plain(LOCAL_EPSILON)}, and never worse."
+        f"In words: whatever somebody believed about what you looked up, after seeing all "
+        f"{found.n:,} reports the odds have moved by at most a factor of "
+        f"{factor(found.epsilon)}, except with probability about δ = {plain(found.delta)}. If the "
+        f"shuffler keeps the names after all, what is left is ε0 = {up(found.local_epsilon)}."
     )
 
 
-def bounds() -> Iterator[RenderableType]:
-    """Every bound that has an answer."""
-    rows = shoal.compare(_device, n=PEOPLE, delta=DELTA)
-    answered = tuple(row for row in rows if row.epsilon is not None)
-    yield _text(
-        "The reports are the same; only the proofs differ. The first line uses all that is known "
-        "about this randomizer, and the last one shows that no proof will ever do better than that."
-    )
-    yield Padding(comparison_table(answered), (1, 0, 0, 0))
-
-
-def what_if() -> Iterator[RenderableType]:
-    """The same collection under other circumstances."""
-    cases: tuple[tuple[str, Callable[[], shoal.Guarantee]], ...] = (
-        ("as above", partial(_amplify, _device, n=PEOPLE)),
-        ("every second person lies or drops out", partial(_one_half, PEOPLE)),
-        ("one person in a hundred is asked", partial(_amplify, _device, n=PEOPLE // 100)),
-        (
-            f"everybody is asked {NIGHTS} nights in a row",
-            partial(_amplify, _device, n=PEOPLE, rounds=NIGHTS),
-        ),
-        (
-            "nothing is known about the phones but ε0",
-            partial(_amplify, local_epsilon=LOCAL_EPSILON, n=PEOPLE),
-        ),
-    )
+def compared(result: shoal.Result) -> Iterator[RenderableType]:
+    """The same reports under other proofs and other circumstances."""
+    device = result.randomizer
+    rows = {row.name: row for row in shoal.compare(device, n=PEOPLE, delta=DELTA)}
+    ask = partial(shoal.amplify, device, delta=DELTA)
+    cases = [
+        (f"proved by: {rows[name].title}", rows[name].epsilon)
+        for name in _COMPARED
+        if name in rows and rows[name].epsilon is not None
+    ]
+    cases += [
+        ("if half of the people lie or drop out", ask(n=PEOPLE, honest_fraction=0.5).epsilon),
+        ("if one person in ten is asked", ask(n=PEOPLE // 10).epsilon),
+        ("without a shuffler", device.local_epsilon),
+    ]
     table = Table(box=box.HORIZONTALS)
-    table.add_column("and if …")
+    table.add_column("the same reports …")
     table.add_column("ε", justify="right")
-    table.add_column("odds move by", justify="right")
-    for what, ask in cases:
-        epsilon = ask().epsilon
-        table.add_row(what, up(epsilon), f"× {_factor(epsilon)}")
+    for what, epsilon in cases:
+        if epsilon is not None and math.isfinite(epsilon):
+            table.add_row(what, up(epsilon))
     yield Padding(table, (1, 0, 0, 0))
 
 
-def turned_round() -> Iterator[RenderableType]:
-    """From the privacy wanted to the noise needed."""
-    family = partial(shoal.RandomizedResponse, k=ANSWERS)
-    local = shoal.local_epsilon(family, epsilon=TARGET, delta=DELTA, n=PEOPLE)
-    yield _text(
-        f"Suppose ε = {plain(TARGET)} is private enough. Without a shuffler each phone may then "
-        f"tell the truth with probability {_truth(TARGET)} only. In this crowd ε0 may be "
-        f"{down(local)}, and it tells the truth with probability {_truth(local)}: a far better "
-        "chart. The price: that ε0 is all that is left if the shuffler cannot be trusted."
-    )
-
-
-SECTIONS: tuple[tuple[str, Callable[[], Iterator[RenderableType]]], ...] = (
-    ("One phone", one_device),
-    ("A crowd", shuffled),
-    ("What is provable", bounds),
-    ("What if", what_if),
-    ("The other way round", turned_round),
-)
-
-
-def _one_half(people: int) -> shoal.Guarantee:
-    return _amplify(_device, n=people, honest_fraction=0.5)
-
-
-def _truth(epsilon: float) -> str:
-    return f"{shoal.RandomizedResponse(k=ANSWERS, epsilon=epsilon).table()[0, 0]:.1%}"
-
-
-def _factor(epsilon: float) -> str:
-    return up(math.exp(epsilon), 4)
+def true_shares(answers: pl.DataFrame, labels: tuple[str, ...]) -> np.ndarray:
+    """The shares of the invented answers."""
+    counted = dict(answers[QUESTION].value_counts().iter_rows())
+    return np.array([counted.get(label, 0) for label in labels]) / len(answers)
 
 
 def _text(words: str) -> Padding:

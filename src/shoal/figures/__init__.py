@@ -16,6 +16,7 @@ from shoal.figures import (
     epsilon_vs_local_epsilon,
     epsilon_vs_n,
     epsilon_vs_rounds,
+    learning_curves,
     privacy_loss_tail,
     randomizers,
     renyi_vs_order,
@@ -32,6 +33,7 @@ DRAWINGS: tuple[Drawing, ...] = (
     epsilon_vs_rounds.DRAWING,
     privacy_loss_tail.DRAWING,
     randomizers.DRAWING,
+    learning_curves.DRAWING,
 )
 NAMES: tuple[str, ...] = tuple(drawing.name for drawing in DRAWINGS)
 

@@ -1,0 +1,109 @@
+"""A plan as people read it."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from shoal.accounting.rounding import down, plain, up
+from shoal.cli.output import console
+from shoal.cli.show import warnings
+from shoal.planning import Option, Plan, Question
+from shoal.planning.errors import Errors
+
+
+def show(plan: Plan) -> None:
+    """Print the options, best first, and the recommendation."""
+    page = console()
+    page.print(options(plan))
+    for option in plan.options:
+        if option.errors is None:
+            page.print(Text(f"not {option.name}: {option.remark}", style="dim"))
+    if plan.question.categories is not None:
+        page.print(
+            "Errors of the counts, in people; per answer: of one that nobody gave.", style="dim"
+        )
+    page.print()
+    page.print(recommendation(plan))
+    for warning in warnings(plan.guarantee):
+        page.print(f"warning: {warning}", style="yellow")
+
+
+def options(plan: Plan) -> Table:
+    """One line per randomizer, between what no shuffler and what a trusted curator would give."""
+    shown = Table(
+        box=box.HORIZONTALS, title=_title(plan.question), title_justify="left", title_style="bold"
+    )
+    shown.add_column("randomizer", no_wrap=True)
+    shown.add_column("ε0", justify="right")
+    for heading in _headings(plan.question):
+        shown.add_column(heading, justify="right")
+    shown.add_column("bits", justify="right")
+    for place, option in enumerate(plan.options):
+        if option.errors is not None:
+            shown.add_row(*_cells(option, plan.question), style="bold" if place == 0 else "")
+    _add_references(shown, plan)
+    return shown
+
+
+def recommendation(plan: Plan) -> str:
+    """What to run and why, and what that keeps."""
+    best, kept = plan.recommended, plan.guarantee
+    return (
+        f"Run {best.name} with ε0 = {down(best.local_epsilon or 0.0)}: {plan.reason}. That keeps "
+        f"ε = {up(kept.epsilon)} at δ = {plain(kept.delta)} among {kept.n:,} honest people "
+        f"(replacement; {kept.theorem}), if {kept.trust}; without that trust ε0 is what holds."
+    )
+
+
+def people(value: float) -> str:
+    """A number of people (or a sum): whole where it is large."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
+
+
+def _title(question: Question) -> str:
+    if question.categories is not None:
+        asked = f"one of {question.categories:,} answers"
+    elif question.bounds is not None:
+        low, high = map(plain, question.bounds)
+        asked = f"a number from {low} to {high}"
+    else:
+        asked = f"a vector of {question.dimension:,} coordinates"
+    target = f"ε = {plain(question.epsilon)}, δ = {plain(question.delta)}"
+    return f"{question.n:,} people, {asked}, {target}"
+
+
+def _headings(question: Question) -> tuple[str, ...]:
+    if question.categories is not None:
+        return ("L2 error", "largest", "per answer")
+    if question.bounds is not None:
+        return ("error of the sum", "of the mean")
+    return ("error of the sum",)
+
+
+def _cells(option: Option, question: Question) -> list[str]:
+    local = "" if option.local_epsilon is None else f"{option.local_epsilon:.3f}"
+    bits = "" if option.message_bits is None else f"{option.message_bits:,.1f}"
+    return [option.name, local, *_numbers(option.errors, question), bits]
+
+
+def _numbers(errors: Errors | None, question: Question) -> list[str]:
+    if errors is None:
+        return [""] * len(_headings(question))
+    if question.categories is not None:
+        return [people(value) for value in (errors.l2, errors.linf, errors.cell)]
+    if question.bounds is not None:
+        return [people(errors.l2), f"{errors.l2 / question.n:.3g}"]
+    return [people(errors.l2)]
+
+
+def _add_references(shown: Table, plan: Plan) -> None:
+    if plan.central is None and plan.local is None:
+        return
+    shown.add_section()
+    rows = (("a trusted curator", "–", plan.central), ("no shuffler", None, plan.local))
+    for name, local, errors in rows:
+        if errors is not None:
+            of_each = plain(plan.question.epsilon) if local is None else local
+            shown.add_row(name, of_each, *_numbers(errors, plan.question), "", style="dim")

@@ -1,0 +1,115 @@
+"""``shoal run``: columns of a table, collected as the shuffle model would, with a chart."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.cli import files, run_asked
+from shoal.cli.options import choice, flag, number, option
+from shoal.cli.output import print_json, reporting
+from shoal.cli.run_asked import RunAsked
+
+_WHAT = "What is collected"
+_HOW = "How private: one of"
+_CROWD = "Who takes part"
+_OUT = "What to make of it"
+
+
+class Split(StrEnum):
+    """How the budget is shared by several columns."""
+
+    COMPOSE = "compose"
+    DIVIDE = "divide"
+
+
+def run(
+    *,
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A table, one person per row: CSV, Parquet, Arrow."),
+    ],
+    column: Annotated[
+        list[str] | None, option("The column to collect; several if repeated.", _WHAT, "NAME")
+    ] = None,
+    categories: Annotated[
+        list[str] | None,
+        option(
+            "The public list of answers: a,b,c or a file with one per line. Beside several "
+            "columns: NAME=a,b,c.",
+            _WHAT,
+            "LIST",
+        ),
+    ] = None,
+    bounds: Annotated[
+        list[str] | None,
+        option("Public bounds of a column of numbers (or NAME=LOW,HIGH).", _WHAT, "LOW,HIGH"),
+    ] = None,
+    drop_nulls: Annotated[
+        bool, flag("--drop-nulls", "Leave out rows without an answer.", _WHAT)
+    ] = False,
+    epsilon: Annotated[float | None, number("ε: plans the rest by itself.", _HOW)] = None,
+    delta: Annotated[float | None, number("δ; 1e-6 if not given.", _HOW)] = None,
+    randomizer: Annotated[
+        str | None, option("A randomizer by name, with --local-epsilon.", _HOW, "NAME")
+    ] = None,
+    local_epsilon: Annotated[float | None, number("Its ε0.", _HOW)] = None,
+    plan: Annotated[Path | None, option("A plan of shoal plan --save.", _HOW, "FILE")] = None,
+    split: Annotated[
+        Split | None,
+        choice("Several columns: each has all of the budget, or a part.", _HOW, Split),
+    ] = None,
+    honest_fraction: Annotated[
+        float, number("The share of people that follows the protocol.", _CROWD)
+    ] = 1.0,
+    report: Annotated[Path | None, option("Write a page to hand on.", _OUT, "FILE.html")] = None,
+    csv: Annotated[Path | None, option("Write the estimates.", _OUT, "FILE.csv")] = None,
+    as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,
+    compare_truth: Annotated[
+        bool, flag("--compare-truth", "Show true values too: no longer private.", _OUT)
+    ] = False,
+) -> None:
+    """Randomize, shuffle and estimate columns of a table: a chart with its error and its ε."""
+    asked = RunAsked(
+        data=data,
+        columns=tuple(column or ()),
+        epsilon=epsilon,
+        delta=delta,
+        randomizer=randomizer,
+        local_epsilon=local_epsilon,
+        plan=plan,
+        categories=tuple(categories or ()),
+        bounds=tuple(bounds or ()),
+        drop_nulls=drop_nulls,
+    )
+    asked.check()
+    files.check(report, csv, never=data)
+    with reporting("collecting") as progress:
+        import shoal
+        from shoal.cli import run_show
+
+        result = shoal.run(
+            data,
+            **run_asked.keywords(asked),
+            split=None if split is None else split.value,
+            honest_fraction=honest_fraction,
+            compare_truth=compare_truth,
+            progress=progress,
+        )
+        values = result.to_dict() if as_json else {}
+    with files.together() as write:
+        if report is not None:
+            page = result.to_html()
+            write(report, lambda path: path.write_text(page, encoding="utf-8"))
+        if csv is not None:
+            write(csv, result.to_csv)
+    if as_json:
+        print_json(values)
+        return
+    run_show.show(result)
+    for path in (report, csv):
+        if path is not None:
+            typer.echo(f"wrote {path}")

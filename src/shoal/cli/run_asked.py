@@ -1,0 +1,134 @@
+"""What ``shoal run`` was asked, and what that is for the library."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shoal.cli import parsing
+from shoal.cli.group import RefusedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunAsked:
+    """The options that say what is collected and how private."""
+
+    data: Path
+    columns: tuple[str, ...]
+    epsilon: float | None
+    delta: float | None
+    randomizer: str | None
+    local_epsilon: float | None
+    plan: Path | None
+    categories: tuple[str, ...]
+    bounds: tuple[str, ...]
+    drop_nulls: bool
+
+    def check(self) -> None:
+        """Refuse what makes no sense together."""
+        if not self.columns:
+            raise RefusedError("--column is missing: which column of the file to collect")
+        ways = {
+            "--epsilon": self.epsilon,
+            "--randomizer": self.randomizer,
+            "--plan": self.plan,
+        }
+        given = [name for name, value in ways.items() if value is not None]
+        if len(given) != 1:
+            named = " and ".join(given) or "none of them"
+            raise RefusedError(f"give one of --epsilon, --randomizer and --plan, not {named}")
+        if (self.randomizer is None) != (self.local_epsilon is None):
+            raise RefusedError("--randomizer and --local-epsilon go together")
+
+    @property
+    def category_lists(self) -> dict[str, list[str]]:
+        """The public list of answers of each column that has one."""
+        return {
+            name: _categories(text)
+            for option in self.categories
+            for name, text in self._meant(option)
+        }
+
+    @property
+    def bound_pairs(self) -> dict[str, tuple[float, float]]:
+        """The public bounds of each column that has some."""
+        return {
+            name: parsing.bounds(text)
+            for option in self.bounds
+            for name, text in self._meant(option)
+        }
+
+    def _meant(self, option: str) -> list[tuple[str, str]]:
+        """``NAME=TEXT`` is about one of the columns, ``TEXT`` about all of them."""
+        name, equals, text = option.partition("=")
+        if equals and name in self.columns:
+            return [(name, text)]
+        return [(column, option) for column in self.columns]
+
+
+def keywords(asked: RunAsked) -> dict[str, Any]:
+    """The arguments of :func:`shoal.run`."""
+    found: dict[str, Any] = {
+        "column": list(asked.columns),
+        "epsilon": asked.epsilon,
+        "delta": asked.delta,
+        "drop_nulls": asked.drop_nulls,
+        "categories": asked.category_lists or None,
+        "bounds": asked.bound_pairs or None,
+    }
+    if asked.plan is not None:
+        found["plan"] = _plan(asked.plan)
+    if asked.randomizer is not None:
+        found["randomizer"] = {name: _randomizer(asked, name) for name in asked.columns}
+    return found
+
+
+def _categories(text: str) -> list[str]:
+    path = Path(text)
+    if "," not in text:
+        if not path.is_file():
+            raise RefusedError(f"expected --categories to be a list a,b,c or a file, got {text!r}")
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise RefusedError(f"cannot read {path}: {error}") from error
+        return [line.strip() for line in lines if line.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _plan(path: Path) -> object:
+    from shoal.planning import Plan
+
+    try:
+        return Plan.load(path)
+    except OSError as error:
+        raise RefusedError(f"cannot read {path}: {error.strerror or error}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise RefusedError(f"cannot read {path}: it is not a saved plan") from error
+
+
+def _randomizer(asked: RunAsked, name: str) -> object:
+    """The named randomizer, for as many answers as the column has."""
+    from shoal.cli.randomizers import check, family
+    from shoal.engines import reading
+    from shoal.engines.coding import Choices
+    from shoal.randomizers import registry
+
+    check(asked.randomizer or "")
+    if asked.randomizer in registry.VECTORS:
+        raise RefusedError(f"--randomizer {asked.randomizer} is for vectors, not for a column")
+    bounds = asked.bound_pairs.get(name)
+    if asked.randomizer in registry.NUMBERS:
+        if bounds is None:
+            raise RefusedError(f"--randomizer {asked.randomizer} needs --bounds LOW,HIGH")
+        return family(asked.randomizer, k=None, bounds=bounds)(epsilon=asked.local_epsilon)
+    column = reading.column(asked.data, name)
+    listed = asked.category_lists.get(name)
+    if listed is None:
+        coded = Choices.found(column, drop_nulls=asked.drop_nulls)
+    else:
+        coded = Choices.listed(column, listed, drop_nulls=asked.drop_nulls)
+    makes = family(asked.randomizer or "", k=len(coded.labels), bounds=bounds)
+    return makes(epsilon=asked.local_epsilon)

@@ -1,0 +1,235 @@
+"""From a column to what devices are given: the number of an answer, or a number within bounds.
+
+Which answers there are is fixed before anybody reports. A public list is taken as it is, with an
+answer for "no answer" and one for "not in the list", whether or not the data has any: the data does
+not decide. Without a list the answers found in the data are used, and said to be public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from shoal.engines.reading import MOST_ANSWERS, Codes, Column, Numbers, label_of
+from shoal.errors import InvalidArgumentError
+from shoal.randomizers.base import CategoryRandomizer, NumberRandomizer, Randomizer
+from shoal.values import Array
+
+NONE = "(none)"
+OTHER = "(other)"
+PUBLIC_LIST = "the list of answers is treated as public: it was taken from the data"
+PUBLIC_NULLS = "who answered is treated as public: rows without an answer are left out"
+_UNKNOWN = -1
+
+Values = Codes | Numbers
+
+
+class Coded(Protocol):
+    """A column ready for the devices."""
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+
+    @property
+    def n(self) -> int:
+        """How many people report."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The answers by their number; none for numbers."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is treated as public."""
+
+    def chunks(self) -> Iterator[Values]:
+        """What everybody's device is given."""
+
+    def totals(self, values: Values) -> Array:
+        """True totals of a chunk: a person's answer, or number, adds to them."""
+
+    def require(self, randomizer: Randomizer) -> None:
+        """The randomizer takes these values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """A column of answers, each one of ``labels``."""
+
+    column: Column
+    labels: tuple[str, ...]
+    n: int
+    none: int | None
+    other: int | None
+    notes: tuple[str, ...]
+
+    @classmethod
+    def listed(cls, column: Column, categories: Sequence[object], *, drop_nulls: bool) -> Choices:
+        """A public list, and an answer for what is not in it."""
+        values = _public(categories)
+        rows, nulls = column.size()
+        added = (OTHER,) if drop_nulls else (NONE, OTHER)
+        labels = (*values, *added)
+        _require_distinct(values, added)
+        return cls(
+            column=column,
+            labels=labels,
+            n=_people(column, rows, nulls, drop_nulls=drop_nulls),
+            none=None if drop_nulls else len(values),
+            other=len(labels) - 1,
+            notes=(PUBLIC_NULLS,) if drop_nulls else (),
+        )
+
+    @classmethod
+    def found(cls, column: Column, *, drop_nulls: bool) -> Choices:
+        """The answers that the data has."""
+        answers = column.answers()
+        n = _people(column, answers.rows, answers.nulls, drop_nulls=drop_nulls)
+        added = (NONE,) if answers.nulls and not drop_nulls else ()
+        _require_distinct(answers.distinct, added)
+        labels = (*answers.distinct, *added)
+        if len(labels) < 2:
+            expected = f"at least two different answers (all {n:,} are {labels[0]!r})"
+            raise InvalidArgumentError("column", column.name, expected)
+        dropped = (PUBLIC_NULLS,) if drop_nulls else ()
+        return cls(
+            column=column,
+            labels=labels,
+            n=n,
+            none=len(answers.distinct) if added else None,
+            other=None,
+            notes=(PUBLIC_LIST, *dropped),
+        )
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.column.name
+
+    def chunks(self) -> Iterator[Values]:
+        """The number of everybody's answer."""
+        other = _UNKNOWN if self.other is None else self.other
+        for codes in self.column.codes(self.labels[: self._known], none=self.none, other=other):
+            if codes.size and int(codes.min()) < 0:
+                raise changed(self.name)
+            yield codes
+
+    def totals(self, values: Values) -> Array:
+        """How many really gave each answer."""
+        return np.bincount(values, minlength=len(self.labels)).astype(np.float64)
+
+    def require(self, randomizer: Randomizer) -> None:
+        """The randomizer takes as many answers."""
+        k = len(self.labels)
+        if not isinstance(randomizer, CategoryRandomizer):
+            expected = f"a randomizer of answers for {self.name} (bounds are for numbers)"
+            raise InvalidArgumentError("randomizer", randomizer, expected)
+        if randomizer.k != k:
+            added = [label for label in (NONE, OTHER) if label in self.labels[self._known :]]
+            counted = f", with {' and '.join(added)}" if added else ""
+            expected = f"a randomizer of k={k} answers for {self.name}{counted}"
+            raise InvalidArgumentError("k", randomizer.k, expected)
+
+    @property
+    def _known(self) -> int:
+        return len(self.labels) - (self.none is not None) - (self.other is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Amounts:
+    """A column of numbers within public bounds."""
+
+    column: Column
+    bounds: tuple[float, float]
+    n: int
+    notes: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def bounded(cls, column: Column, bounds: tuple[float, float], *, drop_nulls: bool) -> Amounts:
+        """Numbers that are all within the bounds."""
+        low, high = _bounds(bounds)
+        found = column.range()
+        n = _people(column, found.rows, found.nulls, drop_nulls=drop_nulls)
+        if found.nulls and not drop_nulls:
+            expected = "a number in every row (drop_nulls leaves out rows without one)"
+            raise InvalidArgumentError("column", column.name, expected)
+        if found.low < low or found.high > high:
+            wrong = found.low if found.low < low else found.high
+            expected = f"numbers from {low:g} to {high:g} in column {column.name}"
+            raise InvalidArgumentError("value", wrong, expected)
+        return cls(column, (low, high), n, (PUBLIC_NULLS,) if drop_nulls else ())
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.column.name
+
+    def chunks(self) -> Iterator[Values]:
+        """Everybody's number."""
+        return self.column.numbers()
+
+    def totals(self, values: Values) -> Array:
+        """The true sum."""
+        return np.array([math.fsum(values)])
+
+    def require(self, randomizer: Randomizer) -> None:
+        """The randomizer has the same bounds."""
+        if not isinstance(randomizer, NumberRandomizer):
+            expected = f"a randomizer of numbers for {self.name} (it has bounds)"
+            raise InvalidArgumentError("randomizer", randomizer, expected)
+        if (randomizer.low, randomizer.high) != self.bounds:
+            expected = f"a randomizer with the bounds {self.bounds} of {self.name}"
+            raise InvalidArgumentError("bounds", (randomizer.low, randomizer.high), expected)
+
+
+def changed(name: str) -> InvalidArgumentError:
+    """The second reading found what the first did not."""
+    return InvalidArgumentError("column", name, "data that stays the same while it is read")
+
+
+def _public(categories: Sequence[object]) -> tuple[str, ...]:
+    expected = f"a list of 1 to {MOST_ANSWERS:,} answers"
+    if isinstance(categories, str | bytes):
+        raise InvalidArgumentError("categories", categories, expected)
+    if any(value is None for value in categories):
+        raise InvalidArgumentError("categories", None, f"no None in the list ({NONE} is added)")
+    values = tuple(label_of(value) for value in categories)
+    if not 1 <= len(values) <= MOST_ANSWERS:
+        raise InvalidArgumentError("categories", f"{len(values)} answers", expected)
+    return values
+
+
+def _require_distinct(values: Sequence[str], added: Sequence[str]) -> None:
+    seen: set[str] = set(added)
+    for value in values:
+        if value in added:
+            expected = f"no answer called {value} (that name is taken for rows without a known one)"
+            raise InvalidArgumentError("answer", value, expected)
+        if value in seen:
+            raise InvalidArgumentError("categories", value, "every answer once")
+        seen.add(value)
+
+
+def _people(column: Column, rows: int, nulls: int, *, drop_nulls: bool) -> int:
+    n = rows - nulls if drop_nulls else rows
+    if n < 1:
+        expected = f"at least one row{' with an answer' if rows else ''} in column {column.name}"
+        raise InvalidArgumentError("rows", n, expected)
+    return n
+
+
+def _bounds(bounds: tuple[float, float]) -> tuple[float, float]:
+    expected = "bounds (low, high), two finite numbers with low < high"
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError("bounds", bounds, expected) from error
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InvalidArgumentError("bounds", bounds, expected)
+    return low, high

@@ -1,0 +1,257 @@
+"""Columns of tables and files, a chunk at a time: memory does not grow with the file.
+
+A table is a Polars frame, eager or lazy, anything that speaks the Arrow C stream interface (pandas
+data frames and Arrow tables do), or the path of a CSV, Parquet or Arrow file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.errors import InvalidArgumentError, MissingExtraError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Codes = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+
+MOST_ANSWERS = 1_000_000
+CHUNK = 1 << 18
+_VALUE = "value"
+_LISTED_COLUMNS = 20
+_EXACT_WHOLE = 2.0**53
+SUFFIXES = (".csv", ".parquet", ".arrow", ".ipc", ".feather")
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The different answers of a column, sorted, and how many rows have none."""
+
+    rows: int
+    nulls: int
+    distinct: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Range:
+    """The smallest and the largest number of a column, and how many rows have none."""
+
+    rows: int
+    nulls: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column, read anew by every question that is asked of it."""
+
+    name: str
+    frame: pl.LazyFrame
+
+    def size(self) -> tuple[int, int]:
+        """How many rows there are, and how many of them have no answer."""
+        import polars as pl
+
+        asked = self._labelled().select(pl.len().alias("rows"), pl.col(_VALUE).null_count())
+        with _reading(self.name):
+            rows, nulls = asked.collect(engine="streaming").row(0)
+        return int(rows), int(nulls)
+
+    def answers(self) -> Answers:
+        """The different answers; too many of them end the reading early."""
+        import polars as pl
+
+        found = pl.Series(_VALUE, [], dtype=pl.String)
+        rows = nulls = 0
+        with _reading(self.name):
+            for chunk in _chunks(self._labelled()):
+                rows, nulls = rows + chunk.len(), nulls + chunk.null_count()
+                found = pl.concat([found, chunk.unique().drop_nulls()]).unique()
+                if found.len() > MOST_ANSWERS:
+                    expected = f"at most {MOST_ANSWERS:,} different answers (is it an identifier?)"
+                    raise InvalidArgumentError("column", self.name, expected)
+        return Answers(rows, nulls, tuple(found.sort().to_list()))
+
+    def codes(self, labels: Sequence[str], *, none: int | None, other: int) -> Iterator[Codes]:
+        """Positions in ``labels``; rows without an answer are left out if ``none`` is None.
+
+        Answers that are not in ``labels`` get the code ``other``.
+        """
+        import polars as pl
+
+        value = pl.col(_VALUE)
+        known = value.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
+        code = pl.when(value.is_null()).then(none).otherwise(known.fill_null(other))
+        frame = self._labelled()
+        frame = frame.drop_nulls() if none is None else frame
+        with _reading(self.name):
+            for chunk in _chunks(frame.select(code.cast(pl.Int64).alias(_VALUE))):
+                yield chunk.to_numpy()
+
+    def range(self) -> Range:
+        """The smallest and the largest number; text that is no number is an error."""
+        import polars as pl
+
+        value, number = pl.col(_VALUE), pl.col("number")
+        frame = self.frame.select(value, self._number().alias("number"))
+        text = value.filter(number.is_null() & value.is_not_null()).cast(pl.String)
+        asked = frame.select(
+            pl.len().alias("rows"),
+            number.null_count().alias("nulls"),
+            number.min().alias("low"),
+            number.max().alias("high"),
+            text.filter(~text.str.strip_chars().is_in(["", "NaN"])).first().alias("wrong"),
+        )
+        with _reading(self.name):
+            rows, nulls, low, high, wrong = asked.collect(engine="streaming").row(0)
+        if wrong is not None:
+            raise InvalidArgumentError("value", wrong, f"numbers in column {self.name}")
+        return Range(int(rows), int(nulls), *((0.0, 0.0) if low is None else (low, high)))
+
+    def numbers(self) -> Iterator[Numbers]:
+        """The numbers; rows without one are left out."""
+        frame = self.frame.select(self._number()).drop_nulls()
+        with _reading(self.name):
+            for chunk in _chunks(frame):
+                yield chunk.to_numpy()
+
+    def _labelled(self) -> pl.LazyFrame:
+        """The column as text: whole numbers without a decimal point, nothing for not-a-number."""
+        import polars as pl
+
+        value, kind = pl.col(_VALUE), self._kind()
+        if kind.is_float():
+            number = value.fill_nan(None)
+            whole = (number == number.floor()) & (number.abs() < _EXACT_WHOLE)
+            text = number.cast(pl.Int64, strict=False).cast(pl.String)
+            return self.frame.select(pl.when(whole).then(text).otherwise(number.cast(pl.String)))
+        if kind.is_nested() or kind in {pl.Binary, pl.Object}:
+            expected = f"a column of text, numbers or dates ({self.name} holds {kind})"
+            raise InvalidArgumentError("column", self.name, expected)
+        return self.frame.select(value.cast(pl.String))
+
+    def _number(self) -> pl.Expr:
+        """The column as floating-point numbers, nothing for not-a-number."""
+        import polars as pl
+
+        value, kind = pl.col(_VALUE), self._kind()
+        if kind == pl.String:
+            value = value.str.strip_chars()
+        elif not kind.is_numeric():
+            raise InvalidArgumentError("column", self.name, f"a column of numbers (not of {kind})")
+        return value.cast(pl.Float64, strict=False).fill_nan(None)
+
+    def _kind(self) -> Any:  # noqa: ANN401 — a Polars data type, instance or class
+        with _reading(self.name):
+            return self.frame.collect_schema()[_VALUE]
+
+
+def column(data: object, name: str) -> Column:
+    """A column of a table or file, or an error that lists the columns there are."""
+    import polars as pl
+
+    if isinstance(data, pl.DataFrame | pl.LazyFrame):
+        frame = data.lazy()
+    elif isinstance(data, str | os.PathLike):
+        frame = _scanned(Path(data))
+    elif hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
+        frame = _imported(data, name)
+    else:
+        expected = "a Polars, pandas or Arrow table, or the path of a file"
+        raise InvalidArgumentError("data", type(data).__name__, expected)
+    with _reading(name):
+        names = frame.collect_schema().names()
+    _require_column(name, names)
+    return Column(name, frame.select(pl.col(name).alias(_VALUE)))
+
+
+def label_of(value: object) -> str:
+    """A public answer as the text that the same value has in a column."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value) if abs(float(value)) < _EXACT_WHOLE else value)
+    return str(value)
+
+
+def _scanned(path: Path) -> pl.LazyFrame:
+    import polars as pl
+
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        expected = f"a file whose name ends in {', '.join(SUFFIXES)}"
+        raise InvalidArgumentError("data", str(path), expected)
+    if not path.is_file():
+        raise InvalidArgumentError("data", str(path), "an existing file")
+    if not path.stat().st_size:
+        raise InvalidArgumentError("data", str(path), "a file with at least one row")
+    if suffix == ".csv":
+        # Everything as text: what an answer looks like must not depend on the rows before it.
+        return pl.scan_csv(path, infer_schema=False, glob=False)
+    if suffix == ".parquet":
+        return pl.scan_parquet(path, glob=False)
+    return pl.scan_ipc(path, glob=False)
+
+
+def _imported(data: Any, name: str) -> pl.LazyFrame:  # noqa: ANN401 — pandas, Arrow and their like
+    import polars as pl
+
+    names = getattr(data, "column_names", None)
+    names = list(getattr(data, "columns", ())) if names is None else list(names)
+    if names:
+        _require_column(name, [str(each) for each in names])
+        # One column is enough, and others may hold what Arrow cannot.
+        data = data.select([name]) if hasattr(data, "select") else data[[name]]
+    try:
+        speaks = hasattr(data, "__arrow_c_stream__")
+        frame = pl.DataFrame(data) if speaks else pl.from_dataframe(data)
+    except ImportError as error:
+        raise MissingExtraError("reading this table", "pandas") from error
+    except (ValueError, TypeError) as error:
+        expected = f"one kind of value in a column ({_first_line(error)})"
+        raise InvalidArgumentError("column", name, expected) from error
+    return frame.lazy()
+
+
+def _require_column(name: str, names: Sequence[str]) -> None:
+    if name in names:
+        return
+    close = get_close_matches(name, names, n=1) or [
+        each for each in names if each.casefold() == name.casefold()
+    ]
+    listed = ", ".join(names[:_LISTED_COLUMNS]) + ", ..." * (len(names) > _LISTED_COLUMNS)
+    meant = f" (did you mean {close[0]}?)" if close else ""
+    raise InvalidArgumentError("column", name, f"one of the columns {listed or 'of data'}{meant}")
+
+
+def _chunks(frame: pl.LazyFrame) -> Iterator[pl.Series]:
+    # In order, so that a simulation's seed gives the same reports again.
+    for batch in frame.collect_batches(chunk_size=CHUNK, maintain_order=True, lazy=True):
+        yield batch.to_series()
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """What goes wrong in the file is about the data, not about Polars."""
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        expected = f"readable data in it ({_first_line(error)})"
+        raise InvalidArgumentError("column", name, expected) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

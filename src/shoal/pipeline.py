@@ -1,0 +1,353 @@
+"""The whole way: a table in, estimates with their errors and the guarantee out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar, cast
+
+import numpy as np
+
+from shoal import checks
+from shoal.accounting import amplification
+from shoal.accounting.compose import ComposedProfile
+from shoal.accounting.devices import Profile
+from shoal.accounting.guarantee import Guarantee
+from shoal.engines import LocalEngine, reading
+from shoal.engines.coding import Amounts, Choices, Coded, changed
+from shoal.engines.timing import Clock, Progress, Tell
+from shoal.errors import InvalidArgumentError, PrecisionError
+from shoal.planning import Plan
+from shoal.planning import plan as planned
+from shoal.randomizers.base import CategoryRandomizer, NumberRandomizer, Randomizer, source
+from shoal.randomness import Randomness
+from shoal.results import ColumnResult, Result
+from shoal.values import Array, Batch, Counts, Messages
+
+__all__ = ["ColumnResult", "Result", "run", "shuffle"]
+
+Split = Literal["divide", "compose"]
+T = TypeVar("T")
+
+ORDERLESS = (
+    "the reports were counted, and counts do not depend on an order: "
+    "what is released is the same for every permutation of the reports"
+)
+NOT_PRIVATE = "true values are included for comparison: this result is not private"
+_MOST_BITS = 1 << 25  # of messages made at once: long messages come in smaller pieces
+
+
+def shuffle(reports: Messages, *, randomness: Randomness | None = None) -> Batch:
+    """The reports in a uniformly random order, from a secure source unless one is given.
+
+    >>> sorted(shuffle(np.array([3, 1, 2])).messages.tolist())
+    [1, 2, 3]
+    """
+    rows = np.asarray(reports)
+    if rows.ndim == 0 or not len(rows):
+        raise InvalidArgumentError("reports", rows.tolist(), "at least one report")
+    return Batch(rows[source(randomness).permutation(len(rows))])
+
+
+def run(
+    data: object,
+    *,
+    column: str | Sequence[str],
+    epsilon: float | None = None,
+    delta: float | None = None,
+    categories: Sequence[object] | Mapping[str, Sequence[object]] | None = None,
+    bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
+    randomizer: Randomizer | Mapping[str, Randomizer] | None = None,
+    plan: Plan | Mapping[str, Plan] | None = None,
+    split: Split | None = None,
+    drop_nulls: bool = False,
+    honest_fraction: float = 1.0,
+    compare_truth: bool = False,
+    randomness: Randomness | None = None,
+    progress: Tell | None = None,
+) -> Result:
+    """Collect columns of a table as the shuffle model would, and estimate what is in them.
+
+    ``data`` is a Polars, pandas or Arrow table, or the path of a CSV, Parquet or Arrow file, which
+    is read in chunks. Exactly one of ``epsilon`` (a plan is made), ``randomizer`` and ``plan``;
+    ``delta`` is the plan's, or 1e-6. Every row is one person.
+
+    Several columns are several reports of each person. With ``epsilon`` the budget is for all of
+    them: ``split="divide"`` gives each column an equal part of epsilon and delta. With
+    ``split="compose"`` each column gets all of it, and the guarantee of the result is what they
+    cost together. ``categories``, ``bounds``, ``randomizer`` and ``plan`` may then be mappings from
+    column to value.
+
+    ``compare_truth`` adds the true values, which makes the result not private. ``progress`` is
+    called with the number of reports made and the number of all.
+    """
+    names = _names(column)
+    _require_columns(names, categories=categories, bounds=bounds, randomizer=randomizer, plan=plan)
+    asked = _Asked.of(epsilon, delta, randomizer, plan, split, columns=names)
+    checks.share(honest_fraction=honest_fraction)
+    clock = Clock()
+    with clock("read"):
+        coded = [
+            _coded(
+                reading.column(data, name),
+                categories=_chosen(categories, name),
+                bounds=_chosen(bounds, name),
+                drop_nulls=drop_nulls,
+            )
+            for name in names
+        ]
+    # Everything is checked, planned and accounted for before anybody reports.
+    with clock("plan"):
+        steps = [asked.step(each, honest_fraction) for each in coded]
+    with clock("account"):
+        guarantee = _together(steps, asked.delta)
+    total = sum(step.coded.n for step in steps)
+    collection = _Collection(source(randomness), clock, Progress(progress, total), compare_truth)
+    columns = tuple(collection.column(step) for step in steps)
+    return Result(
+        columns=columns,
+        guarantee=guarantee,
+        notes=_notes(columns, asked, guarantee),
+        stages=clock.seconds,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """One column with its randomizer: all that is needed before the first report."""
+
+    coded: Coded
+    randomizer: Randomizer
+    plan: Plan | None
+    guarantee: Guarantee
+    profile: Profile
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the caller wants of all columns."""
+
+    epsilon: float | None
+    delta: float
+    randomizer: Randomizer | Mapping[str, Randomizer] | None
+    plan: Plan | Mapping[str, Plan] | None
+    split: Split
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        epsilon: float | None,
+        delta: float | None,
+        randomizer: Randomizer | Mapping[str, Randomizer] | None,
+        plan: Plan | Mapping[str, Plan] | None,
+        split: Split | None,
+        *,
+        columns: tuple[str, ...],
+    ) -> _Asked:
+        stated = {"epsilon": epsilon, "randomizer": randomizer, "plan": plan}
+        given = [name for name, value in stated.items() if value is not None]
+        if len(given) != 1:
+            expected = "exactly one of epsilon, randomizer and plan"
+            raise InvalidArgumentError("given", ", ".join(given) or "none", expected)
+        if epsilon is not None:
+            checks.positive(epsilon=epsilon)
+        if split not in {None, "divide", "compose"}:
+            raise InvalidArgumentError("split", split, "divide or compose")
+        if split == "divide" and epsilon is None:
+            raise InvalidArgumentError("split", split, "compose unless epsilon is to be divided")
+        if delta is None:
+            plans = [_required(plan, name, "plan") for name in columns] if plan is not None else []
+            deltas = [each.question.delta for each in plans]
+            delta = max(deltas, default=amplification.DEFAULT_DELTA)
+        checks.open_probability(delta=delta)
+        shared: Split = split or ("compose" if epsilon is None else "divide")
+        return cls(epsilon, delta, randomizer, plan, shared, columns)
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts epsilon and delta are divided."""
+        return len(self.columns) if self.split == "divide" else 1
+
+    def step(self, coded: Coded, honest_fraction: float) -> _Step:
+        """Plan a column, or check the randomizer given for it, and account for it."""
+        delta = self.delta / self.parts
+        found, honest, notes = self._planned(coded, delta, honest_fraction)
+        if found is not None:
+            randomizer = found.randomizer
+        else:
+            randomizer = _required(self.randomizer, coded.name, "randomizer")
+        coded.require(randomizer)
+        guarantee = amplification.amplify(
+            randomizer, n=coded.n, delta=delta, honest_fraction=honest
+        )
+        profile = amplification.profile(randomizer, n=coded.n, honest_fraction=honest)
+        if found is not None and guarantee.epsilon > found.question.epsilon * (1 + 1e-6):
+            target = f"epsilon {found.question.epsilon:g}"
+            notes += (
+                f"the plan's {target} is not kept: it was made for {found.question.n:,} people",
+            )
+        return _Step(coded, randomizer, found, guarantee, profile, (*coded.notes, *notes))
+
+    def _planned(
+        self, coded: Coded, delta: float, honest_fraction: float
+    ) -> tuple[Plan | None, float, tuple[str, ...]]:
+        if self.epsilon is not None:
+            made = planned(
+                epsilon=self.epsilon / self.parts,
+                delta=delta,
+                n=coded.n,
+                categories=len(coded.labels) or None,
+                bounds=coded.bounds if isinstance(coded, Amounts) else None,
+                honest_fraction=honest_fraction,
+            )
+            return made, honest_fraction, ()
+        if self.plan is None:
+            return None, honest_fraction, ()
+        found = _required(self.plan, coded.name, "plan")
+        notes: tuple[str, ...] = ()
+        if found.question.participation < 1:
+            notes = ("the plan's participation is not used: every row reports",)
+        return found, min(honest_fraction, found.question.honest_fraction), notes
+
+
+@dataclass(frozen=True)
+class _Collection:
+    """Makes the reports of a column, counts them and estimates."""
+
+    randomness: Randomness
+    clock: Clock
+    progress: Progress
+    compare_truth: bool
+
+    def column(self, step: _Step) -> ColumnResult:
+        """The result of one column."""
+        counts, truth = self._counted(step)
+        if counts is None or counts.n != step.coded.n:
+            raise changed(step.coded.name)
+        with self.clock("estimate"):
+            randomizer = cast("CategoryRandomizer | NumberRandomizer", step.randomizer)
+            estimate = randomizer.estimate(counts)
+        return ColumnResult(
+            column=step.coded.name,
+            labels=step.coded.labels,
+            estimate=estimate,
+            randomizer=step.randomizer,
+            guarantee=step.guarantee,
+            n=counts.n,
+            plan=step.plan,
+            truth=truth / counts.n if self.compare_truth else None,
+            notes=step.notes,
+        )
+
+    def _counted(self, step: _Step) -> tuple[Counts | None, Array]:
+        engine = LocalEngine()
+        counts: Counts | None = None
+        truth: Array = np.zeros(max(1, len(step.coded.labels)))
+        most = max(1, _MOST_BITS // (8 * step.randomizer.message_bytes))
+        for values in self.clock.each("read", step.coded.chunks()):
+            for start in range(0, len(values), most):
+                piece = values[start : start + most]
+                with self.clock("randomize"):
+                    reports = step.randomizer.randomize(piece, randomness=self.randomness)
+                with self.clock("count"):
+                    part = engine.count(step.randomizer, [reports])
+                    counts = part if counts is None else counts + part
+            if self.compare_truth:
+                truth += step.coded.totals(values)
+            self.progress.add(len(values))
+        return counts, truth
+
+
+def _coded(
+    column: reading.Column,
+    *,
+    categories: Sequence[object] | None,
+    bounds: tuple[float, float] | None,
+    drop_nulls: bool,
+) -> Coded:
+    if bounds is not None:
+        if categories is not None:
+            expected = f"categories or bounds for {column.name}, not both"
+            raise InvalidArgumentError("bounds", bounds, expected)
+        return Amounts.bounded(column, bounds, drop_nulls=drop_nulls)
+    if categories is not None:
+        return Choices.listed(column, categories, drop_nulls=drop_nulls)
+    return Choices.found(column, drop_nulls=drop_nulls)
+
+
+def _together(steps: Sequence[_Step], delta: float) -> Guarantee:
+    """The guarantee of all columns: one person's row is one report in each of them."""
+    if len(steps) == 1:
+        return steps[0].guarantee
+    composed = ComposedProfile.of((step.profile, 1) for step in steps)
+    try:
+        epsilon, how = composed.answer(delta)
+    except PrecisionError:
+        epsilon, how = composed.answer(delta, method="best")
+    # Basic composition: epsilons add up, and so do the equal parts of delta.
+    added = sum(step.profile.epsilon(delta / len(steps)) for step in steps)
+    if added < epsilon:
+        epsilon, how = added, "epsilons and deltas added up"
+    singles = [step.guarantee for step in steps]
+    theorems = dict.fromkeys(each.theorem for each in singles)
+    assumptions = dict.fromkeys(text for each in singles for text in each.assumptions)
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        n=min(each.n for each in singles),
+        local_epsilon=composed.local_epsilon,
+        local_delta=composed.local_delta,
+        theorem=f"{'; '.join(theorems)}; {len(steps)} columns, {how}",
+        assumptions=tuple(assumptions),
+        lower_bound=lambda: composed.lower_epsilon(delta),
+    )
+
+
+def _notes(columns: Sequence[ColumnResult], asked: _Asked, guarantee: Guarantee) -> tuple[str, ...]:
+    several = len(columns) > 1
+    notes = [
+        f"{column.column}: {note}" if several else note
+        for column in columns
+        for note in column.notes
+    ]
+    if several and asked.split == "divide":
+        notes.append(f"each of the {len(columns)} columns has an equal part of epsilon and delta")
+    elif several:
+        notes.append(
+            f"each of the {len(columns)} columns has a budget of its own; "
+            f"together they cost epsilon {guarantee.epsilon:.3g}"
+        )
+    notes.append(ORDERLESS)
+    if any(column.truth is not None for column in columns):
+        notes.append(NOT_PRIVATE)
+    return tuple(notes)
+
+
+def _names(column: str | Sequence[str]) -> tuple[str, ...]:
+    names = (column,) if isinstance(column, str) else tuple(column)
+    if not names or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
+        raise InvalidArgumentError("column", column, "the names of one or several columns")
+    return names
+
+
+def _require_columns(names: tuple[str, ...], **given: object) -> None:
+    """A mapping speaks of columns that are collected: a misspelt one must not be ignored."""
+    for what, value in given.items():
+        unknown = set(value) - set(names) if isinstance(value, Mapping) else set()
+        if unknown:
+            shown = ", ".join(sorted(map(str, unknown)))
+            raise InvalidArgumentError(what, shown, f"{what} of the columns {', '.join(names)}")
+
+
+def _chosen(given: T | Mapping[str, T] | None, name: str) -> T | None:
+    """The column's own value of a mapping, or the value that is for all columns."""
+    return given.get(name) if isinstance(given, Mapping) else given
+
+
+def _required(given: T | Mapping[str, T] | None, name: str, what: str) -> T:
+    found = _chosen(given, name)
+    if found is None:
+        raise InvalidArgumentError(what, "none", f"a {what} for column {name}")
+    return found

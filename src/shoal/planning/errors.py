@@ -1,0 +1,83 @@
+"""Predicted errors of charts and sums, in people."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import integrate, special
+
+from shoal.randomizers.base import CategoryRandomizer, NumberRandomizer
+from shoal.values import Array
+
+_SAMPLED_CELLS = 100_000
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Expected errors of estimated counts (of the estimated sum, for numbers)."""
+
+    l2: float  # root mean square of the Euclidean error over all answers
+    linf: float  # expected largest error of any answer
+    cell: float  # standard deviation of an answer that nobody gave
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain values."""
+        return {"l2": self.l2, "linf": self.linf, "cell": self.cell}
+
+
+def of_categories(randomizer: CategoryRandomizer, n: int) -> Errors:
+    """Errors when everybody's answers are spread evenly.
+
+    The total is the same for any data with most randomizers; an empty answer's error is separate.
+    """
+    k = randomizer.k
+    even = n * np.sqrt(randomizer.variance(np.full(k, 1 / k), n=n))
+    empty = np.zeros(k)
+    empty[0] = 1.0
+    cell = n * math.sqrt(float(randomizer.variance(empty, n=n)[-1]))
+    return Errors(l2=float(np.linalg.norm(even)), linf=expected_largest(even), cell=cell)
+
+
+def of_numbers(randomizer: NumberRandomizer, n: int) -> Errors:
+    """Standard deviation of the estimated sum in the worst case of the data."""
+    deviation = n * math.sqrt(randomizer.variance(n=n))
+    return Errors(deviation, deviation, deviation)
+
+
+def central(k: int, epsilon: float) -> Errors:
+    """A trusted curator's discrete Laplace noise: replacing one answer changes two counts by 1."""
+    a = math.exp(-epsilon / 2)
+    cell = math.sqrt(2 * a) / (1 - a)
+    return Errors(cell * math.sqrt(k), cell * _laplace_largest(k), cell)
+
+
+def local(k: int, epsilon: float, n: int) -> Errors:
+    """The best that is known without a shuffler: 4 e/(e - 1)^2 n per answer, e = e^epsilon."""
+    cell = math.sqrt(n * 4 * math.exp(epsilon)) / math.expm1(epsilon)
+    return Errors(
+        cell * math.sqrt(k), expected_largest(np.full(min(k, _SAMPLED_CELLS), cell)), cell
+    )
+
+
+def expected_largest(deviations: Array) -> float:
+    """E max |N_i| for independent normals: int_0^inf (1 - prod Pr[|N_i| <= t]) dt."""
+    values, counts = np.unique(deviations.round(9), return_counts=True)
+    top = float(values[-1])
+    if top == 0:
+        return 0.0
+
+    def exceeds(t: float) -> float:
+        with np.errstate(divide="ignore"):
+            inside = np.log(special.erf(t / (values * math.sqrt(2)) if top else t))
+        return -math.expm1(float(counts @ inside))
+
+    reach = top * (2 + math.sqrt(2 * math.log(2 * deviations.size)))
+    found, _ = integrate.quad(exceeds, 0.0, reach, limit=200)
+    return float(found)
+
+
+def _laplace_largest(k: int) -> float:
+    """E max of k Laplace variables, in standard deviations: the k-th harmonic number / sqrt 2."""
+    return float(special.digamma(k + 1) + np.euler_gamma) / math.sqrt(2)

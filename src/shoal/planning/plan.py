@@ -1,0 +1,209 @@
+"""A plan: which randomizer at which local epsilon, and how wrong the result will be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from shoal import checks
+from shoal.accounting.amplification import amplify
+from shoal.accounting.guarantee import Guarantee
+from shoal.errors import InvalidArgumentError
+from shoal.planning.errors import Errors
+from shoal.randomizers.base import Randomizer
+from shoal.randomizers.registry import described, restored
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is to be collected, from how many, and how private it has to be."""
+
+    epsilon: float
+    delta: float
+    n: int
+    categories: int | None = None
+    bounds: tuple[float, float] | None = None
+    dimension: int | None = None
+    local_epsilon_cap: float | None = None
+    honest_fraction: float = 1.0
+    participation: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.positive(epsilon=self.epsilon)
+        checks.open_probability(delta=self.delta)
+        object.__setattr__(self, "n", checks.count(n=self.n))
+        checks.share(honest_fraction=self.honest_fraction, participation=self.participation)
+        kinds = {
+            "categories": self.categories,
+            "bounds": self.bounds,
+            "dimension": self.dimension,
+        }
+        given = [name for name, value in kinds.items() if value is not None]
+        if len(given) != 1:
+            expected = "exactly one of categories, bounds and dimension"
+            raise InvalidArgumentError("given", ", ".join(given) or "none", expected)
+        if self.categories is not None:
+            object.__setattr__(self, "categories", checks.count(2, categories=self.categories))
+        if self.dimension is not None:
+            object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
+        if self.bounds is not None:
+            low, high = self.bounds
+            if not low < high:
+                raise InvalidArgumentError("bounds", self.bounds, "bounds with low < high")
+        if self.local_epsilon_cap is not None:
+            checks.positive(local_epsilon_cap=self.local_epsilon_cap)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One randomizer at the largest local epsilon that keeps the target."""
+
+    name: str
+    randomizer: Randomizer | None
+    local_epsilon: float | None
+    errors: Errors | None
+    remark: str = ""
+
+    @property
+    def message_bits(self) -> float | None:
+        """Information in one message."""
+        return None if self.randomizer is None else self.randomizer.message_bits
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        return {
+            "name": self.name,
+            "randomizer": None if self.randomizer is None else described(self.randomizer),
+            "local_epsilon": self.local_epsilon,
+            "errors": None if self.errors is None else self.errors.to_dict(),
+            "message_bits": self.message_bits,
+            "remark": self.remark,
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Options, best first, beside what a trusted curator and what no shuffler would give."""
+
+    question: Question
+    options: tuple[Option, ...]
+    central: Errors | None
+    local: Errors | None
+    reason: str
+
+    @property
+    def recommended(self) -> Option:
+        """The first option."""
+        return self.options[0]
+
+    @property
+    def randomizer(self) -> Randomizer:
+        """What each device runs."""
+        if self.recommended.randomizer is None:
+            raise InvalidArgumentError(
+                "option", self.recommended.name, "an option that is possible"
+            )
+        return self.recommended.randomizer
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """The (epsilon, delta) of the recommended randomizer."""
+        return amplify(
+            self.randomizer,
+            n=self.question.n,
+            delta=self.question.delta,
+            honest_fraction=self.question.honest_fraction,
+            participation=self.question.participation,
+        )
+
+    def estimate(self, batch: object) -> object:
+        """The recommended randomizer's estimate from a batch or its counts."""
+        return self.randomizer.estimate(batch)  # type: ignore[attr-defined]
+
+    def choose(self, name: str) -> Plan:
+        """The same plan with another option first."""
+        chosen = [option for option in self.options if option.name == name and option.randomizer]
+        if not chosen:
+            possible = ", ".join(option.name for option in self.options if option.randomizer)
+            raise InvalidArgumentError("name", name, f"one of {possible}")
+        others = tuple(option for option in self.options if option is not chosen[0])
+        return replace(self, options=(chosen[0], *others), reason=f"{name} was asked for")
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, enough to load the plan again."""
+        return {
+            "format": FORMAT,
+            "question": asdict(self.question),
+            "recommended": self.recommended.name,
+            "reason": self.reason,
+            "options": [option.to_dict() for option in self.options],
+            "central": None if self.central is None else self.central.to_dict(),
+            "local": None if self.local is None else self.local.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Read a saved plan; its guarantee is computed anew, never believed."""
+        try:
+            stored = json.loads(Path(path).read_text(encoding="utf-8"))
+        except json.JSONDecodeError as error:
+            raise InvalidArgumentError("plan", str(path), "a file written by Plan.save") from error
+        if not isinstance(stored, dict):
+            raise InvalidArgumentError("plan", str(path), "a file written by Plan.save")
+        return cls.from_dict(stored)
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, object]) -> Plan:
+        """A plan from plain values."""
+        if stored.get("format") != FORMAT:
+            raise InvalidArgumentError("plan", stored.get("format"), f"a plan of format {FORMAT}")
+        question = dict(stored["question"])  # type: ignore[call-overload]
+        if question.get("bounds") is not None:
+            question["bounds"] = tuple(question["bounds"])
+        options = tuple(_option(option) for option in stored["options"])  # type: ignore[attr-defined]
+        return cls(
+            Question(**question),
+            options,
+            _errors(stored.get("central")),
+            _errors(stored.get("local")),
+            str(stored["reason"]),
+        )
+
+    def __str__(self) -> str:
+        """One line an option, best first."""
+        lines = [f"{'randomizer':<12}{'eps0':>9}{'L2':>12}{'largest':>12}{'empty':>12}{'bits':>9}"]
+        for option in self.options:
+            if option.errors is None or option.local_epsilon is None:
+                lines.append(f"{option.name:<12}  {option.remark}")
+                continue
+            errors = option.errors
+            numbers = "".join(f"{x:>12.4g}" for x in (errors.l2, errors.linf, errors.cell))
+            bits = option.message_bits or 0.0
+            lines.append(f"{option.name:<12}{option.local_epsilon:>9.3f}{numbers}{bits:>9.1f}")
+        return "\n".join([*lines, f"recommended: {self.recommended.name}, because {self.reason}"])
+
+
+def _option(stored: Mapping[str, object]) -> Option:
+    description = stored.get("randomizer")
+    local = stored.get("local_epsilon")
+    return Option(
+        str(stored["name"]),
+        None if description is None else restored(description),  # type: ignore[arg-type]
+        None if local is None else float(local),  # type: ignore[arg-type]
+        _errors(stored.get("errors")),
+        str(stored.get("remark", "")),
+    )
+
+
+def _errors(stored: object) -> Errors | None:
+    return None if stored is None else Errors(**stored)  # type: ignore[arg-type]

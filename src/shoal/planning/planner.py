@@ -1,0 +1,206 @@
+"""Every applicable randomizer at the largest local epsilon its own law allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import cache
+
+from scipy import optimize
+
+from shoal import checks
+from shoal.accounting.amplification import local_epsilon
+from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.planning import candidates, errors
+from shoal.planning.candidates import Candidate
+from shoal.planning.errors import Errors
+from shoal.planning.plan import Option, Plan, Question
+from shoal.randomizers.base import CategoryRandomizer, NumberRandomizer, Randomizer
+
+_LARGEST_N = 10**12
+_SEARCH_TOLERANCE = 1e-3
+_ALIKE = 1.02
+_STRIDE = 2.0  # in logarithms
+_FAR = 20.0  # stands for "impossible" in logarithms
+
+
+def plan(
+    *,
+    epsilon: float,
+    n: int,
+    delta: float = 1e-6,
+    categories: int | None = None,
+    bounds: tuple[float, float] | None = None,
+    dimension: int | None = None,
+    local_epsilon_cap: float | None = None,
+    honest_fraction: float = 1.0,
+    participation: float = 1.0,
+) -> Plan:
+    """What each device should run, and how wrong the result will be.
+
+    >>> found = plan(epsilon=1, delta=1e-6, n=10**6, categories=100)
+    >>> found.recommended.name, found.recommended.errors.l2 < 94
+    ('grr', True)
+    """
+    question = Question(
+        epsilon=epsilon,
+        delta=delta,
+        n=n,
+        categories=categories,
+        bounds=bounds,
+        dimension=dimension,
+        local_epsilon_cap=local_epsilon_cap,
+        honest_fraction=honest_fraction,
+        participation=participation,
+    )
+    options = _ordered(_option(candidate, question) for candidate in _candidates(question))
+    if options[0].errors is None:
+        raise UnreachableTargetError(
+            f"({epsilon:g}, {delta:g})-DP with n={question.n}",
+            "; ".join(f"{option.name}: {option.remark}" for option in options),
+            "collect more reports or weaken the target",
+        )
+    return Plan(question, options, *_references(question), _reason(options))
+
+
+def required_n_for(error: float, **asked: object) -> int:
+    """The smallest crowd whose predicted L2 error, as a share of the crowd, is at most ``error``.
+
+    Takes the other arguments of :func:`plan`.
+    """
+    checks.positive(error=error)
+
+    def excess(log_n: float) -> float:
+        return _log_excess(math.ceil(math.exp(log_n)), asked, error)
+
+    found = _crossing(excess, math.log(16), math.log(_LARGEST_N))
+    if found is None:
+        raise UnreachableTargetError(
+            f"an error of {error:g}", f"not even {_LARGEST_N:,} people are enough", "allow more"
+        )
+    return math.ceil(math.exp(found))
+
+
+def required_epsilon_for(error: float, *, n: int, **asked: object) -> float:
+    """The smallest epsilon at which n people reach a predicted L2 error of this share."""
+    checks.positive(error=error)
+
+    def excess(log_epsilon: float) -> float:
+        return _log_excess(n, {**asked, "epsilon": math.exp(log_epsilon)}, error)
+
+    found = _crossing(excess, math.log(1e-3), math.log(16))
+    if found is None:
+        raise UnreachableTargetError(
+            f"an error of {error:g}", f"{n:,} people are too few", "collect more reports"
+        )
+    return math.exp(found)
+
+
+def _crossing(excess: Callable[[float], float], low: float, high: float) -> float | None:
+    """Where a falling function reaches 0, from the side where it is <= 0; None if it never does."""
+    seen = cache(excess)
+    if seen(low) <= 0:
+        return low
+    while low < high:
+        ahead = min(low + _STRIDE, high)
+        if seen(ahead) <= 0:
+            root = float(optimize.brentq(seen, low, ahead, xtol=_SEARCH_TOLERANCE))
+            while seen(root) > 0:
+                root += _SEARCH_TOLERANCE
+            return root
+        low = ahead
+    return None
+
+
+def _log_excess(n: int, asked: dict[str, object], error: float) -> float:
+    """log of the predicted share of error over the one allowed."""
+    found = _share_error(n, asked)
+    return math.log(found / error) if math.isfinite(found) else _FAR
+
+
+def _share_error(n: int, asked: dict[str, object]) -> float:
+    try:
+        best = plan(n=n, **asked).recommended.errors  # type: ignore[arg-type]
+    except UnreachableTargetError:
+        return math.inf
+    return math.inf if best is None else best.l2 / n
+
+
+def _candidates(question: Question) -> list[Candidate]:
+    if question.categories is not None:
+        return candidates.for_categories(question.categories, question.n)
+    if question.bounds is not None:
+        return candidates.for_numbers(*question.bounds)
+    return candidates.for_vectors(question.dimension or 0)
+
+
+def _option(candidate: Candidate, question: Question) -> Option:
+    if candidate.family is None:
+        return Option(candidate.name, None, None, None, candidate.remark)
+    cap = min(question.local_epsilon_cap or math.inf, candidate.largest_epsilon)
+    try:
+        local = local_epsilon(
+            candidate.family,
+            epsilon=question.epsilon,
+            delta=question.delta,
+            n=question.n,
+            honest_fraction=question.honest_fraction,
+            participation=question.participation,
+            cap=cap,
+        )
+        randomizer = candidate.family(epsilon=local)
+    except (InvalidArgumentError, UnreachableTargetError) as error:
+        return Option(candidate.name, None, None, None, str(error))
+    return Option(candidate.name, randomizer, local, _predicted(randomizer, question))
+
+
+def _predicted(randomizer: Randomizer, question: Question) -> Errors:
+    reporting = max(1, math.floor(question.n * question.participation))
+    if isinstance(randomizer, CategoryRandomizer):
+        return errors.of_categories(randomizer, reporting)
+    if isinstance(randomizer, NumberRandomizer):
+        return errors.of_numbers(randomizer, reporting)
+    deviation = reporting * math.sqrt(randomizer.variance(n=reporting))  # type: ignore[attr-defined]
+    return Errors(deviation, deviation, deviation)
+
+
+def _ordered(options: Iterable[Option]) -> tuple[Option, ...]:
+    """The best of each name, smallest L2 error first, impossible ones last.
+
+    Among those within 2 % of the smallest error the shortest message comes first.
+    """
+
+    def error(option: Option) -> float:
+        return math.inf if option.errors is None else option.errors.l2
+
+    best: dict[str, Option] = {}
+    for option in options:
+        if option.name not in best or error(option) < error(best[option.name]):
+            best[option.name] = option
+    ordered = sorted(best.values(), key=error)
+    alike = [option for option in ordered if error(option) <= _ALIKE * error(ordered[0])]
+    simplest = list(best)  # the candidates come simplest first
+    first = min(
+        alike,
+        key=lambda option: (round(option.message_bits or math.inf, 3), simplest.index(option.name)),
+    )
+    return (first, *(option for option in ordered if option is not first))
+
+
+def _references(question: Question) -> tuple[Errors | None, Errors | None]:
+    if question.categories is None:
+        return None, None
+    k, epsilon = question.categories, question.epsilon
+    return errors.central(k, epsilon), errors.local(k, epsilon, question.n)
+
+
+def _reason(options: tuple[Option, ...]) -> str:
+    best = options[0]
+    rivals = [option for option in options[1:] if option.errors is not None]
+    if best.errors is None or not rivals:
+        return "it is the only one possible"
+    second = rivals[0]
+    ratio = second.errors.l2 / best.errors.l2 if second.errors else math.inf
+    if ratio <= _ALIKE:
+        return f"no other ({second.name} is next) is more than 2 % better or has a shorter message"
+    return f"its error is the smallest: {second.name}, the next, has {ratio:.2f} times as much"

@@ -1,0 +1,127 @@
+"""What every randomizer is: a frozen value that knows its sampler, law, message and estimator."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import randomness as sources
+from shoal.accounting.law import BlanketLaw
+from shoal.errors import InvalidArgumentError
+from shoal.randomness import Randomness
+from shoal.values import Array, Batch, Counts, Estimate, MeanEstimate, Messages
+
+LARGEST_TABLE = 4_000_000
+
+
+class Randomizer(ABC):
+    """What a device runs. Fields are public parameters; data and randomness are arguments."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def local_epsilon(self) -> float:
+        """The epsilon of the sampler as implemented, never above the one asked for."""
+
+    @property
+    @abstractmethod
+    def message_bits(self) -> float:
+        """Information in one message, in bits."""
+
+    @property
+    @abstractmethod
+    def message_bytes(self) -> int:
+        """Length of every encoded message."""
+
+    @abstractmethod
+    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+        """One message per value; secure randomness unless a simulation's is given."""
+
+    @abstractmethod
+    def law(self) -> BlanketLaw:
+        """The blanket law of the sampler as implemented, covering every pair of inputs."""
+
+    @abstractmethod
+    def tally(self, messages: Messages) -> Counts:
+        """Add up the messages: all that the estimator needs of them."""
+
+    @abstractmethod
+    def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
+        """Messages as rows of ``message_bytes`` bytes."""
+
+    @abstractmethod
+    def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
+        """Rows of bytes as messages; what no device can have sent is an error."""
+
+    def counted(self, batch: Batch | Counts) -> Counts:
+        """Counts of a batch, or counts as they are."""
+        counts = self.tally(batch.messages) if isinstance(batch, Batch) else batch
+        if counts.n < 1:
+            raise InvalidArgumentError("batch", counts.n, "at least one report")
+        return counts
+
+
+class CategoryRandomizer(Randomizer):
+    """A randomizer of one of k answers."""
+
+    k: int
+
+    @abstractmethod
+    def table(self) -> Array:
+        """Pr[message y | answer x] for small k, one row per answer."""
+
+    @abstractmethod
+    def estimate(self, batch: Batch | Counts) -> Estimate:
+        """Unbiased estimates of the share of each answer."""
+
+    @abstractmethod
+    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+        """Variance of each estimated share, given the true shares of n people."""
+
+
+class NumberRandomizer(Randomizer):
+    """A randomizer of one number between public bounds."""
+
+    low: float
+    high: float
+
+    @abstractmethod
+    def estimate(self, batch: Batch | Counts) -> MeanEstimate:
+        """Unbiased estimate of the mean."""
+
+    @abstractmethod
+    def variance(self, *, n: int) -> float:
+        """Largest variance of the estimated mean of n people, over their data."""
+
+
+def source(randomness: Randomness | None) -> Randomness:
+    """The randomness given, or a secure one."""
+    return sources.secure() if randomness is None else randomness
+
+
+def encode_integers(messages: Messages, width: int) -> npt.NDArray[np.uint8]:
+    """Whole numbers as big-endian rows of ``width`` bytes."""
+    wide = np.asarray(messages).astype(">u8")
+    return np.ascontiguousarray(wide[:, None].view(np.uint8)[:, 8 - width :])
+
+
+def decode_integers(rows: npt.NDArray[np.uint8], width: int, limit: int) -> Messages:
+    """Big-endian rows as whole numbers below ``limit``."""
+    rows = np.asarray(rows, dtype=np.uint8)
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise InvalidArgumentError("rows", rows.shape, f"rows of {width} bytes")
+    wide = np.zeros((len(rows), 8), dtype=np.uint8)
+    wide[:, 8 - width :] = rows
+    numbers = wide.view(">u8").ravel().astype(np.int64)
+    if numbers.size and int(numbers.max()) >= limit:
+        raise InvalidArgumentError("message", int(numbers.max()), f"messages below {limit}")
+    return numbers
+
+
+def integer_width(limit: int) -> int:
+    """Bytes that hold every whole number below ``limit``."""
+    return max(1, -(-(limit - 1).bit_length() // 8))

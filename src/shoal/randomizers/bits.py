@@ -1,0 +1,46 @@
+"""Messages with one bit per answer, packed into rows of bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import checks
+from shoal.errors import InvalidArgumentError
+from shoal.values import Messages
+
+MOST_ANSWERS = 1 << 24
+CELLS_AT_ONCE = 1 << 20
+
+_BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
+
+
+def checked_answers(k: int) -> int:
+    """A number of answers whose bits make a message."""
+    k = checks.count(2, k=k)
+    if k > MOST_ANSWERS:
+        raise InvalidArgumentError("k", k, f"k <= {MOST_ANSWERS} for a message of k bits")
+    return k
+
+
+def row_bytes(k: int) -> int:
+    """Bytes of k bits."""
+    return -(-k // 8)
+
+
+def checked_rows(rows: Messages, k: int) -> npt.NDArray[np.uint8]:
+    """Rows of k bits, or an error saying what they are instead."""
+    found, width = np.asarray(rows), row_bytes(k)
+    if found.dtype != np.uint8 or found.ndim != 2 or found.shape[1] != width:
+        expected = f"uint8 rows of {width} bytes"
+        raise InvalidArgumentError("rows", f"{found.dtype} of shape {found.shape}", expected)
+    padding = np.uint8((1 << (8 * width - k)) - 1)
+    if (found[:, -1] & padding).any():
+        raise InvalidArgumentError("rows", "set bits after the last answer's", f"rows of {k} bits")
+    return found.astype(np.uint8, copy=False)
+
+
+def bit_counts(rows: npt.NDArray[np.uint8], k: int) -> npt.NDArray[np.int64]:
+    """How many rows have each bit set: a histogram of every byte, then of its bits."""
+    counted = [np.bincount(column, minlength=256) @ _BITS_OF_BYTE for column in rows.T]
+    return np.concatenate(counted)[:k]

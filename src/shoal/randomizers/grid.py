@@ -1,0 +1,163 @@
+"""Numbers between public bounds, rounded at random to a public grid before anything else.
+
+A number x between neighbouring grid points a < b becomes b with probability (x - a)/(b - a), else
+a: right on average, and a mixture of two levels. A randomizer of *levels* then sends one of
+finitely many outputs with whole-number weights, so no digit of a float ever leaves the device.
+
+*Privacy.* A report of x is a mixture of the reports of two levels, and the divergence between
+shuffled data sets is jointly convex: a law that covers all pairs of levels covers all numbers.
+
+*Estimation.* Scores g with E[g(Y) | level l] = l for every level are right on average for every x.
+With step h, second moments m_l = E[g(Y)^2 | l] and x = (l + f) h, 0 <= f <= 1, the variance of one
+report is ``h^2 [(1 - f) m_l + f m_{l+1} - (l + f)^2]``, rounding included.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import checks
+from shoal.errors import InvalidArgumentError
+from shoal.randomizers.base import (
+    NumberRandomizer,
+    decode_integers,
+    encode_integers,
+    integer_width,
+    source,
+)
+from shoal.randomness import Randomness
+from shoal.values import (
+    Array,
+    Batch,
+    Counts,
+    MeanEstimate,
+    Messages,
+    bounded_numbers,
+    category_codes,
+)
+
+MOST_LEVELS = 1 << 20
+_ROUNDING_BITS = 53
+
+Levels = npt.NDArray[np.int64]
+
+
+class GridRandomizer(NumberRandomizer):
+    """A randomizer of one of finitely many levels, ``low`` and ``high`` the first and the last."""
+
+    epsilon: float
+    levels: int
+
+    def __post_init__(self) -> None:
+        checks.positive(range=self.high - self.low)
+        checks.positive(epsilon=self.epsilon)
+        object.__setattr__(self, "levels", checks.count(2, levels=self.levels))
+        if self.levels > MOST_LEVELS:
+            raise InvalidArgumentError("levels", self.levels, f"levels <= {MOST_LEVELS}")
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """How many different messages there are: 0, ..., outputs - 1."""
+
+    @abstractmethod
+    def table(self) -> Array:
+        """Pr[message y | level l], one row per level."""
+
+    @abstractmethod
+    def _perturb(self, levels: Levels, randomness: Randomness) -> Levels:
+        """One message per level."""
+
+    @property
+    @abstractmethod
+    def _scores(self) -> Array:
+        """g with E[g(Y) | l] = l."""
+
+    @property
+    @abstractmethod
+    def _square_scores(self) -> Array:
+        """q with E[q(Y) | l] = l^2."""
+
+    @property
+    @abstractmethod
+    def _second_moments(self) -> Array:
+        """E[g(Y)^2 | l] for every level l."""
+
+    @property
+    def message_bits(self) -> float:
+        """log2 of the number of messages."""
+        return math.log2(self.outputs)
+
+    @property
+    def message_bytes(self) -> int:
+        """Bytes of one message's number."""
+        return integer_width(self.outputs)
+
+    @property
+    def _step(self) -> float:
+        return (self.high - self.low) / (self.levels - 1)
+
+    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+        """One message's number per value."""
+        drawn = source(randomness)
+        return self._perturb(self._rounded(values, drawn), drawn)
+
+    def _rounded(self, values: npt.ArrayLike, randomness: Randomness) -> Levels:
+        """Levels right on average, to the 53 bits of the numbers themselves."""
+        numbers = bounded_numbers(values, self.low, self.high)
+        last = self.levels - 1
+        places = (numbers - self.low) / (self.high - self.low) * last
+        below = np.minimum(np.floor(places), last - 1)
+        chances = np.floor((places - below) * 2.0**_ROUNDING_BITS).astype(np.uint64)
+        upwards = randomness.below(1 << _ROUNDING_BITS, numbers.size) < chances
+        return below.astype(np.int64) + upwards
+
+    def tally(self, messages: Messages) -> Counts:
+        """How often each message was sent."""
+        codes = category_codes(messages, self.outputs)
+        return Counts(np.bincount(codes, minlength=self.outputs).astype(np.int64), codes.size)
+
+    def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
+        """The message's number, big-endian."""
+        return encode_integers(category_codes(messages, self.outputs), self.message_bytes)
+
+    def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
+        """The messages' numbers."""
+        return decode_integers(rows, self.message_bytes, self.outputs)
+
+    def estimate(self, batch: Batch | Counts) -> MeanEstimate:
+        """Unbiased estimate of the mean; its standard error never leaves out the rounding.
+
+        Two estimates of the variance of one report are right or too large: the spread of the
+        scores, which counts the spread of the data too; and the mean of g^2 - q, the noise alone,
+        plus h^2/4 for the rounding. The smaller one is taken, within the possible variances.
+        """
+        counts = self.counted(batch)
+        shares = counts.cells / counts.n
+        mean = float(shares @ self._scores)
+        spread = float(shares @ (self._scores - mean) ** 2)
+        noise = float(shares @ (self._scores**2 - self._square_scores)) + 0.25
+        least, most = self._variances
+        variance = min(max(min(spread, noise), least), most)
+        error = self._step * math.sqrt(variance / counts.n)
+        return MeanEstimate(self.low + self._step * mean, error, counts.n)
+
+    def variance(self, *, n: int) -> float:
+        """Largest variance of the estimated mean of n people, over their data."""
+        return self._step**2 * self._variances[1] / checks.count(n=n)
+
+    @cached_property
+    def _variances(self) -> tuple[float, float]:
+        """Least and largest variance of one report's score, over all numbers."""
+        moments = self._second_moments
+        levels = np.arange(self.levels, dtype=np.float64)
+        # Concave between levels: smallest at a level, largest where the derivative vanishes.
+        slopes = np.diff(moments)
+        places = np.clip(slopes / 2, levels[:-1], levels[1:])
+        between = moments[:-1] + slopes * (places - levels[:-1]) - places**2
+        return float((moments - levels**2).min()), float(between.max())

@@ -1,0 +1,302 @@
+"""Local hashing: randomized response about the bucket of a hash function of one's own."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import checks
+from shoal.accounting.law import BlanketLaw, Claim
+from shoal.accounting.table import witness_pairs
+from shoal.errors import InvalidArgumentError
+from shoal.randomizers.base import (
+    CategoryRandomizer,
+    decode_integers,
+    encode_integers,
+    integer_width,
+    source,
+)
+from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.support import Support
+from shoal.randomizers.weights import LARGEST_EPSILON, Odds
+from shoal.randomness import Randomness, Words
+from shoal.values import Array, Batch, Counts, Estimate, Messages, category_codes
+
+PRIME = (1 << 61) - 1
+
+_FACTOR_BYTES = 8
+_FUNCTION_BYTES = 2 * _FACTOR_BYTES
+_MESSAGES_AT_ONCE = 1 << 14
+
+Functions = tuple[Words, Words]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalHashing(CategoryRandomizer):
+    """Draw a hash function into g buckets; report it, and the answer's bucket by g-ary response.
+
+    The function is ``h(x) = ((u x + v) mod p) mod g`` with p = 2^61 - 1, u uniform on
+    1, ..., p - 1 and v on 0, ..., p - 1; both travel in the message. With ``k`` the answers are
+    0, ..., k - 1; without it they are any strings, told apart by a public 61-bit fingerprint, and
+    the analyzer names the candidates it wants to know about. ``buckets`` is g; by default one more
+    than e^epsilon, rounded, which is best for rare answers when nothing is shuffled.
+
+    Citations: Wang, Blocki, Li, Jha, "Locally Differentially Private Protocols for Frequency
+    Estimation", USENIX Security 2017; Carter, Wegman, "Universal Classes of Hash Functions", 1979.
+    Runtime: three draws per report; one evaluation per report and candidate to estimate.
+    Utility: n Var = (e + g - 1)^2/((g - 1)(e - 1)^2) for an answer nobody gave, e = e^epsilon.
+
+    >>> LocalHashing(epsilon=1.0).g, LocalHashing(epsilon=1.0).message_bytes
+    (4, 17)
+    """
+
+    name: ClassVar[str] = "hashing"
+
+    epsilon: float
+    buckets: int | None = None
+    k: int | None = None  # type: ignore[assignment]  # an open domain has no number of answers
+
+    def __post_init__(self) -> None:
+        checks.positive(epsilon=self.epsilon)
+        if self.buckets is not None:
+            object.__setattr__(self, "buckets", checks.count(2, buckets=self.buckets))
+        if self.k is not None:
+            object.__setattr__(self, "k", checks.count(2, k=self.k))
+        _ = self._odds
+
+    @property
+    def g(self) -> int:
+        """The number of buckets."""
+        if self.buckets is not None:
+            return self.buckets
+        return round(math.exp(min(self.epsilon, LARGEST_EPSILON))) + 1
+
+    @cached_property
+    def _odds(self) -> Odds:
+        return Odds.of(self.epsilon, highs=1, lows=self.g - 1)
+
+    @property
+    def _response(self) -> RandomizedResponse:
+        return RandomizedResponse(k=self.g, epsilon=self.epsilon)
+
+    @property
+    def local_epsilon(self) -> float:
+        """The epsilon of the response about the bucket: the function tells nothing by itself."""
+        return self._response.local_epsilon
+
+    @property
+    def message_bits(self) -> float:
+        """log2 of p(p - 1) functions and of g buckets."""
+        return math.log2(PRIME) + math.log2(PRIME - 1) + math.log2(self.g)
+
+    @property
+    def message_bytes(self) -> int:
+        """Bytes of u, v and the bucket."""
+        return _FUNCTION_BYTES + integer_width(self.g)
+
+    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+        """Rows of bytes: u, v and the reported bucket, each big-endian."""
+        keys = self._keys(values)
+        drawn_from = source(randomness)
+        functions = (
+            drawn_from.below(PRIME - 1, keys.size) + np.uint64(1),
+            drawn_from.below(PRIME, keys.size),
+        )
+        truths = hashed(functions, keys, self.g).view(np.int64)
+        return self._rows(functions, self._response.randomize(truths, randomness=drawn_from))
+
+    def law(self) -> BlanketLaw:
+        """Two answers with different keys share a bucket with one known chance c, always the same.
+
+        The blanket is the least weight of every message. With z = e + g - 1 the atoms are (e, 1)
+        and (1, e) of mass (1 - c)/z, (e, e) of mass c/z, and (1, 1) of mass (g - 2 + c)/z. Answers
+        with equal keys are randomized alike, which costs nothing.
+        """
+        shared, pairs = collisions(self.g)
+        c, e = shared / pairs, self._odds.high / self._odds.low
+        z = e + self.g - 1
+        apart = (1 - c) / z
+        atoms = [(apart, e, 1.0), (apart, 1.0, e), (c / z, e, e), ((self.g - 2 + c) / z, 1.0, 1.0)]
+        return BlanketLaw(
+            atoms,
+            witnesses=lambda: witness_pairs(self._two()),
+            claim=Claim(local_epsilon=self.local_epsilon),
+        )
+
+    def _two(self) -> Array:
+        """Pr[bucket told, as seen from two answers | either answer]; they may share their bucket.
+
+        Apart: the first one's bucket, the second one's, another. Shared: this bucket, another.
+        """
+        g, high, low = self.g, self._odds.high, self._odds.low
+        shared, pairs = collisions(g)
+        together = [shared * high, shared * (g - 1) * low]
+        first, second = (pairs - shared) * high, (pairs - shared) * low
+        rows = [[first, second, (g - 2) * second, *together]]
+        rows.append([second, first, (g - 2) * second, *together])
+        total = pairs * (high + (g - 1) * low)
+        return np.array([[weight / total for weight in row] for row in rows])
+
+    def table(self) -> Array:
+        """An error: there are too many functions to list the messages."""
+        expected = (
+            "a randomizer whose messages can be listed; a message names one of 2^122 functions"
+        )
+        raise InvalidArgumentError("randomizer", self.name, expected)
+
+    def support(self, messages: Messages, candidates: npt.ArrayLike) -> Counts:
+        """How many messages support each candidate: those whose function sends it to their bucket.
+
+        The counts of several batches add up if the candidates are the same.
+        """
+        return self._supports(messages, self._keys(candidates))
+
+    def _supports(self, messages: Messages, keys: Words) -> Counts:
+        functions, reported = self._parts(messages)
+        cells = np.zeros(keys.size, dtype=np.int64)
+        for start in range(0, reported.size, _MESSAGES_AT_ONCE):
+            part = slice(start, start + _MESSAGES_AT_ONCE)
+            some, theirs = (functions[0][part], functions[1][part]), reported[part]
+            for cell, key in enumerate(keys):
+                cells[cell] += np.count_nonzero(hashed(some, key, self.g) == theirs)
+        return Counts(cells, reported.size)
+
+    def tally(self, messages: Messages) -> Counts:
+        """How many messages support each of the k answers."""
+        return self._supports(messages, self._keys(self._everything()))
+
+    def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
+        """The rows as they are."""
+        self._parts(messages)
+        return np.asarray(messages, dtype=np.uint8)
+
+    def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
+        """The rows as they are; each holds a function of the family and a bucket."""
+        return self.encode(rows)
+
+    @property
+    def _support(self) -> Support:
+        """Another answer is supported if it shares the bucket told truly, or gets one told falsely.
+
+        With c the chance of sharing, that is (c high + (1 - c) low)/total.
+        """
+        high, low = self._odds.high, self._odds.low
+        total = high + (self.g - 1) * low
+        shared, pairs = collisions(self.g)
+        other = shared * high + (pairs - shared) * low
+        return Support(high / total, other / (pairs * total))
+
+    def estimate(self, batch: Batch | Counts, candidates: npt.ArrayLike | None = None) -> Estimate:
+        """Unbiased estimates of the share of each candidate, in order; by default of all k answers.
+
+        Counts are those that :meth:`support` gave for the same candidates, or :meth:`tally`.
+        """
+        asked = self._everything() if candidates is None else _listed(candidates)
+        counts = (
+            batch
+            if isinstance(batch, Counts)
+            else self._supports(batch.messages, self._keys(asked))
+        )
+        if counts.cells.size != len(asked):
+            expected = f"counts of {len(asked)} candidates"
+            raise InvalidArgumentError("counts", counts.cells.size, expected)
+        return self._support.estimate(self.counted(counts))
+
+    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+        """Variance of each estimated share, given the true ones."""
+        return self._support.variance(frequencies, n=n)
+
+    def _everything(self) -> list[object]:
+        if self.k is None:
+            raise InvalidArgumentError("candidates", None, "candidates, as there is no k")
+        return [*range(self.k)]
+
+    def _keys(self, values: npt.ArrayLike | list[object]) -> Words:
+        """Answers as residues modulo p."""
+        if self.k is None:
+            return fingerprints(_listed(values))
+        return category_codes(np.asarray(values), self.k).astype(np.uint64)
+
+    def _rows(self, functions: Functions, reported: Messages) -> npt.NDArray[np.uint8]:
+        factors = [encode_integers(factor.view(np.int64), _FACTOR_BYTES) for factor in functions]
+        return np.hstack([*factors, encode_integers(reported, integer_width(self.g))])
+
+    def _parts(self, rows: Messages) -> tuple[Functions, Words]:
+        """The functions and the buckets of messages; what no device can have sent is an error."""
+        found = np.asarray(rows)
+        if found.dtype != np.uint8 or found.ndim != 2 or found.shape[1] != self.message_bytes:
+            expected = f"uint8 rows of {self.message_bytes} bytes"
+            raise InvalidArgumentError("rows", f"{found.dtype} of shape {found.shape}", expected)
+        parts = found.astype(np.uint8, copy=False)
+        u = _factors(parts[:, :_FACTOR_BYTES])
+        v = _factors(parts[:, _FACTOR_BYTES:_FUNCTION_BYTES])
+        if (u == 0).any():
+            raise InvalidArgumentError("u", 0, "a hash function with u > 0")
+        buckets = decode_integers(parts[:, _FUNCTION_BYTES:], integer_width(self.g), self.g)
+        return (u, v), buckets.astype(np.uint64)
+
+
+def fingerprints(texts: list[object]) -> Words:
+    """A fixed public fingerprint of each string: BLAKE2b of its UTF-8 bytes, modulo p."""
+    known: dict[object, int] = {}
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidArgumentError("value", text, "strings, as there is no k")
+        if text not in known:
+            content = text.encode("utf-8", "surrogatepass")
+            known[text] = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest()) % PRIME
+    return np.fromiter((known[text] for text in texts), dtype=np.uint64, count=len(texts))
+
+
+def collisions(g: int) -> tuple[int, int]:
+    """Of how many ordered pairs of distinct residues both fall into one bucket; and of how many.
+
+    For two distinct keys the pair of their values before the last step, (u x + v, u y + v) mod p,
+    runs over every pair of distinct residues once as (u, v) runs over the family. Of the g buckets
+    p mod g hold one residue more than the others. The chance is below 1/g.
+    """
+    each, larger = divmod(PRIME, g)
+    shared = larger * (each + 1) * each + (g - larger) * each * (each - 1)
+    return shared, PRIME * (PRIME - 1)
+
+
+def hashed(functions: Functions, keys: Words | np.uint64, g: int) -> Words:
+    """((u x + v) mod p) mod g, exactly, for one key per function or one for all of them.
+
+    With limbs u = u1 2^32 + u0 and 2^61 = 1 modulo p the product is
+    8 u1 x1 + (u1 x0 + u0 x1) 2^32 + u0 x0; each term is folded to at most 61 bits, so that the sum
+    with v stays below 2^64.
+    """
+    u, v = functions
+    half, low_half, prime = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(PRIME)
+    u1, u0, x1, x0 = u >> half, u & low_half, keys >> half, keys & low_half
+    low = u0 * x0
+    middle = u1 * x0 + u0 * x1
+    total = u1 * (x1 << np.uint64(3)) + (low & prime) + (low >> np.uint64(61)) + v
+    total += (middle >> np.uint64(29)) + ((middle & np.uint64((1 << 29) - 1)) << half)
+    total = (total & prime) + (total >> np.uint64(61))
+    total -= prime * (total >= prime)
+    # Division by a scalar is several times quicker than the remainder.
+    return np.asarray(total - total // np.uint64(g) * np.uint64(g), dtype=np.uint64)
+
+
+def _factors(rows: npt.NDArray[np.uint8]) -> Words:
+    """Big-endian rows as residues modulo p."""
+    numbers = np.ascontiguousarray(rows).view(">u8").ravel().astype(np.uint64)
+    if numbers.size and int(numbers.max()) >= PRIME:
+        raise InvalidArgumentError("hash function", int(numbers.max()), f"numbers below {PRIME}")
+    return numbers
+
+
+def _listed(answers: npt.ArrayLike | list[object]) -> list[object]:
+    """Answers in a list, strings as they are: an array of strings would drop what ends them."""
+    if isinstance(answers, str) or not isinstance(answers, Iterable):
+        raise InvalidArgumentError("answers", answers, "a list of answers")
+    return [*(answers.tolist() if isinstance(answers, np.ndarray) else answers)]

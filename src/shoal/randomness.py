@@ -1,0 +1,115 @@
+"""The only source of randomness: privacy noise and permutations come from here.
+
+The default draws its bits from an AES-256-CTR keystream whose key is fresh from the operating
+system: a cryptographically secure generator at memory speed. A generator with a seed exists for
+tests and simulations only, and has to be asked for by name.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+from shoal.errors import InvalidArgumentError
+
+Words = npt.NDArray[np.uint64]
+
+_WORD_BYTES = 8
+_REKEY_AFTER = 1 << 36  # bytes of one keystream, far below the birthday bound of its block
+
+
+class Randomness(ABC):
+    """Uniform bits, and what integers can be made of them without rounding."""
+
+    @abstractmethod
+    def words(self, size: int) -> Words:
+        """Independent uniform 64-bit words."""
+
+    def below(self, bound: int, size: int) -> Words:
+        """Independent integers, exactly uniform on 0, ..., bound - 1.
+
+        Words at or above the largest multiple of ``bound`` are drawn again, so that no integer is
+        likelier than another.
+        """
+        if not 1 <= bound <= 1 << 63:
+            raise InvalidArgumentError("bound", bound, "1 <= bound <= 2^63")
+        drawn = self.words(size)
+        if bound & (bound - 1) == 0:
+            return drawn & np.uint64(bound - 1)
+        limit = np.uint64((1 << 64) // bound * bound - 1)
+        rejected = np.flatnonzero(drawn > limit)
+        while rejected.size:
+            drawn[rejected] = self.words(rejected.size)
+            rejected = rejected[drawn[rejected] > limit]
+        # Division by a scalar is several times quicker than the remainder.
+        return drawn - drawn // np.uint64(bound) * np.uint64(bound)
+
+    def bits(self, size: int) -> npt.NDArray[np.uint8]:
+        """Independent fair bits, one per byte."""
+        packed = self.words(-(-size // 64)).view(np.uint8)
+        return np.unpackbits(packed, count=size)
+
+    def permutation(self, size: int) -> npt.NDArray[np.int64]:
+        """A uniformly random order of 0, ..., size - 1.
+
+        Positions are sorted by independent random keys; equal keys (a chance of size^2/2^65) would
+        favour an order, so the keys are drawn again.
+        """
+        while True:
+            keys = self.words(size)
+            order = np.argsort(keys, kind="stable")
+            ranked = keys[order]
+            if not (ranked[1:] == ranked[:-1]).any():
+                return order.astype(np.int64)
+
+
+class SecureRandomness(Randomness):
+    """An AES-CTR keystream with a key of its own from the operating system."""
+
+    def __init__(self) -> None:
+        self._process = -1
+        self._used = 0
+
+    def words(self, size: int) -> Words:
+        """Independent uniform 64-bit words."""
+        length = size * _WORD_BYTES
+        if self._process != os.getpid() or self._used + length > _REKEY_AFTER:
+            # A forked child must not repeat its parent's stream.
+            key, nonce = os.urandom(32), os.urandom(16)
+            self._stream = Cipher(AES(key), CTR(nonce)).encryptor()
+            self._process, self._used = os.getpid(), 0
+        self._used += length
+        drawn = np.zeros(size, dtype=np.uint64)
+        if size:
+            # The cipher writes whole blocks beyond the end of its input.
+            buffer = np.empty(length + 15, dtype=np.uint8)
+            self._stream.update_into(drawn.view(np.uint8).data, buffer.data)
+            drawn = buffer[:length].copy().view(np.uint64)
+        return drawn
+
+
+class SimulatedRandomness(Randomness):
+    """A seeded generator for tests and simulations. Not secure: never for real reports."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Generator(np.random.PCG64DXSM(seed))
+
+    def words(self, size: int) -> Words:
+        """Reproducible 64-bit words."""
+        return self._generator.integers(0, 1 << 64, size=size, dtype=np.uint64, endpoint=False)
+
+
+def secure() -> Randomness:
+    """A new secure source."""
+    return SecureRandomness()
+
+
+def simulated(seed: int) -> Randomness:
+    """A reproducible source, for tests and simulations only."""
+    return SimulatedRandomness(seed)

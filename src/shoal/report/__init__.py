@@ -1,0 +1,14 @@
+"""A result as one page to hand on: it opens anywhere, asks nothing of the network, and prints.
+
+The page says what was found and how sure that is, what it gives away about each person, what has to
+be believed for that, and how it was done. The same guarantee is in it for programs, as JSON in
+``<script type="application/json" id="privacy-statement">``.
+"""
+
+from __future__ import annotations
+
+from shoal.report.page import html
+from shoal.report.statement import finite, statement
+from shoal.report.subject import Reported, ReportedColumn
+
+__all__ = ["Reported", "ReportedColumn", "finite", "html", "statement"]

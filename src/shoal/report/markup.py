@@ -1,0 +1,33 @@
+"""Elements of a page: text is escaped unless it is markup already."""
+
+from __future__ import annotations
+
+from html import escape
+
+_VOID = frozenset({"meta", "line", "rect", "circle", "path"})
+
+
+class Markup(str):
+    """Text that is HTML already; made by :func:`element` alone, but for constants."""
+
+    __slots__ = ()
+
+
+def element(name: str, /, *children: str, **attributes: str | float) -> Markup:
+    """One element; an attribute ``class_`` is ``class``, ``stroke_width`` is ``stroke-width``.
+
+    >>> element("p", "a < b", class_="note")
+    '<p class="note">a &lt; b</p>'
+    """
+    named = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+    )
+    if name in _VOID and not children:
+        return Markup(f"<{name}{named}/>")
+    return Markup(f"<{name}{named}>{join(*children)}</{name}>")
+
+
+def join(*children: str) -> Markup:
+    """Pieces one after the other."""
+    return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in children))

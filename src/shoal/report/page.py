@@ -1,0 +1,180 @@
+"""The page: headline, charts, what it means, tables, how it was done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import resources
+
+from shoal.accounting.rounding import plain, up
+from shoal.report import mean, shares, words
+from shoal.report.markup import Markup, element, join
+from shoal.report.statement import embedded
+from shoal.report.subject import Reported, ReportedColumn
+from shoal.values import Estimate
+
+BANNER = "Contains true values: not private"
+_FOLDED = 12
+
+
+def html(result: Reported) -> str:
+    """The result as one self-contained HTML page."""
+    title = f"{', '.join(column.column for column in result.columns)} · Shoal"
+    style = resources.files(__package__ or "shoal.report").joinpath("style.css")
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+        element("style", Markup(style.read_text(encoding="utf-8"))),
+    )
+    body = element("body", element("main", *_sections(result)), _script(result))
+    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _script(result: Reported) -> Markup:
+    return element("script", embedded(result), type="application/json", id="privacy-statement")
+
+
+def _sections(result: Reported) -> Iterator[Markup]:
+    if result.contains_truth:
+        yield _banner()
+    yield _header(result)
+    for column in result.columns:
+        yield _found(column, headed=len(result.columns) > 1)
+    yield _privacy(result)
+    yield _assumptions(result)
+    yield from (_table(column) for column in result.columns)
+    yield _method(result)
+    yield element("footer", "Made with Shoal, the shuffle model of differential privacy.")
+
+
+def _banner() -> Markup:
+    return element(
+        "aside",
+        element("strong", BANNER),
+        element(
+            "p",
+            "The true answers were drawn beside the estimates to compare them. The guarantee below "
+            "does not cover this page: do not pass it on.",
+        ),
+        class_="banner",
+        role="alert",
+    )
+
+
+def _header(result: Reported) -> Markup:
+    first, *others = result.columns
+    asked = first.column if not others else f"{len(result.columns)} questions"
+    found = result.guarantee
+    return element(
+        "header",
+        element("p", "Estimated from shuffled reports", class_="kicker"),
+        element("h1", asked),
+        element(
+            "dl",
+            *_tile("people", f"{first.n:,}"),
+            *_tile("ε of what is published", up(found.epsilon, 3)),
+            *_tile("δ", plain(found.delta)),
+            *_tile("ε0 of each report alone", up(found.local_epsilon, 3)),
+            class_="tiles",
+        ),
+    )
+
+
+def _tile(name: str, value: str) -> tuple[Markup]:
+    return (element("div", element("dt", name), element("dd", value)),)
+
+
+def _found(column: ReportedColumn, *, headed: bool) -> Markup:
+    heading = element("h2", column.column) if headed else Markup("")
+    if not isinstance(column.estimate, Estimate):
+        return element("section", heading, mean.chart(column, column.estimate))
+    rows = shares.rows(column, column.estimate)
+    below = any(row.value < 0 for row in rows[: shares.SHOWN])
+    note = "A share below zero is noise around zero: read it as few or none."
+    remark = element("p", note, class_="more") if below else ""
+    return element("section", heading, shares.chart(rows, column.column), remark)
+
+
+def _privacy(result: Reported) -> Markup:
+    found = result.guarantee
+    source = "Every estimate here is computed from what comes out of the shuffler and nothing else."
+    return element(
+        "section",
+        element("h2", "What this gives away about one person"),
+        element("p", words.meaning(found)),
+        element("p", source),
+        element("h3", "Who is trusted"),
+        element("p", words.trusted(found)),
+        element("h3", "What holds without any trust"),
+        element("p", words.untrusted(found)),
+        element("h3", "How sure is that"),
+        element("p", words.tightness(found)),
+    )
+
+
+def _assumptions(result: Reported) -> Markup:
+    found = result.guarantee
+    neighbours = f"neighbours: {found.neighbouring} of one person's datum"
+    parts = [element("h2", "What it assumes"), _list([neighbours, *found.assumptions])]
+    if result.notes:
+        parts += [element("h2", "To know"), _list(list(result.notes))]
+    return element("section", *parts)
+
+
+def _list(items: list[str]) -> Markup:
+    return element("ul", *(element("li", item) for item in items))
+
+
+def _table(column: ReportedColumn) -> Markup:
+    name = f"The estimates: {column.column}"
+    if not isinstance(column.estimate, Estimate):
+        numbers = element("div", mean.table(column, column.estimate), class_="wide")
+        return element("section", element("h2", name), numbers)
+    rows = shares.rows(column, column.estimate)
+    summary = element("summary", f"All {len(rows):,} answers")
+    # Few answers are open to see, many are folded away; a printer gets them all.
+    unfolded = {"open": ""} if len(rows) <= _FOLDED else {}
+    inside = element("div", shares.table(rows), class_="wide")
+    return element("section", element("h2", name), element("details", summary, inside, **unfolded))
+
+
+def _method(result: Reported) -> Markup:
+    steps: list[tuple[str, Callable[[ReportedColumn], str]]] = [
+        ("randomizer", lambda column: column.randomizer.name),
+        ("ε0 of a report", lambda column: up(column.randomizer.local_epsilon)),
+        ("size of a report", lambda column: f"{column.randomizer.message_bits:.3g} bits"),
+        ("ε of this question", lambda column: up(column.guarantee.epsilon)),
+        ("people", lambda column: f"{column.n:,}"),
+    ]
+    head = element("tr", *(element("th", name, scope="col") for name in _heads(result)))
+    body = (
+        element(
+            "tr",
+            element("th", name, scope="row"),
+            *(element("td", said(column)) for column in result.columns),
+        )
+        for name, said in steps
+    )
+    table = element("table", element("thead", head), element("tbody", *body))
+    return element(
+        "section",
+        element("h2", "How it was done"),
+        element("div", table, class_="wide"),
+        element("p", _times(result), class_="more"),
+        element(
+            "details",
+            element("summary", "Privacy statement for programs (JSON)"),
+            element("pre", join(str(embedded(result)))),
+        ),
+    )
+
+
+def _heads(result: Reported) -> list[str]:
+    return ["", *(column.column for column in result.columns)]
+
+
+def _times(result: Reported) -> str:
+    taken = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in result.stages.items())
+    return f"Time taken: {taken}." if taken else ""

@@ -1,0 +1,56 @@
+"""The guarantee in words that need no lecture."""
+
+from __future__ import annotations
+
+import math
+
+from shoal.accounting.guarantee import Guarantee
+from shoal.accounting.rounding import down, plain, up
+
+_DIGITS = 4
+
+
+def meaning(found: Guarantee) -> str:
+    """What the numbers say about one person."""
+    return (
+        f"Take any one of the people in this collection. Whatever somebody believed about that "
+        f"person's answer before, after seeing everything that comes out of the shuffler the odds "
+        f"between any two answers have moved by at most a factor of {factor(found.epsilon)} "
+        f"(ε = {up(found.epsilon)}), except with a probability of about δ = {plain(found.delta)}. "
+        "It does not matter what else they know, or how clever they are."
+    )
+
+
+def trusted(found: Guarantee) -> str:
+    """Who has to keep a promise."""
+    return (
+        f"One promise has to be kept: {found.trust}. And at least {found.n:,} of the people must "
+        "have followed the protocol: they are the crowd that hides each of them."
+    )
+
+
+def untrusted(found: Guarantee) -> str:
+    """What is left if everybody colludes."""
+    if not math.isfinite(found.local_epsilon):
+        return "Nothing: if the names are kept, a report may give its sender's answer away."
+    delta = f" and δ0 = {up(found.local_delta)}" if found.local_delta else ""
+    return (
+        f"If everybody else colludes and the names are kept after all, each person still has the "
+        f"noise that was added on their own device: ε0 = {up(found.local_epsilon)}{delta}, so the "
+        f"odds move by at most a factor of {factor(found.local_epsilon)}."
+    )
+
+
+def tightness(found: Guarantee) -> str:
+    """How good the proof is."""
+    if found.rounds > 1 or found.lower <= 0:
+        return f"A proved upper bound (theorem: {found.theorem})."
+    return (
+        f"A proved upper bound (theorem: {found.theorem}). No analysis of this collection can "
+        f"prove less than {down(found.lower)}: some data really lose that much."
+    )
+
+
+def factor(epsilon: float) -> str:
+    """e^epsilon, rounded up."""
+    return up(math.exp(epsilon), _DIGITS) if epsilon < 500 else "no limit"

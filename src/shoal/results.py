@@ -1,0 +1,198 @@
+"""What a run gives back: estimates with their errors, the guarantee, and what to know."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from shoal.accounting.guarantee import Guarantee
+from shoal.errors import InvalidArgumentError
+from shoal.planning import Plan
+from shoal.randomizers.base import Randomizer
+from shoal.randomizers.registry import described
+from shoal.values import Array, Estimate, MeanEstimate
+
+Record = dict[str, object]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ColumnResult:
+    """One column: its answers, what was estimated, by which randomizer, how private by itself."""
+
+    column: str
+    labels: tuple[str, ...]
+    estimate: Estimate | MeanEstimate
+    randomizer: Randomizer
+    guarantee: Guarantee
+    n: int
+    plan: Plan | None = None
+    truth: Array | None = None
+    notes: tuple[str, ...] = ()
+
+    def records(self) -> list[Record]:
+        """One row per answer, or one row for a mean; limits are of 95 % intervals."""
+        found = self.estimate
+        if isinstance(found, MeanEstimate):
+            low, high = found.interval()
+            numbers = {"mean": found.mean, "sum": found.sum, "low": low, "high": high}
+            return [{**numbers, **self._true(0)}]
+        lows, highs = found.interval()
+        cells = zip(self.labels, found.frequencies, found.counts, lows, highs, strict=True)
+        return [
+            {
+                "value": label,
+                "frequency": float(frequency),
+                "count": float(count),
+                "low": float(low),
+                "high": float(high),
+                **self._true(index),
+            }
+            for index, (label, frequency, count, low, high) in enumerate(cells)
+        ]
+
+    def to_dict(self) -> Record:
+        """Plain values."""
+        return {
+            "column": self.column,
+            "n": self.n,
+            "guarantee": self.guarantee.to_dict(),
+            "randomizer": _randomizer(self.randomizer),
+            "estimates": self.records(),
+            "notes": list(self.notes),
+        }
+
+    def _true(self, index: int) -> Record:
+        return {} if self.truth is None else {"truth": float(self.truth[index])}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """All columns of a run, and the guarantee that holds for all of them together."""
+
+    columns: tuple[ColumnResult, ...]
+    guarantee: Guarantee
+    notes: tuple[str, ...]
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def contains_truth(self) -> bool:
+        """Whether true values are in it: then it is not private."""
+        return any(column.truth is not None for column in self.columns)
+
+    @property
+    def only(self) -> ColumnResult:
+        """The column, if there is one only."""
+        if len(self.columns) > 1:
+            names = ", ".join(column.column for column in self.columns)
+            raise InvalidArgumentError("columns", names, "one column (use .columns for several)")
+        return self.columns[0]
+
+    @property
+    def estimate(self) -> Estimate | MeanEstimate:
+        """The estimate of the only column."""
+        return self.only.estimate
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The answers of the only column, in the order of its estimate."""
+        return self.only.labels
+
+    @property
+    def randomizer(self) -> Randomizer:
+        """What each device ran for the only column."""
+        return self.only.randomizer
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the only column, if there was one."""
+        return self.only.plan
+
+    @property
+    def truth(self) -> Array | None:
+        """The true shares or the true mean of the only column, if asked for."""
+        return self.only.truth
+
+    @property
+    def n(self) -> int:
+        """How many people reported in the only column."""
+        return self.only.n
+
+    def __getitem__(self, column: str) -> ColumnResult:
+        for found in self.columns:
+            if found.column == column:
+                return found
+        names = ", ".join(found.column for found in self.columns)
+        raise InvalidArgumentError("column", column, f"one of {names}")
+
+    def to_dict(self) -> Record:
+        """Plain values, as the command line's ``--json`` prints them."""
+        first = self.columns[0]
+        return {
+            "guarantee": self.guarantee.to_dict(),
+            "columns": [column.to_dict() for column in self.columns],
+            "estimates": first.records(),
+            "notes": list(self.notes),
+            "randomizer": _randomizer(first.randomizer),
+            "stages": dict(self.stages),
+            "contains_truth": self.contains_truth,
+        }
+
+    def to_json(self, path: str | Path) -> None:
+        """Write :meth:`to_dict` as a file."""
+        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=1)
+        Path(path).write_text(text + "\n", encoding="utf-8")
+
+    def to_csv(self, path: str | Path) -> None:
+        """One line per answer, or per mean; a leading column tells several columns apart."""
+        rows = [
+            ({"column": column.column} if len(self.columns) > 1 else {}) | record
+            for column in self.columns
+            for record in column.records()
+        ]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        with Path(path).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, names, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def to_html(self) -> str:
+        """One self-contained page."""
+        from shoal.report import html
+
+        return html(self)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __str__(self) -> str:
+        """The estimates, the largest first, and the guarantee, as text."""
+        return "\n\n".join([*map(_table, self.columns), str(self.guarantee), *self.notes])
+
+
+def _randomizer(randomizer: Randomizer) -> Record:
+    return {
+        **described(randomizer),
+        "local_epsilon": randomizer.local_epsilon,
+        "message_bits": randomizer.message_bits,
+    }
+
+
+def _table(column: ColumnResult) -> str:
+    found = column.estimate
+    if isinstance(found, MeanEstimate):
+        low, high = found.interval()
+        return f"{column.column}: mean {found.mean:.6g}, 95 % interval {low:.6g} to {high:.6g}"
+    lows, highs = found.interval()
+    width = max(map(len, column.labels))
+    shares = found.frequencies
+    order = np.argsort(-shares, kind="stable")
+    lines = [
+        f"{column.labels[i]:<{width}}  {shares[i]:8.3%}  {lows[i]:8.3%} to {highs[i]:.3%}"
+        for i in order
+    ]
+    return "\n".join([f"{column.column}: share, 95 % interval", *lines])

@@ -1,0 +1,120 @@
+"""The values everybody speaks: a shuffled batch, its counts, an estimate with its error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import checks
+from shoal.errors import InvalidArgumentError
+
+Array = npt.NDArray[np.float64]
+Messages = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A multiset of messages: one row per report, in an order that means nothing.
+
+    Made by :func:`shoal.shuffle`. Whole numbers for randomizers whose message is one of few, rows
+    of bytes for the others.
+    """
+
+    messages: Messages
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """What an analyzer needs of a batch: a sum over its messages, and how many there were.
+
+    Adding the counts of two batches gives the counts of both together.
+    """
+
+    cells: npt.NDArray[np.int64]
+    n: int
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.cells + other.cells, self.n + other.n)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Unbiased estimates of the share of each answer, with their standard errors.
+
+    The estimates are as they come: they may be negative and need not sum to one. Post-processing
+    is a step of its own (:mod:`shoal.estimate`).
+    """
+
+    frequencies: Array
+    standard_errors: Array
+    n: int
+    variance_slope: float = 0.0  # by how much a larger share makes its own estimate noisier
+
+    @property
+    def counts(self) -> Array:
+        """Estimated numbers of people."""
+        return self.frequencies * self.n
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
+        """Confidence limits of each share; ``simultaneous`` makes all of them hold together."""
+        checks.open_probability(level=level)
+        # Together: Bonferroni over the answers, with half of the allowance kept for counts not
+        # being normal so far out in their tails.
+        each = (1 - level) / (2 * self.frequencies.size) if simultaneous else 1 - level
+        z = NormalDist().inv_cdf(1 - each / 2)
+        # Score limits: the shares f with (estimate - f)^2 = z^2 (variance at f), which is linear.
+        shift = z**2 * self.variance_slope / 2
+        reach = np.hypot(shift, z * self.standard_errors)
+        return self.frequencies + shift - reach, self.frequencies + shift + reach
+
+
+@dataclass(frozen=True)
+class MeanEstimate:
+    """An unbiased estimate of the mean of everybody's number."""
+
+    mean: float
+    standard_error: float
+    n: int
+
+    @property
+    def sum(self) -> float:
+        """The estimated sum over everybody."""
+        return self.mean * self.n
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence limits of the mean."""
+        checks.open_probability(level=level)
+        reach = NormalDist().inv_cdf((1 + level) / 2) * self.standard_error
+        return self.mean - reach, self.mean + reach
+
+
+def category_codes(values: npt.ArrayLike, k: int) -> npt.NDArray[np.int64]:
+    """Answers as whole numbers 0, ..., k - 1, or an error naming the first that is none."""
+    codes = np.asarray(values)
+    if codes.ndim != 1 or codes.dtype.kind not in "iu":
+        expected = "a one-dimensional array of whole numbers"
+        raise InvalidArgumentError("values", f"{codes.dtype} of shape {codes.shape}", expected)
+    if codes.size:
+        low, high = int(codes.min()), int(codes.max())
+        if low < 0 or high >= k:
+            wrong = low if low < 0 else high
+            raise InvalidArgumentError("value", wrong, f"answers 0, ..., {k - 1}")
+    return codes.astype(np.int64, copy=False)
+
+
+def bounded_numbers(values: npt.ArrayLike, low: float, high: float) -> Array:
+    """Numbers within public bounds, or an error naming the first that is outside."""
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1:
+        raise InvalidArgumentError("values", f"shape {numbers.shape}", "a one-dimensional array")
+    outside = ~((numbers >= low) & (numbers <= high))
+    if outside.any():
+        wrong = float(numbers[outside][0])
+        raise InvalidArgumentError("value", wrong, f"numbers from {low:g} to {high:g}")
+    return numbers

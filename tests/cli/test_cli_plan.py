@@ -1,0 +1,85 @@
+"""``shoal plan``: the library's plan, printed, drawn and saved."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import shoal
+
+ASKED = "plan --epsilon 0.5 --n 1e4 --categories 5"
+KINDS = ["--categories 5", "--bounds 0,10", "--dimension 8"]
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return shoal.plan(epsilon=0.5, n=10_000, categories=5)
+
+
+def test_the_table_lists_every_option_best_first(run, plan):
+    said = run(ASKED).stdout
+    assert max(map(len, said.splitlines())) <= 80
+    names = [option.name for option in plan.options if option.errors]
+    lines = [line.split()[0] for line in said.splitlines() if line.split()]
+    assert [name for name in lines if name in names] == names
+    best = plan.recommended
+    row = next(line.split() for line in said.splitlines() if line.split()[:1] == [best.name])
+    assert float(row[1]) == pytest.approx(best.local_epsilon, abs=1e-3)
+    assert float(row[2]) == pytest.approx(best.errors.l2, rel=0.01)
+    for words in ("a trusted curator", "no shuffler", f"Run {best.name} with ε0 = ", "replacement"):
+        assert words in said
+    assert plan.reason in " ".join(said.split())
+
+
+def test_json_is_the_plan(run, plan):
+    found = run(ASKED, "--json").json()
+    assert found == json.loads(json.dumps(plan.to_dict()))
+    assert found["recommended"] == plan.recommended.name
+    assert found["guarantee"]["epsilon"] <= 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_question_has_a_plan(run, kind):
+    said = run("plan --epsilon 0.5 --n 1e4", kind).stdout
+    assert "10,000 people" in said
+    assert "Run " in said
+
+
+def test_the_cap_is_kept_and_dishonest_people_cost(run):
+    capped = run(ASKED, "--local-epsilon-cap 1.5 --json").json()
+    assert capped["options"][0]["local_epsilon"] <= 1.5
+    half = run(ASKED, "--honest-fraction 0.5 --json").json()
+    full = run(ASKED, "--json").json()
+    assert half["options"][0]["errors"]["l2"] > full["options"][0]["errors"]["l2"]
+    assert half["guarantee"]["n"] == 5000
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_it_draws_and_saves(run, tmp_path, suffix, magic):
+    figure, saved = tmp_path / f"plan.{suffix}", tmp_path / "plan.json"
+    assert run(ASKED, f"--plot {figure} --save {saved}").status == 0
+    assert figure.read_bytes().startswith(magic)
+    assert shoal.Plan.load(saved).question.n == 10_000
+    assert {path.name for path in tmp_path.iterdir()} == {figure.name, saved.name}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("plan --n 1e4 --categories 5", "--epsilon is missing"),
+        ("plan --epsilon 1 --categories 5", "--n is missing"),
+        ("plan --epsilon 1 --n 1e4", "give one of --categories, --bounds and --dimension"),
+        ("plan --epsilon 1 --n 1e4 --categories 5 --bounds 0,1", "give one of --categories"),
+        ("plan --epsilon 1 --n 1e4 --bounds 1,0", "lower bound first"),
+        ("plan --epsilon 1 --n 1e4 --categories 1", "categories"),
+        ("plan --epsilon -1 --n 1e4 --categories 5", "epsilon > 0"),
+        ("plan --epsilon 1 --n 0 --categories 5", "1 <= n"),
+        (f"{ASKED} --plot plan.pdf", "a .svg or .png file"),
+        (f"{ASKED} --save nowhere/plan.json", "no directory nowhere"),
+    ],
+)
+def test_refusals(run, words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert said in run(words).refusal()
+    assert list(tmp_path.iterdir()) == []

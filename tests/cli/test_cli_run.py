@@ -1,0 +1,213 @@
+"""``shoal run``: a file in, a chart out; files are written after success or not at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import polars as pl
+import pytest
+
+import shoal
+from shoal.cli import run_show
+from shoal.cli.group import RefusedError
+from shoal.report.axis import Axis
+from shoal.report.shares import Row
+
+ROWS = 4000
+COLORS = ["red"] * 5 + ["green"] * 3 + ["blue"] * 2
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path, monkeypatch):
+    """A directory with one table in three formats."""
+    colors = [COLORS[i % 10] for i in range(ROWS)]
+    ages = [20 + i % 41 for i in range(ROWS)]
+    frame = pl.DataFrame({"color": colors, "shape": colors[::-1], "age": ages})
+    frame.write_csv(tmp_path / "answers.csv")
+    frame.write_parquet(tmp_path / "answers.parquet")
+    frame.write_ipc(tmp_path / "answers.arrow")
+    (tmp_path / "colors.txt").write_text("red\n\ngreen\nblue\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def before(desk):
+    return {path.name: path.read_bytes() for path in desk.iterdir()}
+
+
+COLOR = "run answers.csv --column color"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "arrow"])
+def test_every_format_gives_the_shares(run, suffix):
+    found = run(f"run answers.{suffix} --column color --epsilon 1 --json").json()
+    assert found["guarantee"]["epsilon"] <= 1 + 1e-9
+    assert found["guarantee"]["delta"] == 1e-6
+    shares = {row["value"]: row for row in found["estimates"]}
+    assert set(shares) == {"red", "green", "blue"}
+    # Six standard errors: a false alarm has a chance below 1e-8.
+    reach = {name: 6 * (row["high"] - row["low"]) / 3.92 for name, row in shares.items()}
+    for name, share in (("red", 0.5), ("green", 0.3), ("blue", 0.2)):
+        assert abs(shares[name]["frequency"] - share) < reach[name] < 0.2
+    assert any("treated as public" in note for note in found["notes"])
+
+
+def test_the_terminal_shows_bars_the_guarantee_and_notes(run):
+    finished = run(COLOR, "--epsilon 1")
+    said = finished.stdout
+    assert finished.stderr == ""
+    assert max(map(len, said.splitlines())) <= 80
+    bars = [line.split()[0] for line in said.splitlines() if "█" in line and "±" in line]
+    assert bars == ["red", "green", "blue"]
+    for words in ("a proved upper bound", "without trust", "note: the list of answers", "δ = 1e-6"):
+        assert words in said
+
+
+def test_numbers_have_a_mean_between_their_bounds(run):
+    words = "run answers.csv --column age --bounds 0,100 --randomizer rounded --local-epsilon 3"
+    found = run(words, "--json").json()
+    (row,) = found["estimates"]
+    assert row["low"] < row["mean"] < row["high"]
+    assert abs(row["mean"] - 40) < 6 * (row["high"] - row["low"]) / 3.92 < 20
+    said = run(words).stdout
+    assert "mean " in said
+    assert "├" in said
+
+
+@pytest.mark.parametrize("name", ["grr", "hadamard", "subset", "unary", "hashing", "projective"])
+def test_a_randomizer_by_name(run, name):
+    words = f"--randomizer {name} --local-epsilon 2 --categories red,green,blue"
+    found = run(COLOR, words, "--json").json()
+    assert found["randomizer"]["name"] == name
+    assert found["randomizer"]["local_epsilon"] <= 2
+    # The list is public: what is not in it, and no answer, are answers too.
+    assert [row["value"] for row in found["estimates"]][3:] == ["(none)", "(other)"]
+    assert not any("list of answers is treated" in note for note in found["notes"])
+
+
+def test_a_randomizer_of_numbers_by_name(run):
+    words = "run answers.csv --column age --randomizer laplace --local-epsilon 2 --bounds 0,100"
+    assert run(words, "--json").json()["randomizer"]["name"] == "laplace"
+    refused = run("run answers.csv --column age --randomizer laplace --local-epsilon 2").refusal()
+    assert "needs --bounds" in refused
+
+
+def test_a_saved_plan_is_run(run):
+    assert run(f"plan --epsilon 0.5 --n {ROWS} --categories 3 --save plan.json").status == 0
+    found = run(COLOR, "--plan plan.json --json").json()
+    planned = shoal.Plan.load("plan.json")
+    assert found["randomizer"]["name"] == planned.recommended.name
+    assert found["guarantee"]["epsilon"] == pytest.approx(planned.guarantee.epsilon)
+
+
+def test_categories_from_a_file(run):
+    found = run(COLOR, "--epsilon 1 --categories colors.txt --drop-nulls --json").json()
+    assert [row["value"] for row in found["estimates"]] == ["red", "green", "blue", "(other)"]
+
+
+def test_several_columns_share_the_budget(run):
+    words = "run answers.csv --column color --column shape --json"
+    divided = run(words, "--epsilon 1 --split divide").json()
+    assert [column["column"] for column in divided["columns"]] == ["color", "shape"]
+    assert divided["guarantee"]["epsilon"] <= 1 + 1e-9
+    local = divided["columns"][0]["randomizer"]["local_epsilon"]
+    assert divided["guarantee"]["local_epsilon"] == pytest.approx(2 * local)
+    composed = run(words, "--randomizer grr --local-epsilon 2 --split compose").json()
+    one = composed["columns"][0]["guarantee"]["epsilon"]
+    assert one < composed["guarantee"]["epsilon"] < 2 * one
+
+
+def test_a_column_of_numbers_beside_one_of_answers(run, monkeypatch):
+    asked = {}
+
+    def refuse(_data, **keywords):
+        asked.update(keywords)
+        raise RefusedError("seen")
+
+    monkeypatch.setattr(shoal, "run", refuse)
+    words = "run answers.csv --column color --column age --epsilon 1"
+    assert run(words, "--bounds age=0,100 --categories color=red,green").refusal() == "seen"
+    assert asked["bounds"] == {"age": (0, 100)}
+    assert asked["categories"] == {"color": ["red", "green"]}
+    assert asked["column"] == ["color", "age"]
+
+
+def test_report_and_table_are_written(run, desk):
+    finished = run(COLOR, "--epsilon 1 --report out.html --csv out.csv")
+    assert finished.stdout.splitlines()[-2:] == ["wrote out.html", "wrote out.csv"]
+    page = (desk / "out.html").read_text(encoding="utf-8")
+    statement = page.partition('id="privacy-statement">')[2].partition("</script>")[0]
+    assert json.loads(statement)["guarantee"]["epsilon"] <= 1 + 1e-9
+    assert "not private" not in page
+    with (desk / "out.csv").open() as lines:
+        assert [row["value"] for row in csv.DictReader(lines)] == ["blue", "green", "red"]
+
+
+def test_true_values_are_announced_everywhere(run, desk):
+    finished = run(COLOR, "--epsilon 1 --compare-truth --report out.html")
+    assert finished.stdout.startswith("CONTAINS TRUE VALUES: NOT PRIVATE")
+    assert "◆" in finished.stdout
+    assert "Contains true values: not private" in (desk / "out.html").read_text(encoding="utf-8")
+    found = run(COLOR, "--epsilon 1 --compare-truth --json").json()
+    assert found["contains_truth"] is True
+
+
+def test_half_of_the_people_being_honest_costs(run):
+    words = "--randomizer grr --local-epsilon 2 --json"
+    full = run(COLOR, words).json()["guarantee"]
+    half = run(COLOR, words, "--honest-fraction 0.5").json()["guarantee"]
+    assert half["epsilon"] > full["epsilon"]
+    assert half["n"] == ROWS // 2
+
+
+REFUSALS = [
+    ("run answers.csv --epsilon 1", "--column is missing"),
+    (COLOR, "give one of --epsilon, --randomizer and --plan"),
+    (f"{COLOR} --epsilon 1 --plan plan.json", "give one of --epsilon, --randomizer and --plan"),
+    (f"{COLOR} --randomizer grr", "go together"),
+    (f"{COLOR} --randomizer grrr --local-epsilon 1", "did you mean grr?"),
+    (f"{COLOR} --randomizer privunit --local-epsilon 1", "for vectors"),
+    (f"{COLOR} --randomizer grr --local-epsilon 1 --bounds 0,1", "leave out --bounds"),
+    (f"{COLOR} --epsilon 1 --categories red", "a list a,b,c or a file"),
+    (f"{COLOR} --epsilon 1 --bounds 0,100", "color"),
+    (f"{COLOR} --plan missing.json", "cannot read missing.json"),
+    (f"{COLOR} --plan answers.csv", "plan"),
+    (f"{COLOR} --epsilon 1 --split half", "expected one of compose, divide"),
+    (f"{COLOR} --epsilon 1 --honest-fraction 2", "honest_fraction"),
+    (f"{COLOR} --epsilon 0", "epsilon > 0"),
+    ("run answers.csv --column colour --epsilon 1", "did you mean color?"),
+    ("run missing.csv --column color --epsilon 1", "an existing file"),
+    ("run colors.txt --column color --epsilon 1", "a file whose name ends in"),
+    (f"{COLOR} --epsilon 1 --report nowhere/out.html", "no directory nowhere"),
+    (f"{COLOR} --epsilon 1 --report answers.csv", "it is what is read"),
+    (f"{COLOR} --epsilon 1 --report out --csv out", "the same file"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSALS)
+def test_refusals_leave_everything_as_it_was(run, desk, before, words, said):
+    outputs = "" if "--report" in words else "--report out.html --csv out.csv"
+    assert said in run(words, outputs).refusal()
+    assert {path.name: path.read_bytes() for path in desk.iterdir()} == before
+
+
+def test_an_output_that_fails_takes_the_others_with_it(run, desk, before, monkeypatch):
+    def fails(_result, path):
+        path.write_text("half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shoal.results.Result.to_csv", fails)
+    refused = run(COLOR, "--epsilon 1 --report out.html --csv out.csv").refusal()
+    assert refused == "cannot write to out.csv: No space left on device"
+    assert {path.name: path.read_bytes() for path in desk.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "drawn"),
+    [(4, 6, "████▒▒"), (-2, 2, "▒▒"), (-3, -1, ""), (9, 14, "█████████▒"), (5, 5.01, "█████▒")],
+)
+def test_bars_are_solid_to_the_lower_limit_and_shaded_to_the_upper(low, high, drawn):
+    row = Row("x", (low + high) / 2, low, high, 0, significant=True, truth=None)
+    assert run_show.bar(row, Axis(0.0, 10.0), width=10) == drawn

@@ -1,0 +1,292 @@
+"""Every kind of table gives the same column, and what cannot be read is said."""
+
+from __future__ import annotations
+
+import datetime as dt
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from repository import environment
+from shoal.engines import reading
+from shoal.engines.coding import NONE, OTHER, Amounts, Choices
+from shoal.errors import InvalidArgumentError, MissingExtraError
+
+COLOURS = ["red", "blue", None, "green", "blue", "red", "red", None]
+HEIGHTS = [1.5, 2.0, 3.25, -4.0, 0.0, 2.0, 2.0, 1e3]
+AGES = [30, 7, 30, 41, 7, 7, 12, 0]
+FRAME = pl.DataFrame({"colour": COLOURS, "height": HEIGHTS, "age": AGES})
+
+WRITERS = {
+    "csv": pl.DataFrame.write_csv,
+    "parquet": pl.DataFrame.write_parquet,
+    "arrow": pl.DataFrame.write_ipc,
+    "ipc": pl.DataFrame.write_ipc,
+    "feather": pl.DataFrame.write_ipc,
+}
+IN_MEMORY = {
+    "polars": lambda: FRAME,
+    "lazy": FRAME.lazy,
+    "pandas": lambda: pd.DataFrame({"colour": COLOURS, "height": HEIGHTS, "age": AGES}),
+    "arrow table": lambda: pa.table({"colour": COLOURS, "height": HEIGHTS, "age": AGES}),
+}
+
+
+@pytest.fixture(params=[*WRITERS, "path as text", *IN_MEMORY])
+def table(request, tmp_path):
+    if request.param in IN_MEMORY:
+        return IN_MEMORY[request.param]()
+    suffix = "csv" if request.param == "path as text" else request.param
+    path = tmp_path / f"people.{suffix}"
+    WRITERS[suffix](FRAME, path)
+    return str(path) if request.param == "path as text" else path
+
+
+def joined(chunks):
+    return np.concatenate(list(chunks))
+
+
+def test_every_kind_of_table_has_the_same_answers(table):
+    answers = reading.column(table, "colour").answers()
+    assert answers == reading.Answers(rows=8, nulls=2, distinct=("blue", "green", "red"))
+    assert reading.column(table, "age").answers().distinct == ("0", "12", "30", "41", "7")
+
+
+def test_every_kind_of_table_has_the_same_codes(table):
+    codes = reading.column(table, "colour").codes(["red", "green"], none=5, other=9)
+    assert sorted(joined(codes)) == [0, 0, 0, 1, 5, 5, 9, 9]
+    dropped = reading.column(table, "colour").codes(["red", "green"], none=None, other=9)
+    assert sorted(joined(dropped)) == [0, 0, 0, 1, 9, 9]
+
+
+def test_every_kind_of_table_has_the_same_numbers(table):
+    column = reading.column(table, "height")
+    assert column.range() == reading.Range(rows=8, nulls=0, low=-4.0, high=1000.0)
+    assert sorted(joined(column.numbers())) == sorted(HEIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([True, False, None], ("false", "true")),
+        ([1.0, 2.5, float("nan"), None, 7.0], ("1", "2.5", "7")),
+        ([3, 20, None], ("20", "3")),
+        ([dt.date(2020, 1, 2), None], ("2020-01-02",)),
+        (pl.Series(["b", "a", None], dtype=pl.Categorical), ("a", "b")),
+    ],
+    ids=["booleans", "floats", "whole", "dates", "categorical"],
+)
+def test_values_are_compared_as_text(values, expected):
+    answers = reading.column(pl.DataFrame({"v": values}), "v").answers()
+    assert answers.distinct == expected
+    assert answers.nulls == len(values) - len(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        (True, "true"),
+        (np.False_, "false"),
+        (3, "3"),
+        (2.0, "2"),
+        (2.5, "2.5"),
+        (-0.0, "0"),
+        (1e20, "1e+20"),
+        ("x", "x"),
+    ],
+)
+def test_public_answers_read_as_the_same_text(value, label):
+    assert reading.label_of(value) == label
+    table = pl.DataFrame({"v": np.array([value])})
+    assert reading.column(table, "v").answers().distinct == (label,)
+
+
+def test_text_of_a_csv_is_kept_as_written(tmp_path):
+    path = tmp_path / "codes.csv"
+    path.write_text("code,n\n007,1\n7,2\n1.0, 3 \n,\n")
+    assert reading.column(path, "code").answers().distinct == ("007", "1.0", "7")
+    assert reading.column(path, "n").range() == reading.Range(rows=4, nulls=1, low=1.0, high=3.0)
+
+
+def test_late_text_in_a_numeric_csv_is_an_answer_like_any_other(tmp_path):
+    path = tmp_path / "late.csv"
+    path.write_text("v\n" + "1\n" * 5000 + "x\n")
+    assert reading.column(path, "v").answers().distinct == ("1", "x")
+    with pytest.raises(InvalidArgumentError, match=r"numbers in column v, got value='x'"):
+        reading.column(path, "v").range()
+
+
+def test_a_missing_column_names_the_others(table):
+    with pytest.raises(
+        InvalidArgumentError, match=r"colour, height, age \(did you mean colour\?\)"
+    ):
+        reading.column(table, "color")
+
+
+def test_a_column_in_other_letters_is_suggested():
+    with pytest.raises(InvalidArgumentError, match=r"did you mean age\?"):
+        reading.column(FRAME, "AGE")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing.csv", None, "an existing file"),
+        ("empty.csv", b"", "at least one row"),
+        ("table.xlsx", b"x", "whose name ends in .csv, .parquet"),
+        ("broken.parquet", b"not parquet", "readable data"),
+        ("broken.arrow", b"not arrow either", "readable data"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, name, content, message):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InvalidArgumentError, match=message):
+        reading.column(path, "v").answers()
+
+
+def test_bytes_that_are_not_text_are_said(tmp_path):
+    path = tmp_path / "latin.csv"
+    path.write_bytes("v\nêtre\n".encode("latin-1"))
+    with pytest.raises(InvalidArgumentError, match="readable data"):
+        reading.column(path, "v").answers()
+
+
+def test_other_things_are_not_tables():
+    with pytest.raises(InvalidArgumentError, match="a Polars, pandas or Arrow table"):
+        reading.column([1, 2], "v")
+
+
+def test_mixed_objects_are_refused():
+    with pytest.raises(InvalidArgumentError, match="one kind of value"):
+        reading.column(pd.DataFrame({"v": [1, "x"], "w": [1, 2]}), "v")
+
+
+def test_other_columns_may_hold_anything():
+    table = pd.DataFrame({"v": ["a", "b"], "w": [1, "x"]})
+    assert reading.column(table, "v").answers().distinct == ("a", "b")
+
+
+def test_a_table_that_needs_a_missing_library_says_so():
+    class Table:
+        columns = ("v",)
+
+        def __getitem__(self, _):
+            return self
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise ImportError
+
+    with pytest.raises(MissingExtraError, match=r"shoal\[pandas\]"):
+        reading.column(Table(), "v")
+
+
+def test_lists_are_not_answers():
+    with pytest.raises(InvalidArgumentError, match="a column of text, numbers or dates"):
+        reading.column(pl.DataFrame({"v": [[1], [2]]}), "v").answers()
+
+
+def test_booleans_are_not_numbers():
+    with pytest.raises(InvalidArgumentError, match="a column of numbers"):
+        reading.column(pl.DataFrame({"v": [True]}), "v").range()
+
+
+def test_identifiers_are_refused(monkeypatch):
+    monkeypatch.setattr(reading, "MOST_ANSWERS", 100)
+    few = pl.DataFrame({"v": np.arange(100)})
+    assert len(reading.column(few, "v").answers().distinct) == 100
+    with pytest.raises(InvalidArgumentError, match="at most 100 different answers"):
+        reading.column(pl.DataFrame({"v": np.arange(101)}), "v").answers()
+
+
+def test_the_list_is_fixed_whatever_the_data_has():
+    column = reading.column(FRAME, "age")
+    listed = Choices.listed(column, [7, 12.0, 99], drop_nulls=False)
+    assert listed.labels == ("7", "12", "99", NONE, OTHER)
+    assert sorted(joined(listed.chunks())) == [0, 0, 0, 1, 4, 4, 4, 4]
+    dropped = Choices.listed(column, [7, 12, 99], drop_nulls=True)
+    assert dropped.labels == ("7", "12", "99", OTHER)
+    assert sorted(joined(dropped.chunks())) == [0, 0, 0, 1, 3, 3, 3, 3]
+
+
+def test_without_a_list_missing_answers_are_one_only_if_there_are_any():
+    assert Choices.found(reading.column(FRAME, "age"), drop_nulls=False).labels[-1] == "7"
+    found = Choices.found(reading.column(FRAME, "colour"), drop_nulls=False)
+    assert found.labels == ("blue", "green", "red", NONE)
+    assert sorted(joined(found.chunks())) == [0, 0, 1, 2, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("taken", [NONE, OTHER])
+def test_the_names_of_the_added_answers_are_taken(taken):
+    with pytest.raises(InvalidArgumentError, match="no answer called"):
+        Choices.listed(reading.column(FRAME, "colour"), ["red", taken], drop_nulls=False)
+
+
+def test_a_value_called_none_beside_missing_ones_is_refused():
+    table = pl.DataFrame({"v": [NONE, None, "x"]})
+    with pytest.raises(InvalidArgumentError, match="no answer called"):
+        Choices.found(reading.column(table, "v"), drop_nulls=False)
+    assert Choices.found(reading.column(table, "v"), drop_nulls=True).labels == (NONE, "x")
+
+
+@pytest.mark.parametrize("categories", [[], "red", ["red", "red"], [1, 1.0], ["red", None]])
+def test_bad_lists(categories):
+    with pytest.raises(InvalidArgumentError):
+        Choices.listed(reading.column(FRAME, "colour"), categories, drop_nulls=False)
+
+
+@pytest.mark.parametrize(
+    "bounds", [(1, 1), (2, 1), (0, float("inf")), (0, float("nan")), (1,), "ab"]
+)
+def test_bad_bounds(bounds):
+    with pytest.raises(InvalidArgumentError, match="low < high"):
+        Amounts.bounded(reading.column(FRAME, "age"), bounds, drop_nulls=False)
+
+
+def test_data_that_changes_between_readings_is_noticed():
+    values = {"v": ["a", "b"]}
+    column = reading.Column("v", pl.DataFrame(values).lazy().rename({"v": "value"}))
+    found = Choices.found(column, drop_nulls=False)
+    later = reading.Column("v", pl.DataFrame({"value": ["a", "c"]}).lazy())
+    changed = Choices(later, found.labels, found.n, found.none, found.other, found.notes)
+    with pytest.raises(InvalidArgumentError, match="stays the same"):
+        list(changed.chunks())
+
+
+MEASURED = """
+import resource, sys
+from shoal.engines import reading
+column = reading.column(sys.argv[1], "v")
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+list(reading.column(sys.argv[2], "v").codes(["a"], none=None, other=1))
+before = peak()
+assert column.answers().rows == 3_000_000
+assert sum(len(c) for c in column.codes(["a"], none=None, other=1)) == 3_000_000
+print(peak() - before)
+"""
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    small, large = tmp_path / "small.csv", tmp_path / "large.csv"
+    text = "answer-" + "x" * 60
+    pl.DataFrame({"v": [f"{text}{i % 10}" for i in range(300_000)]}).write_csv(small)
+    header, lines = "v\n", small.read_text().partition("\n")[2]
+    with large.open("w") as file:
+        file.write(header)
+        for _ in range(10):
+            file.write(lines)
+    grown = subprocess.run(
+        [sys.executable, "-c", MEASURED, large, small],
+        env=environment() | {"POLARS_MAX_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    # Kilobytes. The larger file is 200 MB longer; read at once it takes more than that.
+    assert int(grown) < 150_000

@@ -1,0 +1,422 @@
+"""The whole way from a table to a result, with real files and simulated randomness."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import shoal
+from shoal import randomness
+from shoal.accounting.amplification import amplify, profile
+from shoal.engines.coding import NONE, OTHER, PUBLIC_LIST, PUBLIC_NULLS
+from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.pipeline import NOT_PRIVATE, ORDERLESS, run, shuffle
+from shoal.planning import plan
+from shoal.randomizers.base import NumberRandomizer
+from shoal.randomizers.response import RandomizedResponse
+from shoal.values import Counts, MeanEstimate
+
+SIGMAS = 6.5
+N = 40_000
+SHARES = {"red": 0.5, "green": 0.3, "blue": 0.15, None: 0.05}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coin(NumberRandomizer):
+    """Reports one of the bounds: the truth rounded at random, then randomized response."""
+
+    low: float
+    high: float
+    epsilon: float
+
+    name = "coin"
+
+    @property
+    def _response(self):
+        return RandomizedResponse(k=2, epsilon=self.epsilon)
+
+    local_epsilon = property(lambda self: self._response.local_epsilon)
+    message_bits = 1.0
+    message_bytes = 1
+
+    def randomize(self, values, *, randomness=None):
+        share = (np.asarray(values) - self.low) / (self.high - self.low)
+        draws = randomness.below(1 << 30, share.size)
+        rounded = (draws < share * (1 << 30)).astype(np.int64)
+        return self._response.randomize(rounded, randomness=randomness)
+
+    def law(self):
+        return self._response.law()
+
+    def tally(self, messages):
+        return self._response.tally(messages)
+
+    encode = decode = variance = None
+
+    def estimate(self, batch):
+        counts = self.counted(batch)
+        found = self._response.estimate(counts)
+        width = self.high - self.low
+        spread = math.hypot(float(found.standard_errors[1]), 0.5 / math.sqrt(counts.n))
+        return MeanEstimate(
+            self.low + width * float(found.frequencies[1]), width * spread, counts.n
+        )
+
+
+Coin.__abstractmethods__ = frozenset()
+
+
+def people(n=N, seed=1):
+    draws = np.random.default_rng(seed)
+    colours = list(SHARES)
+    chosen = draws.choice(len(colours), n, p=list(SHARES.values()))
+    return pl.DataFrame(
+        {
+            "colour": [colours[i] for i in chosen],
+            "smokes": draws.random(n) < 0.2,
+            "age": draws.integers(18, 90, n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def table():
+    return people()
+
+
+def response(k, epsilon=3.0):
+    return RandomizedResponse(k=k, epsilon=epsilon)
+
+
+def test_estimates_are_right(table):
+    found = run(table, column="colour", randomizer=response(4), randomness=randomness.simulated(1))
+    true = table["colour"].fill_null(NONE).value_counts()
+    shares = dict(zip(true["colour"], true["count"] / N, strict=True))
+    assert found.labels == ("blue", "green", "red", NONE)
+    assert found.n == N
+    expected = np.array([shares[label] for label in found.labels])
+    off = np.abs(found.estimate.frequencies - expected) / found.estimate.standard_errors
+    assert off.max() < SIGMAS
+    assert found.estimate.standard_errors.max() < 0.01
+    assert found.truth is None
+    assert not found.contains_truth
+    assert PUBLIC_LIST in found.notes
+    assert ORDERLESS in found.notes
+
+
+def test_a_public_list_is_fixed_in_advance(table):
+    found = run(
+        table,
+        column="colour",
+        categories=["green", "red", "violet"],
+        randomizer=response(5),
+        randomness=randomness.simulated(2),
+        compare_truth=True,
+    )
+    assert found.labels == ("green", "red", "violet", NONE, OTHER)
+    counts = Counter(table["colour"].to_list())
+    true = [counts["green"], counts["red"], 0, counts[None], counts["blue"]]
+    assert found.truth.tolist() == [each / N for each in true]
+    off = np.abs(found.estimate.frequencies - found.truth) / found.estimate.standard_errors
+    assert off.max() < SIGMAS
+    assert PUBLIC_LIST not in found.notes
+    assert found.contains_truth
+    assert NOT_PRIVATE in found.notes
+
+
+def test_dropped_nulls_leave_fewer_people(table):
+    answered = table["colour"].drop_nulls().len()
+    found = run(table, column="colour", randomizer=response(3), drop_nulls=True)
+    assert found.n == found.guarantee.n == found.estimate.n == answered
+    assert found.labels == ("blue", "green", "red")
+    assert PUBLIC_NULLS in found.notes
+
+
+def test_the_guarantee_is_of_the_rows_and_the_randomizer(table):
+    randomizer = response(4)
+    found = run(table, column="colour", randomizer=randomizer, delta=1e-7, honest_fraction=0.5)
+    direct = amplify(randomizer, n=N, delta=1e-7, honest_fraction=0.5)
+    assert found.guarantee.epsilon == direct.epsilon
+    assert (found.guarantee.delta, found.guarantee.n) == (1e-7, N // 2)
+    assert found.guarantee.local_epsilon == randomizer.local_epsilon
+
+
+def test_an_epsilon_is_planned_for(table):
+    found = run(table, column="colour", epsilon=0.8, randomness=randomness.simulated(3))
+    assert 0.79 < found.guarantee.epsilon <= 0.8
+    assert found.plan.question.n == N
+    assert found.plan.question.categories == 4
+    assert found.randomizer == found.plan.randomizer
+
+
+def test_a_plan_keeps_its_delta_and_says_what_fewer_people_mean(table):
+    made = plan(epsilon=0.5, delta=1e-8, n=10 * N, categories=4)
+    found = run(table, column="colour", plan=made)
+    assert found.guarantee.delta == 1e-8
+    assert found.guarantee.epsilon > 0.5
+    assert found.plan is made
+    assert any("not kept" in note for note in found.notes)
+    careful = replace(made, question=replace(made.question, honest_fraction=0.5))
+    assert run(table, column="colour", plan=careful).guarantee.n == N // 2
+
+
+def test_numbers_within_bounds(table):
+    found = run(
+        table,
+        column="age",
+        bounds=(0, 120),
+        randomizer=Coin(low=0, high=120, epsilon=2.0),
+        randomness=randomness.simulated(4),
+        compare_truth=True,
+    )
+    assert found.truth.tolist() == [pytest.approx(table["age"].mean())]
+    assert abs(found.estimate.mean - found.truth[0]) < SIGMAS * found.estimate.standard_error
+    assert found.estimate.standard_error < 1
+    assert found.labels == ()
+    assert found.to_dict()["estimates"][0]["truth"] == found.truth[0]
+
+
+def test_planned_numbers(table):
+    found = run(table, column="age", bounds=(0, 120), epsilon=1, randomness=randomness.simulated(5))
+    assert abs(found.estimate.mean - table["age"].mean()) < SIGMAS * found.estimate.standard_error
+    assert found.guarantee.epsilon <= 1
+
+
+def test_files_give_what_tables_give(table, tmp_path):
+    path = tmp_path / "people.csv"
+    table.write_csv(path)
+    asked = {"column": "smokes", "randomizer": response(2), "compare_truth": True}
+    from_file, from_table = run(path, **asked), run(table, **asked)
+    assert from_file.labels == from_table.labels == ("false", "true")
+    assert np.array_equal(from_file.truth, from_table.truth)
+    assert from_file.guarantee == from_table.guarantee
+
+
+def test_a_seed_gives_the_same_result_again(tmp_path):
+    path = tmp_path / "many.csv"
+    pl.concat([people()] * 15).write_csv(path)
+    asked = {"column": "colour", "randomizer": response(4)}
+    first, second = (run(path, **asked, randomness=randomness.simulated(8)) for _ in range(2))
+    assert np.array_equal(first.estimate.frequencies, second.estimate.frequencies)
+    secure = run(path, **asked)
+    assert not np.array_equal(first.estimate.frequencies, secure.estimate.frequencies)
+
+
+def test_several_columns_with_their_own_randomizers_compose(table):
+    given = {"colour": response(4), "smokes": response(2)}
+    found = run(table, column=["colour", "smokes"], randomizer=given)
+    alone = [profile(given[each.column], n=N) for each in found.columns]
+    total = (alone[0] + alone[1]).epsilon(1e-6)
+    singles = [each.guarantee.epsilon for each in found.columns]
+    assert max(singles) < found.guarantee.epsilon <= total
+    assert found.guarantee.lower <= found.guarantee.epsilon
+    assert found.guarantee.local_epsilon == pytest.approx(6.0)
+    assert f"colour: {PUBLIC_LIST}" in found.notes
+    assert any("budget of its own" in note for note in found.notes)
+    assert found["smokes"].labels == ("false", "true")
+
+
+def test_a_tiny_delta_is_composed_another_way(table):
+    given = {"colour": response(4), "smokes": response(2)}
+    found = run(table, column=["colour", "smokes"], randomizer=given, delta=1e-20)
+    assert found.guarantee.delta == 1e-20
+    assert max(each.guarantee.epsilon for each in found.columns) < found.guarantee.epsilon < 1
+
+
+def test_a_divided_budget_is_kept_by_all_columns_together(table):
+    found = run(table, column=["colour", "smokes"], epsilon=1.0, delta=1e-6)
+    assert found.guarantee.epsilon <= 1.0
+    assert found.guarantee.delta == 1e-6
+    for each in found.columns:
+        assert each.guarantee.epsilon <= 0.5
+        assert each.guarantee.delta == 5e-7
+    assert any("equal part" in note for note in found.notes)
+
+
+def test_a_composed_budget_costs_more_than_one_column(table):
+    found = run(table, column=["colour", "smokes"], epsilon=0.5, split="compose")
+    assert all(each.guarantee.epsilon <= 0.5 for each in found.columns)
+    assert 0.5 < found.guarantee.epsilon < 1.0
+
+
+def test_columns_of_different_kinds_are_written_together(table, tmp_path):
+    found = run(
+        table,
+        column=["smokes", "age"],
+        bounds={"age": (0, 120)},
+        randomizer={"smokes": response(2), "age": Coin(low=0, high=120, epsilon=2.0)},
+    )
+    path = tmp_path / "out.csv"
+    found.to_csv(path)
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    assert [row["column"] for row in rows] == ["smokes", "smokes", "age"]
+    assert float(rows[1]["frequency"]) == found["smokes"].estimate.frequencies[1]
+    assert float(rows[2]["mean"]) == found["age"].estimate.mean
+    with pytest.raises(InvalidArgumentError, match="one column"):
+        _ = found.estimate
+
+
+def test_what_is_written_is_plain(table, tmp_path):
+    found = run(table, column="colour", randomizer=response(4))
+    found.to_json(tmp_path / "out.json")
+    read = json.loads((tmp_path / "out.json").read_text())
+    assert read == found.to_dict()
+    assert read["randomizer"]["name"] == "grr"
+    assert read["guarantee"]["epsilon"] == found.guarantee.epsilon
+    assert [row["value"] for row in read["estimates"]] == list(found.labels)
+    assert read["estimates"] == read["columns"][0]["estimates"]
+    for row in read["estimates"]:
+        assert row["low"] < row["frequency"] < row["high"]
+        assert row["count"] == pytest.approx(row["frequency"] * N)
+        assert "truth" not in row
+    assert set(read["stages"]) == {"read", "plan", "account", "randomize", "count", "estimate"}
+    found.to_csv(tmp_path / "out.csv")
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[0] == "value,frequency,count,low,high"
+    assert len(lines) == 5
+
+
+def test_a_result_can_be_read_and_shown(table):
+    found = run(table, column="colour", randomizer=response(4))
+    text = str(found)
+    assert text.index("red") < text.index("green") < text.index("blue")
+    assert "proved upper bound" in text
+    assert found.to_html().startswith("<!doctype html>")
+    assert found._repr_html_() == found.to_html()
+
+
+def test_progress_ends_at_all_reports(table):
+    seen = []
+    run(
+        table,
+        column=["colour", "smokes"],
+        randomizer={"colour": response(4), "smokes": response(2)},
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen[-1] == (2 * N, 2 * N)
+    assert seen == sorted(seen)
+
+
+def test_long_messages_are_made_in_pieces(table, monkeypatch):
+    monkeypatch.setattr(shoal.pipeline, "_MOST_BITS", 8 * 1000)
+    sizes = []
+
+    class Watched(RandomizedResponse):
+        def randomize(self, values, *, randomness=None):
+            sizes.append(len(values))
+            return super().randomize(values, randomness=randomness)
+
+    found = run(table, column="colour", randomizer=Watched(k=4, epsilon=1.0))
+    assert max(sizes) == 1000
+    assert sum(sizes) == found.n == N
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "exactly one of epsilon, randomizer and plan"),
+        ({"epsilon": 1, "randomizer": response(4)}, "exactly one of epsilon"),
+        ({"epsilon": -1}, "epsilon > 0"),
+        ({"epsilon": 1, "delta": 0}, "0 < delta < 1"),
+        ({"epsilon": 1, "honest_fraction": 0}, "honest_fraction"),
+        ({"epsilon": 1, "split": "both"}, "divide or compose"),
+        ({"randomizer": response(4), "split": "divide"}, "compose unless epsilon"),
+        ({"randomizer": response(5)}, r"k=4 answers for colour, with \(none\), got k=5"),
+        ({"randomizer": Coin(low=0, high=1, epsilon=1)}, "a randomizer of answers"),
+        ({"randomizer": {}}, "a randomizer for column colour"),
+        ({"epsilon": 1, "categories": {"color": ["red"]}}, "categories of the columns colour"),
+        ({"epsilon": 1, "column": "colours"}, "did you mean colour"),
+        ({"epsilon": 1, "column": []}, "one or several columns"),
+        ({"epsilon": 1, "column": ["age", "age"]}, "one or several columns"),
+        ({"epsilon": 1, "bounds": (0, 1)}, "numbers in column colour"),
+        ({"epsilon": 1, "bounds": (0, 1), "categories": ["a"]}, "not both"),
+        ({"epsilon": 1, "column": "age", "bounds": (18, 60)}, "from 18 to 60 .* got value=89"),
+        ({"epsilon": 1, "column": "age", "bounds": (20, 90)}, "from 20 to 90 .* got value=18"),
+        (
+            {"column": "age", "bounds": (0, 99), "randomizer": Coin(low=0, high=1, epsilon=1)},
+            r"the bounds \(0.0, 99.0\)",
+        ),
+        ({"column": "age", "bounds": (0, 99), "randomizer": response(2)}, "of numbers for age"),
+    ],
+)
+def test_refusals(table, asked, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        run(table, **{"column": "colour", **asked})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([], "at least one row in column v"),
+        ([None, None], "at least one row with an answer"),
+        (["x", "x"], "at least two different answers"),
+    ],
+)
+def test_columns_with_nothing_to_estimate(values, message):
+    data = pl.DataFrame({"v": pl.Series(values, dtype=pl.String)})
+    with pytest.raises(InvalidArgumentError, match=message):
+        run(data, column="v", epsilon=1, drop_nulls=True)
+
+
+def test_missing_numbers_are_refused_or_dropped():
+    data = pl.DataFrame({"v": [0.0, None, float("nan"), 1.0]})
+    randomizer = Coin(low=0, high=1, epsilon=1.0)
+    with pytest.raises(InvalidArgumentError, match="drop_nulls"):
+        run(data, column="v", bounds=(0, 1), randomizer=randomizer)
+    source = randomness.simulated(6)
+    asked = {"bounds": (0, 1), "randomizer": randomizer, "randomness": source}
+    assert run(data, column="v", drop_nulls=True, **asked).n == 2
+
+
+def test_a_refusal_comes_before_the_first_report(table):
+    class Untouched(RandomizedResponse):
+        def randomize(self, *_, **__):
+            raise AssertionError
+
+    given = {"colour": Untouched(k=4, epsilon=1.0), "smokes": response(3)}
+    with pytest.raises(InvalidArgumentError, match="k=2 answers for smokes"):
+        run(table, column=["colour", "smokes"], randomizer=given)
+
+
+def test_lost_reports_are_noticed(table):
+    class Losing(RandomizedResponse):
+        def tally(self, messages):
+            found = super().tally(messages)
+            return Counts(found.cells, found.n - 1)
+
+    with pytest.raises(ShoalError, match="stays the same"):
+        run(table, column="colour", randomizer=Losing(k=4, epsilon=1.0))
+
+
+def test_shuffling_keeps_the_multiset():
+    reports = np.arange(1000) % 7
+    batch = shuffle(reports)
+    assert len(batch) == 1000
+    assert np.array_equal(np.bincount(batch.messages), np.bincount(reports))
+    assert not np.array_equal(batch.messages, reports)
+    rows = np.arange(60, dtype=np.uint8).reshape(20, 3)
+    mixed = shuffle(rows).messages
+    assert np.array_equal(mixed[np.argsort(mixed[:, 0])], rows)
+
+
+def test_every_order_is_equally_likely():
+    source = randomness.simulated(7)
+    drawn = Counter(
+        tuple(shuffle(np.arange(4), randomness=source).messages.tolist()) for _ in range(12_000)
+    )
+    assert len(drawn) == math.factorial(4)
+    assert stats.chisquare(list(drawn.values())).pvalue > 1e-7
+
+
+@pytest.mark.parametrize("nothing", [np.array([]), np.array(3)])
+def test_nothing_cannot_be_shuffled(nothing):
+    with pytest.raises(InvalidArgumentError, match="at least one report"):
+        shuffle(nothing)

@@ -1,0 +1,232 @@
+"""The report: complete, escaped, self-contained, and honest about true values."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shoal
+from shoal import report
+from shoal.report.axis import Axis
+from shoal.values import Estimate, MeanEstimate
+
+VOID = {"meta", "line", "rect", "circle", "path"}
+PEOPLE = 10_000
+
+
+@dataclass(frozen=True)
+class Column:
+    column: str
+    labels: tuple
+    estimate: object
+    randomizer: object
+    guarantee: object
+    n: int = PEOPLE
+    truth: object = None
+    notes: tuple = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    columns: tuple
+    guarantee: object
+    notes: tuple = ("the list of answers is treated as public",)
+    stages: dict = field(default_factory=lambda: {"read": 0.5})
+    contains_truth: bool = False
+
+
+class Page(HTMLParser):
+    """The page as its parts: every element is closed, in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], [], [], []
+        self.script = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        assert tag in VOID
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.script += data
+        elif self.open and self.open[-1] != "style":
+            self.text.append(data)
+
+    @property
+    def said(self):
+        return " ".join(" ".join(self.text).split())
+
+    def statement(self):
+        return json.loads(self.script, parse_constant=pytest.fail)
+
+
+def categories(labels=("red", "green", "blue"), frequencies=(0.6, 0.39, 0.001), **more):
+    device = shoal.RandomizedResponse(k=len(labels), epsilon=2)
+    kept = shoal.amplify(device, n=PEOPLE)
+    errors = np.full(len(labels), 0.01)
+    estimate = Estimate(np.array(frequencies), errors, PEOPLE)
+    return Column("color", tuple(labels), estimate, device, kept, **more)
+
+
+def number(**more):
+    device = shoal.Laplace(low=0, high=100, epsilon=2)
+    kept = shoal.amplify(device, n=PEOPLE)
+    return Column("age", (), MeanEstimate(41.25, 0.5, PEOPLE), device, kept, **more)
+
+
+def result(*columns, **more):
+    return Result(columns, columns[0].guarantee, **more)
+
+
+def page(*columns, **more):
+    return Page(report.html(result(*columns, **more)))
+
+
+def test_a_page_says_what_was_found_and_what_it_means():
+    said = page(categories()).said
+    assert "60.0 %" in said
+    assert "6,000" in said
+    assert "58.0 % to 62.0 %" in said
+    kept = categories().guarantee
+    assert f"factor of {math.ceil(1000 * math.exp(kept.epsilon)) / 1000:g}" in said
+    assert "ε0 = 2" in said
+    assert kept.trust in said
+    for assumption in (*kept.assumptions, "the list of answers is treated as public"):
+        assert assumption in said
+    assert "cannot be told from nobody" in said  # blue is within its noise
+    assert "not private" not in said
+
+
+def test_the_page_asks_nothing_of_anybody():
+    text = report.html(result(categories(), number()))
+    parsed = Page(text)
+    assert not {name for _, name, _ in parsed.attributes} & {"src", "href", "onload", "onclick"}
+    assert not re.search(r"https?://|@import|url\(", text)
+    assert parsed.tags.count("script") == 1
+
+
+def test_bars_are_sorted_with_their_error_bars():
+    parsed = page(categories(frequencies=(0.1, 0.5, 0.4)))
+    named = [value for tag, name, value in parsed.attributes if name == "aria-label"]
+    bars = [value.partition(":")[0] for value in named if value.partition(":")[1]]
+    assert bars == ["green", "blue", "red"]
+    reaches = [value for tag, _, value in parsed.attributes if (tag, value) == ("line", "reach")]
+    assert len(reaches) == 3 * len(bars) + 3  # and one in the legend
+
+
+def test_the_length_of_a_bar_is_its_share():
+    parsed = page(categories(frequencies=(0.1, 0.5, 0.4)))
+    widths = [
+        float(value.rstrip("%"))
+        for tag, name, value in parsed.attributes
+        if (tag, name) == ("rect", "width") and value.endswith("%")
+    ]
+    assert widths == pytest.approx([0.5 / 0.6 * 100, 0.4 / 0.6 * 100, 0.1 / 0.6 * 100], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "bad", ["<script>alert(1)</script>", '"><img src=x>', "</script>", "a & b"]
+)
+def test_labels_are_text_wherever_they_stand(bad):
+    column = categories(labels=(bad, "green", "blue"), notes=(bad,))
+    parsed = page(replace(column, column=bad), notes=(bad,))
+    assert parsed.tags.count("script") == 1
+    assert "img" not in parsed.tags
+    assert bad in " ".join(parsed.text)
+    assert parsed.statement()["columns"][0]["column"] == bad
+
+
+def test_the_statement_holds_the_guarantee_and_no_data():
+    parsed = page(categories(truth=np.array([0.6123, 0.3877, 0.0])), contains_truth=True)
+    found = parsed.statement()
+    kept = categories().guarantee
+    assert found["guarantee"]["epsilon"] == kept.epsilon
+    assert found["guarantee"]["assumptions"] == list(kept.assumptions)
+    assert found["columns"][0]["randomizer"]["name"] == "grr"
+    assert found["contains_true_values"] is True
+    assert "0.6123" not in parsed.script
+
+
+def test_true_values_come_with_a_banner_and_marks():
+    truth = np.array([0.61, 0.38, 0.01])
+    parsed = page(categories(truth=truth), number(truth=np.array([41.0])), contains_truth=True)
+    assert "Contains true values: not private" in parsed.said
+    assert "61.0 %" in parsed.said
+    marks = [value for tag, name, value in parsed.attributes if (tag, value) == ("line", "truth")]
+    assert len(marks) == 3 + 1 + 2  # answers, legend, two axes of the mean
+
+
+def test_many_answers_show_the_largest_and_list_them_all():
+    k = 100
+    shares = np.linspace(0.02, 0, k)
+    parsed = page(categories(tuple(f"city {i}" for i in range(k)), shares))
+    assert "and 60 more answers" in parsed.said
+    assert parsed.tags.count("rect") == 40 + 2
+    assert parsed.said.count("city 99") == 1  # in the table only
+    assert "All 100 answers" in parsed.said
+
+
+def test_a_mean_lies_on_the_axis_of_its_bounds():
+    parsed = page(number())
+    assert "41.25" in parsed.said
+    assert "± 0.98" in parsed.said
+    centers = [value for tag, name, value in parsed.attributes if (tag, name) == ("circle", "cx")]
+    assert float(centers[0].rstrip("%")) == pytest.approx(41.25)
+    assert "closer" in parsed.said
+
+
+def test_negative_estimates_are_drawn_and_explained():
+    parsed = page(categories(frequencies=(0.9, 0.2, -0.1)))
+    assert "−10.0 %" in parsed.said
+    assert "below zero is noise" in parsed.said
+
+
+def test_light_dark_phone_and_paper_are_provided_for():
+    text = report.html(result(categories()))
+    for rule in ("prefers-color-scheme: dark", "@media print", "max-width: 40rem", "viewport"):
+        assert rule in text
+
+
+@pytest.mark.parametrize("epsilon", [math.inf, 1e4])
+def test_a_local_guarantee_that_is_none_is_said(epsilon):
+    kept = replace(categories().guarantee, local_epsilon=epsilon)
+    parsed = Page(report.html(replace(result(categories()), guarantee=kept)))
+    assert parsed.statement()["guarantee"]["local_epsilon"] in {None, 1e4}
+    assert "nan" not in parsed.said.lower().split()
+
+
+@given(
+    st.lists(
+        st.floats(min_value=-1e3, max_value=1e3).map(lambda x: round(x, 6)), min_size=1, max_size=8
+    )
+)
+def test_an_axis_holds_its_values_between_round_numbers(values):
+    axis = Axis.spanning(*values)
+    assert axis.low <= min(0.0, *values)
+    assert axis.high >= max(values) * (1 - 1e-9)
+    ticks = axis.ticks()
+    assert 2 <= len(ticks) <= 8
+    assert all(0 <= axis.at(tick) <= 100 for tick in ticks)
+    shown = [f"{tick:.{axis.decimals()}f}" for tick in ticks]
+    assert len(set(shown)) == len(shown)
