@@ -1,6 +1,6 @@
 """The only source of randomness: privacy noise and permutations come from here.
 
-The default draws its bits from an AES-256-CTR keystream whose key is fresh from the operating
+The default draws its bits from an AES-128-CTR keystream whose key is fresh from the operating
 system: a cryptographically secure generator at memory speed. A generator with a seed exists for
 tests and simulations only, and has to be asked for by name.
 """
@@ -21,6 +21,9 @@ from shoal.errors import InvalidArgumentError
 Words = npt.NDArray[np.uint64]
 
 _WORD_BYTES = 8
+_ALL_BITS = np.uint64((1 << 64) - 1)
+_ZEROS = np.zeros(1 << 17, dtype=np.uint8)  # encrypted, they are the keystream
+_RARE_BITS = 10  # a rejection once in 2^10 words costs next to nothing
 _REKEY_AFTER = 1 << 36  # bytes of one keystream, far below the birthday bound of its block
 
 
@@ -39,16 +42,26 @@ class Randomness(ABC):
         """
         if not 1 <= bound <= 1 << 63:
             raise InvalidArgumentError("bound", bound, "1 <= bound <= 2^63")
-        drawn = self.words(size)
-        if bound & (bound - 1) == 0:
-            return drawn & np.uint64(bound - 1)
-        limit = np.uint64((1 << 64) // bound * bound - 1)
-        rejected = np.flatnonzero(drawn > limit)
-        while rejected.size:
-            drawn[rejected] = self.words(rejected.size)
-            rejected = rejected[drawn[rejected] > limit]
+        reach = 1 << (bound - 1).bit_length()
+        if reach - bound <= reach >> _RARE_BITS:
+            # Just below a power of two: some bits of the word are enough.
+            return self._at_most(bound - 1, np.uint64(reach - 1), size)
+        drawn = self._at_most((1 << 64) // bound * bound - 1, _ALL_BITS, size)
         # Division by a scalar is several times quicker than the remainder.
         return drawn - drawn // np.uint64(bound) * np.uint64(bound)
+
+    def _at_most(self, largest: int, mask: np.uint64, size: int) -> Words:
+        """Masked words, drawn again while they are above ``largest``."""
+        drawn = self.words(size)
+        drawn &= mask
+        if largest == int(mask):
+            return drawn
+        limit = np.uint64(largest)
+        rejected = np.flatnonzero(drawn > limit)
+        while rejected.size:
+            drawn[rejected] = self.words(rejected.size) & mask
+            rejected = rejected[drawn[rejected] > limit]
+        return drawn
 
     def bits(self, size: int) -> npt.NDArray[np.uint8]:
         """Independent fair bits, one per byte."""
@@ -81,17 +94,17 @@ class SecureRandomness(Randomness):
         length = size * _WORD_BYTES
         if self._process != os.getpid() or self._used + length > _REKEY_AFTER:
             # A forked child must not repeat its parent's stream.
-            key, nonce = os.urandom(32), os.urandom(16)
+            key, nonce = os.urandom(16), os.urandom(16)
             self._stream = Cipher(AES(key), CTR(nonce)).encryptor()
             self._process, self._used = os.getpid(), 0
         self._used += length
-        drawn = np.zeros(size, dtype=np.uint64)
-        if size:
-            # The cipher writes whole blocks beyond the end of its input.
-            buffer = np.empty(length + 15, dtype=np.uint8)
-            self._stream.update_into(drawn.view(np.uint8).data, buffer.data)
-            drawn = buffer[:length].copy().view(np.uint64)
-        return drawn
+        # The cipher asks for room for a block more than it writes.
+        drawn = np.empty(size + 2, dtype=np.uint64)
+        output = drawn.view(np.uint8).data
+        for start in range(0, length, _ZEROS.size):
+            part = min(_ZEROS.size, length - start)
+            self._stream.update_into(_ZEROS[:part].data, output[start:])
+        return drawn[:size]
 
 
 class SimulatedRandomness(Randomness):

@@ -106,12 +106,29 @@ class Scripted(randomness.Randomness):
         return call
 
 
-def test_a_coin_compares_all_32_bits():
+def test_packed_coins_compare_all_32_bits():
+    """64 numbers around the weight, told bit by bit: a coin is heads if its number is below."""
+    weight = 0x8A1_23456
+    numbers = [(weight + offset) % (1 << 32) for offset in range(-20, 20)]
+    numbers += [0, 1, weight >> 1, (1 << 32) - 1, weight ^ (1 << 31), weight ^ (1 << 20)] * 4
+    shared = unary._SHARED_BITS
+    # A coin's place in its word: bytes in memory order, the first bit of a byte first.
+    order = np.unpackbits(np.array([1 << i for i in range(64)], dtype=np.uint64).view(np.uint8))
+    place_of = order.reshape(64, 64).argmax(axis=1)  # bit i of the word is coin place_of[i]
+    slices = [
+        [sum((numbers[place_of[i]] >> (31 - j) & 1) << i for i in range(64))] for j in range(shared)
+    ]
+    tied = [number for number in numbers if number >> (32 - shared) == weight >> (32 - shared)]
+    rest = [(number & ((1 << (32 - shared)) - 1)) << (32 + shared) for number in tied]
+    heads = unary._packed_coins(weight, 1, Scripted(*slices, rest))
+    assert np.unpackbits(heads.view(np.uint8)).tolist() == [int(x < weight) for x in numbers]
+
+
+def test_a_single_coin_compares_all_32_bits():
     weight = 0x80_123456
-    first = np.array([0x7F, 0x80, 0x80, 0x80, 0x81, 0, 255, 0x80], dtype=np.uint8).view(np.uint64)
-    others = [0x123455 << 40, 0x123456 << 40, 0, 0xFFFFFF << 40]
-    heads = unary._coins(weight, 8, Scripted(first, others))
-    assert heads.tolist() == [True, True, False, True, False, True, False, False]
+    numbers = [weight - 1, weight, 0, (1 << 32) - 1]
+    heads = unary._coins(weight, 4, Scripted([number << 32 for number in numbers]))
+    assert heads.tolist() == [True, False, True, False]
 
 
 def test_bits_are_counted_one_by_one():

@@ -34,6 +34,7 @@ PRIME = (1 << 61) - 1
 _FACTOR_BYTES = 8
 _FUNCTION_BYTES = 2 * _FACTOR_BYTES
 _MESSAGES_AT_ONCE = 1 << 14
+_CHUNK = 1 << 14
 
 Functions = tuple[Words, Words]
 
@@ -105,12 +106,16 @@ class LocalHashing(CategoryRandomizer):
         """Rows of bytes: u, v and the reported bucket, each big-endian."""
         keys = self._keys(values)
         drawn_from = source(randomness)
-        functions = (
-            drawn_from.below(PRIME - 1, keys.size) + np.uint64(1),
-            drawn_from.below(PRIME, keys.size),
-        )
-        truths = hashed(functions, keys, self.g).view(np.int64)
-        return self._rows(functions, self._response.randomize(truths, randomness=drawn_from))
+        response = self._response
+        rows = np.empty((keys.size, self.message_bytes), dtype=np.uint8)
+        for start in range(0, keys.size, _CHUNK):  # so that a chunk stays in the cache
+            part = keys[start : start + _CHUNK]
+            u = drawn_from.below(PRIME - 1, part.size) + np.uint64(1)
+            v = drawn_from.below(PRIME, part.size)
+            truths = hashed((u, v), part, self.g).view(np.int64)
+            reported = response.randomize(truths, randomness=drawn_from)
+            self._fill(rows[start : start + _CHUNK], (u, v), reported)
+        return rows
 
     def law(self) -> BlanketLaw:
         """Two answers with different keys share a bucket with one known chance c, always the same.
@@ -224,9 +229,11 @@ class LocalHashing(CategoryRandomizer):
             return fingerprints(_listed(values))
         return category_codes(np.asarray(values), self.k).astype(np.uint64)
 
-    def _rows(self, functions: Functions, reported: Messages) -> npt.NDArray[np.uint8]:
-        factors = [encode_integers(factor.view(np.int64), _FACTOR_BYTES) for factor in functions]
-        return np.hstack([*factors, encode_integers(reported, integer_width(self.g))])
+    def _fill(self, rows: npt.NDArray[np.uint8], functions: Functions, reported: Messages) -> None:
+        for place, factor in enumerate(functions):
+            columns = slice(place * _FACTOR_BYTES, (place + 1) * _FACTOR_BYTES)
+            rows[:, columns] = factor.astype(">u8").view(np.uint8).reshape(-1, _FACTOR_BYTES)
+        rows[:, _FUNCTION_BYTES:] = encode_integers(reported, integer_width(self.g))
 
     def _parts(self, rows: Messages) -> tuple[Functions, Words]:
         """The functions and the buckets of messages; what no device can have sent is an error."""

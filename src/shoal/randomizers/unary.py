@@ -25,10 +25,11 @@ from shoal.randomizers.bits import (
 )
 from shoal.randomizers.support import Support
 from shoal.randomizers.weights import LARGEST_EPSILON
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, Words
 from shoal.values import Array, Batch, Counts, Estimate, Messages, category_codes
 
 _SCALE = 1 << 32
+_SHARED_BITS = 12
 _EXACT = Context(prec=60)
 
 
@@ -106,12 +107,19 @@ class UnaryEncoding(CategoryRandomizer):
         truths = category_codes(values, self.k)
         drawn_from = source(randomness)
         rows = np.empty((truths.size, self.message_bytes), dtype=np.uint8)
-        step = max(1, CELLS_AT_ONCE // self.k)
+        words = -(-self.k // 64)
+        padding = np.uint8(0xFF << (8 * self.message_bytes - self.k) & 0xFF)
+        step = max(1, CELLS_AT_ONCE // (64 * words))
         for start in range(0, truths.size, step):
             part = truths[start : start + step]
-            bits = _coins(self._false, part.size * self.k, drawn_from).reshape(part.size, self.k)
-            bits[np.arange(part.size), part] = _coins(self._true, part.size, drawn_from)
-            rows[start : start + step] = np.packbits(bits, axis=1)
+            packed = _packed_coins(self._false, part.size * words, drawn_from)
+            noise = packed.view(np.uint8).reshape(part.size, 8 * words)[:, : self.message_bytes]
+            noise[:, -1] &= padding
+            own = np.arange(part.size), part // 8
+            bit = (0x80 >> (part % 8)).astype(np.uint8)
+            noise[own] &= ~bit
+            noise[own] |= bit * _coins(self._true, part.size, drawn_from)
+            rows[start : start + step] = noise
         return rows
 
     def law(self) -> BlanketLaw:
@@ -172,14 +180,30 @@ class UnaryEncoding(CategoryRandomizer):
 
 
 def _coins(weight: int, size: int, randomness: Randomness) -> npt.NDArray[np.bool_]:
-    """Independent coins, heads with probability exactly weight/2^32.
+    """Independent coins, heads with probability exactly weight/2^32."""
+    return (randomness.words(size) >> np.uint64(32)) < np.uint64(weight)
 
-    A uniform 32-bit number is below ``weight`` if its first byte is below the first byte of
-    ``weight``; only where the two are equal, once in 256, are the other 24 bits needed.
+
+def _packed_coins(weight: int, words: int, randomness: Randomness) -> Words:
+    """64 independent coins per word, heads with probability exactly weight/2^32.
+
+    A uniform 32-bit number is compared with ``weight`` bit by bit from the first, 64 coins at a
+    time: a coin is decided at the first bit where the two differ, and is heads if the number has
+    the 0 there. After twelve bits one coin in 4096 is left, which is decided on its own.
     """
-    first, others = weight >> 24, weight & 0xFFFFFF
-    drawn = randomness.words(-(-size // 8)).view(np.uint8)[:size]
-    heads = drawn < first
-    tied = np.flatnonzero(drawn == first)
-    heads[tied] = (randomness.words(tied.size) >> np.uint64(40)) < others
+    heads = np.zeros(words, dtype=np.uint64)
+    tied = np.full(words, np.iinfo(np.uint64).max, dtype=np.uint64)
+    for place in range(31, 31 - _SHARED_BITS, -1):
+        drawn = randomness.words(words)
+        if weight >> place & 1:
+            heads |= tied & ~drawn
+            tied &= drawn
+        else:
+            tied &= ~drawn
+    left = np.flatnonzero(tied)
+    open_bits = np.unpackbits(tied[left].view(np.uint8)).astype(bool)
+    rest = randomness.words(int(np.count_nonzero(open_bits))) >> np.uint64(32 + _SHARED_BITS)
+    decided = np.zeros(open_bits.size, dtype=np.uint8)
+    decided[open_bits] = rest < np.uint64(weight & ((1 << (32 - _SHARED_BITS)) - 1))
+    heads[left] |= np.packbits(decided).view(np.uint64)
     return heads
