@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -12,7 +13,15 @@ from shoal import randomness as sources
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Estimate, MeanEstimate, Messages
+from shoal.values import (
+    Array,
+    Batch,
+    Counts,
+    Estimate,
+    MeanEstimate,
+    Messages,
+    category_codes,
+)
 
 LARGEST_TABLE = 4_000_000
 
@@ -96,6 +105,38 @@ class NumberRandomizer(Randomizer):
     @abstractmethod
     def variance(self, *, n: int) -> float:
         """Largest variance of the estimated mean of n people, over their data."""
+
+
+class NumberedMessages(Randomizer):
+    """A randomizer whose message is a whole number below ``outputs``, sent big-endian."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """How many messages there are."""
+
+    @property
+    def message_bits(self) -> float:
+        """log2 of the number of messages."""
+        return math.log2(self.outputs)
+
+    @property
+    def message_bytes(self) -> int:
+        """Bytes of one message's number."""
+        return integer_width(self.outputs)
+
+    def tally(self, messages: Messages) -> Counts:
+        """How often each message was sent."""
+        codes = category_codes(messages, self.outputs)
+        return Counts(np.bincount(codes, minlength=self.outputs).astype(np.int64), codes.size)
+
+    def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
+        """The messages' numbers, big-endian."""
+        return encode_integers(category_codes(messages, self.outputs), self.message_bytes)
+
+    def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
+        """The messages' numbers."""
+        return decode_integers(rows, self.message_bytes, self.outputs)
 
 
 def source(randomness: Randomness | None) -> Randomness:

@@ -24,10 +24,8 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
+    NumberedMessages,
     NumberRandomizer,
-    decode_integers,
-    encode_integers,
-    integer_width,
     source,
 )
 from shoal.randomness import Randomness
@@ -38,7 +36,6 @@ from shoal.values import (
     MeanEstimate,
     Messages,
     bounded_numbers,
-    category_codes,
 )
 
 MOST_LEVELS = 1 << 20
@@ -47,7 +44,7 @@ _ROUNDING_BITS = 53
 Levels = npt.NDArray[np.int64]
 
 
-class GridRandomizer(NumberRandomizer):
+class GridRandomizer(NumberedMessages, NumberRandomizer):
     """A randomizer of one of finitely many levels, ``low`` and ``high`` the first and the last."""
 
     epsilon: float
@@ -89,16 +86,6 @@ class GridRandomizer(NumberRandomizer):
         """E[g(Y)^2 | l] for every level l."""
 
     @property
-    def message_bits(self) -> float:
-        """log2 of the number of messages."""
-        return math.log2(self.outputs)
-
-    @property
-    def message_bytes(self) -> int:
-        """Bytes of one message's number."""
-        return integer_width(self.outputs)
-
-    @property
     def _step(self) -> float:
         return (self.high - self.low) / (self.levels - 1)
 
@@ -116,19 +103,6 @@ class GridRandomizer(NumberRandomizer):
         chances = np.floor((places - below) * 2.0**_ROUNDING_BITS).astype(np.uint64)
         upwards = randomness.below(1 << _ROUNDING_BITS, numbers.size) < chances
         return below.astype(np.int64) + upwards
-
-    def tally(self, messages: Messages) -> Counts:
-        """How often each message was sent."""
-        codes = category_codes(messages, self.outputs)
-        return Counts(np.bincount(codes, minlength=self.outputs).astype(np.int64), codes.size)
-
-    def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
-        """The message's number, big-endian."""
-        return encode_integers(category_codes(messages, self.outputs), self.message_bytes)
-
-    def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
-        """The messages' numbers."""
-        return decode_integers(rows, self.message_bytes, self.outputs)
 
     def estimate(self, batch: Batch | Counts) -> MeanEstimate:
         """Unbiased estimate of the mean; its standard error never leaves out the rounding.

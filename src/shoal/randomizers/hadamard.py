@@ -18,9 +18,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     LARGEST_TABLE,
     CategoryRandomizer,
-    decode_integers,
-    encode_integers,
-    integer_width,
+    NumberedMessages,
     source,
 )
 from shoal.randomizers.weights import LARGEST_EPSILON, Odds
@@ -64,7 +62,7 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HadamardResponse(CategoryRandomizer):
+class HadamardResponse(NumberedMessages, CategoryRandomizer):
     """Send an output of the answer's half block with odds e^epsilon : 1 against any other output.
 
     The outputs are B blocks of b. An answer lives in one block, and half of that block is its set,
@@ -129,14 +127,9 @@ class HadamardResponse(CategoryRandomizer):
         return min(self._odds.epsilon, self.epsilon)
 
     @property
-    def message_bits(self) -> float:
-        """log2 K."""
-        return math.log2(self.layout.outputs)
-
-    @property
-    def message_bytes(self) -> int:
-        """Bytes of one output's number."""
-        return integer_width(self.layout.outputs)
+    def outputs(self) -> int:
+        """How many messages there are."""
+        return self.layout.outputs
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One output's number, block * b + j, per value.
@@ -211,20 +204,6 @@ class HadamardResponse(CategoryRandomizer):
         for x, (block, pattern) in enumerate(zip(*self._homes, strict=True)):
             rows[x, block, _members(int(pattern), width)] = self._odds.high / each
         return rows.reshape(self.k, -1)
-
-    def tally(self, messages: Messages) -> Counts:
-        """How often each output was sent."""
-        codes = category_codes(messages, self.layout.outputs)
-        cells = np.bincount(codes, minlength=self.layout.outputs)
-        return Counts(cells.astype(np.int64), codes.size)
-
-    def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
-        """The output's number, big-endian."""
-        return encode_integers(category_codes(messages, self.layout.outputs), self.message_bytes)
-
-    def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
-        """The outputs' numbers."""
-        return decode_integers(rows, self.message_bytes, self.layout.outputs)
 
     @property
     def _scale(self) -> float:

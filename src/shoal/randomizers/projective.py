@@ -19,9 +19,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     LARGEST_TABLE,
     CategoryRandomizer,
-    decode_integers,
-    encode_integers,
-    integer_width,
+    NumberedMessages,
     source,
 )
 from shoal.randomizers.support import Support
@@ -206,7 +204,7 @@ def _is_prime(number: int) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectiveGeometryResponse(CategoryRandomizer):
+class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer):
     """Send a point orthogonal to the answer's with odds e^epsilon : 1 against any other point.
 
     Answers and messages are points of the projective space of F_q^t, K = (q^t - 1)/(q - 1) >= k of
@@ -264,14 +262,9 @@ class ProjectiveGeometryResponse(CategoryRandomizer):
         return min(self._odds.epsilon, self.epsilon)
 
     @property
-    def message_bits(self) -> float:
-        """log2 K."""
-        return math.log2(self.space.size)
-
-    @property
-    def message_bytes(self) -> int:
-        """Bytes of one point's number."""
-        return integer_width(self.space.size)
+    def outputs(self) -> int:
+        """How many messages there are."""
+        return self.space.size
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One point's number per value.
@@ -340,20 +333,6 @@ class ProjectiveGeometryResponse(CategoryRandomizer):
         coordinates = np.array(list(space.digits(space.vectors(np.arange(space.size)))))
         suits = coordinates[:, : self.k].T @ coordinates % space.q == 0
         return np.where(suits, self._odds.high / self._total, self._odds.low / self._total)
-
-    def tally(self, messages: Messages) -> Counts:
-        """How often each point was sent."""
-        codes = category_codes(messages, self.space.size)
-        cells = np.bincount(codes, minlength=self.space.size)
-        return Counts(cells.astype(np.int64), codes.size)
-
-    def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
-        """The point's number, big-endian."""
-        return encode_integers(category_codes(messages, self.space.size), self.message_bytes)
-
-    def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
-        """The points' numbers."""
-        return decode_integers(rows, self.message_bytes, self.space.size)
 
     @property
     def _support(self) -> Support:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -16,9 +15,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     LARGEST_TABLE,
     CategoryRandomizer,
-    decode_integers,
-    encode_integers,
-    integer_width,
+    NumberedMessages,
     source,
 )
 from shoal.randomizers.support import Support
@@ -30,7 +27,7 @@ _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(CategoryRandomizer):
+class RandomizedResponse(NumberedMessages, CategoryRandomizer):
     """Tell the truth with odds e^epsilon : 1 against each other answer.
 
     Citations: Warner 1965 for two answers; Kairouz, Bonawitz, Ramage 2016 (arXiv 1602.07387) for k.
@@ -66,14 +63,9 @@ class RandomizedResponse(CategoryRandomizer):
         return min(self._odds.epsilon, self.epsilon)
 
     @property
-    def message_bits(self) -> float:
-        """log2 k."""
-        return math.log2(self.k)
-
-    @property
-    def message_bytes(self) -> int:
-        """Bytes of one answer's number."""
-        return integer_width(self.k)
+    def outputs(self) -> int:
+        """How many messages there are."""
+        return self.k
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One answer's number per value.
@@ -103,19 +95,6 @@ class RandomizedResponse(CategoryRandomizer):
         weights = np.full((self.k, self.k), self._odds.low / self._total)
         np.fill_diagonal(weights, self._odds.high / self._total)
         return weights
-
-    def tally(self, messages: Messages) -> Counts:
-        """How often each answer was reported."""
-        codes = category_codes(messages, self.k)
-        return Counts(np.bincount(codes, minlength=self.k).astype(np.int64), codes.size)
-
-    def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
-        """The answer's number, big-endian."""
-        return encode_integers(category_codes(messages, self.k), self.message_bytes)
-
-    def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
-        """The answers' numbers."""
-        return decode_integers(rows, self.message_bytes, self.k)
 
     @property
     def _support(self) -> Support:
