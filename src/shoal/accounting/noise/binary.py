@@ -1,0 +1,85 @@
+"""One bit per person, replaced by a fair coin with probability λ/n.
+
+The protocol of Cheu, Smith, Ullman, Zeber, Zhilyaev, "Distributed Differential Privacy via
+Shuffling", EUROCRYPT 2019, arXiv:1808.01394 is binary randomized response that lies with
+probability q = λ/(2n). The victim's own bit is randomized too, and the divergence depends on how
+many others hold a one. Few people: the worst of all these data sets, each exactly. More people:
+the privacy blanket, which covers all of them (about 25 % more λ than the worst that is known).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy
+
+from shoal import checks
+from shoal.accounting.law import BlanketLaw
+from shoal.accounting.noise.targets import least_mean
+from shoal.accounting.noise.windows import Array, checked_epsilon, checked_target
+from shoal.accounting.profile import PrivacyProfile
+from shoal.errors import InvalidArgumentError
+
+MOST_ENUMERATED = 128
+# SciPy's binomial probabilities are within 3e-11; their products and sums stay within this.
+_ERROR = 1e-10
+_ROUNDING = 1e-14
+_MARGIN = 1e-9
+
+
+def binary_delta(*, n: int, lam: float, epsilon: float) -> float:
+    """Upper bound on the divergence of n shuffled bits, ``lam`` of them fair coins on average.
+
+    Tight up to rounding for n <= 128, where every number of ones among the others is tried.
+    """
+    people = checks.count(n=n)
+    checks.positive(lam=lam)
+    growth = checked_epsilon(epsilon)
+    if lam > people:
+        raise InvalidArgumentError("lam", lam, f"0 < lam <= n={people}")
+    lie = lam / people / 2
+    # Rounded up: the law below must not be more private than the sampler.
+    local = (math.log1p(-lie) - math.log(lie)) * (1 + _ROUNDING) + _ROUNDING
+    if lie == 0.5 or growth >= local:
+        return 0.0
+    if people <= MOST_ENUMERATED:
+        return min(1.0, max(_divergence(people, m, lie, growth) for m in range(people)))
+    return PrivacyProfile(BlanketLaw.randomized_response(k=2, epsilon=local), people).delta(growth)
+
+
+def binary_lambda(*, n: int, epsilon: float, delta: float) -> float:
+    """Return the smallest certified mean number of fair coins that keeps (epsilon, delta).
+
+    Every n reaches every target, for at λ = 2n/(e^ε + 1) each bit alone is ε-DP; how little of
+    the truth is then left is for the caller to judge by λ/n.
+
+    >>> round(binary_lambda(n=100_000, epsilon=1.0, delta=1e-6), 1)
+    85.2
+    """
+    people = checks.count(n=n)
+    checked_target(epsilon=epsilon, delta=delta)
+    # A hair more lies than needed, so that rounding cannot undo the purely local guarantee.
+    alone = 2 * people * float(scipy.special.expit(-epsilon * (1 - _MARGIN)))
+    largest = min(float(people), alone)
+    mean = least_mean(
+        lambda lam: binary_delta(n=people, lam=lam, epsilon=epsilon), delta=delta, largest=largest
+    )
+    return min(mean, largest)
+
+
+def _divergence(n: int, ones: int, lie: float, epsilon: float) -> float:
+    """The victim holds 1 against 0, ``ones`` of the n − 1 others hold 1.
+
+    The other order is this one with all bits flipped, that is with n − 1 − ones.
+    """
+    true = _pmf(ones, 1 - lie)
+    false = _pmf(n - 1 - ones, lie)
+    others = np.convolve(true, false)
+    first = np.convolve(others, [lie, 1 - lie])
+    second = math.exp(epsilon) * np.convolve(others, [1 - lie, lie])
+    return float(np.maximum(first - second + _ERROR * (first + second), 0.0).sum())
+
+
+def _pmf(trials: int, share: float) -> Array:
+    return np.asarray(scipy.stats.binom.pmf(np.arange(trials + 1), trials, share))
