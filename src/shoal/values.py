@@ -28,6 +28,9 @@ class Batch:
     def __len__(self) -> int:
         return len(self.messages)
 
+    def __repr__(self) -> str:
+        return f"Batch({len(self)} messages)"
+
 
 @dataclass(frozen=True, eq=False)
 class Counts:

@@ -88,6 +88,35 @@ def test_a_plan_survives_the_disk(tmp_path):
     assert json.loads((tmp_path / "plan.json").read_text())["recommended"] == "grr"
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda plan: plan["options"][0]["randomizer"].update(epsilon=9.0), "stated local epsilon"),
+        (lambda plan: plan["question"].update(local_epsilon_cap=0.5), "cap"),
+        (lambda plan: plan["question"].update(n=100), "keeps its epsilon"),
+    ],
+)
+def test_nothing_in_a_file_is_believed(tmp_path, change, says):
+    plan = shoal.plan(epsilon=1, n=10**5, categories=50, local_epsilon_cap=6)
+    stored = plan.to_dict()
+    change(stored)
+    (tmp_path / "plan.json").write_text(json.dumps(stored))
+    with pytest.raises(shoal.InvalidArgumentError, match=says):
+        shoal.Plan.load(tmp_path / "plan.json")
+
+
+def test_a_missing_plan_is_said(tmp_path):
+    with pytest.raises(shoal.InvalidArgumentError, match="can be read"):
+        shoal.Plan.load(tmp_path / "none.json")
+
+
+def test_a_cap_that_binds_is_said():
+    assert (
+        "cap on ε0 binds"
+        in shoal.plan(epsilon=1, n=10**5, categories=20, local_epsilon_cap=2).reason
+    )
+
+
 @pytest.mark.parametrize("text", ["{}", "[]", "nonsense", '{"format": 99}'])
 def test_what_is_no_plan_is_refused(tmp_path, text):
     (tmp_path / "plan.json").write_text(text)

@@ -17,6 +17,7 @@ from shoal.randomizers.base import Randomizer
 from shoal.randomizers.registry import described, restored
 
 FORMAT = 1
+_SLACK = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +157,9 @@ class Plan:
         """Read a saved plan; its guarantee is computed anew, never believed."""
         try:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
+        except OSError as error:
+            raise InvalidArgumentError("plan", str(path), "a file that can be read") from error
+        except ValueError as error:
             raise InvalidArgumentError("plan", str(path), "a file written by Plan.save") from error
         if not isinstance(stored, dict):
             raise InvalidArgumentError("plan", str(path), "a file written by Plan.save")
@@ -171,17 +174,37 @@ class Plan:
         if question.get("bounds") is not None:
             question["bounds"] = tuple(question["bounds"])
         options = tuple(_option(option) for option in stored["options"])  # type: ignore[attr-defined]
-        return cls(
+        loaded = cls(
             Question(**question),
             options,
             _errors(stored.get("central")),
             _errors(stored.get("local")),
             str(stored["reason"]),
         )
+        loaded.check()
+        return loaded
+
+    def check(self) -> None:
+        """Every option is what it says: nothing in a file is believed that can be computed."""
+        cap = self.question.local_epsilon_cap
+        for option in self.options:
+            if option.randomizer is None:
+                continue
+            actual = option.randomizer.local_epsilon
+            if option.local_epsilon is None or actual > option.local_epsilon * (1 + _SLACK):
+                expected = f"{option.name} within its stated local epsilon"
+                raise InvalidArgumentError("local_epsilon", actual, expected)
+            if cap is not None and actual > cap * (1 + _SLACK):
+                expected = f"{option.name} within the plan's cap {cap:g}"
+                raise InvalidArgumentError("local_epsilon", actual, expected)
+        if self.guarantee.epsilon > self.question.epsilon * (1 + _SLACK):
+            expected = f"a plan that keeps its epsilon {self.question.epsilon:g}"
+            raise InvalidArgumentError("epsilon", self.guarantee.epsilon, expected)
 
     def __str__(self) -> str:
         """One line an option, best first."""
-        lines = [f"{'randomizer':<12}{'eps0':>9}{'L2':>12}{'largest':>12}{'empty':>12}{'bits':>9}"]
+        heads = "".join(f"{head:>12}" for head in ("L2 error", "largest", "per answer"))
+        lines = [f"{'randomizer':<12}{'ε0':>9}{heads}{'bits':>9}"]
         for option in self.options:
             if option.errors is None or option.local_epsilon is None:
                 lines.append(f"{option.name:<12}  {option.remark}")

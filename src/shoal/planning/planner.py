@@ -60,7 +60,7 @@ def plan(
             "; ".join(f"{option.name}: {option.remark}" for option in options),
             "collect more reports or weaken the target",
         )
-    return Plan(question, options, *_references(question), _reason(options))
+    return Plan(question, options, *_references(question), _reason(options, question))
 
 
 def required_n_for(error: float, **asked: object) -> int:
@@ -194,7 +194,7 @@ def _references(question: Question) -> tuple[Errors | None, Errors | None]:
     return errors.central(k, epsilon), errors.local(k, epsilon, question.n)
 
 
-def _reason(options: tuple[Option, ...]) -> str:
+def _reason(options: tuple[Option, ...], question: Question) -> str:
     best = options[0]
     rivals = [option for option in options[1:] if option.errors is not None]
     if best.errors is None or not rivals:
@@ -202,5 +202,10 @@ def _reason(options: tuple[Option, ...]) -> str:
     second = rivals[0]
     ratio = second.errors.l2 / best.errors.l2 if second.errors else math.inf
     if ratio <= _ALIKE:
-        return f"no other ({second.name} is next) is more than 2 % better or has a shorter message"
-    return f"its error is the smallest: {second.name}, the next, has {ratio:.2f} times as much"
+        why = f"its message is the shortest of those with the smallest error ({second.name} ties)"
+    else:
+        why = f"its error is the smallest: {second.name}, the next, has {ratio:.2f} times as much"
+    cap = question.local_epsilon_cap
+    if cap is not None and best.local_epsilon is not None and best.local_epsilon >= cap:
+        why += f"; the cap on ε0 binds, so that less than ε = {question.epsilon:g} is used"
+    return why
