@@ -58,6 +58,9 @@ class Estimate:
     standard_errors: Array
     n: int
     variance_slope: float = 0.0  # by how much a larger share makes its own estimate noisier
+    step: float = 0.0  # by how much one message moves a share
+    granularity: float = 0.0  # the step, where so few messages tell that it shows
+    empty_error: float | Array | None = None  # standard error of an answer that nobody gave
 
     @property
     def counts(self) -> Array:
@@ -73,7 +76,7 @@ class Estimate:
         z = NormalDist().inv_cdf(1 - each / 2)
         # Score limits: the shares f with (estimate - f)^2 = z^2 (variance at f), which is linear.
         shift = z**2 * self.variance_slope / 2
-        reach = np.hypot(shift, z * self.standard_errors)
+        reach = np.hypot(shift, z * self.standard_errors) + self.granularity * (z**2 + 2) / 6
         return self.frequencies + shift - reach, self.frequencies + shift + reach
 
 

@@ -54,15 +54,34 @@ def test_what_may_be_noise_is_set_to_zero():
     assert above_noise(estimate).tolist() == [0.5, 0.0, 0.0, 0.3]
 
 
-def test_answers_nobody_gave_rarely_reach_the_noise_floor():
-    reached = 0
-    randomizer = shoal.RandomizedResponse(k=50, epsilon=2.0)
+@pytest.mark.parametrize("kind", [shoal.RandomizedResponse, shoal.HadamardResponse])
+@pytest.mark.parametrize(("k", "n", "epsilon"), [(50, 2000, 2.0), (10, 20_000, 8.0)])
+def test_answers_nobody_gave_rarely_reach_the_noise_floor(kind, k, n, epsilon):
+    reached, runs = 0, 1000
+    randomizer = kind(k=k, epsilon=epsilon)
     source = randomness.simulated(8)
-    for _ in range(400):
-        batch = Batch(randomizer.randomize(np.zeros(2000, dtype=int), randomness=source))
+    values = np.repeat([0, 1, 2], [n * 6 // 10, n * 3 // 10, n // 10])
+    for _ in range(runs):
+        batch = Batch(randomizer.randomize(values, randomness=source))
         estimate = randomizer.estimate(batch)
-        reached += bool((estimate.frequencies >= noise_floor(estimate))[1:].any())
-    assert reached / 400 <= 0.05 + 4.9 * np.sqrt(0.05 * 0.95 / 400)
+        reached += bool((estimate.frequencies >= noise_floor(estimate))[3:].any())
+    assert reached / runs <= 0.05 + 4.9 * np.sqrt(0.05 * 0.95 / runs)
+
+
+@pytest.mark.parametrize(
+    "kind", [shoal.RandomizedResponse, shoal.HadamardResponse, shoal.SubsetSelection]
+)
+def test_intervals_cover_where_only_a_few_messages_lie(kind):
+    randomizer = kind(k=6, epsilon=8.0)
+    values = np.repeat(np.arange(6), [80, 60, 30, 20, 10, 0])
+    truth = np.bincount(values, minlength=6) / values.size
+    source = randomness.simulated(21)
+    held, runs = 0, 1000
+    for _ in range(runs):
+        estimate = randomizer.estimate(Batch(randomizer.randomize(values, randomness=source)))
+        low, high = estimate.interval(0.95, simultaneous=True)
+        held += bool(((low <= truth) & (truth <= high)).all())
+    assert held / runs >= 0.95
 
 
 def test_the_top_is_ranked_and_marked():

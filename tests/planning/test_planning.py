@@ -12,6 +12,8 @@ from shoal.planning import required_epsilon_for, required_n_for
 from shoal.planning.errors import central, expected_largest
 from shoal.values import Batch
 
+QUESTION = '{"format": 1, "question": {"epsilon": 1, "delta": 1e-6, "n": 10, "categories": 3}, '
+
 
 def test_reference_errors_of_randomized_response():
     large = shoal.plan(epsilon=1, delta=1e-6, n=10**6, categories=100)
@@ -78,6 +80,23 @@ def test_the_recommendation_is_as_good_as_the_best_and_as_good_as_it_says(case):
             assert mine <= theirs * 1.3
 
 
+@pytest.mark.parametrize("kind", [{"bounds": (0.0, 5.0)}, {"dimension": 10}, {"categories": 20}])
+def test_every_kind_of_plan_survives_the_disk(tmp_path, kind):
+    plan = shoal.plan(epsilon=1, n=10_000, **kind)
+    plan.save(tmp_path / "plan.json")
+    again = shoal.Plan.load(tmp_path / "plan.json")
+    assert [each.randomizer for each in again.options] == [each.randomizer for each in plan.options]
+
+
+def test_asking_fewer_people_is_never_more_accurate():
+    everybody = shoal.plan(epsilon=1, n=10**5, categories=20)
+    tenth = shoal.plan(epsilon=1, n=10**5, categories=20, participation=0.1)
+    assert tenth.recommended.errors.l2 > everybody.recommended.errors.l2
+    # Sampling alone: a tenth of the people, every count scaled up by ten.
+    sampling = math.sqrt(10**5 * 9 * (1 - 1 / 20))
+    assert tenth.recommended.errors.l2 >= sampling
+
+
 def test_a_plan_survives_the_disk(tmp_path):
     plan = shoal.plan(epsilon=1, n=10**5, categories=50)
     plan.save(tmp_path / "plan.json")
@@ -117,10 +136,21 @@ def test_a_cap_that_binds_is_said():
     )
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "nonsense", '{"format": 99}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[]",
+        "nonsense",
+        '{"format": 99}',
+        '{"format": 1}',
+        QUESTION + '"options": [], "reason": ""}',
+        QUESTION + '"options": "abc", "reason": ""}',
+    ],
+)
 def test_what_is_no_plan_is_refused(tmp_path, text):
     (tmp_path / "plan.json").write_text(text)
-    with pytest.raises(shoal.InvalidArgumentError, match="plan"):
+    with pytest.raises(shoal.InvalidArgumentError, match=r"plan|option"):
         shoal.Plan.load(tmp_path / "plan.json")
 
 

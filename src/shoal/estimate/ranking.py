@@ -27,8 +27,11 @@ def noise_floor(estimate: Estimate, level: float = 0.95) -> Array:
     """What an answer must reach so that, with probability ``level``, no mere noise does."""
     checks.open_probability(level=level)
     each = -math.expm1(math.log(level) / estimate.frequencies.size)
-    reach: Array = NormalDist().inv_cdf(1 - each) * estimate.standard_errors
-    return reach
+    empty = estimate.standard_errors if estimate.empty_error is None else estimate.empty_error
+    z = NormalDist().inv_cdf(1 - each)
+    reach: Array = np.broadcast_to(z * np.asarray(empty), estimate.frequencies.shape)
+    # Counts of noise are skewed to the right: the first term of the Cornish-Fisher expansion.
+    return reach + estimate.step * (z**2 + 2) / 6
 
 
 def top(estimate: Estimate, size: int, level: float = 0.95) -> list[Ranked]:

@@ -22,6 +22,19 @@ class Errors:
     linf: float  # expected largest error of any answer
     cell: float  # standard deviation of an answer that nobody gave
 
+    def scaled_up(self, n: int, reporting: int, spread: float) -> Errors:
+        """The same for n people when only so many of them report.
+
+        Counts of those who report are scaled by n/reporting, and who reports is chance: that adds
+        n^2 (1/reporting - 1/n) times the ``spread`` of one person's answer to the squared error.
+        """
+        if reporting >= n:
+            return self
+        scale = n / reporting
+        sampling = n**2 * (1 / reporting - 1 / n) * spread
+        l2 = math.hypot(scale * self.l2, math.sqrt(sampling))
+        return Errors(l2, scale * self.linf * l2 / (scale * self.l2), scale * self.cell)
+
     def to_dict(self) -> dict[str, float]:
         """Plain values."""
         return {"l2": self.l2, "linf": self.linf, "cell": self.cell}

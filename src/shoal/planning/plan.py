@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from shoal import checks
 from shoal.accounting.amplification import amplify
@@ -170,19 +171,31 @@ class Plan:
         """A plan from plain values."""
         if stored.get("format") != FORMAT:
             raise InvalidArgumentError("plan", stored.get("format"), f"a plan of format {FORMAT}")
-        question = dict(stored["question"])  # type: ignore[call-overload]
+        try:
+            loaded = cls._restored(stored)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InvalidArgumentError):
+                raise
+            raise InvalidArgumentError("plan", str(error), "a complete saved plan") from error
+        loaded.check()
+        return loaded
+
+    @classmethod
+    def _restored(cls, stored: Mapping[str, Any]) -> Plan:
+        question = dict(stored["question"])
         if question.get("bounds") is not None:
-            question["bounds"] = tuple(question["bounds"])
-        options = tuple(_option(option) for option in stored["options"])  # type: ignore[attr-defined]
-        loaded = cls(
+            low, high = question["bounds"]
+            question["bounds"] = (float(low), float(high))
+        options = tuple(_option(option) for option in stored["options"])
+        if not options:
+            raise InvalidArgumentError("options", [], "at least one option")
+        return cls(
             Question(**question),
             options,
             _errors(stored.get("central")),
             _errors(stored.get("local")),
             str(stored["reason"]),
         )
-        loaded.check()
-        return loaded
 
     def check(self) -> None:
         """Every option is what it says: nothing in a file is believed that can be computed."""

@@ -155,13 +155,19 @@ def _option(candidate: Candidate, question: Question) -> Option:
 
 
 def _predicted(randomizer: Randomizer, question: Question) -> Errors:
-    reporting = max(1, math.floor(question.n * question.participation))
+    """Errors for all n people, scaled up from those who take part."""
+    share = question.participation
+    reporting = max(1, math.floor(question.n * share))
     if isinstance(randomizer, CategoryRandomizer):
-        return errors.of_categories(randomizer, reporting)
-    if isinstance(randomizer, NumberRandomizer):
-        return errors.of_numbers(randomizer, reporting)
-    deviation = reporting * math.sqrt(randomizer.variance(n=reporting))  # type: ignore[attr-defined]
-    return Errors(deviation, deviation, deviation)
+        found = errors.of_categories(randomizer, reporting)
+        spread = 1 - 1 / randomizer.k  # of one person's answer, over all answers together
+    elif isinstance(randomizer, NumberRandomizer):
+        found = errors.of_numbers(randomizer, reporting)
+        spread = ((randomizer.high - randomizer.low) / 2) ** 2
+    else:
+        deviation = reporting * math.sqrt(randomizer.variance(n=reporting))  # type: ignore[attr-defined]
+        found, spread = Errors(deviation, deviation, deviation), 1.0
+    return found.scaled_up(question.n, reporting, spread)
 
 
 def _ordered(options: Iterable[Option]) -> tuple[Option, ...]:

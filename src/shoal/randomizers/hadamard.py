@@ -220,7 +220,16 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         # variance with unbiased estimates of the shares of the answer and of its block.
         squares = self._scale**2 * cells.sum(axis=1)[homes[0]] / counts.n
         variances = np.maximum(squares - shares, self._least / 2) / counts.n
-        return Estimate(shares, np.sqrt(variances), counts.n)
+        telling = counts.n * self._least / self._scale**2
+        return Estimate(
+            shares,
+            np.sqrt(variances),
+            counts.n,
+            step=self._scale / counts.n,
+            granularity=self._scale / counts.n / (1 + telling / 3),
+            # An empty answer's own fluctuation must not lower its error.
+            empty_error=np.sqrt(np.maximum(squares, self._least) / counts.n),
+        )
 
     @property
     def _least(self) -> float:

@@ -47,16 +47,23 @@ def by_name(name: str) -> Callable[..., Randomizer]:
 
 def described(randomizer: Randomizer) -> dict[str, object]:
     """The randomizer's name and public parameters, as plain values."""
-    return {"name": randomizer.name, **dataclasses.asdict(randomizer)}  # type: ignore[call-overload]
+    parameters = {name: getattr(randomizer, name) for name in _parameters(type(randomizer))}
+    return {"name": randomizer.name, **parameters}
 
 
 def restored(description: Mapping[str, object]) -> Randomizer:
     """The randomizer of a description."""
     parameters = {key: value for key, value in description.items() if key != "name"}
     kind = by_name(str(description.get("name")))
-    allowed = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    unknown = set(parameters) - allowed
+    allowed = _parameters(kind)
+    unknown = set(parameters) - set(allowed)
     if unknown:
         expected = f"parameters {', '.join(sorted(allowed))}"
         raise InvalidArgumentError("randomizer", ", ".join(sorted(unknown)), expected)
     return kind(**parameters)
+
+
+def _parameters(kind: object) -> list[str]:
+    """Names of what a randomizer is made from, without what follows from it."""
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    return [field.name for field in fields if field.init]

@@ -12,6 +12,7 @@ Estimation", USENIX Security 2017).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +37,18 @@ class Support:
         floor = least / (counts.n * (self.true - self.other) ** 2)
         variances = np.maximum(self.variance(shares, n=counts.n), floor)
         nobody, everybody = self.variance([0.0, 1.0], n=counts.n).tolist()
-        return Estimate(shares, np.sqrt(variances), counts.n, everybody - nobody)
+        step = 1 / (counts.n * (self.true - self.other))
+        # With few messages that lie, counts are far from normal and move in whole steps.
+        lies = counts.n * self.other * (1 - self.other)
+        return Estimate(
+            shares,
+            np.sqrt(variances),
+            counts.n,
+            variance_slope=everybody - nobody,
+            step=step,
+            granularity=step / (1 + lies / 3),
+            empty_error=math.sqrt(nobody),
+        )
 
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """Variance of each estimated share, given the true ones."""
