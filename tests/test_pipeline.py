@@ -15,10 +15,10 @@ from scipy import stats
 
 import shoal
 from shoal import randomness
-from shoal.accounting.amplification import amplify, profile
-from shoal.engines.coding import NONE, OTHER, PUBLIC_LIST, PUBLIC_NULLS
-from shoal.errors import InvalidArgumentError, ShoalError
-from shoal.pipeline import NOT_PRIVATE, ORDERLESS, run, shuffle
+from shoal.accounting.amplification import amplify, profile, required_n
+from shoal.engines.coding import CLAMPED, NONE, OTHER, PUBLIC_LIST, PUBLIC_NULLS
+from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
+from shoal.pipeline import NOT_PRIVATE, ORDERLESS, RUN_HERE, run, shuffle
 from shoal.planning import plan
 from shoal.randomizers.base import NumberRandomizer
 from shoal.randomizers.response import RandomizedResponse
@@ -159,13 +159,105 @@ def test_an_epsilon_is_planned_for(table):
 
 def test_a_plan_keeps_its_delta_and_says_what_fewer_people_mean(table):
     made = plan(epsilon=0.5, delta=1e-8, n=10 * N, categories=4)
-    found = run(table, column="colour", plan=made)
+    found = run(table, column="colour", plan=made, allow_weaker=True)
     assert found.guarantee.delta == 1e-8
     assert found.guarantee.epsilon > 0.5
     assert found.plan is made
     assert any("not kept" in note for note in found.notes)
     careful = replace(made, question=replace(made.question, honest_fraction=0.5))
-    assert run(table, column="colour", plan=careful).guarantee.n == N // 2
+    weaker = run(table, column="colour", plan=careful, allow_weaker=True)
+    assert weaker.guarantee.n == N // 2
+
+
+def test_a_plan_for_more_people_is_refused(table):
+    made = plan(epsilon=0.5, delta=1e-8, n=2 * N, categories=4)
+    holds = amplify(made.randomizer, n=N, delta=1e-8).epsilon
+    needs = required_n(made.randomizer, epsilon=0.5, delta=1e-8)
+    assert N < needs <= 2 * N
+    with pytest.raises(UnreachableTargetError, match=f"needs {needs:,} people") as refused:
+        run(table, column="colour", plan=made)
+    said = float(str(refused.value).split("people epsilon ")[1].split()[0])
+    assert holds <= said < holds * 1.001
+    # A larger delta than the plan's does not make its promise kept.
+    with pytest.raises(UnreachableTargetError):
+        run(table, column="colour", plan=made, delta=0.01)
+    fits = plan(epsilon=0.5, delta=1e-8, n=N, categories=4)
+    # A smaller delta costs more epsilon, but the plan's own promise is kept.
+    assert run(table, column="colour", plan=fits, delta=1e-9).guarantee.epsilon > 0.5
+
+
+def test_the_local_epsilon_is_capped(table):
+    found = run(table, column="colour", epsilon=1, local_epsilon_cap=1.5)
+    assert found.plan.question.local_epsilon_cap == 1.5
+    assert found.guarantee.local_epsilon <= 1.5
+    with pytest.raises(InvalidArgumentError, match="within local_epsilon_cap = 2"):
+        run(table, column="colour", randomizer=response(4), local_epsilon_cap=2)
+    made = plan(epsilon=1, n=N, categories=4)
+    broken = replace(made, question=replace(made.question, local_epsilon_cap=0.5))
+    with pytest.raises(InvalidArgumentError, match=r"the plan's local_epsilon_cap = 0\.5"):
+        run(table, column="colour", plan=broken)
+
+
+def test_what_is_public_and_who_saw_the_answers_is_said(table):
+    found = run(table, column="colour", randomizer=response(4))
+    assert PUBLIC_LIST in found.guarantee.assumptions
+    assert PUBLIC_LIST in found.only.guarantee.assumptions
+    assert RUN_HERE in found.notes
+    listed = run(table, column="colour", categories=["red"], randomizer=response(3))
+    assert PUBLIC_LIST not in listed.guarantee.assumptions
+    assert RUN_HERE in listed.to_html()
+
+
+def test_assumptions_of_some_columns_name_them(table):
+    given = {"colour": response(3), "smokes": response(2)}
+    found = run(table, column=["colour", "smokes"], randomizer=given, drop_nulls=True)
+    followed = [text for text in found.guarantee.assumptions if "follow the protocol" in text]
+    assert [text.partition(":")[0] for text in followed] == ["colour", "smokes"]
+    assert PUBLIC_LIST in found.guarantee.assumptions  # of both
+
+
+def test_identifiers_are_not_public_answers():
+    names = [f"person {i}" for i in range(101)]
+    data = pl.DataFrame({"v": names})
+    with pytest.raises(InvalidArgumentError, match=r"--categories.*--bounds") as refused:
+        run(data, column="v", epsilon=1)
+    assert "person" not in str(refused.value)
+    shared = pl.DataFrame({"v": names + names[:51]})
+    assert run(shared, column="v", randomizer=response(101)).n == 152
+    few = pl.DataFrame({"v": names[:100]})
+    assert run(few, column="v", randomizer=response(100)).n == 100
+
+
+def test_numbers_outside_the_bounds_are_moved_to_them():
+    data = pl.DataFrame({"v": [-5.0, 0.25, 7.0, float("inf")]})
+    randomizer = Coin(low=0, high=1, epsilon=1.0)
+    asked = {"bounds": (0, 1), "randomizer": randomizer, "randomness": randomness.simulated(9)}
+    found = run(data, column="v", compare_truth=True, **asked)
+    assert found.truth.tolist() == [2.25 / 4]
+    assert CLAMPED in found.notes
+    inside = run(pl.DataFrame({"v": [0.5, 0.5]}), column="v", **asked)
+    assert CLAMPED in inside.notes  # whether there are any is nobody's business
+
+
+def test_text_among_numbers_is_missing_and_never_repeated():
+    data = pl.DataFrame({"v": ["0.5", "secret", "1"]})
+    randomizer = Coin(low=0, high=1, epsilon=1.0)
+    asked = {"bounds": (0, 1), "randomizer": randomizer, "randomness": randomness.simulated(9)}
+    with pytest.raises(InvalidArgumentError, match=r"drop_nulls \(--drop-nulls\)") as refused:
+        run(data, column="v", **asked)
+    assert "secret" not in str(refused.value)
+    assert run(data, column="v", drop_nulls=True, **asked).n == 2
+
+
+def test_answers_are_no_formulas_in_a_table(tmp_path):
+    labels = ["=1+1", "+a", "-b", "@c", "d-e"]
+    data = pl.DataFrame({"v": labels})
+    found = run(data, column="v", categories=labels, randomizer=response(7))
+    found.to_csv(tmp_path / "out.csv")
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert [row["value"] for row in rows[:5]] == ["'=1+1", "'+a", "'-b", "'@c", "d-e"]
+    assert [float(row["frequency"]) for row in rows] == found.estimate.frequencies.tolist()
+    assert found.labels[:5] == tuple(labels)
 
 
 def test_numbers_within_bounds(table):
@@ -278,6 +370,7 @@ def test_what_is_written_is_plain(table, tmp_path):
         assert row["count"] == pytest.approx(row["frequency"] * N)
         assert "truth" not in row
     assert set(read["stages"]) == {"read", "plan", "account", "randomize", "count", "estimate"}
+    assert all(taken == round(taken, 3) for taken in read["stages"].values())
     found.to_csv(tmp_path / "out.csv")
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert lines[0] == "value,frequency,count,low,high"
@@ -329,17 +422,23 @@ def test_long_messages_are_made_in_pieces(table, monkeypatch):
         ({"epsilon": 1, "honest_fraction": 0}, "honest_fraction"),
         ({"epsilon": 1, "split": "both"}, "divide or compose"),
         ({"randomizer": response(4), "split": "divide"}, "compose unless epsilon"),
-        ({"randomizer": response(5)}, r"k=4 answers for colour, with \(none\), got k=5"),
+        (
+            {"randomizer": response(5)},
+            r"k=4 answers .* \(the list of 3 and \(none\)\), got k=5",
+        ),
         ({"randomizer": Coin(low=0, high=1, epsilon=1)}, "a randomizer of answers"),
         ({"randomizer": {}}, "a randomizer for column colour"),
         ({"epsilon": 1, "categories": {"color": ["red"]}}, "categories of the columns colour"),
         ({"epsilon": 1, "column": "colours"}, "did you mean colour"),
         ({"epsilon": 1, "column": []}, "one or several columns"),
         ({"epsilon": 1, "column": ["age", "age"]}, "one or several columns"),
-        ({"epsilon": 1, "bounds": (0, 1)}, "numbers in column colour"),
+        ({"epsilon": 1, "bounds": (0, 1)}, "a number in every row .* got column='colour'"),
         ({"epsilon": 1, "bounds": (0, 1), "categories": ["a"]}, "not both"),
-        ({"epsilon": 1, "column": "age", "bounds": (18, 60)}, "from 18 to 60 .* got value=89"),
-        ({"epsilon": 1, "column": "age", "bounds": (20, 90)}, "from 20 to 90 .* got value=18"),
+        ({"epsilon": 1, "local_epsilon_cap": 0}, "local_epsilon_cap > 0"),
+        (
+            {"plan": plan(epsilon=1, n=N, categories=3), "categories": ["a", "b", "c"]},
+            r"plan with --categories 5: the list of 3 and \(none\) and \(other\)",
+        ),
         (
             {"column": "age", "bounds": (0, 99), "randomizer": Coin(low=0, high=1, epsilon=1)},
             r"the bounds \(0.0, 99.0\)",

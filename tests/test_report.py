@@ -208,6 +208,25 @@ def test_light_dark_phone_and_paper_are_provided_for():
         assert rule in text
 
 
+def test_one_person_makes_a_report_per_column():
+    parsed = page(categories(), number())
+    assert "ε0 of one person's 2 reports together" in parsed.said
+    assert "for one person's 2 reports together, so" in parsed.said
+    assert "by one column alone" in parsed.said
+    alone = page(categories()).said
+    assert "ε0 of each report alone" in alone
+    assert "together" not in alone
+    assert "No analysis of this collection can prove less" in alone
+
+
+def test_nothing_is_said_that_a_run_cannot_know():
+    parsed = page(categories())
+    assert "device" not in parsed.said
+    # How long it took depends on the data.
+    assert "Time taken" not in parsed.said
+    assert "0.50 s" not in parsed.said
+
+
 @pytest.mark.parametrize("epsilon", [math.inf, 1e4])
 def test_a_local_guarantee_that_is_none_is_said(epsilon):
     kept = replace(categories().guarantee, local_epsilon=epsilon)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, cast
 
 import numpy as np
@@ -14,7 +14,8 @@ from shoal.accounting.compose import ComposedProfile
 from shoal.accounting.devices import Profile
 from shoal.accounting.guarantee import Guarantee
 from shoal.engines import LocalEngine, reading
-from shoal.engines.coding import Amounts, Choices, Coded, changed
+from shoal.engines.coding import PUBLIC_LIST, Amounts, Choices, Coded, changed
+from shoal.engines.limits import Limits, Target
 from shoal.engines.timing import Clock, Progress, Tell
 from shoal.errors import InvalidArgumentError, PrecisionError
 from shoal.planning import Plan
@@ -32,6 +33,10 @@ T = TypeVar("T")
 ORDERLESS = (
     "the reports were counted, and counts do not depend on an order: "
     "what is released is the same for every permutation of the reports"
+)
+RUN_HERE = (
+    "randomized here on behalf of the devices: whoever ran this saw the true answers, "
+    "and the guarantee is about what is published"
 )
 NOT_PRIVATE = "true values are included for comparison: this result is not private"
 _MOST_BITS = 1 << 25  # of messages made at once: long messages come in smaller pieces
@@ -62,6 +67,8 @@ def run(
     split: Split | None = None,
     drop_nulls: bool = False,
     honest_fraction: float = 1.0,
+    local_epsilon_cap: float | None = None,
+    allow_weaker: bool = False,
     compare_truth: bool = False,
     randomness: Randomness | None = None,
     progress: Tell | None = None,
@@ -70,7 +77,11 @@ def run(
 
     ``data`` is a Polars, pandas or Arrow table, or the path of a CSV, Parquet or Arrow file, which
     is read in chunks. Exactly one of ``epsilon`` (a plan is made), ``randomizer`` and ``plan``;
-    ``delta`` is the plan's, or 1e-6. Every row is one person.
+    ``delta`` is the plan's, or 1e-6. Every row is one person. No report has a local epsilon above
+    ``local_epsilon_cap``, if there is one. A plan whose epsilon is not kept by the people there are
+    is refused, unless ``allow_weaker``: then it is noted.
+
+    Numbers outside ``bounds`` count as the nearest bound.
 
     Several columns are several reports of each person. With ``epsilon`` the budget is for all of
     them: ``split="divide"`` gives each column an equal part of epsilon and delta. With
@@ -84,7 +95,7 @@ def run(
     names = _names(column)
     _require_columns(names, categories=categories, bounds=bounds, randomizer=randomizer, plan=plan)
     asked = _Asked.of(epsilon, delta, randomizer, plan, split, columns=names)
-    checks.share(honest_fraction=honest_fraction)
+    limits = Limits(honest_fraction, local_epsilon_cap, allow_weaker)
     clock = Clock()
     with clock("read"):
         coded = [
@@ -98,7 +109,7 @@ def run(
         ]
     # Everything is checked, planned and accounted for before anybody reports.
     with clock("plan"):
-        steps = [asked.step(each, honest_fraction) for each in coded]
+        steps = [asked.step(each, limits) for each in coded]
     with clock("account"):
         guarantee = _together(steps, asked.delta)
     total = sum(step.coded.n for step in steps)
@@ -108,7 +119,7 @@ def run(
         columns=columns,
         guarantee=guarantee,
         notes=_notes(columns, asked, guarantee),
-        stages=clock.seconds,
+        stages={stage: round(taken, 3) for stage, taken in clock.seconds.items()},
     )
 
 
@@ -170,28 +181,30 @@ class _Asked:
         """Into how many parts epsilon and delta are divided."""
         return len(self.columns) if self.split == "divide" else 1
 
-    def step(self, coded: Coded, honest_fraction: float) -> _Step:
+    def step(self, coded: Coded, limits: Limits) -> _Step:
         """Plan a column, or check the randomizer given for it, and account for it."""
         delta = self.delta / self.parts
-        found, honest, notes = self._planned(coded, delta, honest_fraction)
+        found, honest, notes = self._planned(coded, delta, limits)
         if found is not None:
             randomizer = found.randomizer
         else:
             randomizer = _required(self.randomizer, coded.name, "randomizer")
-        coded.require(randomizer)
+        coded.require(randomizer, planned=self.plan is not None)
+        asked = None if found is None else found.question
+        limits.require_local(randomizer, planned=None if asked is None else asked.local_epsilon_cap)
         guarantee = amplification.amplify(
             randomizer, n=coded.n, delta=delta, honest_fraction=honest
         )
         profile = amplification.profile(randomizer, n=coded.n, honest_fraction=honest)
-        if found is not None and guarantee.epsilon > found.question.epsilon * (1 + 1e-6):
-            target = f"epsilon {found.question.epsilon:g}"
-            notes += (
-                f"the plan's {target} is not kept: it was made for {found.question.n:,} people",
-            )
+        if asked is not None:
+            target = Target(asked.epsilon, asked.delta, asked.n)
+            notes += limits.require_target(target, randomizer, guarantee, n=coded.n, honest=honest)
+        if PUBLIC_LIST in coded.notes:
+            guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, PUBLIC_LIST))
         return _Step(coded, randomizer, found, guarantee, profile, (*coded.notes, *notes))
 
     def _planned(
-        self, coded: Coded, delta: float, honest_fraction: float
+        self, coded: Coded, delta: float, limits: Limits
     ) -> tuple[Plan | None, float, tuple[str, ...]]:
         if self.epsilon is not None:
             made = planned(
@@ -200,16 +213,17 @@ class _Asked:
                 n=coded.n,
                 categories=len(coded.labels) or None,
                 bounds=coded.bounds if isinstance(coded, Amounts) else None,
-                honest_fraction=honest_fraction,
+                local_epsilon_cap=limits.local_epsilon_cap,
+                honest_fraction=limits.honest_fraction,
             )
-            return made, honest_fraction, ()
+            return made, limits.honest_fraction, ()
         if self.plan is None:
-            return None, honest_fraction, ()
+            return None, limits.honest_fraction, ()
         found = _required(self.plan, coded.name, "plan")
         notes: tuple[str, ...] = ()
         if found.question.participation < 1:
             notes = ("the plan's participation is not used: every row reports",)
-        return found, min(honest_fraction, found.question.honest_fraction), notes
+        return found, min(limits.honest_fraction, found.question.honest_fraction), notes
 
 
 @dataclass(frozen=True)
@@ -292,7 +306,6 @@ def _together(steps: Sequence[_Step], delta: float) -> Guarantee:
         epsilon, how = added, "epsilons and deltas added up"
     singles = [step.guarantee for step in steps]
     theorems = dict.fromkeys(each.theorem for each in singles)
-    assumptions = dict.fromkeys(text for each in singles for text in each.assumptions)
     return Guarantee(
         epsilon=epsilon,
         delta=delta,
@@ -300,9 +313,20 @@ def _together(steps: Sequence[_Step], delta: float) -> Guarantee:
         local_epsilon=composed.local_epsilon,
         local_delta=composed.local_delta,
         theorem=f"{'; '.join(theorems)}; {len(steps)} columns, {how}",
-        assumptions=tuple(assumptions),
+        assumptions=_assumptions(steps),
         lower_bound=lambda: composed.lower_epsilon(delta),
     )
+
+
+def _assumptions(steps: Sequence[_Step]) -> tuple[str, ...]:
+    """What all columns assume, and what some do, with their names."""
+    every = [(step.coded.name, step.guarantee.assumptions) for step in steps]
+    said = (
+        text if all(text in others for _, others in every) else f"{name}: {text}"
+        for name, own in every
+        for text in own
+    )
+    return tuple(dict.fromkeys(said))
 
 
 def _notes(columns: Sequence[ColumnResult], asked: _Asked, guarantee: Guarantee) -> tuple[str, ...]:
@@ -319,7 +343,7 @@ def _notes(columns: Sequence[ColumnResult], asked: _Asked, guarantee: Guarantee)
             f"each of the {len(columns)} columns has a budget of its own; "
             f"together they cost epsilon {guarantee.epsilon:.3g}"
         )
-    notes.append(ORDERLESS)
+    notes += [RUN_HERE, ORDERLESS]
     if any(column.truth is not None for column in columns):
         notes.append(NOT_PRIVATE)
     return tuple(notes)

@@ -18,6 +18,7 @@ from shoal.randomizers.registry import described
 from shoal.values import Array, Estimate, MeanEstimate
 
 Record = dict[str, object]
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -148,9 +149,13 @@ class Result:
         Path(path).write_text(text + "\n", encoding="utf-8")
 
     def to_csv(self, path: str | Path) -> None:
-        """One line per answer, or per mean; a leading column tells several columns apart."""
+        """One line per answer, or per mean; a leading column tells several columns apart.
+
+        A name or an answer that a spreadsheet would run as a formula gets an apostrophe in front.
+        """
+        several = len(self.columns) > 1
         rows = [
-            ({"column": column.column} if len(self.columns) > 1 else {}) | record
+            ({"column": column.column} if several else {}) | record
             for column in self.columns
             for record in column.records()
         ]
@@ -158,7 +163,7 @@ class Result:
         with Path(path).open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, names, lineterminator="\n")
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows(map(_harmless, rows))
 
     def to_html(self) -> str:
         """One self-contained page."""
@@ -179,6 +184,14 @@ def _randomizer(randomizer: Randomizer) -> Record:
         **described(randomizer),
         "local_epsilon": randomizer.local_epsilon,
         "message_bits": randomizer.message_bits,
+    }
+
+
+def _harmless(row: Record) -> Record:
+    """The row, its texts shown by spreadsheets as they are and never run as formulas."""
+    return {
+        name: f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
+        for name, cell in row.items()
     }
 
 

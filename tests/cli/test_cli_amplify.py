@@ -231,6 +231,12 @@ def test_a_guarantee_says_all_it_should_in_80_columns(run):
     assert "\x1b" not in said
 
 
+def test_the_lower_bound_of_several_rounds_is_about_all_of_them(run):
+    said = " ".join(run(FOUR, "--rounds 10").stdout.replace("│", " ").split())
+    assert "no analysis of the 10 rounds can prove less than" in said
+    assert "one round" not in said
+
+
 def test_shown_numbers_are_rounded_outwards(run):
     found = run(FOUR, "--json").json()
     said = run(FOUR).stdout

@@ -7,9 +7,10 @@ import json
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import shoal
-from shoal.cli import run_show
+from shoal.cli import app, run_show
 from shoal.cli.group import RefusedError
 from shoal.report.axis import Axis
 from shoal.report.shares import Row
@@ -107,6 +108,36 @@ def test_categories_from_a_file(run):
     assert [row["value"] for row in found["estimates"]] == ["red", "green", "blue", "(other)"]
 
 
+def test_answers_are_read_as_they_are_written(run, desk):
+    (desk / "spaced.txt").write_bytes(b" red\r\n\ngreen \nblue")
+    found = run(COLOR, "--epsilon 1 --categories spaced.txt --json").json()
+    assert [row["value"] for row in found["estimates"]][:3] == [" red", "green ", "blue"]
+    words = [*COLOR.split(), "--epsilon", "1", "--categories", "red, green ,blue", "--json"]
+    inline = CliRunner().invoke(app, words)
+    shown = json.loads(inline.stdout)["estimates"]
+    assert [row["value"] for row in shown[:3]] == ["red", "green", "blue"]
+
+
+def test_a_plan_for_more_people_is_refused_or_warned_about(run):
+    run("plan --epsilon 0.5 --n 1e5 --categories 3 --save plan.json")
+    assert "--allow-weaker" in run(COLOR, "--plan plan.json").refusal()
+    said = run(COLOR, "--plan plan.json --allow-weaker").stdout
+    assert "warning: weaker than the plan" in said
+
+
+def test_the_local_epsilon_is_capped(run):
+    found = run(COLOR, "--epsilon 1 --local-epsilon-cap 1.5 --json").json()
+    assert found["guarantee"]["local_epsilon"] <= 1.5
+
+
+def test_several_columns_are_several_reports_of_a_person(run):
+    words = "run answers.csv --column color --column shape"
+    said = " ".join(run(words, "--epsilon 1").stdout.replace("│", " ").split())
+    assert "for one person's 2 reports together, whoever colludes" in said
+    assert "by one column alone" in said
+    assert "room left" not in said
+
+
 def test_several_columns_share_the_budget(run):
     words = "run answers.csv --column color --column shape --json"
     divided = run(words, "--epsilon 1 --split divide").json()
@@ -172,7 +203,10 @@ REFUSALS = [
     (f"{COLOR} --randomizer grr --local-epsilon 1 --bounds 0,1", "leave out --bounds"),
     (f"{COLOR} --epsilon 1 --categories red", "a list a,b,c or a file"),
     (f"{COLOR} --epsilon 1 --bounds 0,100", "color"),
-    (f"{COLOR} --plan missing.json", "cannot read missing.json"),
+    ("run answers.csv --column color --column age --epsilon 1 --bounds 0,9", "--bounds NAME=…"),
+    ("run answers.csv --column color --column age --epsilon 1 --categories a,b", "NAME=…"),
+    (f"{COLOR} --plan .", "a file that can be read, got plan='.'"),
+    (f"{COLOR} --plan missing.json", "a file that can be read, got plan='missing.json'"),
     (f"{COLOR} --plan answers.csv", "plan"),
     (f"{COLOR} --epsilon 1 --split half", "expected one of compose, divide"),
     (f"{COLOR} --epsilon 1 --honest-fraction 2", "honest_fraction"),

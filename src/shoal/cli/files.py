@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ def check(*paths: Path | None, never: Path | None = None) -> None:
     for path in given:
         if path.is_dir():
             raise RefusedError(f"cannot write to {path}: it is a directory")
+        if path.exists() and not path.is_file():
+            raise RefusedError(f"cannot write to {path}: it is not a regular file")
         if not path.parent.is_dir():
             raise RefusedError(f"cannot write to {path}: there is no directory {path.parent}")
         if never is not None and path.resolve() == never.resolve():
@@ -36,9 +39,13 @@ def together() -> Iterator[Callable[[Path, Write], None]]:
     staged: dict[Path, Path] = {}
 
     def write(path: Path, writer: Write) -> None:
-        staged[path] = path.with_name(f".{os.getpid()}.{path.name}")
+        target = path.resolve()  # a link keeps pointing where it does
         with writing_to(path):
-            writer(staged[path])
+            handle, name = tempfile.mkstemp(prefix=".", suffix=target.suffix, dir=target.parent)
+            os.close(handle)
+            staged[target] = Path(name)
+            Path(name).chmod(0o666 & ~_mask())
+            writer(staged[target])
 
     try:
         yield write
@@ -48,3 +55,10 @@ def together() -> Iterator[Callable[[Path, Write], None]]:
     finally:
         for temporary in staged.values():
             temporary.unlink(missing_ok=True)
+
+
+def _mask() -> int:
+    """The permissions that new files leave out (reading them means setting them)."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

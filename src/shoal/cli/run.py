@@ -38,15 +38,20 @@ def run(
     categories: Annotated[
         list[str] | None,
         option(
-            "The public list of answers: a,b,c or a file with one per line. Beside several "
-            "columns: NAME=a,b,c.",
+            "The public list of answers: a,b,c (blanks around commas do not count) or a file with "
+            "one per line, kept as it is. Beside several columns: NAME=a,b,c.",
             _WHAT,
             "LIST",
         ),
     ] = None,
     bounds: Annotated[
         list[str] | None,
-        option("Public bounds of a column of numbers (or NAME=LOW,HIGH).", _WHAT, "LOW,HIGH"),
+        option(
+            "Public bounds of a column of numbers (or NAME=LOW,HIGH); a number outside counts as "
+            "the nearest bound.",
+            _WHAT,
+            "LOW,HIGH",
+        ),
     ] = None,
     drop_nulls: Annotated[
         bool, flag("--drop-nulls", "Leave out rows without an answer.", _WHAT)
@@ -58,6 +63,12 @@ def run(
     ] = None,
     local_epsilon: Annotated[float | None, number("Its ε0.", _HOW)] = None,
     plan: Annotated[Path | None, option("A plan of shoal plan --save.", _HOW, "FILE")] = None,
+    allow_weaker: Annotated[
+        bool, flag("--allow-weaker", "Go on if too few people keep the plan's ε.", _HOW)
+    ] = False,
+    local_epsilon_cap: Annotated[
+        float | None, number("The most that ε0 of one report may be.", _HOW)
+    ] = None,
     split: Annotated[
         Split | None,
         choice("Several columns: each has all of the budget, or a part.", _HOW, Split),
@@ -96,6 +107,8 @@ def run(
             **run_asked.keywords(asked),
             split=None if split is None else split.value,
             honest_fraction=honest_fraction,
+            local_epsilon_cap=local_epsilon_cap,
+            allow_weaker=allow_weaker,
             compare_truth=compare_truth,
             progress=progress,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ class RunAsked:
         return {
             name: _categories(text)
             for option in self.categories
-            for name, text in self._meant(option)
+            for name, text in [self._meant("--categories", option)]
         }
 
     @property
@@ -57,15 +56,18 @@ class RunAsked:
         return {
             name: parsing.bounds(text)
             for option in self.bounds
-            for name, text in self._meant(option)
+            for name, text in [self._meant("--bounds", option)]
         }
 
-    def _meant(self, option: str) -> list[tuple[str, str]]:
-        """``NAME=TEXT`` is about one of the columns, ``TEXT`` about all of them."""
-        name, equals, text = option.partition("=")
-        if equals and name in self.columns:
-            return [(name, text)]
-        return [(column, option) for column in self.columns]
+    def _meant(self, flag: str, option: str) -> tuple[str, str]:
+        """``NAME=TEXT`` is about one of the columns, ``TEXT`` about the only one."""
+        for name in self.columns:
+            if option.startswith(f"{name}="):
+                return name, option.removeprefix(f"{name}=")
+        if len(self.columns) > 1:
+            names = ", ".join(self.columns)
+            raise RefusedError(f"say which column {flag} is for: {flag} NAME=…, one of {names}")
+        return self.columns[0], option
 
 
 def keywords(asked: RunAsked) -> dict[str, Any]:
@@ -79,7 +81,9 @@ def keywords(asked: RunAsked) -> dict[str, Any]:
         "bounds": asked.bound_pairs or None,
     }
     if asked.plan is not None:
-        found["plan"] = _plan(asked.plan)
+        from shoal.planning import Plan
+
+        found["plan"] = Plan.load(asked.plan)
     if asked.randomizer is not None:
         found["randomizer"] = {name: _randomizer(asked, name) for name in asked.columns}
     return found
@@ -91,22 +95,11 @@ def _categories(text: str) -> list[str]:
         if not path.is_file():
             raise RefusedError(f"expected --categories to be a list a,b,c or a file, got {text!r}")
         try:
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
+            lines = path.read_text(encoding="utf-8-sig").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise RefusedError(f"cannot read {path}: {error}") from error
-        return [line.strip() for line in lines if line.strip()]
+        return [line for line in lines if line]
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _plan(path: Path) -> object:
-    from shoal.planning import Plan
-
-    try:
-        return Plan.load(path)
-    except OSError as error:
-        raise RefusedError(f"cannot read {path}: {error.strerror or error}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise RefusedError(f"cannot read {path}: it is not a saved plan") from error
 
 
 def _randomizer(asked: RunAsked, name: str) -> object:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from shoal.cli.output import console
 from shoal.cli.show import Proved, warnings
+from shoal.engines.limits import WEAKER
 from shoal.report import mean, shares
 from shoal.report.axis import Axis
 from shoal.values import Estimate, MeanEstimate
@@ -34,9 +35,10 @@ def show(result: Result) -> None:
         for part in chart(column):
             page.print(part)
         page.print()
-    page.print(Proved(result.guarantee).panel())
+    page.print(Proved(result.guarantee, columns=len(result.columns)).panel())
     for note in result.notes:
-        page.print(f"note: {note}")
+        weaker = WEAKER in note
+        page.print(f"{'warning' if weaker else 'note'}: {note}", style="yellow" if weaker else "")
     for warning in warnings(result.guarantee):
         page.print(f"warning: {warning}", style="yellow")
 

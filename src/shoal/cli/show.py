@@ -25,11 +25,15 @@ _EXACT = 7
 
 @dataclass(frozen=True)
 class Proved:
-    """A guarantee; ``solved`` is what was looked for and its value."""
+    """A guarantee; ``solved`` is what was looked for and its value.
+
+    ``columns`` is how many reports each person makes at once, one of every column.
+    """
 
     guarantee: Guarantee
     delta_is_answer: bool = False
     solved: tuple[Unknown, float] | None = None
+    columns: int = 1
 
     def to_dict(self) -> dict[str, object]:
         """The guarantee's values, what was solved for, and the warnings."""
@@ -54,7 +58,7 @@ class Proved:
         rows = Table.grid(padding=(0, 2))
         rows.add_column(no_wrap=True)
         rows.add_column()
-        for label, text in _lines(found):
+        for label, text in _lines(found, self.columns):
             rows.add_row(label, text)
         return Panel(rows, title=Text(self._title(), style="bold"), title_align="left")
 
@@ -150,36 +154,42 @@ def _theorem(row: Comparison) -> str:
     return f"{title} ({row.remark})" if row.remark else title
 
 
-def _lines(found: Guarantee) -> list[tuple[str, str]]:
+def _lines(found: Guarantee, columns: int) -> list[tuple[str, str]]:
     people = f"{found.n:,} honest"
     if found.rounds > 1:
         people += f", {found.rounds:,} rounds"
     return [
         ("epsilon", f"{up(found.epsilon)}, a proved upper bound"),
         ("delta", up(found.delta)),
-        ("room left", _room(found)),
+        _room(found) if columns == 1 else ("really lost", _by_one_column(found)),
         ("people", people),
         ("theorem", found.theorem),
         ("neighbours", NEIGHBOURS.get(found.neighbouring, found.neighbouring)),
         ("trusted", found.trust),
-        ("without trust", _local(found)),
+        ("without trust", _local(found, columns)),
         *zip(("assumes", *[""] * len(found.assumptions)), found.assumptions, strict=False),
     ]
 
 
-def _room(found: Guarantee) -> str:
+def _room(found: Guarantee) -> tuple[str, str]:
+    least = f"can prove less than {down(found.lower)}"
     if found.rounds > 1:
-        return f"at least {down(found.lower)} is lost, by one round alone"
+        return "lower bound", f"no analysis of the {found.rounds:,} rounds {least}"
     if found.delta == 0:
-        return "none: δ cannot be below 0"
+        return "room left", "none: δ cannot be below 0"
     if found.lower >= found.epsilon * (1 - _ALIKE):
-        return f"none: no analysis can prove less than {down(found.lower)}"
+        return "room left", f"none: no analysis {least}"
     below = 1 - found.lower / found.epsilon
-    return f"{below:.1%}: no analysis can prove less than {down(found.lower)}"
+    return "room left", f"{below:.1%}: no analysis {least}"
 
 
-def _local(found: Guarantee) -> str:
-    each = "each report" if found.rounds == 1 else f"one person's {found.rounds:,} reports"
+def _by_one_column(found: Guarantee) -> str:
+    return f"at least {down(found.lower)}, by one column alone"
+
+
+def _local(found: Guarantee, columns: int) -> str:
+    reports = found.rounds * columns
+    each = "each report" if reports == 1 else f"one person's {reports:,} reports together"
     if math.isinf(found.local_epsilon):
         return f"nothing: {each} may give the datum away"
     delta = f", δ0 = {up(found.local_delta)}" if found.local_delta else ""

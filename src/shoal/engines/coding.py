@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from shoal.engines.reading import MOST_ANSWERS, Codes, Column, Numbers, label_of
+from shoal.engines.reading import MOST_ANSWERS, Answers, Codes, Column, Numbers, label_of
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import CategoryRandomizer, NumberRandomizer, Randomizer
 from shoal.values import Array
@@ -23,7 +23,9 @@ NONE = "(none)"
 OTHER = "(other)"
 PUBLIC_LIST = "the list of answers is treated as public: it was taken from the data"
 PUBLIC_NULLS = "who answered is treated as public: rows without an answer are left out"
+CLAMPED = "numbers outside the bounds count as the nearest bound"
 _UNKNOWN = -1
+_MANY = 100
 
 Values = Codes | Numbers
 
@@ -53,8 +55,8 @@ class Coded(Protocol):
     def totals(self, values: Values) -> Array:
         """True totals of a chunk: a person's answer, or number, adds to them."""
 
-    def require(self, randomizer: Randomizer) -> None:
-        """The randomizer takes these values."""
+    def require(self, randomizer: Randomizer, *, planned: bool = False) -> None:
+        """The randomizer, of a plan or not, takes these values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +94,7 @@ class Choices:
         n = _people(column, answers.rows, answers.nulls, drop_nulls=drop_nulls)
         added = (NONE,) if answers.nulls and not drop_nulls else ()
         _require_distinct(answers.distinct, added)
+        _require_shared(column, answers)
         labels = (*answers.distinct, *added)
         if len(labels) < 2:
             expected = f"at least two different answers (all {n:,} are {labels[0]!r})"
@@ -123,7 +126,7 @@ class Choices:
         """How many really gave each answer."""
         return np.bincount(values, minlength=len(self.labels)).astype(np.float64)
 
-    def require(self, randomizer: Randomizer) -> None:
+    def require(self, randomizer: Randomizer, *, planned: bool = False) -> None:
         """The randomizer takes as many answers."""
         k = len(self.labels)
         if not isinstance(randomizer, CategoryRandomizer):
@@ -131,8 +134,9 @@ class Choices:
             raise InvalidArgumentError("randomizer", randomizer, expected)
         if randomizer.k != k:
             added = [label for label in (NONE, OTHER) if label in self.labels[self._known :]]
-            counted = f", with {' and '.join(added)}" if added else ""
-            expected = f"a randomizer of k={k} answers for {self.name}{counted}"
+            counted = " and ".join([f"the list of {self._known}", *added])
+            advice = f"plan with --categories {k}: " if planned else ""
+            expected = f"a randomizer of k={k} answers for {self.name} ({advice}{counted})"
             raise InvalidArgumentError("k", randomizer.k, expected)
 
     @property
@@ -152,18 +156,15 @@ class Amounts:
 
     @classmethod
     def bounded(cls, column: Column, bounds: tuple[float, float], *, drop_nulls: bool) -> Amounts:
-        """Numbers that are all within the bounds."""
-        low, high = _bounds(bounds)
-        found = column.range()
-        n = _people(column, found.rows, found.nulls, drop_nulls=drop_nulls)
-        if found.nulls and not drop_nulls:
-            expected = "a number in every row (drop_nulls leaves out rows without one)"
+        """Numbers, those outside the bounds moved to them; text is no number."""
+        limits = _bounds(bounds)
+        rows, nulls = column.numeric_size()
+        n = _people(column, rows, nulls, drop_nulls=drop_nulls)
+        if nulls and not drop_nulls:
+            leaves = "drop_nulls (--drop-nulls) leaves out rows without one"
+            expected = f"a number in every row of the column ({leaves})"
             raise InvalidArgumentError("column", column.name, expected)
-        if found.low < low or found.high > high:
-            wrong = found.low if found.low < low else found.high
-            expected = f"numbers from {low:g} to {high:g} in column {column.name}"
-            raise InvalidArgumentError("value", wrong, expected)
-        return cls(column, (low, high), n, (PUBLIC_NULLS,) if drop_nulls else ())
+        return cls(column, limits, n, (CLAMPED, PUBLIC_NULLS) if drop_nulls else (CLAMPED,))
 
     @property
     def name(self) -> str:
@@ -171,14 +172,15 @@ class Amounts:
         return self.column.name
 
     def chunks(self) -> Iterator[Values]:
-        """Everybody's number."""
-        return self.column.numbers()
+        """Everybody's number, within the bounds."""
+        for numbers in self.column.numbers():
+            yield np.clip(numbers, *self.bounds)
 
     def totals(self, values: Values) -> Array:
         """The true sum."""
         return np.array([math.fsum(values)])
 
-    def require(self, randomizer: Randomizer) -> None:
+    def require(self, randomizer: Randomizer, *, planned: bool = False) -> None:  # noqa: ARG002
         """The randomizer has the same bounds."""
         if not isinstance(randomizer, NumberRandomizer):
             expected = f"a randomizer of numbers for {self.name} (it has bounds)"
@@ -214,6 +216,16 @@ def _require_distinct(values: Sequence[str], added: Sequence[str]) -> None:
         if value in seen:
             raise InvalidArgumentError("categories", value, "every answer once")
         seen.add(value)
+
+
+def _require_shared(column: Column, answers: Answers) -> None:
+    """A list of answers that is public cannot be one of names: most are one person's own."""
+    if len(answers.distinct) > _MANY and 2 * answers.single > len(answers.distinct):
+        expected = (
+            "answers that people share (most are in one row only, as identifiers are: give a "
+            "public list with categories / --categories, or bounds / --bounds for numbers)"
+        )
+        raise InvalidArgumentError("column", column.name, expected)
 
 
 def _people(column: Column, rows: int, nulls: int, *, drop_nulls: bool) -> int:

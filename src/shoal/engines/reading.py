@@ -35,21 +35,15 @@ SUFFIXES = (".csv", ".parquet", ".arrow", ".ipc", ".feather")
 
 @dataclass(frozen=True)
 class Answers:
-    """The different answers of a column, sorted, and how many rows have none."""
+    """The different answers of a column, sorted, and how many rows have none.
+
+    ``single`` of the answers are given by one row each.
+    """
 
     rows: int
     nulls: int
     distinct: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Range:
-    """The smallest and the largest number of a column, and how many rows have none."""
-
-    rows: int
-    nulls: int
-    low: float
-    high: float
+    single: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,16 +66,18 @@ class Column:
         """The different answers; too many of them end the reading early."""
         import polars as pl
 
-        found = pl.Series(_VALUE, [], dtype=pl.String)
+        found = pl.DataFrame(schema={_VALUE: pl.String, "count": pl.UInt64})
         rows = nulls = 0
         with _reading(self.name):
             for chunk in _chunks(self._labelled()):
                 rows, nulls = rows + chunk.len(), nulls + chunk.null_count()
-                found = pl.concat([found, chunk.unique().drop_nulls()]).unique()
-                if found.len() > MOST_ANSWERS:
+                part = chunk.drop_nulls().value_counts().cast({"count": pl.UInt64})
+                found = pl.concat([found, part]).group_by(_VALUE).agg(pl.col("count").sum())
+                if found.height > MOST_ANSWERS:
                     expected = f"at most {MOST_ANSWERS:,} different answers (is it an identifier?)"
                     raise InvalidArgumentError("column", self.name, expected)
-        return Answers(rows, nulls, tuple(found.sort().to_list()))
+        single = int((found["count"] == 1).sum())
+        return Answers(rows, nulls, tuple(found[_VALUE].sort().to_list()), single)
 
     def codes(self, labels: Sequence[str], *, none: int | None, other: int) -> Iterator[Codes]:
         """Positions in ``labels``; rows without an answer are left out if ``none`` is None.
@@ -99,25 +95,15 @@ class Column:
             for chunk in _chunks(frame.select(code.cast(pl.Int64).alias(_VALUE))):
                 yield chunk.to_numpy()
 
-    def range(self) -> Range:
-        """The smallest and the largest number; text that is no number is an error."""
+    def numeric_size(self) -> tuple[int, int]:
+        """How many rows there are, and how many of them have no number (but text, perhaps)."""
         import polars as pl
 
-        value, number = pl.col(_VALUE), pl.col("number")
-        frame = self.frame.select(value, self._number().alias("number"))
-        text = value.filter(number.is_null() & value.is_not_null()).cast(pl.String)
-        asked = frame.select(
-            pl.len().alias("rows"),
-            number.null_count().alias("nulls"),
-            number.min().alias("low"),
-            number.max().alias("high"),
-            text.filter(~text.str.strip_chars().is_in(["", "NaN"])).first().alias("wrong"),
-        )
+        number = self._number()
+        asked = self.frame.select(pl.len().alias("rows"), number.null_count().alias("nulls"))
         with _reading(self.name):
-            rows, nulls, low, high, wrong = asked.collect(engine="streaming").row(0)
-        if wrong is not None:
-            raise InvalidArgumentError("value", wrong, f"numbers in column {self.name}")
-        return Range(int(rows), int(nulls), *((0.0, 0.0) if low is None else (low, high)))
+            rows, nulls = asked.collect(engine="streaming").row(0)
+        return int(rows), int(nulls)
 
     def numbers(self) -> Iterator[Numbers]:
         """The numbers; rows without one are left out."""

@@ -67,6 +67,8 @@ def _header(result: Reported) -> Markup:
     first, *others = result.columns
     asked = first.column if not others else f"{len(result.columns)} questions"
     found = result.guarantee
+    reports = len(result.columns)
+    local = "each report alone" if reports == 1 else f"one person's {reports} reports together"
     return element(
         "header",
         element("p", "Estimated from shuffled reports", class_="kicker"),
@@ -76,7 +78,7 @@ def _header(result: Reported) -> Markup:
             *_tile("people", f"{first.n:,}"),
             *_tile("ε of what is published", up(found.epsilon, 3)),
             *_tile("δ", plain(found.delta)),
-            *_tile("ε0 of each report alone", up(found.local_epsilon, 3)),
+            *_tile(f"ε0 of {local}", up(found.local_epsilon, 3)),
             class_="tiles",
         ),
     )
@@ -108,9 +110,9 @@ def _privacy(result: Reported) -> Markup:
         element("h3", "Who is trusted"),
         element("p", words.trusted(found)),
         element("h3", "What holds without any trust"),
-        element("p", words.untrusted(found)),
+        element("p", words.untrusted(found, columns=len(result.columns))),
         element("h3", "How sure is that"),
-        element("p", words.tightness(found)),
+        element("p", words.tightness(found, columns=len(result.columns))),
     )
 
 
@@ -162,7 +164,6 @@ def _method(result: Reported) -> Markup:
         "section",
         element("h2", "How it was done"),
         element("div", table, class_="wide"),
-        element("p", _times(result), class_="more"),
         element(
             "details",
             element("summary", "Privacy statement for programs (JSON)"),
@@ -173,8 +174,3 @@ def _method(result: Reported) -> Markup:
 
 def _heads(result: Reported) -> list[str]:
     return ["", *(column.column for column in result.columns)]
-
-
-def _times(result: Reported) -> str:
-    taken = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in result.stages.items())
-    return f"Time taken: {taken}." if taken else ""

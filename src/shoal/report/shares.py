@@ -35,7 +35,7 @@ def rows(column: ReportedColumn, estimate: Estimate) -> list[Row]:
     """The answers, largest first."""
     low, high = estimate.interval(LEVEL)
     significant = estimate.frequencies >= noise_floor(estimate, LEVEL)
-    truth = column.truth
+    truth, counts = column.truth, estimate.counts
     order = np.argsort(-estimate.frequencies, kind="stable").tolist()
     return [
         Row(
@@ -43,7 +43,7 @@ def rows(column: ReportedColumn, estimate: Estimate) -> list[Row]:
             value=100 * float(estimate.frequencies[i]),
             low=100 * float(low[i]),
             high=100 * float(high[i]),
-            people=float(estimate.counts[i]),
+            people=float(counts[i]),
             significant=bool(significant[i]),
             truth=None if truth is None else 100 * float(truth[i]),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -30,7 +29,7 @@ class ReportedColumn(Protocol):
 
     @property
     def randomizer(self) -> Randomizer:
-        """What each device ran."""
+        """What made each report."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -63,10 +62,6 @@ class Reported(Protocol):
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know about the collection."""
-
-    @property
-    def stages(self) -> Mapping[str, float]:
-        """Seconds that each stage took."""
 
     @property
     def contains_truth(self) -> bool:

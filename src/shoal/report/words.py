@@ -29,25 +29,30 @@ def trusted(found: Guarantee) -> str:
     )
 
 
-def untrusted(found: Guarantee) -> str:
-    """What is left if everybody colludes."""
+def untrusted(found: Guarantee, *, columns: int = 1) -> str:
+    """What is left if everybody colludes; each person makes one report per column."""
     if not math.isfinite(found.local_epsilon):
         return "Nothing: if the names are kept, a report may give its sender's answer away."
+    own = "report" if columns == 1 else "reports"
+    whole = "it" if columns == 1 else f"one person's {columns} reports together"
     delta = f" and δ0 = {up(found.local_delta)}" if found.local_delta else ""
     return (
         f"If everybody else colludes and the names are kept after all, each person still has the "
-        f"noise that was added on their own device: ε0 = {up(found.local_epsilon)}{delta}, so the "
-        f"odds move by at most a factor of {factor(found.local_epsilon)}."
+        f"noise in their own {own}: ε0 = {up(found.local_epsilon)}{delta} for {whole}, so the odds "
+        f"move by at most a factor of {factor(found.local_epsilon)}."
     )
 
 
-def tightness(found: Guarantee) -> str:
+def tightness(found: Guarantee, *, columns: int = 1) -> str:
     """How good the proof is."""
-    if found.rounds > 1 or found.lower <= 0:
-        return f"A proved upper bound (theorem: {found.theorem})."
+    proved = f"A proved upper bound (theorem: {found.theorem})."
+    if found.lower <= 0:
+        return proved
+    if columns > 1:
+        return f"{proved} Some data really lose at least {down(found.lower)}, by one column alone."
     return (
-        f"A proved upper bound (theorem: {found.theorem}). No analysis of this collection can "
-        f"prove less than {down(found.lower)}: some data really lose that much."
+        f"{proved} No analysis of this collection can prove less than {down(found.lower)}: "
+        "some data really lose that much."
     )
 
 
