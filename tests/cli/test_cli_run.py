@@ -245,3 +245,26 @@ def test_an_output_that_fails_takes_the_others_with_it(run, desk, before, monkey
 def test_bars_are_solid_to_the_lower_limit_and_shaded_to_the_upper(low, high, drawn):
     row = Row("x", (low + high) / 2, low, high, 0, significant=True, truth=None)
     assert run_show.bar(row, Axis(0.0, 10.0), width=10) == drawn
+
+
+def test_labels_cannot_command_the_terminal(run, desk):
+    answers = ["\x1b[31mred", "green"] * 500
+    pl.DataFrame({"color": answers}).write_csv(desk / "answers.csv")
+    said = run(COLOR, "--epsilon 1").stdout
+    assert "\x1b" not in said
+    assert "[31mred" in said
+
+
+def test_the_only_answer_of_a_column_is_not_told(run, desk):
+    pl.DataFrame({"color": ["secret"] * 500}).write_csv(desk / "answers.csv")
+    said = run(COLOR, "--epsilon 1").refusal()
+    assert "secret" not in said
+    assert "same one" in said
+
+
+def test_a_link_keeps_pointing_where_it_does(run, desk):
+    (desk / "real.csv").write_text("old")
+    (desk / "link.csv").symlink_to(desk / "real.csv")
+    run(COLOR, "--epsilon 1 --csv link.csv")
+    assert (desk / "link.csv").is_symlink()
+    assert "frequency" in (desk / "real.csv").read_text()

@@ -46,8 +46,15 @@ class OneLineErrors(TyperGroup):
 
 
 def _refuse(message: str) -> None:
-    sys.stderr.write(f"error: {' '.join(message.split())}\n")
+    sys.stderr.write(f"error: {printable(' '.join(message.split()))}\n")
     sys.exit(REFUSED)
+
+
+def printable(text: str) -> str:
+    """Text from a file, without what would command the terminal."""
+    return "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )
 
 
 def _never_fail_to_print() -> None:

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from shoal.cli.group import printable
 from shoal.cli.output import console
 from shoal.cli.show import Proved, warnings
 from shoal.engines.limits import WEAKER
@@ -45,7 +46,7 @@ def show(result: Result) -> None:
 
 def chart(column: ColumnResult) -> Iterator[RenderableType]:
     """A column as lines of text."""
-    yield Text(f"{column.column}, estimated from {column.n:,} reports", style="bold")
+    yield Text(f"{printable(column.column)}, estimated from {column.n:,} reports", style="bold")
     if isinstance(column.estimate, Estimate):
         yield from _bars(column, column.estimate)
     else:
@@ -63,7 +64,7 @@ def _bars(column: ColumnResult, estimate: Estimate) -> Iterator[RenderableType]:
     table.add_column(no_wrap=True, style="dim")
     for row in shown:
         style = "" if row.significant else "dim"
-        cells = [row.label, bar(row, axis), shares.percent(row.value), _margin(row)]
+        cells = [printable(row.label), bar(row, axis), shares.percent(row.value), _margin(row)]
         table.add_row(*(Text(cell) for cell in cells), style=style)
     yield Padding(table, (1, 0, 0, 0))
     if len(rows) > len(shown):

@@ -97,7 +97,7 @@ class Choices:
         _require_shared(column, answers)
         labels = (*answers.distinct, *added)
         if len(labels) < 2:
-            expected = f"at least two different answers (all {n:,} are {labels[0]!r})"
+            expected = f"at least two different answers (all {n:,} rows have the same one)"
             raise InvalidArgumentError("column", column.name, expected)
         dropped = (PUBLIC_NULLS,) if drop_nulls else ()
         return cls(
