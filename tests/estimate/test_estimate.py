@@ -3,7 +3,7 @@ import pytest
 
 import shoal
 from shoal import randomness
-from shoal.estimate import above_noise, noise_floor, on_simplex, top
+from shoal.estimate import above_noise, covariance, noise_floor, on_simplex, top
 from shoal.values import Batch, Estimate
 
 
@@ -101,3 +101,39 @@ def test_levels_that_are_none_are_refused(level):
     estimate = Estimate(np.zeros(3), np.ones(3), 10)
     with pytest.raises(shoal.InvalidArgumentError, match="level"):
         estimate.interval(level)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        shoal.RandomizedResponse,
+        shoal.HadamardResponse,
+        shoal.ProjectiveGeometryResponse,
+        shoal.UnaryEncoding,
+    ],
+)
+def test_the_covariance_is_that_of_repeated_collections(kind):
+    k, n, runs = 5, 2000, 6000
+    randomizer = kind(k=k, epsilon=1.0)
+    values = np.repeat(np.arange(k), [800, 600, 400, 200, 0])
+    truth = np.bincount(values, minlength=k) / n
+    source = randomness.simulated(2)
+    found = np.array(
+        [
+            randomizer.estimate(Batch(randomizer.randomize(values, randomness=source))).frequencies
+            for _ in range(runs)
+        ]
+    )
+    predicted = covariance(randomizer, Estimate(truth, np.ones(k), n))
+    assert np.diag(predicted) == pytest.approx(randomizer.variance(truth, n=n), rel=1e-9)
+    # An entry of a sample covariance errs by about sqrt((c_ii c_jj + c_ij^2) / runs).
+    scale = np.sqrt((np.outer(np.diag(predicted), np.diag(predicted)) + predicted**2) / runs)
+    assert (np.abs(np.cov(found.T) - predicted) <= 5.5 * scale).all()
+
+
+def test_a_covariance_that_is_not_known_is_refused():
+    estimate = Estimate(np.zeros(5), np.ones(5), 10)
+    with pytest.raises(shoal.InvalidArgumentError, match="numbered messages"):
+        covariance(shoal.SubsetSelection(k=5, epsilon=1.0), estimate)
+    with pytest.raises(shoal.InvalidArgumentError, match="4 answers"):
+        covariance(shoal.RandomizedResponse(k=4, epsilon=1.0), estimate)
