@@ -33,6 +33,7 @@ THEOREMS = {
     "advanced": "advanced composition (KOV15)",
 }
 _PLD_CURE = "use Rényi composition (method 'renyi' or 'best') or a larger delta"
+_MANY_ROUNDS = 10_000
 _TRUSTED_SHARE = 0.05  # of delta: how much of it floating point may use up
 _ORDERS = np.concatenate([np.linspace(1.05, 2.0, 12), np.geomspace(2.2, 1e5, 60)])
 
@@ -151,7 +152,8 @@ class ComposedProfile:
     def _by_loss(self, delta: float) -> float:
         from shoal.accounting import loss as losses
 
-        least = losses.least_error(self.terms)
+        # Very many rounds are not worth composing only to be refused.
+        least = losses.least_error(self.terms) if self.rounds > _MANY_ROUNDS else 0.0
         error = least if least > _TRUSTED_SHARE * delta else self._loss.error
         if error > _TRUSTED_SHARE * delta:
             raise PrecisionError(
