@@ -74,10 +74,11 @@ def test_the_recommendation_is_as_good_as_the_best_and_as_good_as_it_says(case):
     runs = math.ceil(2 * (4.9 / (2 * 0.045)) ** 2 / k)
     mine = measured_error(plan.randomizer, values, truth, source, runs)
     assert mine == pytest.approx(plan.recommended.errors.l2, rel=0.05)
-    for rival in plan.options[1:3]:
-        if rival.randomizer is not None and rival.name != "hashing":
-            theirs = measured_error(rival.randomizer, values, truth, source, max(20, runs // 10))
-            assert mine <= theirs * 1.3
+    for rival in plan.options[1:]:
+        # Those predicted to be clearly worse cannot be the best measured one.
+        if rival.errors is not None and rival.errors.l2 <= 1.15 * plan.recommended.errors.l2:
+            theirs = measured_error(rival.randomizer, values, truth, source, runs)
+            assert mine <= theirs * 1.05
 
 
 @pytest.mark.parametrize("kind", [{"bounds": (0.0, 5.0)}, {"dimension": 10}, {"categories": 20}])

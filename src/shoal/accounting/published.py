@@ -17,7 +17,6 @@ n, ε0, S                  ``n``, ``local_epsilon``, ``step``
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -28,6 +27,7 @@ from scipy import special
 
 from shoal import checks
 from shoal.accounting.exact import SPECIAL_ERROR, Array, participants
+from shoal.accounting.solving import Side
 
 _WIDTH = 20.0
 _NEGLIGIBLE = 1e-3
@@ -38,13 +38,6 @@ class Interval(NamedTuple):
 
     lower: float
     upper: float
-
-
-class Side(enum.Enum):
-    """On which side of the truth a number may err."""
-
-    LOWER = "lower"
-    UPPER = "upper"
 
 
 def halve(exceeds: Callable[[float], bool], *, upper: float, iterations: int) -> Interval:

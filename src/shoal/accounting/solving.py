@@ -16,7 +16,7 @@ _MOST_STEPS = 200
 
 
 class Side(enum.Enum):
-    """Which side of the crossing an answer must be on."""
+    """On which side of the truth a number may err, and so of a crossing it must be."""
 
     UPPER = 1  # the curve is at or below the target there
     LOWER = -1  # the curve is at or above the target there

@@ -14,18 +14,15 @@ places and the guarantee is the same.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from shoal import checks
-from shoal.accounting.noise.targets import least_mean, too_few
+from shoal.accounting.noise.targets import least_share
 from shoal.accounting.noise.windows import (
     HOPELESS,
     Array,
     BinomialWindow,
     checked_epsilon,
-    checked_target,
 )
 
 
@@ -48,21 +45,7 @@ def one_bin_gamma(*, n: int, epsilon: float, delta: float) -> float:
     >>> round(10_000 * one_bin_gamma(n=10_000, epsilon=1.0, delta=1e-6), 1)
     34.1
     """
-    people = checks.count(n=n)
-    checked_target(epsilon=epsilon, delta=delta)
-
-    def reached(mean: float) -> float:
-        return one_bin_delta(n=people, gamma=mean / people, epsilon=epsilon)
-
-    mean = least_mean(reached, delta=delta, largest=people / 2)
-    if math.isinf(mean):
-        raise too_few(
-            n=people,
-            epsilon=epsilon,
-            delta=delta,
-            holds=lambda m: one_bin_delta(n=m, gamma=0.5, epsilon=epsilon) <= delta,
-        )
-    return mean / people
+    return least_share(one_bin_delta, n=n, epsilon=epsilon, delta=delta)
 
 
 def _gain(noise: BinomialWindow, log_ratio: Array) -> float:

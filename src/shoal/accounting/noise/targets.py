@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from shoal import checks
+from shoal.accounting.noise.windows import checked_target
 from shoal.accounting.solving import Side, crossing
 from shoal.errors import UnreachableTargetError
 
@@ -65,3 +66,22 @@ def too_few(
         f"n={n} honest people flipping fair coins add too little noise",
         advice,
     )
+
+
+def least_share(delta_of: Callable[..., float], *, n: int, epsilon: float, delta: float) -> float:
+    """The smallest share <= 1/2 with ``delta_of(n=, gamma=, epsilon=) <= delta``, or an error."""
+    people = checks.count(n=n)
+    checked_target(epsilon=epsilon, delta=delta)
+    mean = least_mean(
+        lambda mean: delta_of(n=people, gamma=mean / people, epsilon=epsilon),
+        delta=delta,
+        largest=people / 2,
+    )
+    if math.isinf(mean):
+        raise too_few(
+            n=people,
+            epsilon=epsilon,
+            delta=delta,
+            holds=lambda m: delta_of(n=m, gamma=0.5, epsilon=epsilon) <= delta,
+        )
+    return mean / people

@@ -9,13 +9,11 @@ it is smaller than what two separate guarantees at (ε/2, δ/2) would need.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from shoal import checks
-from shoal.accounting.noise.targets import least_mean, too_few
-from shoal.accounting.noise.windows import HOPELESS, BinomialWindow, checked_epsilon, checked_target
+from shoal.accounting.noise.targets import least_share
+from shoal.accounting.noise.windows import HOPELESS, BinomialWindow, checked_epsilon
 
 
 def two_bin_delta(*, n: int, gamma: float, epsilon: float) -> float:
@@ -49,18 +47,4 @@ def two_bin_gamma(*, n: int, epsilon: float, delta: float) -> float:
     >>> round(10_000 * two_bin_gamma(n=10_000, epsilon=1.0, delta=1e-6), 1)
     42.7
     """
-    people = checks.count(n=n)
-    checked_target(epsilon=epsilon, delta=delta)
-
-    def reached(mean: float) -> float:
-        return two_bin_delta(n=people, gamma=mean / people, epsilon=epsilon)
-
-    mean = least_mean(reached, delta=delta, largest=people / 2)
-    if math.isinf(mean):
-        raise too_few(
-            n=people,
-            epsilon=epsilon,
-            delta=delta,
-            holds=lambda m: two_bin_delta(n=m, gamma=0.5, epsilon=epsilon) <= delta,
-        )
-    return mean / people
+    return least_share(two_bin_delta, n=n, epsilon=epsilon, delta=delta)
