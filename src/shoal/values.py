@@ -17,19 +17,48 @@ Messages = npt.NDArray[np.integer]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A multiset of messages: one row per report, in an order that means nothing.
+    """A multiset of messages, in an order that means nothing.
 
     Made by :func:`shoal.shuffle`. Whole numbers for randomizers whose message is one of few, rows
-    of bytes for the others.
+    of bytes for the others. ``people`` says how many sent them, if not one message each.
     """
 
     messages: Messages
+    people: int | None = None
+
+    @property
+    def n(self) -> int:
+        """How many people sent them."""
+        return len(self.messages) if self.people is None else self.people
 
     def __len__(self) -> int:
         return len(self.messages)
 
     def __repr__(self) -> str:
-        return f"Batch({len(self)} messages)"
+        sent = "" if self.people is None else f" of {self.people} people"
+        return f"Batch({len(self)} messages{sent})"
+
+
+@dataclass(frozen=True, eq=False)
+class Envelopes:
+    """Several messages of each person, before anybody has mixed them: one envelope a person.
+
+    ``messages`` lists everybody's messages, person after person; ``sizes`` says how many each sent.
+    """
+
+    messages: Messages
+    sizes: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if int(self.sizes.sum()) != len(self.messages):
+            expected = f"{int(self.sizes.sum())} messages, as many as the sizes say"
+            raise InvalidArgumentError("messages", len(self.messages), expected)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __repr__(self) -> str:
+        return f"Envelopes({len(self.messages)} messages of {len(self)} people)"
 
 
 @dataclass(frozen=True, eq=False)

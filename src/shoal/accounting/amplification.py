@@ -19,7 +19,7 @@ from shoal.accounting.crowd import Crowd
 from shoal.accounting.devices import CLONES, OPTIMAL_CLONES, Devices, Profile, Randomizer
 from shoal.accounting.guarantee import Guarantee
 from shoal.accounting.law import BlanketLaw
-from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 
 DEFAULT_DELTA = 1e-6
 LARGEST_N = 10**15
@@ -208,7 +208,10 @@ def required_n(
 
     def keeps(n: int) -> bool:
         crowd = Crowd(n, participation=participation)
-        return _log_excess(devices.profile(crowd), rounds, epsilon, delta) <= 0
+        try:
+            return _log_excess(devices.profile(crowd), rounds, epsilon, delta) <= 0
+        except (OutOfRegimeError, UnreachableTargetError):  # noise that was made for more people
+            return False
 
     low, high = 0, 1
     while not keeps(high):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 
+_ABSENCE = 1e-12  # what a crowd smaller than counted on may cost of delta
+
 
 @dataclass(frozen=True)
 class Crowd:
@@ -42,6 +44,21 @@ class Crowd:
         if self.honest_n is not None:
             return self.honest_n
         return min(self.n, math.floor(self.n * self.honest_fraction * (1 + 1e-12)))
+
+    @property
+    def present(self) -> int:
+        """So many honest people, one given among them, take part but for :attr:`absence`."""
+        if self.participation == 1:
+            return self.honest
+        from scipy import stats
+
+        others = stats.binom(self.honest - 1, self.participation)
+        return 1 + max(0, int(others.ppf(_ABSENCE)) - 1)
+
+    @property
+    def absence(self) -> float:
+        """Probability that fewer than :attr:`present` take part."""
+        return 0.0 if self.participation == 1 else _ABSENCE
 
     @property
     def assumptions(self) -> tuple[str, ...]:

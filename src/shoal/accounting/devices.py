@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 from shoal import checks
 from shoal.accounting.approximate import (
@@ -15,6 +15,7 @@ from shoal.accounting.approximate import (
 )
 from shoal.accounting.crowd import Crowd
 from shoal.accounting.law import BlanketLaw
+from shoal.accounting.noise.profile import NoiseProfile
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
 
@@ -29,14 +30,25 @@ class HasLaw(Protocol):
         """The blanket law of the randomizer as implemented."""
 
 
-Randomizer = BlanketLaw | HasLaw
-Profile = PrivacyProfile | ApproximateProfile
+@runtime_checkable
+class HasProfile(Protocol):
+    """A protocol with several messages: what all honest people send is analysed together."""
+
+    def profile(self, n: int) -> NoiseProfile:
+        """The curve of n honest people's messages."""
+
+
+Randomizer = BlanketLaw | HasLaw | HasProfile
+Profile = PrivacyProfile | ApproximateProfile | NoiseProfile
 
 
 def law_of(randomizer: Randomizer) -> BlanketLaw:
     """The law of a randomizer, or a law itself."""
     if isinstance(randomizer, BlanketLaw):
         return randomizer
+    if isinstance(randomizer, HasProfile):
+        expected = "a randomizer of one message here (several messages have no blanket law)"
+        raise InvalidArgumentError("randomizer", randomizer, expected)
     law = getattr(randomizer, "law", None)
     if not callable(law):
         expected = "a BlanketLaw or a randomizer with a law() method"
@@ -78,6 +90,8 @@ class Devices:
             raise InvalidArgumentError("bound", bound, expected)
         if self.deletion_epsilon is not None and bound is None:
             return _deletion(self.deletion_epsilon, self.local_delta, crowd)
+        if isinstance(self.randomizer, HasProfile):
+            return _of_messages(self.randomizer, crowd, bound)
         if self.randomizer is not None and bound is None:
             law = law_of(self.randomizer)
             return PrivacyProfile(law.participating(crowd.participation), crowd.honest)
@@ -100,6 +114,17 @@ class Devices:
     def categories(self) -> int | None:
         """k, if the randomizer is known to be k-ary randomized response."""
         return None if self.randomizer is None else law_of(self.randomizer).claim.categories
+
+
+def _of_messages(protocol: HasProfile, crowd: Crowd, bound: str | None) -> Profile:
+    if bound is not None:
+        expected = "no bound by name for several messages: they are accounted for by their noise"
+        raise InvalidArgumentError("bound", bound, expected)
+    present = crowd.present
+    found = protocol.profile(present)
+    # Whether enough others take part does not depend on anybody's datum; with more of them there
+    # is more noise, and independent noise never hurts.
+    return replace(found, lost=found.lost + crowd.absence) if crowd.participation < 1 else found
 
 
 def _generic(local_epsilon: float, local_delta: float, crowd: Crowd, bound: str | None) -> Profile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -57,17 +58,20 @@ class Guarantee:
 
     def __str__(self) -> str:
         """One readable block."""
-        local = plain(self.local_epsilon)
+        local = f"local epsilon {plain(self.local_epsilon)}"
         if self.local_delta:
             local += f" (with delta {plain(self.local_delta)})"
+        alone = f"{local} still holds"
+        if math.isinf(self.local_epsilon):
+            alone = "nothing holds: one person's messages by themselves give the datum away"
         lines = [
             ("epsilon", f"{up(self.epsilon)} at delta {up(self.delta)}  (proved upper bound)"),
-            ("no analysis below", down(self.lower)),
+            *([("no analysis below", down(self.lower))] if self.lower > 0 else []),
             ("honest people", f"{self.n:,}" + (f", {self.rounds} rounds" * (self.rounds > 1))),
             ("theorem", self.theorem),
             ("neighbouring", f"{self.neighbouring} of one person's datum"),
             ("trusted", self.trust),
-            ("without any trust", f"local epsilon {local} still holds"),
+            ("without any trust", alone),
             *(("assumes", assumption) for assumption in self.assumptions),
         ]
         width = max(len(label) for label, _ in lines)

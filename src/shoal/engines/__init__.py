@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import Randomizer
-from shoal.values import Counts, Messages
+from shoal.protocols.base import Protocol as SeveralMessages
+from shoal.randomizers.base import Mechanism, Randomizer, Reports
+from shoal.values import Counts, Envelopes
 
 _CHUNK = 1 << 20
 
@@ -18,8 +19,8 @@ _CHUNK = 1 << 20
 class Engine(Protocol):
     """Adds up messages."""
 
-    def count(self, randomizer: Randomizer, chunks: Iterable[Messages]) -> Counts:
-        """The randomizer's counts over all chunks of messages."""
+    def count(self, mechanism: Mechanism, chunks: Iterable[Reports]) -> Counts:
+        """The mechanism's counts over all chunks of reports."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,22 @@ class LocalEngine:
 
     chunk: int = _CHUNK
 
-    def count(self, randomizer: Randomizer, chunks: Iterable[Messages]) -> Counts:
-        """The randomizer's counts over all chunks of messages."""
+    def count(self, mechanism: Mechanism, chunks: Iterable[Reports]) -> Counts:
+        """The mechanism's counts over all chunks of reports."""
         total: Counts | None = None
-        for messages in chunks:
-            for start in range(0, len(messages), self.chunk):
-                part = randomizer.tally(np.asarray(messages[start : start + self.chunk]))
+        for reports in chunks:
+            for part in self._parts(mechanism, reports):
                 total = part if total is None else total + part
         if total is None:
             raise InvalidArgumentError("chunks", 0, "at least one report")
         return total
+
+    def _parts(self, mechanism: Mechanism, reports: Reports) -> Iterator[Counts]:
+        if isinstance(reports, Envelopes) and isinstance(mechanism, SeveralMessages):
+            yield mechanism.tally(reports)
+        elif isinstance(mechanism, Randomizer) and not isinstance(reports, Envelopes):
+            for start in range(0, len(reports), self.chunk):
+                yield mechanism.tally(np.asarray(reports[start : start + self.chunk]))
+        else:
+            expected = f"reports that {mechanism.name} made"
+            raise InvalidArgumentError("reports", type(reports).__name__, expected)

@@ -16,7 +16,7 @@ import numpy as np
 
 from shoal.engines.reading import MOST_ANSWERS, Answers, Codes, Column, Numbers, label_of
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import CategoryRandomizer, NumberRandomizer, Randomizer
+from shoal.randomizers.base import AnswerMechanism, Mechanism, NumberMechanism
 from shoal.values import Array
 
 NONE = "(none)"
@@ -55,7 +55,7 @@ class Coded(Protocol):
     def totals(self, values: Values) -> Array:
         """True totals of a chunk: a person's answer, or number, adds to them."""
 
-    def require(self, randomizer: Randomizer, *, planned: bool = False) -> None:
+    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:
         """The randomizer, of a plan or not, takes these values."""
 
 
@@ -126,10 +126,10 @@ class Choices:
         """How many really gave each answer."""
         return np.bincount(values, minlength=len(self.labels)).astype(np.float64)
 
-    def require(self, randomizer: Randomizer, *, planned: bool = False) -> None:
+    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:
         """The randomizer takes as many answers."""
         k = len(self.labels)
-        if not isinstance(randomizer, CategoryRandomizer):
+        if not isinstance(randomizer, AnswerMechanism):
             expected = f"a randomizer of answers for {self.name} (bounds are for numbers)"
             raise InvalidArgumentError("randomizer", randomizer, expected)
         if randomizer.k != k:
@@ -180,9 +180,9 @@ class Amounts:
         """The true sum."""
         return np.array([math.fsum(values)])
 
-    def require(self, randomizer: Randomizer, *, planned: bool = False) -> None:  # noqa: ARG002
+    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:  # noqa: ARG002
         """The randomizer has the same bounds."""
-        if not isinstance(randomizer, NumberRandomizer):
+        if not isinstance(randomizer, NumberMechanism):
             expected = f"a randomizer of numbers for {self.name} (it has bounds)"
             raise InvalidArgumentError("randomizer", randomizer, expected)
         if (randomizer.low, randomizer.high) != self.bounds:

@@ -9,7 +9,7 @@ from shoal.accounting import amplification
 from shoal.accounting.guarantee import Guarantee
 from shoal.accounting.rounding import plain, up
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.randomizers.base import Randomizer
+from shoal.protocols.base import Device
 
 WEAKER = "weaker than the plan"
 _ROUNDING = 1 + 1e-6  # what was solved for comes out above its target by rounding
@@ -25,6 +25,26 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Wish:
+    """What a plan that is made on the way should be like."""
+
+    messages_cap: float | None = None
+    choose: str | None = None
+
+    @property
+    def most(self) -> float | None:
+        """Messages per person: one, unless more are allowed or something is asked for by name."""
+        return 1.0 if self.messages_cap is None and self.choose is None else self.messages_cap
+
+    def require_none(self) -> None:
+        """Without a plan to be made there is nothing to wish for."""
+        for name, value in (("messages_cap", self.messages_cap), ("choose", self.choose)):
+            if value is not None:
+                expected = f"no {name} beside a randomizer or a plan: it is for epsilon"
+                raise InvalidArgumentError(name, value, expected)
+
+
+@dataclass(frozen=True)
 class Limits:
     """The share of honest people, the largest local epsilon, and whether a plan may be missed."""
 
@@ -37,7 +57,7 @@ class Limits:
         if self.local_epsilon_cap is not None:
             checks.positive(local_epsilon_cap=self.local_epsilon_cap)
 
-    def require_local(self, randomizer: Randomizer, *, planned: float | None) -> None:
+    def require_local(self, randomizer: Device, *, planned: float | None) -> None:
         """The randomizer's local epsilon is within the cap, and within the plan's own."""
         caps = {
             "local_epsilon_cap": self.local_epsilon_cap,
@@ -49,7 +69,7 @@ class Limits:
                 raise InvalidArgumentError("local_epsilon", randomizer.local_epsilon, expected)
 
     def require_target(
-        self, target: Target, randomizer: Randomizer, found: Guarantee, *, n: int, honest: float
+        self, target: Target, randomizer: Device, found: Guarantee, *, n: int, honest: float
     ) -> tuple[str, ...]:
         """The target is kept by n people, of whom ``found`` was proved; or a note that it is not.
 

@@ -1,4 +1,4 @@
-"""What every randomizer is: a frozen value that knows its sampler, law, message and estimator."""
+"""What every mechanism is: a frozen value that knows its sampler, messages and estimator."""
 
 from __future__ import annotations
 
@@ -17,24 +17,30 @@ from shoal.values import (
     Array,
     Batch,
     Counts,
+    Envelopes,
     Estimate,
     MeanEstimate,
     Messages,
     category_codes,
 )
 
+Reports = Messages | Envelopes
+
 LARGEST_TABLE = 4_000_000
 
 
-class Randomizer(ABC):
-    """What a device runs. Fields are public parameters; data and randomness are arguments."""
+class Mechanism(ABC):
+    """What a device runs, be it for one message or for several.
+
+    Fields are public parameters; data and randomness are arguments.
+    """
 
     name: ClassVar[str]
 
     @property
     @abstractmethod
     def local_epsilon(self) -> float:
-        """The epsilon of the sampler as implemented, never above the one asked for."""
+        """The epsilon of one person's messages by themselves, as implemented (may be infinite)."""
 
     @property
     @abstractmethod
@@ -45,6 +51,57 @@ class Randomizer(ABC):
     @abstractmethod
     def message_bytes(self) -> int:
         """Length of every encoded message."""
+
+    @property
+    def messages(self) -> float:
+        """Expected number of messages of one person."""
+        return 1.0
+
+    @property
+    def slots(self) -> int:
+        """The most messages that one person sends: what an envelope has room for."""
+        return 1
+
+    @abstractmethod
+    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Reports:
+        """Everybody's messages; secure randomness unless a simulation's is given."""
+
+    @abstractmethod
+    def counted(self, batch: Batch | Counts) -> Counts:
+        """Counts of a batch, or counts as they are: at least of one person."""
+
+
+class AnswerMechanism(Mechanism):
+    """Collects one of k answers."""
+
+    k: int
+
+    @abstractmethod
+    def estimate(self, batch: Batch | Counts) -> Estimate:
+        """Unbiased estimates of the share of each answer."""
+
+    @abstractmethod
+    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+        """Variance of each estimated share, given the true shares of n people."""
+
+
+class NumberMechanism(Mechanism):
+    """Collects one number between public bounds."""
+
+    low: float
+    high: float
+
+    @abstractmethod
+    def estimate(self, batch: Batch | Counts) -> MeanEstimate:
+        """Unbiased estimate of the mean."""
+
+    @abstractmethod
+    def variance(self, *, n: int) -> float:
+        """Largest variance of the estimated mean of n people, over their data."""
+
+
+class Randomizer(Mechanism):
+    """A mechanism with one message, whose whole privacy is in its blanket law."""
 
     @abstractmethod
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
@@ -67,44 +124,20 @@ class Randomizer(ABC):
         """Rows of bytes as messages; what no device can have sent is an error."""
 
     def counted(self, batch: Batch | Counts) -> Counts:
-        """Counts of a batch, or counts as they are."""
-        counts = self.tally(batch.messages) if isinstance(batch, Batch) else batch
-        if counts.n < 1:
-            raise InvalidArgumentError("batch", counts.n, "at least one report")
-        return counts
+        """Counts of a batch, or counts as they are: at least of one person."""
+        return populated(self.tally(batch.messages) if isinstance(batch, Batch) else batch)
 
 
-class CategoryRandomizer(Randomizer):
+class CategoryRandomizer(Randomizer, AnswerMechanism):
     """A randomizer of one of k answers."""
-
-    k: int
 
     @abstractmethod
     def table(self) -> Array:
         """Pr[message y | answer x] for small k, one row per answer."""
 
-    @abstractmethod
-    def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Unbiased estimates of the share of each answer."""
 
-    @abstractmethod
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """Variance of each estimated share, given the true shares of n people."""
-
-
-class NumberRandomizer(Randomizer):
+class NumberRandomizer(Randomizer, NumberMechanism):
     """A randomizer of one number between public bounds."""
-
-    low: float
-    high: float
-
-    @abstractmethod
-    def estimate(self, batch: Batch | Counts) -> MeanEstimate:
-        """Unbiased estimate of the mean."""
-
-    @abstractmethod
-    def variance(self, *, n: int) -> float:
-        """Largest variance of the estimated mean of n people, over their data."""
 
 
 class NumberedMessages(Randomizer):
@@ -137,6 +170,13 @@ class NumberedMessages(Randomizer):
     def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
         """The messages' numbers."""
         return decode_integers(rows, self.message_bytes, self.outputs)
+
+
+def populated(counts: Counts) -> Counts:
+    """The counts, if anybody is in them."""
+    if counts.n < 1:
+        raise InvalidArgumentError("batch", counts.n, "at least one report")
+    return counts
 
 
 def source(randomness: Randomness | None) -> Randomness:

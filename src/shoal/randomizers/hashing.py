@@ -100,7 +100,7 @@ class LocalHashing(CategoryRandomizer):
     @property
     def message_bytes(self) -> int:
         """Bytes of u, v and the bucket."""
-        return _FUNCTION_BYTES + integer_width(self.g)
+        return row_bytes(self.g)
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """Rows of bytes: u, v and the reported bucket, each big-endian."""
@@ -110,11 +110,10 @@ class LocalHashing(CategoryRandomizer):
         rows = np.empty((keys.size, self.message_bytes), dtype=np.uint8)
         for start in range(0, keys.size, _CHUNK):  # so that a chunk stays in the cache
             part = keys[start : start + _CHUNK]
-            u = drawn_from.below(PRIME - 1, part.size) + np.uint64(1)
-            v = drawn_from.below(PRIME, part.size)
-            truths = hashed((u, v), part, self.g).view(np.int64)
+            functions = drawn_functions(part.size, drawn_from)
+            truths = hashed(functions, part, self.g).view(np.int64)
             reported = response.randomize(truths, randomness=drawn_from)
-            self._fill(rows[start : start + _CHUNK], (u, v), reported)
+            fill_rows(rows[start : start + _CHUNK], functions, reported, self.g)
         return rows
 
     def law(self) -> BlanketLaw:
@@ -164,14 +163,8 @@ class LocalHashing(CategoryRandomizer):
         return self._supports(messages, self._keys(candidates))
 
     def _supports(self, messages: Messages, keys: Words) -> Counts:
-        functions, reported = self._parts(messages)
-        cells = np.zeros(keys.size, dtype=np.int64)
-        for start in range(0, reported.size, _MESSAGES_AT_ONCE):
-            part = slice(start, start + _MESSAGES_AT_ONCE)
-            some, theirs = (functions[0][part], functions[1][part]), reported[part]
-            for cell, key in enumerate(keys):
-                cells[cell] += np.count_nonzero(hashed(some, key, self.g) == theirs)
-        return Counts(cells, reported.size)
+        parts = self._parts(messages)
+        return Counts(supports(parts, keys, self.g), parts[1].size)
 
     def tally(self, messages: Messages) -> Counts:
         """How many messages support each of the k answers."""
@@ -229,25 +222,8 @@ class LocalHashing(CategoryRandomizer):
             return fingerprints(_listed(values))
         return category_codes(np.asarray(values), self.k).astype(np.uint64)
 
-    def _fill(self, rows: npt.NDArray[np.uint8], functions: Functions, reported: Messages) -> None:
-        for place, factor in enumerate(functions):
-            columns = slice(place * _FACTOR_BYTES, (place + 1) * _FACTOR_BYTES)
-            rows[:, columns] = factor.astype(">u8").view(np.uint8).reshape(-1, _FACTOR_BYTES)
-        rows[:, _FUNCTION_BYTES:] = encode_integers(reported, integer_width(self.g))
-
     def _parts(self, rows: Messages) -> tuple[Functions, Words]:
-        """The functions and the buckets of messages; what no device can have sent is an error."""
-        found = np.asarray(rows)
-        if found.dtype != np.uint8 or found.ndim != 2 or found.shape[1] != self.message_bytes:
-            expected = f"uint8 rows of {self.message_bytes} bytes"
-            raise InvalidArgumentError("rows", f"{found.dtype} of shape {found.shape}", expected)
-        parts = found.astype(np.uint8, copy=False)
-        u = _factors(parts[:, :_FACTOR_BYTES])
-        v = _factors(parts[:, _FACTOR_BYTES:_FUNCTION_BYTES])
-        if (u == 0).any():
-            raise InvalidArgumentError("u", 0, "a hash function with u > 0")
-        buckets = decode_integers(parts[:, _FUNCTION_BYTES:], integer_width(self.g), self.g)
-        return (u, v), buckets.astype(np.uint64)
+        return row_parts(rows, self.g)
 
 
 def fingerprints(texts: list[object]) -> Words:
@@ -292,6 +268,54 @@ def hashed(functions: Functions, keys: Words | np.uint64, g: int) -> Words:
     total -= prime * (total >= prime)
     # Division by a scalar is several times quicker than the remainder.
     return np.asarray(total - total // np.uint64(g) * np.uint64(g), dtype=np.uint64)
+
+
+def drawn_functions(size: int, randomness: Randomness) -> Functions:
+    """Independent uniform members of the family."""
+    u = randomness.below(PRIME - 1, size) + np.uint64(1)
+    return u, randomness.below(PRIME, size)
+
+
+def supports(parts: tuple[Functions, Words], keys: Words, g: int) -> npt.NDArray[np.int64]:
+    """How many messages (function, bucket) have a function that sends each key to their bucket."""
+    functions, reported = parts
+    cells = np.zeros(keys.size, dtype=np.int64)
+    for start in range(0, reported.size, _MESSAGES_AT_ONCE):
+        part = slice(start, start + _MESSAGES_AT_ONCE)
+        some, theirs = (functions[0][part], functions[1][part]), reported[part]
+        for cell, key in enumerate(keys):
+            cells[cell] += np.count_nonzero(hashed(some, key, g) == theirs)
+    return cells
+
+
+def row_bytes(g: int) -> int:
+    """Bytes of a message: u, v and the bucket."""
+    return _FUNCTION_BYTES + integer_width(g)
+
+
+def fill_rows(
+    rows: npt.NDArray[np.uint8], functions: Functions, reported: Messages, g: int
+) -> None:
+    """Write u, v and the reported bucket into rows of bytes, each big-endian."""
+    for place, factor in enumerate(functions):
+        columns = slice(place * _FACTOR_BYTES, (place + 1) * _FACTOR_BYTES)
+        rows[:, columns] = factor.astype(">u8").view(np.uint8).reshape(-1, _FACTOR_BYTES)
+    rows[:, _FUNCTION_BYTES:] = encode_integers(reported, integer_width(g))
+
+
+def row_parts(rows: Messages, g: int) -> tuple[Functions, Words]:
+    """The functions and the buckets of messages; what no device can have sent is an error."""
+    found = np.asarray(rows)
+    if found.dtype != np.uint8 or found.ndim != 2 or found.shape[1] != row_bytes(g):
+        expected = f"uint8 rows of {row_bytes(g)} bytes"
+        raise InvalidArgumentError("rows", f"{found.dtype} of shape {found.shape}", expected)
+    parts = found.astype(np.uint8, copy=False)
+    u = _factors(parts[:, :_FACTOR_BYTES])
+    v = _factors(parts[:, _FACTOR_BYTES:_FUNCTION_BYTES])
+    if (u == 0).any():
+        raise InvalidArgumentError("u", 0, "a hash function with u > 0")
+    buckets = decode_integers(parts[:, _FUNCTION_BYTES:], integer_width(g), g)
+    return (u, v), buckets.astype(np.uint64)
 
 
 def _factors(rows: npt.NDArray[np.uint8]) -> Words:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import Randomizer
@@ -43,27 +42,3 @@ def by_name(name: str) -> Callable[..., Randomizer]:
     home = importlib.import_module(f"shoal.randomizers.{module}")
     found: Callable[..., Randomizer] = getattr(home, attribute)
     return found
-
-
-def described(randomizer: Randomizer) -> dict[str, object]:
-    """The randomizer's name and public parameters, as plain values."""
-    parameters = {name: getattr(randomizer, name) for name in _parameters(type(randomizer))}
-    return {"name": randomizer.name, **parameters}
-
-
-def restored(description: Mapping[str, object]) -> Randomizer:
-    """The randomizer of a description."""
-    parameters = {key: value for key, value in description.items() if key != "name"}
-    kind = by_name(str(description.get("name")))
-    allowed = _parameters(kind)
-    unknown = set(parameters) - set(allowed)
-    if unknown:
-        expected = f"parameters {', '.join(sorted(allowed))}"
-        raise InvalidArgumentError("randomizer", ", ".join(sorted(unknown)), expected)
-    return kind(**parameters)
-
-
-def _parameters(kind: object) -> list[str]:
-    """Names of what a randomizer is made from, without what follows from it."""
-    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
-    return [field.name for field in fields if field.init]

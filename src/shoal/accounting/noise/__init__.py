@@ -10,11 +10,14 @@ from __future__ import annotations
 from shoal.accounting.noise.binary import binary_delta, binary_lambda
 from shoal.accounting.noise.binomial_shift import one_bin_delta, one_bin_gamma
 from shoal.accounting.noise.dummies import dummies_delta, dummies_rho
+from shoal.accounting.noise.hashed import hashed_dummies_delta, hashed_dummies_rho
+from shoal.accounting.noise.incomplete import incomplete_delta
 from shoal.accounting.noise.near_central import (
     NearCentralNoise,
     near_central_calibration,
     near_central_delta,
 )
+from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.accounting.noise.smoothness import (
     BinomialComparison,
     Smoothness,
@@ -29,7 +32,9 @@ from shoal.accounting.noise.two_bins import two_bin_delta, two_bin_gamma
 
 __all__ = [
     "BinomialComparison",
+    "Divergence",
     "NearCentralNoise",
+    "NoiseProfile",
     "Smoothness",
     "alpha_divisor",
     "alpha_of",
@@ -40,6 +45,9 @@ __all__ = [
     "binomial_smoothness_delta",
     "dummies_delta",
     "dummies_rho",
+    "hashed_dummies_delta",
+    "hashed_dummies_rho",
+    "incomplete_delta",
     "near_central_calibration",
     "near_central_delta",
     "one_bin_delta",

@@ -43,11 +43,16 @@ def dummies_delta(*, n: int, k: int, rho: float, epsilon: float) -> float:
     >>> f"{dummies_delta(n=10_000, k=100, rho=0.4265, epsilon=1.0):.1e}"
     '1.0e-06'
     """
-    people, bins = checks.count(n=n), checks.count(2, k=k)
+    return either_delta(n=n, rho=rho, share=2 / checks.count(2, k=k), epsilon=epsilon)
+
+
+def either_delta(*, n: int, rho: float, share: float, epsilon: float) -> float:
+    """The same when a dummy falls into either of two equally likely bins with chance ``share``."""
+    people = checks.count(n=n)
     checks.positive(rho=rho)
     whole = math.floor(rho)
-    always = _hits(trials=people * whole, share=2 / bins)
-    sometimes = _hits(trials=people, share=(rho - whole) * 2 / bins)
+    always = _hits(trials=people * whole, share=share)
+    sometimes = _hits(trials=people, share=(rho - whole) * share)
     first = int(always.counts[0] + sometimes.counts[0])
     # More dummies never hurt, so counts may be rounded down to the first of their block.
     step = math.ceil((always.pmf.size + sometimes.pmf.size) / _MOST_BLOCKS)

@@ -1,0 +1,138 @@
+"""The privacy profile of a protocol with several messages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from shoal import checks
+from shoal.accounting.curve import Curve
+from shoal.accounting.solving import Side, crossing
+from shoal.errors import UnreachableTargetError
+
+_REACH = (0.125, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0)
+_REFINEMENTS = 24
+_TOTAL_VARIATION = 0.4  # of two normals whose loss has standard deviation 1, to leading order
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """An upper bound on a hockey-stick divergence: a function of epsilon and fixed parameters.
+
+    >>> from shoal.accounting.noise import one_bin_delta
+    >>> bound = Divergence.of(one_bin_delta, n=10_000, gamma=0.00341)
+    >>> f"{bound(1.0):.2e}"
+    '9.88e-07'
+    """
+
+    function: Callable[..., float]
+    parameters: tuple[tuple[str, float], ...]
+
+    @classmethod
+    def of(cls, function: Callable[..., float], **parameters: float) -> Divergence:
+        """The function at these parameters."""
+        return cls(function, tuple(parameters.items()))
+
+    def __call__(self, epsilon: float) -> float:
+        """The bound at this epsilon, for both orders of the neighbours."""
+        return self.function(epsilon=epsilon, **dict(self.parameters))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseProfile(Curve):
+    """delta(epsilon) of everybody's messages: an upper bound for both orders of any neighbours.
+
+    ``divergence`` is that of the noise as analysed. The sampler may differ from it by a total
+    variation of ``slack``, over all honest people together: with x = e^epsilon that adds at most
+    (1 + x) slack. ``lost`` is the probability that fewer honest people are there than assumed,
+    which is the same for both neighbours and adds itself.
+    """
+
+    divergence: Divergence
+    n: int
+    theorem: str
+    scope: str
+    slack: float = 0.0
+    lost: float = 0.0
+    alone: float = math.inf
+
+    @property
+    def local_epsilon(self) -> float:
+        """What one person's messages reveal by themselves; infinite if one of them is the truth."""
+        return self.alone
+
+    @property
+    def smallest_delta(self) -> float:
+        """The delta that no epsilon goes below."""
+        return self._floor[1]
+
+    @property
+    def ceiling(self) -> float:
+        """No epsilon makes delta exactly 0, unless each message by itself is private."""
+        return self.alone if self.slack == self.lost == 0 else math.inf
+
+    @cached_property
+    def spread(self) -> float:
+        """Standard deviation of the privacy loss to leading order: a scale, not a bound."""
+        return max(self.delta(0.0) / _TOTAL_VARIATION, 1e-12)
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest delta proved at this epsilon (a negative epsilon is allowed)."""
+        if epsilon < 0:
+            # D_x(P, Q) = 1 - x + x D_{1/x}(Q, P), and both orders are covered.
+            return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon))
+        checks.non_negative(epsilon=epsilon)
+        end, least = self._floor
+        # The true delta never grows with epsilon, although what the slack adds does.
+        bound = self._bound(epsilon)
+        return min(least, bound) if epsilon >= end else bound
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon proved at this delta."""
+        checks.open_probability(delta=delta)
+        end, least = self._floor
+        if least > delta:
+            raise UnreachableTargetError(
+                f"delta={delta:g}",
+                f"noise of {self.n} honest people leaves at least {least:.3g} at any epsilon",
+                "ask for a larger delta, or make the noise for fewer honest people",
+            )
+
+        def log_delta(at: float) -> float:
+            reached = self.delta(at)
+            return math.log(reached) if reached > 0 else -math.inf
+
+        guess = min(end / 2, 4 * self.spread)
+        return crossing(log_delta, math.log(delta), cap=end, guess=guess, side=Side.UPPER)
+
+    def lower_epsilon(self, delta: float) -> float:
+        """Nothing is claimed from below."""
+        checks.open_probability(delta=delta)
+        return 0.0
+
+    @cached_property
+    def _floor(self) -> tuple[float, float]:
+        """Where the bound is smallest, of the epsilons tried, and how small it is there.
+
+        It falls with the divergence and rises with what the slack adds, so the search closes in on
+        a corner or a minimum between its neighbours.
+        """
+        tried = [(self._bound(epsilon), epsilon) for epsilon in _REACH]
+        best = min(tried)
+        if self.slack > 0:
+            place = tried.index(best)
+            low, high = tried[max(place - 1, 0)][1], tried[min(place + 1, len(tried) - 1)][1]
+            for _ in range(_REFINEMENTS):
+                inner = [low + (high - low) * share for share in (0.382, 0.618)]
+                found = [(self._bound(epsilon), epsilon) for epsilon in inner]
+                best = min(best, *found)
+                low, high = (low, inner[1]) if found[0] <= found[1] else (inner[0], high)
+        return best[1], best[0]
+
+    def _bound(self, epsilon: float) -> float:
+        if epsilon >= self.alone:
+            return 0.0
+        added = (1 + math.exp(epsilon)) * self.slack + self.lost
+        return min(1.0, self.divergence(epsilon) + added)
