@@ -28,9 +28,18 @@ if TYPE_CHECKING:
     from shoal.accounting.guarantee import Guarantee
     from shoal.accounting.law import BlanketLaw
     from shoal.accounting.profile import PrivacyProfile
-    from shoal.pipeline import Result, run, shuffle
+    from shoal.engines.shuffling import shuffle
+    from shoal.pipeline import Result, run
     from shoal.planning.plan import Plan
     from shoal.planning.planner import plan
+    from shoal.protocols.coins import FairCoins
+    from shoal.protocols.dummies import UniformDummies
+    from shoal.protocols.hashed import HashedDummies
+    from shoal.protocols.near_central import NearCentralCount, NearCentralSum
+    from shoal.protocols.sparse import SparseHistogram
+    from shoal.protocols.split_and_mix import SplitAndMixSum
+    from shoal.protocols.split_vectors import SplitAndMixVectors
+    from shoal.protocols.zero_sum import ZeroSumCount, ZeroSumHistogram
     from shoal.randomizers.duchi import Duchi
     from shoal.randomizers.hadamard import HadamardResponse
     from shoal.randomizers.hashing import LocalHashing
@@ -43,7 +52,7 @@ if TYPE_CHECKING:
     from shoal.randomizers.rounded import RoundedResponse
     from shoal.randomizers.subset import SubsetSelection
     from shoal.randomizers.unary import UnaryEncoding
-    from shoal.values import Batch, Counts, Estimate, MeanEstimate
+    from shoal.values import Batch, Counts, Envelopes, Estimate, MeanEstimate
 
 __version__ = "0.1.0"
 
@@ -52,15 +61,20 @@ __all__ = [
     "BlanketLaw",
     "Counts",
     "Duchi",
+    "Envelopes",
     "Estimate",
+    "FairCoins",
     "Guarantee",
     "HadamardResponse",
+    "HashedDummies",
     "InvalidArgumentError",
     "InvalidTableError",
     "Laplace",
     "LocalHashing",
     "MeanEstimate",
     "MissingExtraError",
+    "NearCentralCount",
+    "NearCentralSum",
     "OutOfRegimeError",
     "Piecewise",
     "Plan",
@@ -73,9 +87,15 @@ __all__ = [
     "Result",
     "RoundedResponse",
     "ShoalError",
+    "SparseHistogram",
+    "SplitAndMixSum",
+    "SplitAndMixVectors",
     "SubsetSelection",
     "UnaryEncoding",
+    "UniformDummies",
     "UnreachableTargetError",
+    "ZeroSumCount",
+    "ZeroSumHistogram",
     "__version__",
     "amplify",
     "compare",
@@ -92,12 +112,17 @@ _HOMES = {
     "BlanketLaw": "shoal.accounting.law",
     "Counts": "shoal.values",
     "Duchi": "shoal.randomizers.duchi",
+    "Envelopes": "shoal.values",
     "Estimate": "shoal.values",
+    "FairCoins": "shoal.protocols.coins",
     "Guarantee": "shoal.accounting.guarantee",
     "HadamardResponse": "shoal.randomizers.hadamard",
+    "HashedDummies": "shoal.protocols.hashed",
     "Laplace": "shoal.randomizers.laplace",
     "LocalHashing": "shoal.randomizers.hashing",
     "MeanEstimate": "shoal.values",
+    "NearCentralCount": "shoal.protocols.near_central",
+    "NearCentralSum": "shoal.protocols.near_central",
     "Piecewise": "shoal.randomizers.piecewise",
     "Plan": "shoal.planning.plan",
     "PrivUnit": "shoal.randomizers.privunit",
@@ -107,8 +132,14 @@ _HOMES = {
     "RandomizedResponse": "shoal.randomizers.response",
     "Result": "shoal.pipeline",
     "RoundedResponse": "shoal.randomizers.rounded",
+    "SparseHistogram": "shoal.protocols.sparse",
+    "SplitAndMixSum": "shoal.protocols.split_and_mix",
+    "SplitAndMixVectors": "shoal.protocols.split_vectors",
     "SubsetSelection": "shoal.randomizers.subset",
     "UnaryEncoding": "shoal.randomizers.unary",
+    "UniformDummies": "shoal.protocols.dummies",
+    "ZeroSumCount": "shoal.protocols.zero_sum",
+    "ZeroSumHistogram": "shoal.protocols.zero_sum",
     "amplify": "shoal.accounting.amplification",
     "compare": "shoal.accounting.comparison",
     "local_epsilon": "shoal.accounting.amplification",
@@ -116,7 +147,7 @@ _HOMES = {
     "profile": "shoal.accounting.amplification",
     "required_n": "shoal.accounting.amplification",
     "run": "shoal.pipeline",
-    "shuffle": "shoal.pipeline",
+    "shuffle": "shoal.engines.shuffling",
 }
 
 

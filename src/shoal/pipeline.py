@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, cast
@@ -15,15 +16,17 @@ from shoal.accounting.devices import Profile
 from shoal.accounting.guarantee import Guarantee
 from shoal.engines import LocalEngine, reading
 from shoal.engines.coding import PUBLIC_LIST, Amounts, Choices, Coded, changed
-from shoal.engines.limits import Limits, Target
+from shoal.engines.limits import Limits, Target, Wish
+from shoal.engines.shuffling import shuffle
 from shoal.engines.timing import Clock, Progress, Tell
 from shoal.errors import InvalidArgumentError, PrecisionError
 from shoal.planning import Plan
 from shoal.planning import plan as planned
-from shoal.randomizers.base import CategoryRandomizer, NumberRandomizer, Randomizer, source
+from shoal.protocols.base import Device
+from shoal.randomizers.base import AnswerMechanism, NumberMechanism, source
 from shoal.randomness import Randomness
 from shoal.results import ColumnResult, Result
-from shoal.values import Array, Batch, Counts, Messages
+from shoal.values import Array, Counts
 
 __all__ = ["ColumnResult", "Result", "run", "shuffle"]
 
@@ -42,18 +45,6 @@ NOT_PRIVATE = "true values are included for comparison: this result is not priva
 _MOST_BITS = 1 << 25  # of messages made at once: long messages come in smaller pieces
 
 
-def shuffle(reports: Messages, *, randomness: Randomness | None = None) -> Batch:
-    """The reports in a uniformly random order, from a secure source unless one is given.
-
-    >>> sorted(shuffle(np.array([3, 1, 2])).messages.tolist())
-    [1, 2, 3]
-    """
-    rows = np.asarray(reports)
-    if rows.ndim == 0 or not len(rows):
-        raise InvalidArgumentError("reports", rows.tolist(), "at least one report")
-    return Batch(rows[source(randomness).permutation(len(rows))])
-
-
 def run(
     data: object,
     *,
@@ -62,12 +53,14 @@ def run(
     delta: float | None = None,
     categories: Sequence[object] | Mapping[str, Sequence[object]] | None = None,
     bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
-    randomizer: Randomizer | Mapping[str, Randomizer] | None = None,
+    randomizer: Device | Mapping[str, Device] | None = None,
     plan: Plan | Mapping[str, Plan] | None = None,
     split: Split | None = None,
     drop_nulls: bool = False,
     honest_fraction: float = 1.0,
     local_epsilon_cap: float | None = None,
+    messages_cap: float | None = None,
+    choose: str | None = None,
     allow_weaker: bool = False,
     compare_truth: bool = False,
     randomness: Randomness | None = None,
@@ -80,6 +73,10 @@ def run(
     ``delta`` is the plan's, or 1e-6. Every row is one person. No report has a local epsilon above
     ``local_epsilon_cap``, if there is one. A plan whose epsilon is not kept by the people there are
     is refused, unless ``allow_weaker``: then it is noted.
+
+    With ``epsilon``, people send at most ``messages_cap`` messages on average (one, unless said),
+    and ``choose`` names the option of the plan to be run instead of the best: then any number of
+    messages is allowed unless said.
 
     Numbers outside ``bounds`` count as the nearest bound.
 
@@ -96,6 +93,9 @@ def run(
     _require_columns(names, categories=categories, bounds=bounds, randomizer=randomizer, plan=plan)
     asked = _Asked.of(epsilon, delta, randomizer, plan, split, columns=names)
     limits = Limits(honest_fraction, local_epsilon_cap, allow_weaker)
+    wish = Wish(messages_cap, choose)
+    if epsilon is None:
+        wish.require_none()
     clock = Clock()
     with clock("read"):
         coded = [
@@ -109,7 +109,7 @@ def run(
         ]
     # Everything is checked, planned and accounted for before anybody reports.
     with clock("plan"):
-        steps = [asked.step(each, limits) for each in coded]
+        steps = [asked.step(each, limits, wish) for each in coded]
     with clock("account"):
         guarantee = _together(steps, asked.delta)
     total = sum(step.coded.n for step in steps)
@@ -128,7 +128,7 @@ class _Step:
     """One column with its randomizer: all that is needed before the first report."""
 
     coded: Coded
-    randomizer: Randomizer
+    randomizer: Device
     plan: Plan | None
     guarantee: Guarantee
     profile: Profile
@@ -141,7 +141,7 @@ class _Asked:
 
     epsilon: float | None
     delta: float
-    randomizer: Randomizer | Mapping[str, Randomizer] | None
+    randomizer: Device | Mapping[str, Device] | None
     plan: Plan | Mapping[str, Plan] | None
     split: Split
     columns: tuple[str, ...]
@@ -151,7 +151,7 @@ class _Asked:
         cls,
         epsilon: float | None,
         delta: float | None,
-        randomizer: Randomizer | Mapping[str, Randomizer] | None,
+        randomizer: Device | Mapping[str, Device] | None,
         plan: Plan | Mapping[str, Plan] | None,
         split: Split | None,
         *,
@@ -181,14 +181,15 @@ class _Asked:
         """Into how many parts epsilon and delta are divided."""
         return len(self.columns) if self.split == "divide" else 1
 
-    def step(self, coded: Coded, limits: Limits) -> _Step:
+    def step(self, coded: Coded, limits: Limits, wish: Wish) -> _Step:
         """Plan a column, or check the randomizer given for it, and account for it."""
         delta = self.delta / self.parts
-        found, honest, notes = self._planned(coded, delta, limits)
+        found, honest, notes = self._planned(coded, delta, limits, wish)
         if found is not None:
             randomizer = found.randomizer
         else:
-            randomizer = _required(self.randomizer, coded.name, "randomizer")
+            given = _required(self.randomizer, coded.name, "randomizer")
+            randomizer = cast("Device", given)
         coded.require(randomizer, planned=self.plan is not None)
         asked = None if found is None else found.question
         limits.require_local(randomizer, planned=None if asked is None else asked.local_epsilon_cap)
@@ -204,7 +205,7 @@ class _Asked:
         return _Step(coded, randomizer, found, guarantee, profile, (*coded.notes, *notes))
 
     def _planned(
-        self, coded: Coded, delta: float, limits: Limits
+        self, coded: Coded, delta: float, limits: Limits, wish: Wish
     ) -> tuple[Plan | None, float, tuple[str, ...]]:
         if self.epsilon is not None:
             made = planned(
@@ -215,7 +216,10 @@ class _Asked:
                 bounds=coded.bounds if isinstance(coded, Amounts) else None,
                 local_epsilon_cap=limits.local_epsilon_cap,
                 honest_fraction=limits.honest_fraction,
+                messages_cap=wish.most,
             )
+            if wish.choose is not None:
+                made = made.choose(wish.choose)
             return made, limits.honest_fraction, ()
         if self.plan is None:
             return None, limits.honest_fraction, ()
@@ -241,7 +245,7 @@ class _Collection:
         if counts is None or counts.n != step.coded.n:
             raise changed(step.coded.name)
         with self.clock("estimate"):
-            randomizer = cast("CategoryRandomizer | NumberRandomizer", step.randomizer)
+            randomizer = cast("AnswerMechanism | NumberMechanism", step.randomizer)
             estimate = randomizer.estimate(counts)
         return ColumnResult(
             column=step.coded.name,
@@ -259,7 +263,8 @@ class _Collection:
         engine = LocalEngine()
         counts: Counts | None = None
         truth: Array = np.zeros(max(1, len(step.coded.labels)))
-        most = max(1, _MOST_BITS // (8 * step.randomizer.message_bytes))
+        device = step.randomizer
+        most = max(1, _MOST_BITS // (8 * device.message_bytes * math.ceil(device.messages)))
         for values in self.clock.each("read", step.coded.chunks()):
             for start in range(0, len(values), most):
                 piece = values[start : start + most]

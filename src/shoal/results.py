@@ -13,8 +13,8 @@ import numpy as np
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
 from shoal.planning import Plan
-from shoal.randomizers.base import Randomizer
-from shoal.randomizers.registry import described
+from shoal.protocols.base import Device
+from shoal.protocols.registry import described
 from shoal.values import Array, Estimate, MeanEstimate
 
 Record = dict[str, object]
@@ -28,7 +28,7 @@ class ColumnResult:
     column: str
     labels: tuple[str, ...]
     estimate: Estimate | MeanEstimate
-    randomizer: Randomizer
+    randomizer: Device
     guarantee: Guarantee
     n: int
     plan: Plan | None = None
@@ -104,7 +104,7 @@ class Result:
         return self.only.labels
 
     @property
-    def randomizer(self) -> Randomizer:
+    def randomizer(self) -> Device:
         """What each device ran for the only column."""
         return self.only.randomizer
 
@@ -145,7 +145,9 @@ class Result:
 
     def to_json(self, path: str | Path) -> None:
         """Write :meth:`to_dict` as a file."""
-        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=1)
+        from shoal.report import finite
+
+        text = json.dumps(finite(self.to_dict()), ensure_ascii=False, allow_nan=False, indent=1)
         Path(path).write_text(text + "\n", encoding="utf-8")
 
     def to_csv(self, path: str | Path) -> None:
@@ -179,11 +181,13 @@ class Result:
         return "\n\n".join([*map(_table, self.columns), str(self.guarantee), *self.notes])
 
 
-def _randomizer(randomizer: Randomizer) -> Record:
+def _randomizer(mechanism: Device) -> Record:
     return {
-        **described(randomizer),
-        "local_epsilon": randomizer.local_epsilon,
-        "message_bits": randomizer.message_bits,
+        **described(mechanism),
+        "local_epsilon": mechanism.local_epsilon,
+        "message_bits": mechanism.message_bits,
+        "messages": mechanism.messages,
+        "slots": mechanism.slots,
     }
 
 

@@ -83,3 +83,46 @@ def test_refusals(run, words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert said in run(words).refusal()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_protocols_are_offered_when_messages_are_allowed(run):
+    said = run("plan --epsilon 1 --n 1e6 --categories 100 --messages-cap 2").stdout
+    assert max(map(len, said.splitlines())) <= 80
+    words = " ".join(said.split())
+    for part in ("msgs", "Run dummies with 1.004 messages per person", "datum away"):
+        assert part in words
+    assert "One dishonest person can add at most 2 to an answer's count" in words
+    found = run("plan --epsilon 1 --n 1e6 --categories 100 --messages-cap 2 --json").json()
+    best = found["options"][0]
+    assert (best["name"], best["slots"], best["local_epsilon"]) == ("dummies", 2, None)
+    assert best["messages"] == pytest.approx(1.00427, abs=1e-4)
+    assert best["influence"] == pytest.approx(2, abs=0.01)
+
+
+def test_an_option_is_put_first_by_name(run, tmp_path):
+    saved = tmp_path / "plan.json"
+    run("plan --epsilon 1 --n 1e4 --categories 5 --choose sparse --save", str(saved))
+    assert shoal.Plan.load(saved).recommended.name == "sparse"
+
+
+REFUSED = [
+    ("--categories 5 --messages-cap 0", "messages_cap >= 1"),
+    ("--categories 1000 --messages-cap 1.01 --choose dummies", "over the cap of 1.01"),
+    ("--categories 5 --choose nothing", "one of"),
+    ("--bounds 0,1 --choose dummies", "one of"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED)
+def test_what_cannot_be_chosen_is_refused(run, words, said):
+    assert said in run("plan --epsilon 1 --n 1e4", words).refusal()
+
+
+def test_too_few_people_for_a_protocol_are_told_how_many_it_takes(run):
+    refusal = run("plan --epsilon 0.5 --n 100 --categories 5 --choose sparse").refusal()
+    assert "it takes n >= " in refusal
+
+
+def test_a_sum_that_does_not_fit_its_modulus_is_refused(run):
+    words = "plan --epsilon 1e-3 --n 1e14 --bounds 0,1 --choose split-and-mix"
+    assert "bits" in run(words).refusal()

@@ -95,6 +95,23 @@ def test_a_randomizer_of_numbers_by_name(run):
     assert "needs --bounds" in refused
 
 
+@pytest.mark.parametrize("words", ["--messages-cap 2", "--choose sparse", "--choose zero-sum"])
+def test_several_messages_by_plan_or_by_name(run, words):
+    found = run(COLOR, "--epsilon 1 --categories red,green,blue --json", words).json()
+    assert found["guarantee"]["epsilon"] <= 1 + 1e-6
+    assert found["guarantee"]["local_epsilon"] is None
+    assert found["randomizer"]["name"] == (words.split()[-1] if "choose" in words else "dummies")
+    assert found["randomizer"]["messages"] > 1
+    shares = {row["value"]: row["frequency"] for row in found["estimates"]}
+    for name, share in (("red", 0.5), ("green", 0.3), ("blue", 0.2)):
+        assert abs(shares[name] - share) < 60 / ROWS  # noise of 6.5 people, or of 43 left out
+
+
+def test_the_terminal_says_what_messages_are_worth_without_trust(run):
+    said = run(COLOR, "--epsilon 1 --messages-cap 2").stdout
+    assert "nothing: each report may give the datum away" in " ".join(said.split())
+
+
 def test_a_saved_plan_is_run(run):
     assert run(f"plan --epsilon 0.5 --n {ROWS} --categories 3 --save plan.json").status == 0
     found = run(COLOR, "--plan plan.json --json").json()
@@ -211,6 +228,12 @@ REFUSALS = [
     (f"{COLOR} --epsilon 1 --split half", "expected one of compose, divide"),
     (f"{COLOR} --epsilon 1 --honest-fraction 2", "honest_fraction"),
     (f"{COLOR} --epsilon 0", "epsilon > 0"),
+    (f"{COLOR} --epsilon 1 --messages-cap 0.5", "messages_cap >= 1"),
+    (f"{COLOR} --epsilon 1 --messages-cap 1 --choose dummies", "one of"),
+    (f"{COLOR} --epsilon 0.1 --messages-cap 1.001 --choose dummies", "over the cap of 1.001"),
+    (f"{COLOR} --epsilon 0.01 --choose sparse", "it takes n >= "),
+    (f"{COLOR} --epsilon 1 --choose nothing", "one of"),
+    (f"{COLOR} --randomizer grr --local-epsilon 1 --choose dummies", "it is for epsilon"),
     ("run answers.csv --column colour --epsilon 1", "did you mean color?"),
     ("run missing.csv --column color --epsilon 1", "an existing file"),
     ("run colors.txt --column color --epsilon 1", "a file whose name ends in"),

@@ -25,6 +25,13 @@ def plan(
     local_epsilon_cap: Annotated[
         float | None, number("The most that ε0 of one report may be.", _WANTED)
     ] = None,
+    messages_cap: Annotated[
+        float | None,
+        number("Messages one person may send on average; above 1 brings in protocols.", _WANTED),
+    ] = None,
+    choose: Annotated[
+        str | None, option("Put this option first instead of the best.", _WANTED, "NAME")
+    ] = None,
     categories: Annotated[int | None, whole("One of so many answers.", _ASKED)] = None,
     bounds: Annotated[
         Bounds | None,
@@ -52,14 +59,12 @@ def plan(
         raise RefusedError("--epsilon is missing: what the collection may cost each person")
     if n is None:
         raise RefusedError("--n is missing: how many people report")
-    if sum(kind is not None for kind in (categories, bounds, dimension)) != 1:
-        raise RefusedError("give one of --categories, --bounds and --dimension: what is asked")
-    if plot is not None and plot.suffix.lower() not in DRAWN:
-        raise RefusedError(f"expected --plot to be a .svg or .png file, got {plot}")
+    _check(categories, bounds, dimension, plot)
     files.check(plot, save)
     with working("planning"):
         import shoal
         from shoal.cli import plan_figure, plan_show
+        from shoal.engines.limits import Wish
 
         found = shoal.plan(
             epsilon=epsilon,
@@ -71,7 +76,10 @@ def plan(
             local_epsilon_cap=local_epsilon_cap,
             honest_fraction=honest_fraction,
             participation=participation,
+            messages_cap=Wish(messages_cap, choose).most,
         )
+        if choose is not None:
+            found = found.choose(choose)
         values = found.to_dict()
     with files.together() as write:
         if plot is not None:
@@ -82,3 +90,12 @@ def plan(
         print_json(values)
     else:
         plan_show.show(found)
+
+
+def _check(
+    categories: int | None, bounds: Bounds | None, dimension: int | None, plot: Path | None
+) -> None:
+    if sum(kind is not None for kind in (categories, bounds, dimension)) != 1:
+        raise RefusedError("give one of --categories, --bounds and --dimension: what is asked")
+    if plot is not None and plot.suffix.lower() not in DRAWN:
+        raise RefusedError(f"expected --plot to be a .svg or .png file, got {plot}")

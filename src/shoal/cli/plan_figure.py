@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.accounting.rounding import plain
 from shoal.figures import style
-from shoal.planning import Plan
+from shoal.planning import Option, Plan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,10 +30,16 @@ def draw(plan: Plan, path: Path) -> None:
 
 def _rows(plan: Plan) -> list[tuple[str, float]]:
     return [
-        (f"{option.name}, ε₀ = {option.local_epsilon:.2f}", option.errors.l2)
+        (f"{option.name}, {_said(option)}", option.errors.l2)
         for option in plan.options
         if option.errors is not None
     ]
+
+
+def _said(option: Option) -> str:
+    if option.local_epsilon is None or math.isinf(option.local_epsilon):
+        return f"{option.messages or 1.0:.3g} messages"
+    return f"ε₀ = {option.local_epsilon:.2f}"
 
 
 def _fill(axes: Axes, plan: Plan) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -39,10 +41,12 @@ def options(plan: Plan) -> Table:
     shown.add_column("ε0", justify="right")
     for heading in _headings(plan.question):
         shown.add_column(heading, justify="right")
+    if _several(plan):
+        shown.add_column("msgs", justify="right")
     shown.add_column("bits", justify="right")
     for place, option in enumerate(plan.options):
         if option.errors is not None:
-            shown.add_row(*_cells(option, plan.question), style="bold" if place == 0 else "")
+            shown.add_row(*_cells(option, plan), style="bold" if place == 0 else "")
     _add_references(shown, plan)
     return shown
 
@@ -50,11 +54,20 @@ def options(plan: Plan) -> Table:
 def recommendation(plan: Plan) -> str:
     """What to run and why, and what that keeps."""
     best, kept = plan.recommended, plan.guarantee
-    return (
-        f"Run {best.name} with ε0 = {down(best.local_epsilon or 0.0)}: {plan.reason}. That keeps "
-        f"ε = {up(kept.epsilon)} at δ = {plain(kept.delta)} among {kept.n:,} honest people "
-        f"(replacement; {kept.theorem}), if {kept.trust}; without that trust ε0 is what holds."
+    keeps = (
+        f"That keeps ε = {up(kept.epsilon)} at δ = {plain(kept.delta)} among {kept.n:,} honest "
+        f"people (replacement; {kept.theorem}), if {kept.trust}"
     )
+    if math.isfinite(best.local_epsilon or 0.0):
+        how, left = f"with ε0 = {down(best.local_epsilon or 0.0)}", "ε0 is what holds"
+    else:
+        how = f"with {best.messages or 1.0:.4g} messages per person"
+        left = "nothing holds: one person's messages give the datum away"
+    liar = ""
+    if best.influence is not None:
+        what = "an answer's count" if plan.question.categories else "the sum"
+        liar = f" One dishonest person can add at most {people(best.influence)} to {what}."
+    return f"Run {best.name} {how}: {plan.reason}. {keeps}; without that trust {left}.{liar}"
 
 
 def people(value: float) -> str:
@@ -82,10 +95,18 @@ def _headings(question: Question) -> tuple[str, ...]:
     return ("error of the sum",)
 
 
-def _cells(option: Option, question: Question) -> list[str]:
+def _several(plan: Plan) -> bool:
+    """Whether anything sends several messages."""
+    return any((option.messages or 1) > 1 for option in plan.options)
+
+
+def _cells(option: Option, plan: Plan) -> list[str]:
     local = "" if option.local_epsilon is None else f"{option.local_epsilon:.3f}"
-    bits = "" if option.message_bits is None else f"{option.message_bits:,.1f}"
-    return [option.name, local, *_numbers(option.errors, question), bits]
+    if option.local_epsilon is not None and math.isinf(option.local_epsilon):
+        local = "none"
+    sent = [f"{option.messages or 1.0:,.4g}"] if _several(plan) else []
+    bits = "" if option.bits is None else f"{option.bits:,.1f}"
+    return [option.name, local, *_numbers(option.errors, plan.question), *sent, bits]
 
 
 def _numbers(errors: Errors | None, question: Question) -> list[str]:
@@ -106,4 +127,5 @@ def _add_references(shown: Table, plan: Plan) -> None:
     for name, local, errors in rows:
         if errors is not None:
             of_each = plain(plan.question.epsilon) if local is None else local
-            shown.add_row(name, of_each, *_numbers(errors, plan.question), "", style="dim")
+            empty = [""] * (2 if _several(plan) else 1)
+            shown.add_row(name, of_each, *_numbers(errors, plan.question), *empty, style="dim")

@@ -69,6 +69,14 @@ def run(
     local_epsilon_cap: Annotated[
         float | None, number("The most that ε0 of one report may be.", _HOW)
     ] = None,
+    messages_cap: Annotated[
+        float | None,
+        number("With --epsilon: messages one person may send on average (1).", _HOW),
+    ] = None,
+    choose: Annotated[
+        str | None,
+        option("With --epsilon: run this option of the plan, not the best.", _HOW, "NAME"),
+    ] = None,
     split: Annotated[
         Split | None,
         choice("Several columns: each has all of the budget, or a part.", _HOW, Split),
@@ -108,6 +116,8 @@ def run(
             split=None if split is None else split.value,
             honest_fraction=honest_fraction,
             local_epsilon_cap=local_epsilon_cap,
+            messages_cap=messages_cap,
+            choose=choose,
             allow_weaker=allow_weaker,
             compare_truth=compare_truth,
             progress=progress,

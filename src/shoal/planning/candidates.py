@@ -1,4 +1,4 @@
-"""The randomizers worth considering for a kind of question."""
+"""The randomizers and protocols worth considering for a kind of question."""
 
 from __future__ import annotations
 
@@ -6,25 +6,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from shoal.protocols.base import Protocol
+from shoal.protocols.registry import calibration
 from shoal.randomizers.base import Randomizer
 from shoal.randomizers.registry import by_name
 
 Family = Callable[..., Randomizer]
+Calibration = Callable[..., Protocol]  # takes n, epsilon and delta
 
 LARGEST_VECTOR = 10_000  # answers: beyond, a message with a bit per answer is too long
 LARGEST_DECODING = 1e10  # reports times answers: beyond, trying every answer takes hours
+MOST_COINS = 1_000_000  # answers: beyond, a coin for each of them takes too long
+_HASHED = (256, 1024, 4096, 16384, 65536)
 _BUCKETS = (2, 4, 8, 16, 64, 256, 1024, 4096)
 _LEVELS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 256, 512)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A family of randomizers that takes ``epsilon=``, or the reason why it is out of question."""
+    """A family of randomizers that takes ``epsilon=``, or the reason why it is out of question.
+
+    A protocol with several messages is calibrated for so many people instead.
+    """
 
     name: str
     family: Family | None
     remark: str = ""
     largest_epsilon: float = 25.0
+    calibration: Calibration | None = None
 
 
 def for_categories(k: int, n: int) -> list[Candidate]:
@@ -49,6 +58,28 @@ def for_categories(k: int, n: int) -> list[Candidate]:
     return found
 
 
+def with_messages(k: int, n: int, *, cap: float | None) -> list[Candidate]:
+    """Protocols for one of k answers, fewest messages first."""
+    found = [_calibrated("near-central"), _calibrated("coins")] if k == 2 else []
+    found.append(_calibrated("dummies", k=k))
+    if k <= MOST_COINS:
+        found.append(_calibrated("sparse", k=k))
+        # Everybody sends about a message per answer: worth a look only where that is allowed.
+        if k <= (LARGEST_VECTOR if cap is None else cap):
+            found.append(_calibrated("zero-sum", k=k))
+    if k > n:
+        if n * k <= LARGEST_DECODING:
+            found.extend(_calibrated("hashed-dummies", k=k, buckets=b) for b in _HASHED if b < k)
+        else:
+            remark = f"decoding tries {k:,} answers on each of {n:,} messages"
+            found.append(Candidate("hashed-dummies", None, remark))
+    return found
+
+
+def _calibrated(name: str, **parameters: float) -> Candidate:
+    return Candidate(name, None, calibration=partial(calibration(name), **parameters))
+
+
 def for_numbers(low: float, high: float) -> list[Candidate]:
     """Randomizers of a number between bounds; rounding to several numbers of levels."""
     bounds = {"low": low, "high": high}
@@ -60,6 +91,11 @@ def for_numbers(low: float, high: float) -> list[Candidate]:
         Candidate("rounded", partial(rounded, levels=levels + 1, **bounds)) for levels in _LEVELS
     )
     return found
+
+
+def sums_with_messages(low: float, high: float) -> list[Candidate]:
+    """Protocols for the sum of numbers between bounds."""
+    return [_calibrated("split-and-mix", low=low, high=high)]
 
 
 def for_vectors(dimension: int) -> list[Candidate]:

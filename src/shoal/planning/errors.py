@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import integrate, special
 
-from shoal.randomizers.base import CategoryRandomizer, NumberRandomizer
+from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.values import Array
 
 _SAMPLED_CELLS = 100_000
@@ -40,7 +40,7 @@ class Errors:
         return {"l2": self.l2, "linf": self.linf, "cell": self.cell}
 
 
-def of_categories(randomizer: CategoryRandomizer, n: int) -> Errors:
+def of_categories(randomizer: AnswerMechanism, n: int) -> Errors:
     """Errors when everybody's answers are spread evenly.
 
     The total is the same for any data with most randomizers; an empty answer's error is separate.
@@ -53,17 +53,22 @@ def of_categories(randomizer: CategoryRandomizer, n: int) -> Errors:
     return Errors(l2=float(np.linalg.norm(even)), linf=expected_largest(even), cell=cell)
 
 
-def of_numbers(randomizer: NumberRandomizer, n: int) -> Errors:
+def of_numbers(randomizer: NumberMechanism, n: int) -> Errors:
     """Standard deviation of the estimated sum in the worst case of the data."""
     deviation = n * math.sqrt(randomizer.variance(n=n))
     return Errors(deviation, deviation, deviation)
 
 
 def central(k: int, epsilon: float) -> Errors:
-    """A trusted curator's discrete Laplace noise: replacing one answer changes two counts by 1."""
-    a = math.exp(-epsilon / 2)
+    """A trusted curator's discrete Laplace noise: replacing one answer changes two counts by 1.
+
+    Of two answers one count is enough, because the number of people is public.
+    """
+    one_is_enough = k == 2
+    a = math.exp(-epsilon if one_is_enough else -epsilon / 2)
     cell = math.sqrt(2 * a) / (1 - a)
-    return Errors(cell * math.sqrt(k), cell * _laplace_largest(k), cell)
+    noises = 1 if one_is_enough else k
+    return Errors(cell * math.sqrt(k), cell * _laplace_largest(noises), cell)
 
 
 def local(k: int, epsilon: float, n: int) -> Errors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -11,11 +12,12 @@ from typing import Any
 
 from shoal import checks
 from shoal.accounting.amplification import amplify
+from shoal.accounting.crowd import Crowd
 from shoal.accounting.guarantee import Guarantee
-from shoal.errors import InvalidArgumentError
+from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.planning.errors import Errors
-from shoal.randomizers.base import Randomizer
-from shoal.randomizers.registry import described, restored
+from shoal.protocols.base import Device, Protocol
+from shoal.protocols.registry import described, restored
 
 FORMAT = 1
 _SLACK = 1e-6
@@ -34,6 +36,7 @@ class Question:
     local_epsilon_cap: float | None = None
     honest_fraction: float = 1.0
     participation: float = 1.0
+    messages_cap: float | None = 1.0
 
     def __post_init__(self) -> None:
         checks.positive(epsilon=self.epsilon)
@@ -59,14 +62,25 @@ class Question:
                 raise InvalidArgumentError("bounds", self.bounds, "bounds with low < high")
         if self.local_epsilon_cap is not None:
             checks.positive(local_epsilon_cap=self.local_epsilon_cap)
+        if self.messages_cap is not None and not 1 <= self.messages_cap < math.inf:
+            expected = "messages_cap >= 1: everybody sends at least one message (None: no limit)"
+            raise InvalidArgumentError("messages_cap", self.messages_cap, expected)
+
+    @property
+    def crowd(self) -> Crowd:
+        """The people whom a guarantee may count on."""
+        return Crowd(self.n, self.honest_fraction, participation=self.participation)
 
 
 @dataclass(frozen=True)
 class Option:
-    """One randomizer at the largest local epsilon that keeps the target."""
+    """One randomizer at the largest local epsilon, or protocol with the least noise, that will do.
+
+    A protocol's local epsilon is infinite: one of its messages is the truth.
+    """
 
     name: str
-    randomizer: Randomizer | None
+    randomizer: Device | None
     local_epsilon: float | None
     errors: Errors | None
     remark: str = ""
@@ -76,14 +90,33 @@ class Option:
         """Information in one message."""
         return None if self.randomizer is None else self.randomizer.message_bits
 
+    @property
+    def messages(self) -> float | None:
+        """Messages of one person, on average."""
+        return None if self.randomizer is None else self.randomizer.messages
+
+    @property
+    def bits(self) -> float | None:
+        """Information in all that one person sends, empty slots included."""
+        sent = self.randomizer
+        return None if sent is None else sent.slots * sent.message_bits
+
+    @property
+    def influence(self) -> float | None:
+        """What one dishonest person can add to one answer's count, where that is known."""
+        return self.randomizer.influence if isinstance(self.randomizer, Protocol) else None
+
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
         return {
             "name": self.name,
             "randomizer": None if self.randomizer is None else described(self.randomizer),
-            "local_epsilon": self.local_epsilon,
+            "local_epsilon": _finite(self.local_epsilon),
             "errors": None if self.errors is None else self.errors.to_dict(),
             "message_bits": self.message_bits,
+            "messages": self.messages,
+            "slots": None if self.randomizer is None else self.randomizer.slots,
+            "influence": self.influence,
             "remark": self.remark,
         }
 
@@ -104,7 +137,7 @@ class Plan:
         return self.options[0]
 
     @property
-    def randomizer(self) -> Randomizer:
+    def randomizer(self) -> Device:
         """What each device runs."""
         if self.recommended.randomizer is None:
             raise InvalidArgumentError(
@@ -125,11 +158,16 @@ class Plan:
 
     def estimate(self, batch: object) -> object:
         """The recommended randomizer's estimate from a batch or its counts."""
-        return self.randomizer.estimate(batch)  # type: ignore[attr-defined]
+        return self.randomizer.estimate(batch)  # type: ignore[union-attr]
 
     def choose(self, name: str) -> Plan:
         """The same plan with another option first."""
-        chosen = [option for option in self.options if option.name == name and option.randomizer]
+        named = [option for option in self.options if option.name == name]
+        chosen = [option for option in named if option.randomizer]
+        if named and not chosen:
+            raise UnreachableTargetError(
+                f"the target with {name}", named[0].remark, "choose another, or ask for less"
+            )
         if not chosen:
             possible = ", ".join(option.name for option in self.options if option.randomizer)
             raise InvalidArgumentError("name", name, f"one of {possible}")
@@ -146,7 +184,10 @@ class Plan:
             "options": [option.to_dict() for option in self.options],
             "central": None if self.central is None else self.central.to_dict(),
             "local": None if self.local is None else self.local.to_dict(),
-            "guarantee": self.guarantee.to_dict(),
+            "guarantee": {
+                **self.guarantee.to_dict(),
+                "local_epsilon": _finite(self.guarantee.local_epsilon),
+            },
         }
 
     def save(self, path: str | Path) -> None:
@@ -204,6 +245,10 @@ class Plan:
             if option.randomizer is None:
                 continue
             actual = option.randomizer.local_epsilon
+            most = self.question.messages_cap
+            if most is not None and option.randomizer.messages > most * (1 + _SLACK):
+                expected = f"{option.name} within the plan's {most:g} messages per person"
+                raise InvalidArgumentError("messages", option.randomizer.messages, expected)
             if option.local_epsilon is None or actual > option.local_epsilon * (1 + _SLACK):
                 expected = f"{option.name} within its stated local epsilon"
                 raise InvalidArgumentError("local_epsilon", actual, expected)
@@ -217,28 +262,35 @@ class Plan:
     def __str__(self) -> str:
         """One line an option, best first."""
         heads = "".join(f"{head:>12}" for head in ("L2 error", "largest", "per answer"))
-        lines = [f"{'randomizer':<12}{'ε0':>9}{heads}{'bits':>9}"]
+        lines = [f"{'randomizer':<15}{'ε0':>9}{heads}{'messages':>10}{'bits':>9}"]
         for option in self.options:
             if option.errors is None or option.local_epsilon is None:
-                lines.append(f"{option.name:<12}  {option.remark}")
+                lines.append(f"{option.name:<15}  {option.remark}")
                 continue
             errors = option.errors
             numbers = "".join(f"{x:>12.4g}" for x in (errors.l2, errors.linf, errors.cell))
-            bits = option.message_bits or 0.0
-            lines.append(f"{option.name:<12}{option.local_epsilon:>9.3f}{numbers}{bits:>9.1f}")
+            sent = f"{option.messages or 1.0:>10.4g}{option.bits or 0.0:>9.1f}"
+            lines.append(f"{option.name:<15}{option.local_epsilon:>9.3f}{numbers}{sent}")
         return "\n".join([*lines, f"recommended: {self.recommended.name}, because {self.reason}"])
 
 
 def _option(stored: Mapping[str, object]) -> Option:
     description = stored.get("randomizer")
+    made = None if description is None else restored(description)  # type: ignore[arg-type]
     local = stored.get("local_epsilon")
+    if local is None and isinstance(made, Protocol):
+        local = made.local_epsilon
     return Option(
         str(stored["name"]),
-        None if description is None else restored(description),  # type: ignore[arg-type]
+        made,
         None if local is None else float(local),  # type: ignore[arg-type]
         _errors(stored.get("errors")),
         str(stored.get("remark", "")),
     )
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _errors(stored: object) -> Errors | None:

@@ -12,10 +12,10 @@ from shoal import checks
 from shoal.accounting.amplification import local_epsilon
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.planning import candidates, errors
-from shoal.planning.candidates import Candidate
+from shoal.planning.candidates import Calibration, Candidate
 from shoal.planning.errors import Errors
 from shoal.planning.plan import Option, Plan, Question
-from shoal.randomizers.base import CategoryRandomizer, NumberRandomizer, Randomizer
+from shoal.randomizers.base import AnswerMechanism, Mechanism, NumberMechanism
 
 _LARGEST_N = 10**12
 _SEARCH_TOLERANCE = 1e-3
@@ -35,12 +35,19 @@ def plan(
     local_epsilon_cap: float | None = None,
     honest_fraction: float = 1.0,
     participation: float = 1.0,
+    messages_cap: float | None = 1.0,
 ) -> Plan:
     """What each device should run, and how wrong the result will be.
+
+    ``messages_cap`` is how many messages one person may send on average (None: any number); above
+    1 it lets in protocols that hide the truth among further messages.
 
     >>> found = plan(epsilon=1, delta=1e-6, n=10**6, categories=100)
     >>> found.recommended.name, found.recommended.errors.l2 < 94
     ('grr', True)
+    >>> found = plan(epsilon=1, delta=1e-6, n=10**6, categories=100, messages_cap=2)
+    >>> found.recommended.name, found.recommended.errors.l2 < 66
+    ('dummies', True)
     """
     question = Question(
         epsilon=epsilon,
@@ -52,6 +59,7 @@ def plan(
         local_epsilon_cap=local_epsilon_cap,
         honest_fraction=honest_fraction,
         participation=participation,
+        messages_cap=messages_cap,
     )
     options = _ordered(_option(candidate, question) for candidate in _candidates(question))
     if options[0].errors is None:
@@ -127,14 +135,43 @@ def _share_error(n: int, asked: dict[str, object]) -> float:
 
 
 def _candidates(question: Question) -> list[Candidate]:
+    cap = question.messages_cap
+    several = cap is None or cap > 1
     if question.categories is not None:
-        return candidates.for_categories(question.categories, question.n)
+        k, n = question.categories, question.n
+        found = candidates.for_categories(k, n)
+        return found + (candidates.with_messages(k, n, cap=cap) if several else [])
     if question.bounds is not None:
-        return candidates.for_numbers(*question.bounds)
+        found = candidates.for_numbers(*question.bounds)
+        return found + (candidates.sums_with_messages(*question.bounds) if several else [])
     return candidates.for_vectors(question.dimension or 0)
 
 
+def _protocol_option(calibration: Calibration, name: str, question: Question) -> Option:
+    """The least noise that the honest people need, if they may send so many messages."""
+    cap, crowd = question.local_epsilon_cap, question.crowd
+    try:
+        protocol = calibration(
+            n=crowd.present, epsilon=question.epsilon, delta=question.delta - 2 * crowd.absence
+        )
+    except (InvalidArgumentError, UnreachableTargetError) as error:
+        return Option(name, None, None, None, str(error))
+    refused = ""
+    if question.messages_cap is not None and protocol.messages > question.messages_cap:
+        refused = (
+            f"{protocol.messages:.4g} messages per person on average are over the cap of "
+            f"{question.messages_cap:g}"
+        )
+    elif cap is not None and protocol.local_epsilon > cap:
+        refused = f"one of its messages is the truth: no ε0, let alone one below {cap:g}"
+    if refused:
+        return Option(name, None, None, None, refused)
+    return Option(name, protocol, protocol.local_epsilon, _predicted(protocol, question))
+
+
 def _option(candidate: Candidate, question: Question) -> Option:
+    if candidate.calibration is not None:
+        return _protocol_option(candidate.calibration, candidate.name, question)
     if candidate.family is None:
         return Option(candidate.name, None, None, None, candidate.remark)
     cap = min(question.local_epsilon_cap or math.inf, candidate.largest_epsilon)
@@ -154,14 +191,14 @@ def _option(candidate: Candidate, question: Question) -> Option:
     return Option(candidate.name, randomizer, local, _predicted(randomizer, question))
 
 
-def _predicted(randomizer: Randomizer, question: Question) -> Errors:
+def _predicted(randomizer: Mechanism, question: Question) -> Errors:
     """Errors for all n people, scaled up from those who take part."""
     share = question.participation
     reporting = max(1, math.floor(question.n * share))
-    if isinstance(randomizer, CategoryRandomizer):
+    if isinstance(randomizer, AnswerMechanism):
         found = errors.of_categories(randomizer, reporting)
         spread = 1 - 1 / randomizer.k  # of one person's answer, over all answers together
-    elif isinstance(randomizer, NumberRandomizer):
+    elif isinstance(randomizer, NumberMechanism):
         found = errors.of_numbers(randomizer, reporting)
         spread = ((randomizer.high - randomizer.low) / 2) ** 2
     else:
@@ -173,7 +210,7 @@ def _predicted(randomizer: Randomizer, question: Question) -> Errors:
 def _ordered(options: Iterable[Option]) -> tuple[Option, ...]:
     """The best of each name, smallest L2 error first, impossible ones last.
 
-    Among those within 2 % of the smallest error the shortest message comes first.
+    Among those within 2 % of the smallest error the one that sends least comes first.
     """
 
     def error(option: Option) -> float:
@@ -188,7 +225,7 @@ def _ordered(options: Iterable[Option]) -> tuple[Option, ...]:
     simplest = list(best)  # the candidates come simplest first
     first = min(
         alike,
-        key=lambda option: (round(option.message_bits or math.inf, 3), simplest.index(option.name)),
+        key=lambda option: (round(option.bits or math.inf, 3), simplest.index(option.name)),
     )
     return (first, *(option for option in ordered if option is not first))
 
@@ -208,7 +245,7 @@ def _reason(options: tuple[Option, ...], question: Question) -> str:
     second = rivals[0]
     ratio = second.errors.l2 / best.errors.l2 if second.errors else math.inf
     if ratio <= _ALIKE:
-        why = f"its message is the shortest of those with the smallest error ({second.name} ties)"
+        why = f"it sends least of those with the smallest error ({second.name} ties)"
     else:
         why = f"its error is the smallest: {second.name}, the next, has {ratio:.2f} times as much"
     cap = question.local_epsilon_cap

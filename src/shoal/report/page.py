@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from importlib import resources
 
-from shoal.accounting.rounding import plain, up
+from shoal.accounting.rounding import DIGITS, plain, up
 from shoal.report import mean, shares, words
 from shoal.report.markup import Markup, element, join
 from shoal.report.statement import embedded
@@ -78,10 +79,14 @@ def _header(result: Reported) -> Markup:
             *_tile("people", f"{first.n:,}"),
             *_tile("ε of what is published", up(found.epsilon, 3)),
             *_tile("δ", plain(found.delta)),
-            *_tile(f"ε0 of {local}", up(found.local_epsilon, 3)),
+            *_tile(f"ε0 of {local}", _local(found.local_epsilon, 3)),
             class_="tiles",
         ),
     )
+
+
+def _local(epsilon: float, digits: int = DIGITS) -> str:
+    return up(epsilon, digits) if math.isfinite(epsilon) else "none"
 
 
 def _tile(name: str, value: str) -> tuple[Markup]:
@@ -145,8 +150,9 @@ def _table(column: ReportedColumn) -> Markup:
 def _method(result: Reported) -> Markup:
     steps: list[tuple[str, Callable[[ReportedColumn], str]]] = [
         ("randomizer", lambda column: column.randomizer.name),
-        ("ε0 of a report", lambda column: up(column.randomizer.local_epsilon)),
-        ("size of a report", lambda column: f"{column.randomizer.message_bits:.3g} bits"),
+        ("ε0 of a report", lambda column: _local(column.randomizer.local_epsilon)),
+        ("messages of a person", lambda column: f"{column.randomizer.messages:.4g}"),
+        ("size of a message", lambda column: f"{column.randomizer.message_bits:.3g} bits"),
         ("ε of this question", lambda column: up(column.guarantee.epsilon)),
         ("people", lambda column: f"{column.n:,}"),
     ]

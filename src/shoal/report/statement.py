@@ -49,6 +49,7 @@ def _column(column: ReportedColumn) -> dict[str, object]:
             "name": randomizer.name,
             "local_epsilon": randomizer.local_epsilon,
             "message_bits": randomizer.message_bits,
+            "messages": randomizer.messages,
         },
         "epsilon": column.guarantee.epsilon,
         "delta": column.guarantee.delta,

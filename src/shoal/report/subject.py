@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.accounting.guarantee import Guarantee
-from shoal.randomizers.base import Randomizer
+from shoal.randomizers.base import Mechanism
 from shoal.values import Estimate, MeanEstimate
 
 
@@ -28,7 +28,7 @@ class ReportedColumn(Protocol):
         """The shares of the answers, or the mean."""
 
     @property
-    def randomizer(self) -> Randomizer:
+    def randomizer(self) -> Mechanism:
         """What made each report."""
 
     @property
