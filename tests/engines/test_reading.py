@@ -269,25 +269,25 @@ def test_data_that_changes_between_readings_is_noticed():
 MEASURED = """
 import resource, sys
 from shoal.engines import reading
-column = reading.column(sys.argv[1], "v")
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-list(reading.column(sys.argv[2], "v").codes(["a"], none=None, other=1))
-before = peak()
-assert column.answers().rows == 3_000_000
-assert sum(len(c) for c in column.codes(["a"], none=None, other=1)) == 3_000_000
-print(peak() - before)
+def read(path):
+    column = reading.column(path, "v")
+    rows = column.answers().rows
+    assert sum(len(c) for c in column.codes(["a"], none=None, other=1)) == rows
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = read(sys.argv[2])
+print(read(sys.argv[1]) - before)
 """
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
     small, large = tmp_path / "small.csv", tmp_path / "large.csv"
     text = "answer-" + "x" * 60
-    pl.DataFrame({"v": [f"{text}{i % 10}" for i in range(300_000)]}).write_csv(small)
-    header, lines = "v\n", small.read_text().partition("\n")[2]
-    with large.open("w") as file:
-        file.write(header)
-        for _ in range(10):
-            file.write(lines)
+    lines = "".join(f"{text}{i % 10}\n" for i in range(300_000))
+    for path, times in ((small, 8), (large, 24)):
+        with path.open("w") as file:
+            file.write("v\n")
+            for _ in range(times):
+                file.write(lines)
     grown = subprocess.run(
         [sys.executable, "-c", MEASURED, large, small],
         env=environment() | {"POLARS_MAX_THREADS": "2"},
@@ -295,5 +295,5 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         text=True,
         check=True,
     ).stdout
-    # Kilobytes. The larger file is 200 MB longer; read at once it takes more than that.
-    assert int(grown) < 150_000
+    # Kilobytes. The larger file is 330 MB longer; read at once it takes more than that.
+    assert int(grown) < 200_000
