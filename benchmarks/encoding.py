@@ -58,10 +58,11 @@ def _speed(name: str) -> float:
     """Millions of reports per second of processor time."""
     size, _ = SPEEDS[name]
     randomizer, answers = _randomizer(name), _answers(size)
-    return size / _seconds(lambda: randomizer.randomize(answers)) / 1e6
+    return size / seconds(lambda: randomizer.randomize(answers)) / 1e6
 
 
-def _seconds(run: Callable[[], object]) -> float:
+def seconds(run: Callable[[], object]) -> float:
+    """Processor time of one call, the median of several."""
     run()  # warms up
     times = []
     for _ in range(REPETITIONS):
@@ -77,7 +78,7 @@ def _decoding() -> Result:
     return Result(
         heading=f"estimates of {K} shares from {DECODED:.0e} reports",
         what="hadamard",
-        value=1e3 * _seconds(lambda: randomizer.estimate(batch)),
+        value=1e3 * seconds(lambda: randomizer.estimate(batch)),
         at_most=SLOWEST_DECODING,
     )
 

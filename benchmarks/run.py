@@ -4,6 +4,7 @@
 
 * ``accounting``: one epsilon, many rounds; beside the strongest simple rival.
 * ``encoding``: reports per second on one core, and decoding; beside the package pure-ldp.
+* ``messages``: people per second and messages per person where they send several.
 * ``run``: a file of ten million rows from end to end.
 
 Times are processor time of one core, so that other work on the machine disturbs them little, except
@@ -27,7 +28,12 @@ from result import Result
 # Read by the libraries below numpy when they are loaded: one core, like a user's web request.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # Each section is a module with a function ``everything``.
-SECTIONS = {"accounting": "measure", "encoding": "encoding", "run": "running"}
+SECTIONS = {
+    "accounting": "measure",
+    "encoding": "encoding",
+    "messages": "messaging",
+    "run": "running",
+}
 
 
 def main() -> int:
