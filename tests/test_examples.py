@@ -30,6 +30,13 @@ TOLD = {
         r"mean: (6\.9[89]|7\.0[012])\d hours, .* in truth 7\.000",
         r"epsilon = 1\.000 at delta = 1e-06",
     ],
+    "several_messages.py": [
+        r"one of 50 answers, 100,000 people",
+        r"one message +1\.000 +33\.0 .* [01]\.\d{3}",
+        r"dummies +1\.021 +6\.5 +\d{1,2}\.\d +\d+ +1\.000",
+        r"zero-sum +50\.979 +6\.5 +\d{1,2}\.\d +0 +1\.000",
+        r"near-central +1\.006 +1\.5 +\d{1,2}\.\d +- +1\.000",
+    ],
     "thirty_rounds.py": [
         r"one day: +epsilon = 0\.0221",
         r"thirty days: epsilon = 0\.1337",

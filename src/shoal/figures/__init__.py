@@ -18,8 +18,10 @@ from shoal.figures import (
     epsilon_vs_rounds,
     learning_curves,
     privacy_loss_tail,
+    pure_privacy,
     randomizers,
     renyi_vs_order,
+    separation,
 )
 from shoal.figures.drawing import Drawing
 
@@ -34,6 +36,8 @@ DRAWINGS: tuple[Drawing, ...] = (
     privacy_loss_tail.DRAWING,
     randomizers.DRAWING,
     learning_curves.DRAWING,
+    separation.DRAWING,
+    pure_privacy.DRAWING,
 )
 NAMES: tuple[str, ...] = tuple(drawing.name for drawing in DRAWINGS)
 
