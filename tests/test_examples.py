@@ -20,11 +20,23 @@ TOLD = {
         r"any such randomizer: +epsilon = 0\.0408",
         r"takes about 6,000 people",
     ],
+    "network_mean.py": [
+        r"error of the mean at epsilon = +0\.25 +0\.5 +1\n",
+        r"no amplification +0\.[5-9]\d\d",
+        r"central shuffler +0\.0[4-7]\d",
+        r"network, all +0\.0[4-7]\d",
+        r"network, single +0\.(0[6-9]|10|11)\d",
+    ],
     "plan_a_survey.py": [
         r"recommended: \w+, because",
         r"curator would be off by 12 people, no shuffler by 3,467",
         r"answer  0: .*\(in truth 44,313\), significant",
         r"guarantee: \(0\.500, 1e-07\)-DP",
+    ],
+    "heavy_hitters.py": [
+        r"prefix-dummies: 9\.\d+ messages each",
+        r"prefix-grr: 1\.00 messages each",
+        r"recall 100%, precision 100%",
     ],
     "private_mean.py": [
         r"mean: (6\.9[89]|7\.0[012])\d hours, .* in truth 7\.000",

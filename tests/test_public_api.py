@@ -51,6 +51,7 @@ PUBLIC = [
     "__version__",
     "amplify",
     "compare",
+    "heavy_hitters",
     "local_epsilon",
     "plan",
     "profile",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from shoal.accounting.law import BlanketLaw
     from shoal.accounting.profile import PrivacyProfile
     from shoal.engines.shuffling import shuffle
+    from shoal.open_answers import heavy_hitters
     from shoal.pipeline import Result, run
     from shoal.planning.plan import Plan
     from shoal.planning.planner import plan
@@ -99,6 +100,7 @@ __all__ = [
     "__version__",
     "amplify",
     "compare",
+    "heavy_hitters",
     "local_epsilon",
     "plan",
     "profile",
@@ -142,6 +144,7 @@ _HOMES = {
     "ZeroSumHistogram": "shoal.protocols.zero_sum",
     "amplify": "shoal.accounting.amplification",
     "compare": "shoal.accounting.comparison",
+    "heavy_hitters": "shoal.open_answers",
     "local_epsilon": "shoal.accounting.amplification",
     "plan": "shoal.planning.planner",
     "profile": "shoal.accounting.amplification",

@@ -25,7 +25,7 @@ from shoal.planning import plan as planned
 from shoal.protocols.base import Device
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism, source
 from shoal.randomness import Randomness
-from shoal.results import ColumnResult, Result
+from shoal.results import RUN_HERE, ColumnResult, Result
 from shoal.values import Array, Counts
 
 __all__ = ["ColumnResult", "Result", "run", "shuffle"]
@@ -36,10 +36,6 @@ T = TypeVar("T")
 ORDERLESS = (
     "the reports were counted, and counts do not depend on an order: "
     "what is released is the same for every permutation of the reports"
-)
-RUN_HERE = (
-    "randomized here on behalf of the devices: whoever ran this saw the true answers, "
-    "and the guarantee is about what is published"
 )
 NOT_PRIVATE = "true values are included for comparison: this result is not private"
 _MOST_BITS = 1 << 25  # of messages made at once: long messages come in smaller pieces

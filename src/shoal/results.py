@@ -18,6 +18,10 @@ from shoal.protocols.registry import described
 from shoal.values import Array, Estimate, MeanEstimate
 
 Record = dict[str, object]
+RUN_HERE = (
+    "randomized here on behalf of the devices: whoever ran this saw the true answers, "
+    "and the guarantee is about what is published"
+)
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -165,7 +169,7 @@ class Result:
         with Path(path).open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, names, lineterminator="\n")
             writer.writeheader()
-            writer.writerows(map(_harmless, rows))
+            writer.writerows(map(harmless, rows))
 
     def to_html(self) -> str:
         """One self-contained page."""
@@ -191,7 +195,7 @@ def _randomizer(mechanism: Device) -> Record:
     }
 
 
-def _harmless(row: Record) -> Record:
+def harmless(row: Record) -> Record:
     """The row, its texts shown by spreadsheets as they are and never run as formulas."""
     return {
         name: f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell

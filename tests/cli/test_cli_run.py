@@ -112,6 +112,39 @@ def test_the_terminal_says_what_messages_are_worth_without_trust(run):
     assert "nothing: each report may give the datum away" in " ".join(said.split())
 
 
+@pytest.fixture
+def words(desk):
+    """Common words and rare ones, all different from each other."""
+    texts = [word for place, word in enumerate(["ab", "cde", "fghi"]) for _ in range(9000 >> place)]
+    texts += [f"w{place:05d}" for place in range(2000)]
+    pl.DataFrame({"word": texts}).write_csv(desk / "words.csv")
+
+
+OPEN = "run words.csv --column word --open --epsilon 2 --length 6"
+
+
+@pytest.mark.parametrize("more", ["", "--messages-cap 1", "--alphabet abcdefghiw0123456789"])
+def test_open_answers_are_found_without_a_list(run, words, more):  # noqa: ARG001 - the file
+    found = run(OPEN, more, "--json").json()
+    assert found["guarantee"]["epsilon"] <= 2 + 1e-6
+    shares = {row["value"]: row for row in found["estimates"]}
+    assert list(shares)[:2] == ["ab", "cde"]
+    assert abs(shares["ab"]["count"] - 9000) < 2000
+    assert not any(value.startswith("w") for value in shares)
+    assert found["thresholds"][-1]["count"] > 0
+
+
+def test_open_answers_are_shown_and_written(run, words, desk):  # noqa: ARG001 - the file
+    said = run(OPEN, "--top 2 --compare-truth --report out.html --csv out.csv").stdout
+    text = " ".join(said.split())
+    for part in ("every answer of at least", "0 were missed", "NOT PRIVATE", "wrote out.html"):
+        assert part in text
+    assert "ab" in (desk / "out.html").read_text()
+    rows = list(csv.DictReader((desk / "out.csv").open()))
+    assert [row["value"] for row in rows] == ["ab", "cde"]
+    assert int(rows[0]["truth"]) == 9000
+
+
 def test_a_saved_plan_is_run(run):
     assert run(f"plan --epsilon 0.5 --n {ROWS} --categories 3 --save plan.json").status == 0
     found = run(COLOR, "--plan plan.json --json").json()
@@ -228,6 +261,12 @@ REFUSALS = [
     (f"{COLOR} --epsilon 1 --split half", "expected one of compose, divide"),
     (f"{COLOR} --epsilon 1 --honest-fraction 2", "honest_fraction"),
     (f"{COLOR} --epsilon 0", "epsilon > 0"),
+    (f"{COLOR} --epsilon 1 --top 5", "goes with --open"),
+    (f"{COLOR} --epsilon 1 --open --categories red,green", "leave out --categories"),
+    (f"{COLOR} --open", "--epsilon is missing"),
+    ("run answers.csv --column age --open --epsilon 1", "a column of text"),
+    (f"{COLOR} --epsilon 1 --open --messages-cap 0.5", "messages"),
+    (f"{COLOR} --epsilon 1 --open --top 0", "top"),
     (f"{COLOR} --epsilon 1 --messages-cap 0.5", "messages_cap >= 1"),
     (f"{COLOR} --epsilon 1 --messages-cap 1 --choose dummies", "one of"),
     (f"{COLOR} --epsilon 0.1 --messages-cap 1.001 --choose dummies", "over the cap of 1.001"),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol, TypeVar
 
 import typer
 
 from shoal.cli import files, run_asked
-from shoal.cli.options import choice, flag, number, option
+from shoal.cli.open_asked import OpenAsked, refuse_without
+from shoal.cli.options import choice, flag, number, option, whole
 from shoal.cli.output import print_json, reporting
 from shoal.cli.run_asked import RunAsked
 
@@ -56,6 +58,17 @@ def run(
     drop_nulls: Annotated[
         bool, flag("--drop-nulls", "Leave out rows without an answer.", _WHAT)
     ] = False,
+    open_answers: Annotated[
+        bool, flag("--open", "Text without a list of answers: find the frequent ones.", _WHAT)
+    ] = False,
+    top: Annotated[int | None, whole("With --open: show so many (50).", _WHAT)] = None,
+    length: Annotated[
+        int | None, whole("With --open: the longest answer, in bytes (32).", _WHAT)
+    ] = None,
+    alphabet: Annotated[
+        str | None,
+        option("With --open: the only characters of answers; fewer find more.", _WHAT, "CHARS"),
+    ] = None,
     epsilon: Annotated[float | None, number("ε: plans the rest by itself.", _HOW)] = None,
     delta: Annotated[float | None, number("δ; 1e-6 if not given.", _HOW)] = None,
     randomizer: Annotated[
@@ -92,6 +105,39 @@ def run(
     ] = False,
 ) -> None:
     """Randomize, shuffle and estimate columns of a table: a chart with its error and its ε."""
+    files.check(report, csv, never=data)
+    if open_answers:
+        found = OpenAsked(
+            data=data,
+            columns=tuple(column or ()),
+            epsilon=epsilon,
+            delta=delta,
+            top=top,
+            length=length,
+            alphabet=alphabet,
+            messages_cap=messages_cap,
+            honest_fraction=honest_fraction,
+            compare_truth=compare_truth,
+        )
+        found.check(
+            categories=categories,
+            bounds=bounds,
+            drop_nulls=drop_nulls,
+            randomizer=randomizer,
+            local_epsilon=local_epsilon,
+            plan=plan,
+            allow_weaker=allow_weaker,
+            local_epsilon_cap=local_epsilon_cap,
+            choose=choose,
+            split=split,
+        )
+        with reporting("collecting") as progress:
+            from shoal.cli import run_open
+
+            answers = found.run(progress)
+        _finish(answers, run_open.show, report=report, csv=csv, as_json=as_json)
+        return
+    refuse_without(top=top, length=length, alphabet=alphabet)
     asked = RunAsked(
         data=data,
         columns=tuple(column or ()),
@@ -105,7 +151,6 @@ def run(
         drop_nulls=drop_nulls,
     )
     asked.check()
-    files.check(report, csv, never=data)
     with reporting("collecting") as progress:
         import shoal
         from shoal.cli import run_show
@@ -122,7 +167,29 @@ def run(
             compare_truth=compare_truth,
             progress=progress,
         )
-        values = result.to_dict() if as_json else {}
+    _finish(result, run_show.show, report=report, csv=csv, as_json=as_json)
+
+
+class _Finished(Protocol):
+    """What a run gives back, of whatever kind."""
+
+    def to_dict(self) -> dict[str, object]: ...
+    def to_html(self) -> str: ...
+    def to_csv(self, path: str | Path) -> None: ...
+
+
+Found = TypeVar("Found", bound=_Finished)
+
+
+def _finish(
+    result: Found,
+    show: Callable[[Found], None],
+    *,
+    report: Path | None,
+    csv: Path | None,
+    as_json: bool,
+) -> None:
+    """Write the files, all or none, and print."""
     with files.together() as write:
         if report is not None:
             page = result.to_html()
@@ -130,9 +197,9 @@ def run(
         if csv is not None:
             write(csv, result.to_csv)
     if as_json:
-        print_json(values)
+        print_json(result.to_dict())
         return
-    run_show.show(result)
+    show(result)
     for path in (report, csv):
         if path is not None:
             typer.echo(f"wrote {path}")

@@ -158,10 +158,11 @@ def _lines(found: Guarantee, columns: int) -> list[tuple[str, str]]:
     people = f"{found.n:,} honest"
     if found.rounds > 1:
         people += f", {found.rounds:,} rounds"
+    room = [_room(found) if columns == 1 else ("really lost", _by_one_column(found))]
     return [
         ("epsilon", f"{up(found.epsilon)}, a proved upper bound"),
         ("delta", up(found.delta)),
-        _room(found) if columns == 1 else ("really lost", _by_one_column(found)),
+        *(room if found.lower > 0 or found.delta == 0 or not found.epsilon else []),
         ("people", people),
         ("theorem", found.theorem),
         ("neighbours", NEIGHBOURS.get(found.neighbouring, found.neighbouring)),

@@ -1,0 +1,315 @@
+"""Texts that many hold are found, texts that nobody holds are not, and both as often as said."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import polars as pl
+import pytest
+
+import shoal
+from shoal import open_answers, randomness
+from shoal.estimate.candidates import Tables
+from shoal.estimate.hitters import heavy_hitters
+from shoal.protocols.detection import Background, Detector, detector
+from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
+from shoal.protocols.strings import Alphabet
+from shoal.protocols.tree import PrefixTree
+from shoal.values import Counts
+
+SYMBOLS = "abcdefghijklmnop"
+LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+N = 200_000
+
+
+def words(symbols, shortest, longest, size, seed):
+    """Different random texts."""
+    generator = np.random.default_rng(seed)
+    letters = np.array(list(symbols))
+    drawn = letters[generator.integers(0, len(letters), (2 * size, longest))]
+    sizes = generator.integers(shortest, longest + 1, 2 * size)
+    texts = dict.fromkeys("".join(row[:k]) for row, k in zip(drawn, sizes, strict=True))
+    return list(texts)[:size]
+
+
+def zipf(n, texts, exponent=1.05):
+    """{text: holders}, by Zipf's law."""
+    weights = 1 / np.arange(1, len(texts) + 1) ** exponent
+    held = np.floor(n * weights / weights.sum()).astype(int)
+    held[0] += n - held.sum()
+    return Counter(dict(zip(texts, held.tolist(), strict=True)))
+
+
+def people(truth):
+    return np.repeat(np.array(list(truth), dtype=object), list(truth.values()))
+
+
+@cache
+def made(kind, n=N, length=8, alphabet=SYMBOLS, epsilon=2.0):
+    return kind.calibrated(n=n, epsilon=epsilon, delta=1e-6, length=length, alphabet=alphabet)
+
+
+def search(protocol, truth, seed):
+    sent = protocol.randomize(people(truth), randomness=randomness.simulated(seed))
+    return heavy_hitters(protocol, protocol.tally(sent))
+
+
+def check(found, truth):
+    """Both promises of the list."""
+    assert found.complete
+    listed = set(found.texts)
+    assert len(listed) == len(found)
+    assert all(truth[text] > 0 for text in listed)
+    for text, held in truth.items():
+        assert text in listed or held < found.threshold_of(len(text.encode()))
+
+
+class TestPromises:
+    @pytest.mark.parametrize("kind", [PrefixDummies, PrefixResponse])
+    def test_frequent_texts_are_found_and_no_others(self, kind):
+        protocol = made(kind)
+        stated = protocol.thresholds(N)
+        for seed in range(3):
+            truth = zipf(N, words(SYMBOLS, 4, 8, 20_000, seed))
+            found = search(protocol, truth, seed)
+            check(found, truth)
+            # What was stated before there were data is no better than what holds for these.
+            assert all(a <= b * 1.05 for a, b in zip(found.thresholds, stated, strict=True))
+            assert len(found) >= sum(held >= found.threshold for held in truth.values()) >= 5
+            if kind is PrefixDummies:
+                assert found.threshold < 500
+
+    def test_estimates_are_as_good_as_said(self):
+        errors = []
+        for seed in range(3):
+            truth = zipf(N, words(SYMBOLS, 4, 8, 20_000, seed))
+            found = search(made(PrefixDummies), truth, seed)
+            true = np.array([truth[text] for text in found.texts])
+            sure = true >= found.threshold  # the others are listed if their noise is large only
+            errors += ((found.counts - true) / found.standard_errors)[sure].tolist()
+            low, high = found.interval()
+            assert np.mean((low <= true) & (true <= high)) > 0.75
+            assert (np.diff(found.counts) <= 0).all()
+        assert len(errors) > 60
+        assert abs(np.mean(errors)) < 5 / math.sqrt(len(errors))
+        assert 0.7 < np.std(errors) < 1.4
+
+    @pytest.mark.parametrize("size", [50, 150, 400])
+    def test_crowds_of_texts_just_too_rare_do_not_make_others(self, size):
+        """The worst background: every cell that is not empty may be somebody else's."""
+        texts = words(SYMBOLS, 8, 8, N // size, seed=size)
+        truth = Counter(dict.fromkeys(texts, size))
+        truth["heap"] = 1500
+        found = search(made(PrefixDummies), truth, 1)
+        check(found, truth)
+        assert "heap" in found.texts
+
+    def test_where_all_differ_nothing_is_found(self):
+        truth = Counter(dict.fromkeys(words(SYMBOLS, 8, 8, 50_000, seed=2), 4))
+        assert not len(search(made(PrefixDummies), truth, 2))
+
+    def test_where_all_agree_one_text_is_found(self):
+        for text in ("abcdefgh", "ab", ""):
+            found = search(made(PrefixDummies), Counter({text: N}), 3)
+            assert found.texts == (text,)
+            assert abs(found.counts[0] - N) < 5 * found.standard_errors[0] + 1e-6
+
+    def test_any_text_of_any_length_is_found(self):
+        protocol = made(PrefixDummies, n=100_000, length=12, alphabet=None)
+        texts = ["", "a", "ö", "日本語", "a fish", "grüße", "ääääää", "🐟", "=1+1", "12345678901"]
+        truth = Counter({text: 6000 + 100 * place for place, text in enumerate(texts)})
+        truth["a text that is cut because it is long"] = 8000
+        found = search(protocol, truth, 4)
+        assert set(found.texts) == {*texts, "a text that "}
+
+    def test_more_prefixes_than_can_be_followed_are_told(self, monkeypatch):
+        monkeypatch.setattr("shoal.estimate.hitters._MOST_TRIED", 3 * len(SYMBOLS) ** 2)
+        truth = zipf(N, words(SYMBOLS, 8, 8, 20_000, seed=0))
+        found = search(made(PrefixDummies), truth, 0)
+        assert not found.complete
+        assert 1 <= len(found) <= 3 * 16
+
+    @pytest.mark.parametrize("wrong", [0.0, 1.0, math.nan])
+    def test_what_is_no_chance_is_refused(self, wrong):
+        protocol = made(PrefixDummies)
+        sent = protocol.tally(protocol.randomize(["a"], randomness=randomness.simulated(1)))
+        with pytest.raises(shoal.InvalidArgumentError, match="beta"):
+            heavy_hitters(protocol, sent, beta=wrong)
+        with pytest.raises(shoal.InvalidArgumentError, match="cells"):
+            heavy_hitters(protocol, Counts(np.zeros(5, dtype=np.int64), 5))
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("kind", "largest"), [(PrefixDummies, 600), (PrefixResponse, 2500)], ids=["many", "one"]
+    )
+    def test_a_million_people_twenty_times(self, kind, largest):
+        protocol = made(kind, n=10**6, alphabet=LETTERS)
+        for seed in range(20):
+            truth = zipf(10**6, words(LETTERS, 6, 8, 100_000, seed))
+            found = search(protocol, truth, seed)
+            check(found, truth)
+            assert found.threshold <= min(largest, 1.05 * protocol.threshold(10**6))
+
+
+class TestDetection:
+    def test_both_errors_are_what_they_are(self):
+        """By enumeration of two small tables, and by simulation of a held text."""
+        generator = np.random.default_rng(7)
+        tables = [generator.poisson(9.0, 200) for _ in range(2)]
+        tables[0][:5] = 90
+        background = Background.seen(tables, noise=9.0)
+        found = detector(background, false=1e-3, missed=lambda _: 0.01, most=1e4)
+        scores = [found.scored(table).astype(int) for table in tables]
+        passed = (scores[0][:, None] + scores[1][None, :] >= found.least).mean()
+        assert passed == pytest.approx(found.false, rel=1e-9)
+        assert passed <= 1e-3
+        seen = generator.poisson(9.0 + found.signal / 2, (2, 200_000))
+        missed = (found.scored(seen[0]) + found.scored(seen[1]) < found.least).mean()
+        assert missed == pytest.approx(found.missed, abs=6 * math.sqrt(0.01 / 200_000))
+        assert found.missed <= 0.01
+
+    def test_an_expected_background_is_the_one_that_comes(self):
+        generator = np.random.default_rng(1)
+        expected = Background.expected(tables=1, buckets=64, noise=5.0, others=640.0, group=20.0)
+        hits = generator.poisson(0.5, 400_000)
+        seen = generator.poisson(5.0 + 20.0 * hits)
+        for edge in (0, 5, 12, 30, 60):
+            share = float(expected.chances[0, edge:].sum())
+            assert (seen >= edge).mean() == pytest.approx(share, abs=0.005)
+
+    def test_a_signal_that_cannot_be_told_is_none(self):
+        background = Background.seen([np.full(64, 3)], noise=3.0)
+        assert detector(background, false=1e-9, missed=lambda _: 1e-9, most=5.0) is None
+
+    def test_scores_never_fall(self):
+        tables = [np.random.default_rng(2).poisson(18, 4096) for _ in range(6)]
+        for table in tables:
+            table[:40] = 300
+        found = detector(
+            Background.seen(tables, noise=18.0), false=1e-9, missed=lambda _: 1e-8, most=1e5
+        )
+        assert (np.diff(found.scores) >= 0).all()
+
+
+class TestCandidates:
+    @pytest.mark.parametrize("added", [0, 1, 3])
+    @pytest.mark.parametrize("level", [0, 1])
+    def test_the_search_finds_what_trying_everything_finds(self, level, added, monkeypatch):
+        monkeypatch.setattr("shoal.estimate.candidates._MOST_TAILS", 9)
+        monkeypatch.setattr("shoal.estimate.candidates._PIECE", 20)
+        tree = PrefixTree(
+            alphabet=Alphabet.of("abc", length=5),
+            cuts=(added + 2, 5) if added < 3 else (4, 5),
+            tables=(3, 4),
+            buckets=(16, 32),
+        )
+        if level == 0 and tree.cuts[0] != added + 2:
+            added = tree.cuts[0] - 2
+        cells = np.random.default_rng(added).integers(0, 40, tree.k)
+        found = Detector(np.arange(41), 70 + 20 * level, 1.0, 0.0, 0.0)
+        parents = tree.alphabet.pack(["ab", "ca", "bb"])[:, :2]
+        rows, scores = Tables.of(tree, level, cells, found).passing(parents, added)
+        tried = [
+            base + "".join(tail)
+            for base in ("ab", "ca", "bb")
+            for tail in itertools.product("abc", repeat=added)
+        ]
+        packed = tree.alphabet.pack(tried)
+        total = np.zeros(len(tried), dtype=np.int64)
+        for table in range(tree.tables[level]):
+            at = np.full(len(tried), tree.firsts[level] + table)
+            total += cells[tree.cell_of(packed, at)]
+        expected = {
+            text: score for text, score in zip(tried, total, strict=True) if score >= found.least
+        }
+        whole = np.pad(rows, ((0, 0), (0, 5 - rows.shape[1])))
+        got = dict(zip(tree.alphabet.texts(whole), scores.tolist(), strict=True))
+        assert got == expected
+        assert 0 < len(got) < len(tried) or len(tried) <= 3
+
+
+class TestOpenAnswers:
+    def answers(self):
+        truth = zipf(60_000, words("abcdefg", 1, 5, 500, seed=1))
+        truth["=cmd"] = 4000
+        return truth
+
+    def run(self, data, **changes):
+        asked = {"epsilon": 2.0, "length": 6, "randomness": randomness.simulated(8)} | changes
+        return open_answers.heavy_hitters(data, **asked)
+
+    def test_a_column_of_a_table(self, tmp_path):
+        truth = self.answers()
+        texts = list(people(truth)) + [None] * 5000
+        told = []
+        result = self.run(
+            pl.DataFrame({"word": texts}),
+            column="word",
+            top=10,
+            compare_truth=True,
+            progress=lambda done, total: told.append((done, total)),
+        )
+        assert told[-1] == (69_000, 69_000)
+        assert len(result.items) == 10
+        assert result.contains_truth
+        assert result.missed == ()
+        assert {"(empty)", "=cmd"} <= {item.label for item in result.items}
+        for item in result.items:
+            wanted = 5000 if item.label == "(empty)" else truth[item.label]
+            assert item.truth == wanted
+            reach = (item.high - item.low) * result.n
+            assert abs(item.count - wanted) < 3 * reach
+            assert item.share == pytest.approx(item.count / 69_000)
+        assert result.guarantee.epsilon <= 2 * (1 + 1e-7)
+        assert result.guarantee.delta == 1e-6
+        assert result.guarantee.lower == 0.0
+        json.dumps(result.to_dict())
+        result.to_csv(tmp_path / "found.csv")
+        lines = (tmp_path / "found.csv").read_text(encoding="utf-8").splitlines()
+        assert len(lines) == 11
+        assert any(line.startswith("'=cmd,") for line in lines)
+        assert "every answer of at least" in str(result)
+        assert any("not private" in note for note in result.notes)
+
+    def test_a_list_with_one_message_each(self):
+        result = self.run(list(people(self.answers())), single=True, alphabet="abcdefg=cmd")
+        assert result.mechanism.messages == 1
+        assert not result.contains_truth
+        assert math.isfinite(result.guarantee.local_epsilon)
+        assert "=cmd" in result.found.texts
+
+    def test_fewer_honest_people_need_more_noise(self):
+        texts = list(people(self.answers()))
+        half = self.run(texts, honest_fraction=0.5)
+        assert half.guarantee.n == 32_000
+        assert half.guarantee.epsilon <= 2 * (1 + 1e-7)
+        assert half.mechanism.noise(64_000) > 1.9 * self.run(texts).mechanism.noise(64_000) * 0.99
+
+    @pytest.mark.parametrize(
+        ("data", "column", "said"),
+        [
+            (pl.DataFrame({"age": [1, 2]}), "age", "column of text"),
+            (pl.DataFrame({"age": ["1", "2"]}), None, "name of a column"),
+            (pl.DataFrame({"age": ["1", "2"]}), "aeg", "did you mean age"),
+            ([1, 2], None, "texts only"),
+            ([], None, "at least one row"),
+            ("abc", None, "name of a column"),
+        ],
+    )
+    def test_what_cannot_be_read_is_refused(self, data, column, said):
+        with pytest.raises(shoal.ShoalError, match=said):
+            self.run(data, column=column, epsilon=50.0, delta=0.5)
+
+    def test_the_terminal_shows_bars_and_what_is_sure(self, capsys):
+        from shoal.cli import run_open
+
+        run_open.show(self.run(list(people(self.answers())), top=5, compare_truth=True))
+        printed = capsys.readouterr().out
+        assert all(mark in printed for mark in "█◆±")
+        assert "NOT PRIVATE" in printed
+        assert "0 were missed" in printed
