@@ -1,0 +1,159 @@
+"""The name of a survey: the hash of its configuration.
+
+A configuration is a tree of plain values. It is written in exactly one way, the JSON
+Canonicalization Scheme (Rundgren, Jordan, Erdtman, RFC 8785): no spaces, keys in the order of
+their UTF-16 code units, the shortest decimal that reads back as the same double, written as
+ECMAScript writes it. Equal configurations therefore have equal bytes in every language, 1 and 1.0
+are the same number, and any change of a value changes the name.
+
+>>> canonical({"k": 4, "epsilon": 1.0, "name": "colour"}).decode()
+'{"epsilon":1,"k":4,"name":"colour"}'
+>>> str(SurveyId.of({"k": 4}))[:16]
+'d5f590df13d294e5'
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from hashlib import sha256
+from typing import TypeAlias
+
+from shoal.errors import InvalidArgumentError
+from shoal.sealing.errors import MalformedError
+
+Plain: TypeAlias = bool | int | float | str | Sequence["Plain"] | Mapping[str, "Plain"] | None
+
+LARGEST_CONFIGURATION = 1 << 16
+DEEPEST_CONFIGURATION = 16
+_LARGEST_INTEGER = (1 << 53) - 1  # beyond it, doubles do not tell whole numbers apart
+_DIGEST_BYTES = 32
+_HEX_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class SurveyId:
+    """SHA-256 of a survey's canonical configuration."""
+
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.digest) != _DIGEST_BYTES:
+            raise InvalidArgumentError("digest", self.digest, f"{_DIGEST_BYTES} bytes")
+
+    @classmethod
+    def of(cls, configuration: Mapping[str, Plain]) -> SurveyId:
+        """The name of a configuration."""
+        return cls(sha256(canonical(configuration)).digest())
+
+    @classmethod
+    def from_text(cls, text: str) -> SurveyId:
+        """The name written by ``str``."""
+        if not _HEX_DIGEST.fullmatch(text):
+            raise MalformedError("the survey's name", "64 lower-case hexadecimal digits")
+        return cls(bytes.fromhex(text))
+
+    def __str__(self) -> str:
+        return self.digest.hex()
+
+
+def canonical(configuration: Mapping[str, Plain]) -> bytes:
+    """The one way of writing a configuration (RFC 8785, UTF-8)."""
+    if not isinstance(configuration, Mapping):
+        raise InvalidArgumentError("configuration", configuration, "a mapping of names to values")
+    return _written(configuration, DEEPEST_CONFIGURATION).encode("utf-8")
+
+
+def parsed(data: bytes) -> dict[str, Plain]:
+    """The configuration that these bytes are the one way of writing."""
+    malformed = MalformedError("the configuration", "canonical JSON (RFC 8785) of an object")
+    if len(data) > LARGEST_CONFIGURATION:
+        raise malformed
+    try:
+        value = json.loads(data.decode("utf-8"), parse_int=_whole)
+        rewritten = canonical(value)
+    except (ValueError, OverflowError, RecursionError):  # of the parser and of our own writer
+        raise malformed from None
+    if rewritten != data:
+        raise malformed
+    configuration: dict[str, Plain] = value
+    return configuration
+
+
+def _whole(text: str) -> int | float:
+    """A number without a point: beyond what doubles tell apart, it was written from a double."""
+    value = int(text)
+    return value if abs(value) <= _LARGEST_INTEGER else float(value)
+
+
+def _written(value: Plain, depth: int) -> str:
+    if depth < 0:
+        expected = f"at most {DEEPEST_CONFIGURATION} levels of nesting"
+        raise InvalidArgumentError("configuration", value, expected)
+    match value:
+        case None | bool():
+            return json.dumps(value)
+        case str():
+            return _string(value)
+        case int():
+            return _integer(value)
+        case float():
+            return _number(float(value))
+        case Mapping():
+            return _mapping(value, depth)
+        case Sequence() if not isinstance(value, bytes | bytearray | memoryview):
+            return f"[{','.join(_written(item, depth - 1) for item in value)}]"
+    expected = "plain values: text, numbers, true, false, null, lists and mappings"
+    raise InvalidArgumentError("value", value, expected)
+
+
+def _mapping(value: Mapping[str, Plain], depth: int) -> str:
+    for key in value:
+        if not isinstance(key, str):
+            raise InvalidArgumentError("key", key, "text")
+    written = {_string(key): key for key in value}
+    ordered = sorted(written.items(), key=lambda pair: pair[1].encode("utf-16-be"))
+    members = (f"{name}:{_written(value[key], depth - 1)}" for name, key in ordered)
+    return f"{{{','.join(members)}}}"
+
+
+def _string(value: str) -> str:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidArgumentError("text", value, "Unicode without lone surrogates") from None
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _integer(value: int) -> str:
+    if abs(value) > _LARGEST_INTEGER:
+        expected = "whole numbers up to 2^53 - 1 (write larger ones as text)"
+        raise InvalidArgumentError("value", value, expected)
+    return str(int(value))
+
+
+def _number(value: float) -> str:
+    """ECMAScript's Number::toString, from the shortest digits that read back as the value."""
+    if not math.isfinite(value):
+        raise InvalidArgumentError("value", value, "finite numbers")
+    if value == 0:
+        return "0"  # -0 too
+    parts = Decimal(repr(value)).normalize().as_tuple()
+    digits, exponent = "".join(map(str, parts.digits)), int(parts.exponent)
+    point = len(digits) + exponent  # value = 0.digits * 10^point
+    return ("-" if parts.sign else "") + _decimal(digits, point)
+
+
+def _decimal(digits: str, point: int) -> str:
+    if len(digits) <= point <= 21:
+        return digits + "0" * (point - len(digits))
+    if 0 < point <= 21:
+        return f"{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"0.{'0' * -point}{digits}"
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{digits[0]}{fraction}e{point - 1:+d}"

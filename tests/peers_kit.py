@@ -1,0 +1,73 @@
+"""What the tests of the peers share: graphs, a randomizer that tells all, and sealing that is free.
+
+The sealing double keeps every rule (one size, one purpose, one owner, never the same bytes twice)
+and hides nothing. It is for statistics over many runs, and lives here so that the package has no
+way of switching its cryptography off.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from itertools import count
+
+import numpy as np
+
+from shoal.randomizers.response import RandomizedResponse
+from shoal.sealing import Envelope, KeyPair, NotOpenableError
+from shoal.sealing.envelope import pad, unpad
+from shoal.service.peers import Conditions, Directory, PeerSurvey, adjacency
+from shoal.service.peers.host import Task
+
+
+def circulant(n, reach=4):
+    """Everybody knows the ``reach`` peers on either side."""
+    steps = range(-reach, reach + 1)
+    return [sorted({(node + step) % n for step in steps} - {node}) for node in range(n)]
+
+
+def telling(n):
+    """A randomizer whose message is the value, but for a chance of n e^-30: a report's own name.
+
+    Counts of people who all have different values are then 0 or 1, and a 2 is a report counted
+    twice.
+    """
+    return RandomizedResponse(k=n, epsilon=30.0)
+
+
+def free_sealing(monkeypatch):
+    serial = count()
+
+    def mark(envelope, key, details):
+        return sha256(envelope._info(key, details) + key.raw).digest()[:16]
+
+    def seal(self, message, key, *, details=b""):
+        unique = next(serial).to_bytes(32, "big")
+        padded = pad(message, self.capacity)
+        return bytes([1, key.number]) + unique + padded + mark(self, key, details)
+
+    def open_(self, envelope, pair, *, details=b""):
+        if len(envelope) != self.size or envelope[-16:] != mark(self, pair.public, details):
+            raise NotOpenableError
+        return unpad(envelope[34:-16])
+
+    monkeypatch.setattr(Envelope, "seal", seal)
+    monkeypatch.setattr(Envelope, "open", open_)
+
+
+def swarm(graph, *, randomizer=None, survey=None, seed=0, values=None):
+    """Peers of a survey that hold their own reports, with their keys and the server's."""
+    neighbours = adjacency(graph)
+    n = len(neighbours)
+    survey = survey or PeerSurvey(rounds=4)
+    task = Task(survey, randomizer or telling(n), Conditions(seed=seed, transport="memory"))
+    server, pairs = KeyPair.generate(), [KeyPair.generate() for _ in range(n)]
+    directory = Directory(tuple(pair.public for pair in pairs), neighbours, server.public)
+    wire = task.wire(directory)
+    places = [task.place(number, pair, directory, wire) for number, pair in enumerate(pairs)]
+    values = range(n) if values is None else values
+    peers = [task.peer(place, value) for place, value in zip(places, values, strict=True)]
+    return peers, places, server
+
+
+def counts(batch, n):
+    return np.bincount(batch.messages, minlength=n)

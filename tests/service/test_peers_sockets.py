@@ -1,0 +1,224 @@
+"""The same protocol on loopback sockets, with real sealing, crashes and intruders."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from peers_kit import circulant, counts, telling
+from shoal.errors import InvalidArgumentError
+from shoal.sealing import framed
+from shoal.service.peers import Conditions, PeerSurvey, run_peers
+from shoal.service.peers.directory import SERVER, adjacency
+from shoal.service.peers.host import Host, Task
+from shoal.service.peers.machine import Send
+from shoal.service.peers.processes import RemoteHost
+from shoal.service.peers.runner import Run
+from shoal.service.peers.transport import Dialer, Listener
+
+
+def run(n, survey, *, tap=None, **conditions):
+    return run_peers(
+        np.arange(n),
+        randomizer=telling(n),
+        graph=circulant(n),
+        survey=survey,
+        conditions=Conditions(**conditions),
+        tap=tap,
+    )
+
+
+def test_a_hundred_peers_on_sockets():
+    seen = []
+    start = time.monotonic()
+    outcome = run(
+        100,
+        PeerSurvey(rounds=16, submission_rounds=4),
+        offline=0.2,
+        seed=1,
+        tap=lambda sender, to, frame: seen.append((sender, to, frame)),
+    )
+    assert time.monotonic() - start < 10
+    assert outcome.arrived >= 99
+    assert counts(outcome.batch, 100).max() == 1
+    assert outcome.duplicates == outcome.rejected == 0
+    assert sum(outcome.loads) == 100
+    frames = [frame for _, _, frame in seen]
+    assert len(frames) == 2 * (outcome.moves + outcome.arrived)
+    assert len(set(frames)) == len({frame[2:34] for frame in frames}) == len(frames)
+    for at_server in (False, True):
+        sizes = {len(frame) for a, b, frame in seen if (SERVER in (a, b)) == at_server}
+        assert len(sizes) == 1
+
+
+def test_sockets_and_memory_agree():
+    """A simulation's choices do not depend on what carries the bytes."""
+    survey = PeerSurvey(rounds=8)
+    on_sockets = run(30, survey, offline=0.2, seed=2)
+    in_memory = run(30, survey, offline=0.2, seed=2, transport="memory")
+    assert on_sockets.loads == in_memory.loads
+    assert on_sockets.moves == in_memory.moves
+    assert on_sockets.survey != in_memory.survey  # other keys, another name
+
+
+def test_an_onion_on_sockets():
+    outcome = run(40, PeerSurvey(rounds=16, mode="onion", hops=6), offline=0.1, seed=3)
+    assert outcome.arrived >= 38
+    assert counts(outcome.batch, 40).max() == 1
+    assert outcome.moves <= 40 * 6
+
+
+def test_cover_on_sockets_keeps_every_link_equally_busy():
+    n, rounds = 12, 4
+    links = Counter()
+    outcome = run(
+        n,
+        PeerSurvey(rounds=rounds, cover=1),
+        tap=lambda sender, to, _frame: links.update([(sender, to)]),
+    )
+    assert outcome.arrived == n
+    between = {link: number for link, number in links.items() if SERVER not in link}
+    assert between == {(a, b): 2 * rounds for a in range(n) for b in circulant(n)[a]}
+
+
+def test_nobody_needs_a_seed():
+    outcome = run(10, PeerSurvey(rounds=3, submit="single"), offline=0.0)
+    assert outcome.arrived == 10
+
+
+def test_the_killed_cost_no_more_than_they_held():
+    n = 40
+    for seed in range(3):
+        outcome = run(n, PeerSurvey(rounds=8), seed=seed, killed={2: [0, 7], 4: [8, 20, 33]})
+        assert 0 < outcome.killed < n
+        assert n - outcome.killed <= outcome.arrived <= n
+        assert counts(outcome.batch, n).max() == 1
+        assert sum(outcome.standings[number].load for number in (0, 7, 8, 20, 33)) == 0
+
+
+def test_several_processes():
+    survey = PeerSurvey(rounds=6)
+    apart = run(24, survey, offline=0.1, seed=4, processes=2)
+    assert apart.loads == run(24, survey, offline=0.1, seed=4, transport="memory").loads
+    assert counts(apart.batch, 24).max() == 1
+    assert apart.arrived >= 23
+
+
+class Mortal(RemoteHost):
+    """A process that dies in the third round."""
+
+    async def begin(self, step):
+        await super().begin(step)
+        if step.number == 3:
+            self.kill()
+
+
+def test_a_process_that_dies_takes_its_own_reports_only():
+    n = 24
+    conditions = Conditions(seed=5, processes=2)
+    task = Task(PeerSurvey(rounds=6), telling(n), conditions)
+    values = np.arange(n)
+    whole = Run(task, values, adjacency(circulant(n)))
+    dying = Mortal(task, {number: values[number] for number in range(4)})
+    living = Host(task, {number: values[number] for number in range(4, n)})
+    outcome = asyncio.run(whole.on_sockets([dying, living]))
+    assert n - 14 <= outcome.arrived < n
+    assert counts(outcome.batch, n).max() == 1
+    assert outcome.loads[:4] == (0, 0, 0, 0)
+    # Everything that the living hold at the end of the walk arrives.
+    assert outcome.arrived == sum(outcome.loads[4:])
+
+
+def test_an_error_in_another_process_is_raised_here():
+    with pytest.raises(InvalidArgumentError, match="answers 0"):
+        run_peers(
+            [0, 1, 99, 1],
+            randomizer=telling(4),
+            graph=circulant(4, 1),
+            survey=PeerSurvey(rounds=1),
+            conditions=Conditions(processes=2),
+        )
+
+
+class Echo:
+    def receive(self, sealed):
+        return bytes(reversed(sealed))
+
+
+class Silent:
+    def receive(self, sealed):
+        del sealed
+
+
+def conversation(machine, frames, *, deadline=0.3, size=4, port=None):
+    """What a sender hears, and whether it believes that nothing reached the other."""
+
+    async def talk():
+        listener, heard = Listener(), []
+        address = await listener.open()
+        if machine is not None:
+            listener.admit(machine, size)
+        dialer = Dialer({1: ("127.0.0.1", port) if port else address}, deadline)
+        sends = [Send(1, frame) for frame in frames]
+        unreached = await dialer.deliver(0, sends, heard.append)
+        listener.close()
+        await asyncio.sleep(0)
+        return heard, unreached
+
+    return asyncio.run(talk())
+
+
+def test_an_answered_conversation():
+    assert conversation(Echo(), [b"abcd", b"wxyz"]) == ([b"dcba", b"zyxw"], [])
+
+
+def test_nobody_in_means_nothing_said():
+    assert conversation(None, [b"abcd"]) == ([], [1])
+    assert conversation(None, [b"abcd"], port=1) == ([], [1])  # nobody even listens
+
+
+def test_no_answer_is_not_absence():
+    assert conversation(Silent(), [b"abcd"]) == ([], [])
+    assert conversation(Echo(), [b"too long"]) == ([], [])  # dropped for its size, after greeting
+
+
+def test_intruders_are_dropped_and_nobody_else_notices():
+    async def intrude():
+        listener = Listener()
+        address = await listener.open()
+        listener.admit(Echo(), 4)
+        for junk in (b"\xff" * 8, framed(b"wrong size"), b"\x00\x00\x00\x00"):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(junk)
+            assert await reader.read(4) == framed(b"")
+            assert await reader.read() == b""
+            writer.close()
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(framed(b"ab")[:5])  # a frame that never ends
+        heard = []
+        await Dialer({1: address}, 1.0).deliver(0, [Send(1, b"abcd")], heard.append)
+        writer.close()
+        listener.close()
+        await asyncio.sleep(0)
+        return heard
+
+    assert asyncio.run(intrude()) == [b"dcba"]
+
+
+def test_it_runs_where_an_event_loop_runs_already():
+    async def notebook():
+        return run(6, PeerSurvey(rounds=2), seed=0)
+
+    assert asyncio.run(notebook()).arrived == 6
+
+
+def test_arguments_are_checked():
+    survey = PeerSurvey(rounds=2)
+    with pytest.raises(InvalidArgumentError, match="one for each node"):
+        run_peers([0, 1], randomizer=telling(3), graph=circulant(3, 1), survey=survey)
+    with pytest.raises(InvalidArgumentError, match="tap"):
+        run(4, survey, processes=2, tap=lambda *_: None)
