@@ -28,7 +28,8 @@ lint: .venv/.dev ## style, formatting and types
 	$(BIN)/mypy --strict src
 
 bench: .venv/.runtime ## how fast, and how tight
-	$(BIN)/python benchmarks/run.py
+	@$(PIP) install -e '.[network]'
+	$(BIN)/python benchmarks/run.py $(if $(GRAPH),--graph $(GRAPH))
 
 figures: .venv/.runtime ## draw the figures
 	$(BIN)/shoal figures

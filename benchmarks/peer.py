@@ -1,6 +1,7 @@
-"""The package pure-ldp, in an environment of its own with the versions it works with.
+"""The packages pure-ldp and networkx, in an environment of their own.
 
-The release on PyPI leaves out two of its requirements and breaks with newer releases of others.
+The release of pure-ldp on PyPI leaves out two of its requirements and breaks with newer releases of
+others, so that it has to have the versions it works with.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 PACKAGE = "pure-ldp 1.2.0"
 PINS = (
     "pure-ldp==1.2.0",
+    "networkx==3.6.1",
     "numpy==1.26.4",
     "scikit-learn==1.9.1",
     "statsmodels==0.15.0",
@@ -58,13 +60,18 @@ print(json.dumps(speeds))
 
 def speeds(*, k: int, local_epsilon: float) -> dict[str, float] | str:
     """Millions of reports per second of processor time, or why they could not be measured."""
+    return answer(_SCRIPT, str(k), repr(local_epsilon))
+
+
+def answer(script: str, *arguments: str) -> dict[str, float] | str:
+    """The numbers that a script prints in the environment, or why it does not run."""
     try:
         _install()
-        answer = _run(str(_PYTHON), "-c", _SCRIPT, str(k), repr(local_epsilon))
+        printed = _run(str(_PYTHON), "-c", script, *arguments)
     except (OSError, subprocess.SubprocessError) as error:
         told = getattr(error, "stderr", None) or str(error)
-        return f"{PACKAGE} does not run here: {str(told).strip().splitlines()[-1][:80]}"
-    found: dict[str, float] = json.loads(answer)
+        return f"the environment does not run here: {str(told).strip().splitlines()[-1][:80]}"
+    found: dict[str, float] = json.loads(printed)
     return found
 
 
@@ -73,7 +80,7 @@ def _install() -> None:
     wanted = "\n".join(PINS)
     if _READY.exists() and _READY.read_text(encoding="utf-8") == wanted:
         return
-    print(f"installing {PACKAGE} into {_HOME.name}", file=sys.stderr)
+    print(f"installing {PACKAGE} and networkx into {_HOME.name}", file=sys.stderr)
     _run(sys.executable, "-m", "venv", "--clear", str(_HOME))
     _run(str(_PYTHON), "-m", "pip", "--disable-pip-version-check", "-q", "install", *PINS)
     _READY.write_text(wanted, encoding="utf-8")

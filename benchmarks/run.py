@@ -1,38 +1,42 @@
 """How fast Shoal is, beside its rivals; exits with 1 if a limit is missed.
 
-    python benchmarks/run.py [--json] [--section NAME]
+    python benchmarks/run.py [--json] [--section NAME] [--graph PATH]
 
 * ``accounting``: one epsilon, many rounds; beside the strongest simple rival.
 * ``encoding``: reports per second on one core, and decoding; beside the package pure-ldp.
 * ``messages``: people per second and messages per person where they send several.
 * ``run``: a file of ten million rows from end to end.
+* ``walking``: steps of reports over a network; beside plain Python over a NetworkX graph.
 
 Times are processor time of one core, so that other work on the machine disturbs them little, except
-for the run, whose time is the clock's. Every repetition asks the accountant a slightly different
-question, so that no cache can answer it.
+for the run and the walks, whose time is the clock's. Every repetition asks the accountant a
+slightly different question, so that no cache can answer it.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import json
 import os
 import platform
 import sys
 from collections.abc import Iterator
 from itertools import groupby
+from pathlib import Path
 
 from result import Result
 
 # Read by the libraries below numpy when they are loaded: one core, like a user's web request.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-# Each section is a module with a function ``everything``.
+# Each section is a module with a function ``everything``, which may take a ``graph``.
 SECTIONS = {
     "accounting": "measure",
     "encoding": "encoding",
     "messages": "messaging",
     "run": "running",
+    "walking": "walking",
 }
 
 
@@ -41,11 +45,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="How fast Shoal is.")
     parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
     parser.add_argument("--section", choices=SECTIONS, help="measure this part only")
+    parser.add_argument("--graph", type=Path, help="an edge list to measure walks on too")
     asked = parser.parse_args()
     as_json = asked.json
     os.environ.update(dict.fromkeys(THREADS, "1"))
     results: list[Result] = []
-    for result in _measured([asked.section] if asked.section else list(SECTIONS)):
+    sections = [asked.section] if asked.section else list(SECTIONS)
+    for result in _measured(sections, asked.graph):
         results.append(result)
         if not as_json:
             print(end="." if result.kept else "!", flush=True, file=sys.stderr)
@@ -57,9 +63,11 @@ def main() -> int:
     return 0 if all(result.kept for result in results) else 1
 
 
-def _measured(sections: list[str]) -> Iterator[Result]:
+def _measured(sections: list[str], graph: Path | None) -> Iterator[Result]:
     for section in sections:
-        yield from importlib.import_module(SECTIONS[section]).everything()
+        everything = importlib.import_module(SECTIONS[section]).everything
+        takes = inspect.signature(everything).parameters
+        yield from everything(graph=graph) if "graph" in takes else everything()
 
 
 def _summary(results: list[Result]) -> dict[str, object]:

@@ -1,0 +1,117 @@
+"""Steps per second of a million reports on two cores, beside a walk over a NetworkX graph."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import peer
+from result import Result
+
+from shoal.network.generators import random_regular
+from shoal.network.graph import Graph
+from shoal.network.simulation import EngineName, simulate
+from shoal.network.walk import Walk
+
+NODES, DEGREE = 10**6, 16
+CORES = 2
+LEAST = 40.0  # million steps a second
+TIMES_FASTER = 30.0
+REPETITIONS = 3
+STEPS = 10**8  # of one repetition
+PLAIN_NODES = 10**5  # a graph that NetworkX makes in seconds
+PLAIN_ROUNDS = 3
+
+_SCRIPT = """
+import json, random, sys, time
+import networkx, numpy
+edges = numpy.load(sys.argv[1]).tolist()
+graph = networkx.Graph(edges)
+lists = {node: list(near) for node, near in graph.adjacency()}
+
+def plain(node):
+    return random.choice(list(graph[node]))
+
+def prepared(node):
+    return random.choice(lists[node])
+
+speeds = {}
+for step in (plain, prepared):
+    held = list(graph)
+    start = time.process_time()
+    for _ in range(int(sys.argv[2])):
+        held = [step(node) for node in held]
+    speeds[step.__name__] = len(held) * int(sys.argv[2]) / (time.process_time() - start) / 1e6
+print(json.dumps(speeds))
+"""
+
+
+def everything(*, graph: Path | None = None) -> Iterator[Result]:
+    """Speeds on a random regular graph, on a graph of one's own, and NetworkX's."""
+    overlay = Walk(random_regular(NODES, DEGREE))
+    heading = f"steps of {NODES:.0e} reports, {DEGREE}-regular graph (the clock's time, best of 3)"
+    fastest = 0.0
+    for result in _speeds(heading, overlay, least=LEAST):
+        fastest = max(fastest, result.value or 0.0)
+        yield result
+    if graph is not None:
+        walk = Walk(Graph.read(graph, largest_component=True))
+        yield from _speeds(f"steps of {walk.n:,} reports on {graph.name}", walk)
+    yield from _beside_plain_walk(fastest)
+
+
+def _speeds(heading: str, walk: Walk, *, least: float | None = None) -> Iterator[Result]:
+    yield _speed(heading, walk, "numpy", CORES)
+    if find_spec("numba") is None:
+        note = "numba is not installed: pip install 'shoal[network]'"
+        yield Result(heading=heading, what="numba", value=None, unit="M/s", note=note)
+        return
+    yield _speed(heading, walk, "numba", 1)
+    yield _speed(heading, walk, "numba", CORES, least=least)
+
+
+def _speed(
+    heading: str, walk: Walk, engine: EngineName, threads: int, *, least: float | None = None
+) -> Result:
+    """Millions of steps per second of the clock, the best of several: others share the machine."""
+    rounds = -(-STEPS // walk.n)
+    simulate(walk, 1, seed=0, engine=engine)  # compiles
+    times = []
+    for seed in range(REPETITIONS):
+        start = time.perf_counter()
+        simulate(walk, rounds, seed=seed, engine=engine, threads=threads)
+        times.append(time.perf_counter() - start)
+    return Result(
+        heading=heading,
+        what=f"{engine}, {threads} thread" + ("s" if threads > 1 else ""),
+        value=walk.n * rounds / min(times) / 1e6,
+        unit="M/s",
+        at_least=least,
+    )
+
+
+def _beside_plain_walk(ours: float) -> Iterator[Result]:
+    heading = f"the same in plain Python over a NetworkX graph of {PLAIN_NODES:.0e} nodes"
+    plain = random_regular(PLAIN_NODES, DEGREE)
+    edges = np.column_stack([plain.rows, plain.neighbours])
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "edges.npy"
+        np.save(path, edges[edges[:, 0] < edges[:, 1]])
+        theirs = peer.answer(_SCRIPT, str(path), str(PLAIN_ROUNDS))
+    if isinstance(theirs, str):
+        yield Result(heading=heading, what="random.choice", value=None, note=theirs)
+        return
+    names = {"plain": "choice of list(graph[node])", "prepared": "choice of lists made beforehand"}
+    for name, what in names.items():
+        yield Result(heading=heading, what=what, value=theirs[name], unit="M/s")
+        yield Result(
+            heading=heading,
+            what="times faster",
+            value=ours / theirs[name],
+            unit="x",
+            at_least=TIMES_FASTER,
+        )

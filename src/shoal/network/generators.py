@@ -1,0 +1,197 @@
+"""Graphs to try things on, and overlays to choose: complete, ring, grid, and random ones.
+
+A random d-regular overlay with d of 16 or more mixes in a few rounds, whoever is in it. The random
+graphs repeat for the same ``seed``; another source of randomness can be given instead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import checks
+from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.network.graph import Graph, simple_graph
+from shoal.network.pairing import paired
+from shoal.randomness import Randomness, simulated
+from shoal.values import Array
+
+Edges = npt.NDArray[np.int64]
+
+_ATTEMPTS = 100
+
+
+def complete(n: int, *, loops: bool = True) -> Graph:
+    """Everybody joined to everybody; with loops to themselves too, so one round mixes exactly."""
+    n = checks.count(2, n=n)
+    first, second = np.triu_indices(n, k=0 if loops else 1)
+    return simple_graph(n, np.column_stack([first, second]))
+
+
+def ring(n: int) -> Graph:
+    """A cycle; bipartite for even n."""
+    n = checks.count(3, n=n)
+    nodes = np.arange(n)
+    return simple_graph(n, np.column_stack([nodes, (nodes + 1) % n]))
+
+
+def grid(rows: int, columns: int) -> Graph:
+    """A rectangle of nodes joined to the next in their row and column; bipartite."""
+    rows, columns = checks.count(1, rows=rows), checks.count(1, columns=columns)
+    checks.count(2, nodes=rows * columns)
+    nodes = np.arange(rows * columns).reshape(rows, columns)
+    across = np.column_stack([nodes[:, :-1].ravel(), nodes[:, 1:].ravel()])
+    down = np.column_stack([nodes[:-1].ravel(), nodes[1:].ravel()])
+    return simple_graph(rows * columns, np.concatenate([across, down]))
+
+
+def random_regular(
+    n: int, degree: int, *, seed: int = 0, randomness: Randomness | None = None
+) -> Graph:
+    """A connected graph in which everybody has ``degree`` neighbours.
+
+    Half-edges are paired at random, and the few pairs that are loops or repetitions are switched
+    with random others (McKay and Wormald 1990, Uniform generation of random regular graphs of
+    moderate degree, J. Algorithms 11): uniform up to the switches' small bias.
+    """
+    n, degree = checks.count(4, n=n), checks.count(3, degree=degree)
+    if degree >= n or n * degree % 2:
+        raise InvalidArgumentError("degree", degree, f"degree < n={n} with n * degree even")
+    source = _source(seed, randomness)
+    for _ in range(_ATTEMPTS):
+        graph = simple_graph(n, _regular_edges(n, degree, source))
+        if graph.connected:
+            return graph
+    raise UnreachableTargetError("a connected graph", "none was drawn", "use a higher degree")
+
+
+def _regular_edges(n: int, degree: int, source: Randomness) -> Edges:
+    if degree <= n // 2:
+        return paired(n, degree, source)
+    # So dense that most pairs would repeat: draw who is NOT joined.
+    absent = paired(n, n - 1 - degree, source)
+    present = np.triu(np.ones((n, n), dtype=np.bool_), k=1)
+    present[absent.min(axis=1), absent.max(axis=1)] = False
+    return np.argwhere(present)
+
+
+def erdos_renyi(
+    n: int, probability: float, *, seed: int = 0, randomness: Randomness | None = None
+) -> Graph:
+    """Every pair is joined with the same probability, independently; often not connected.
+
+    The gaps between joined pairs are geometric (Batagelj and Brandes 2005, Efficient generation
+    of large random networks, Phys. Rev. E 71), so that the time is that of the edges.
+    """
+    n = checks.count(2, n=n)
+    checks.open_probability(probability=probability)
+    source, pairs = _source(seed, randomness), n * (n - 1) // 2
+    chosen: list[Edges] = []
+    last = -1
+    while last < pairs:
+        size = int((pairs - last) * probability * 1.1) + 64
+        gaps = np.floor(np.log1p(-_uniform(source, size)) / np.log1p(-probability))
+        places = last + np.cumsum(np.minimum(gaps, pairs).astype(np.int64) + 1)
+        chosen.append(places[places < pairs])
+        last = int(places[-1])
+    return simple_graph(n, _pairs(np.concatenate(chosen)))
+
+
+def barabasi_albert(
+    n: int, links: int, *, seed: int = 0, randomness: Randomness | None = None
+) -> Graph:
+    """Newcomers join ``links`` others, each chosen with odds of its degree: hubs grow.
+
+    The end of a random earlier edge has those odds (Batagelj and Brandes 2005); it may itself have
+    been chosen so, and is looked up until it is known. The first links + 1 all know each other.
+    """
+    links = checks.count(1, links=links)
+    n = checks.count(links + 2, n=n)
+    source, founders = _source(seed, randomness), links + 1
+    old = np.column_stack(np.triu_indices(founders, k=1)).ravel()  # known ends of edges
+    newcomers = np.repeat(np.arange(founders, n), links)
+    before = len(old) + 2 * links * (newcomers - founders)  # ends that are there when one arrives
+    picks = _below_each(source, before)
+    while True:
+        joined = _ends(picks, old, newcomers)
+        repeated = _repeats(newcomers * n + joined)
+        if not repeated.size:
+            break
+        picks[repeated] = _below_each(source, before[repeated])
+    founded = old.reshape(-1, 2)
+    return simple_graph(n, np.concatenate([founded, np.column_stack([joined, newcomers])]))
+
+
+def _ends(picks: Edges, old: Edges, newcomers: Edges) -> Edges:
+    """The nodes at the picked places: known ones, newcomers at even places, or picks again."""
+    places = picks.copy()
+    while True:
+        unknown = np.flatnonzero((places >= len(old)) & ((places - len(old)) % 2 == 1))
+        if not unknown.size:
+            break
+        places[unknown] = picks[(places[unknown] - len(old)) // 2]
+    fresh = places >= len(old)
+    nodes = old[np.minimum(places, len(old) - 1)]
+    nodes[fresh] = newcomers[(places[fresh] - len(old)) // 2]
+    return nodes
+
+
+def watts_strogatz(
+    n: int,
+    neighbours: int,
+    rewired: float,
+    *,
+    seed: int = 0,
+    randomness: Randomness | None = None,
+) -> Graph:
+    """A ring of nodes joined to their nearest, some of whose edges lead elsewhere.
+
+    Each edge keeps one end and gets another at random with probability ``rewired``; ends that
+    would make a loop or a repetition are drawn again.
+    """
+    neighbours = checks.count(2, neighbours=neighbours)
+    n = checks.count(2 * neighbours, n=n)
+    if neighbours % 2:
+        raise InvalidArgumentError("neighbours", neighbours, "an even number of neighbours")
+    checks.closed_probability(rewired=rewired)
+    source = _source(seed, randomness)
+    kept = np.repeat(np.arange(n), neighbours // 2)
+    moved = (kept + np.tile(np.arange(1, neighbours // 2 + 1), n)) % n
+    drawn = np.flatnonzero(_uniform(source, len(kept)) < rewired)
+    again = drawn
+    while again.size:
+        moved[again] = source.below(n, again.size).astype(np.int64)
+        keys = np.minimum(kept, moved) * n + np.maximum(kept, moved)
+        # Rewired edges come last, so that of two equal ones a rewired one is drawn again.
+        order = np.argsort(np.isin(np.arange(len(kept)), drawn), kind="stable")
+        wrong = np.union1d(order[_repeats(keys[order])], np.flatnonzero(kept == moved))
+        again = np.intersect1d(wrong, drawn)
+    return simple_graph(n, np.column_stack([kept, moved]))
+
+
+def _source(seed: int, randomness: Randomness | None) -> Randomness:
+    return simulated(checks.count(0, seed=seed)) if randomness is None else randomness
+
+
+def _uniform(source: Randomness, size: int) -> Array:
+    return (source.words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _below_each(source: Randomness, bounds: Edges) -> Edges:
+    """One number below each bound; the bias of bounds below 2^40 is under 2^-13 of a float's."""
+    return np.minimum((_uniform(source, len(bounds)) * bounds).astype(np.int64), bounds - 1)
+
+
+def _repeats(keys: Edges) -> Edges:
+    """Places of keys that have occurred before."""
+    order = np.argsort(keys, kind="stable")
+    same = keys[order][1:] == keys[order][:-1]
+    return np.sort(order[1:][same])
+
+
+def _pairs(places: Edges) -> Edges:
+    """The pair (i, j), i < j, at each place of the list (0,1), (0,2), (1,2), (0,3), ..."""
+    second = ((1 + np.sqrt(1 + 8 * places.astype(np.float64))) / 2).astype(np.int64)
+    second -= second * (second - 1) // 2 > places
+    second += (second + 1) * second // 2 <= places
+    return np.column_stack([places - second * (second - 1) // 2, second])

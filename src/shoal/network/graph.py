@@ -1,0 +1,264 @@
+"""Who passes reports to whom: an undirected graph.
+
+A loop counts once in its node's degree: a walk takes it like any other edge, and stays.
+
+>>> Graph.from_edges([[0, 1], [1, 2], [2, 0], [2, 3]]).degrees.tolist()
+[2, 2, 3, 1]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from shoal import checks
+from shoal.errors import InvalidArgumentError
+from shoal.network.reading import Listed, listed_edges, read_edges
+from shoal.values import Array
+
+Nodes = npt.NDArray[np.int64]
+
+_MOST_NODES = (1 << 31) - 1  # their numbers are kept in 32 bits
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """An undirected, unweighted graph of nodes 0, ..., n - 1, in compressed rows.
+
+    ``neighbours[offsets[u]:offsets[u + 1]]`` are the neighbours of u, in ascending order.
+    ``labels`` are the nodes' numbers in the file they came from; ``notes`` say what was changed.
+    """
+
+    offsets: Nodes
+    neighbours: npt.NDArray[np.int32]
+    labels: Nodes
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_edges(
+        cls, edges: npt.ArrayLike, *, n: int | None = None, keep_loops: bool = False
+    ) -> Graph:
+        """The graph of rows (u, v); a row listed twice, or as (v, u), is one edge."""
+        return _built(Listed(_edge_array(edges), n), keep_loops=keep_loops)
+
+    @classmethod
+    def read(
+        cls, path: str | Path, *, largest_component: bool = False, keep_loops: bool = False
+    ) -> Graph:
+        """The graph in a file: lines of two node numbers, CSV, or .npz with ``edges`` (and ``n``).
+
+        Node numbers of text files need not be contiguous: they become ``labels``.
+        """
+        graph = _built(read_edges(Path(path)), keep_loops=keep_loops)
+        return graph.largest_component() if largest_component else graph
+
+    @classmethod
+    def of(cls, source: object, *, keep_loops: bool = False) -> Graph:
+        """The graph of a SciPy sparse adjacency matrix or of a NetworkX graph.
+
+        Weights and directions are ignored: any entry, either way, is an edge.
+        """
+        if isinstance(source, cls):
+            return source
+        return _built(listed_edges(source), keep_loops=keep_loops)
+
+    def __repr__(self) -> str:
+        return f"Graph({self.n} nodes, {self.edges} edges)"
+
+    @property
+    def n(self) -> int:
+        """How many nodes."""
+        return len(self.offsets) - 1
+
+    @property
+    def edges(self) -> int:
+        """How many edges, loops among them."""
+        return (len(self.neighbours) + int(self.loops.sum())) // 2
+
+    @cached_property
+    def degrees(self) -> Nodes:
+        """How many neighbours each node has."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.int32]:
+        """The node that each entry of ``neighbours`` is a neighbour of."""
+        return np.repeat(np.arange(self.n, dtype=np.int32), self.degrees)
+
+    @cached_property
+    def loops(self) -> npt.NDArray[np.bool_]:
+        """Which nodes are their own neighbours."""
+        found = np.zeros(self.n, dtype=np.bool_)
+        found[self.neighbours[self.neighbours == self.rows]] = True
+        return found
+
+    @property
+    def adjacency(self) -> csr_array:
+        """The symmetric 0/1 matrix."""
+        return self.weighted(np.ones(len(self.neighbours)))
+
+    def weighted(self, weights: Array) -> csr_array:
+        """A matrix with these numbers in the places of the edges."""
+        indices = (weights, self.neighbours, self.offsets.astype(_index_type(self.offsets)))
+        return csr_array(indices, shape=(self.n, self.n))
+
+    @cached_property
+    def stationary(self) -> Array:
+        """π, the law that the simple walk keeps: proportional to the degree."""
+        ends = int(self.degrees.sum())
+        if not ends:
+            raise InvalidArgumentError("graph", self, "a graph with edges")
+        return self.degrees / ends
+
+    @property
+    def irregularity(self) -> float:
+        """Γ = n Σ π_i², 1 for a regular graph; ⟨d²⟩/⟨d⟩² in terms of degrees."""
+        return float(self.n * np.square(self.stationary).sum())
+
+    @property
+    def regular(self) -> bool:
+        """Whether all nodes have as many neighbours."""
+        return bool((self.degrees == self.degrees[0]).all())
+
+    @cached_property
+    def component_of(self) -> npt.NDArray[np.int32]:
+        """The number of the component that each node is in."""
+        return _components(self.n, self.offsets, self.neighbours)
+
+    @property
+    def components(self) -> int:
+        """How many components."""
+        return int(self.component_of.max()) + 1
+
+    @property
+    def connected(self) -> bool:
+        """Whether every node can be reached from every other."""
+        return self.components == 1
+
+    @cached_property
+    def bipartite(self) -> bool:
+        """Whether the nodes have two sides such that every edge joins one to the other.
+
+        In the double cover, (u, side) is joined to (v, other side) for every edge; a component
+        falls into two there exactly if it is bipartite.
+        """
+        offsets = np.concatenate([self.offsets, self.offsets[-1] + self.offsets[1:]])
+        covers = np.concatenate([self.neighbours.astype(np.int64) + self.n, self.neighbours])
+        double = int(_components(2 * self.n, offsets, covers).max()) + 1
+        return double == 2 * self.components
+
+    def largest_component(self) -> Graph:
+        """The largest component, its nodes numbered anew; ``labels`` keep their names."""
+        if self.connected:
+            return self
+        sizes = np.bincount(self.component_of)
+        kept = np.flatnonzero(self.component_of == sizes.argmax())
+        part = self.subgraph(kept)
+        note = f"kept the largest of {self.components} components: {part.n} of {self.n} nodes"
+        return Graph(part.offsets, part.neighbours, part.labels, (*self.notes, note))
+
+    def subgraph(self, nodes: npt.ArrayLike) -> Graph:
+        """The edges among these nodes, numbered anew in ascending order."""
+        chosen = np.zeros(self.n, dtype=np.bool_)
+        chosen[node_numbers(nodes, self.n, name="nodes")] = True
+        numbers = np.cumsum(chosen) - 1
+        inside = chosen[self.rows] & chosen[self.neighbours]
+        degrees = np.bincount(numbers[self.rows[inside]], minlength=int(chosen.sum()))
+        neighbours = numbers[self.neighbours[inside]].astype(np.int32)
+        return Graph(_offsets(degrees), neighbours, self.labels[chosen], self.notes)
+
+
+def node_numbers(nodes: npt.ArrayLike, n: int, *, name: str) -> Nodes:
+    """Numbers of nodes of a graph of n, or an error naming the first that is none."""
+    numbers = np.asarray(nodes)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise InvalidArgumentError(name, nodes, "a list of node numbers")
+    outside = (numbers < 0) | (numbers >= n)
+    if outside.any():
+        raise InvalidArgumentError(name, int(numbers[outside][0]), f"nodes 0, ..., {n - 1}")
+    return numbers.astype(np.int64)
+
+
+def simple_graph(n: int, edges: npt.NDArray[np.integer]) -> Graph:
+    """The graph of edges known to be distinct, one row each, without checks."""
+    first, second = edges[:, 0], edges[:, 1]
+    loops = first == second
+    rows = np.concatenate([first, second[~loops]])
+    columns = np.concatenate([second, first[~loops]]).astype(np.int32)
+    degrees = np.bincount(rows, minlength=n)
+    ones = np.ones(len(rows), dtype=np.int8)
+    matrix = csr_array((ones, (rows.astype(np.int32), columns)), shape=(n, n))
+    matrix.sort_indices()
+    return Graph(_offsets(degrees), matrix.indices.astype(np.int32, copy=False), np.arange(n))
+
+
+def _edge_array(edges: npt.ArrayLike) -> Nodes:
+    rows = np.asarray(edges)
+    if rows.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if rows.ndim != 2 or rows.shape[1] != 2 or rows.dtype.kind not in "iu":
+        shown = f"{rows.dtype} of shape {rows.shape}"
+        raise InvalidArgumentError("edges", shown, "two node numbers a row")
+    return rows.astype(np.int64)
+
+
+def _built(listed: Listed, *, keep_loops: bool) -> Graph:
+    edges, labels, notes = listed.edges, listed.labels, list(listed.notes)
+    n = _node_count(listed)
+    kept, changes = _without_repeats(edges, n, keep_loops=keep_loops)
+    graph = simple_graph(n, kept)
+    names = np.arange(n) if labels is None else labels
+    return Graph(graph.offsets, graph.neighbours, names, (*notes, *changes))
+
+
+def _node_count(listed: Listed) -> int:
+    edges = listed.edges
+    if edges.size and int(edges.min()) < 0:
+        raise InvalidArgumentError("edges", int(edges.min()), "node numbers from 0 on")
+    least = int(edges.max()) + 1 if edges.size else 1
+    n = least if listed.n is None else checks.count(1, n=listed.n)
+    if not least <= n <= _MOST_NODES:
+        raise InvalidArgumentError("n", n, f"{least} <= n < 2^31, for the node numbers given")
+    return n
+
+
+def _without_repeats(edges: Nodes, n: int, *, keep_loops: bool) -> tuple[Nodes, Sequence[str]]:
+    """Each edge once, as (smaller, larger), and what had to be dropped for that."""
+    notes = []
+    loops = edges[:, 0] == edges[:, 1]
+    if loops.any() and not keep_loops:
+        notes.append(_dropped(int(loops.sum()), "loop"))
+        edges = edges[~loops]
+    keys = np.unique(edges.min(axis=1) * n + edges.max(axis=1)) if edges.size else edges[:, 0]
+    if len(keys) < len(edges):
+        notes.append(_dropped(len(edges) - len(keys), "repeated edge"))
+    return np.column_stack([keys // n, keys % n]), notes
+
+
+def _dropped(count: int, what: str) -> str:
+    return f"dropped {count} {what}" + ("s" if count > 1 else "")
+
+
+def _offsets(degrees: npt.NDArray[np.integer]) -> Nodes:
+    return np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
+
+
+def _index_type(offsets: Nodes) -> type[np.signedinteger]:
+    return np.int32 if offsets[-1] <= _MOST_NODES else np.int64
+
+
+def _components(
+    n: int, offsets: Nodes, neighbours: npt.NDArray[np.integer]
+) -> npt.NDArray[np.int32]:
+    ones = np.ones(len(neighbours), dtype=np.int8)
+    kind = _index_type(offsets)
+    matrix = csr_array((ones, neighbours.astype(kind), offsets.astype(kind)), shape=(n, n))
+    _, labels = connected_components(matrix, directed=False)
+    return labels

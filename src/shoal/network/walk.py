@@ -1,0 +1,215 @@
+"""Walks on a graph: where a report is after some rounds.
+
+Each round a report goes to a random neighbour of its holder. The *simple* walk picks one of all
+neighbours alike and keeps π proportional to the degree; the *lazy* one stays put with probability
+``stay`` first, which cures bipartite graphs and costs a factor 1/(1 - stay) of rounds; the
+*Metropolis-Hastings* one refuses some steps so that π is uniform.
+
+Who is offline neither sends nor receives: the neighbour is chosen among ALL neighbours, and the
+report stays put if either end is offline. Then each round's kernel is symmetric with respect to π
+whoever is there, and π is kept; choosing among those online would not keep it.
+
+>>> from shoal.network.generators import complete
+>>> Walk(complete(4)).position(0, rounds=1).tolist()
+[0.25, 0.25, 0.25, 0.25]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from shoal import checks
+from shoal.errors import InvalidArgumentError
+from shoal.network import kernels
+from shoal.network.graph import Graph, node_numbers
+from shoal.values import Array
+
+Kind = Literal["simple", "lazy", "metropolis"]
+Progress = Callable[[int, int], None]  # how much is done, and of how much
+
+HALF = 0.5
+_METROPOLIS_NOTE = (
+    "Metropolis-Hastings makes loads even, not reports more private, and mixes far more slowly "
+    "than the simple walk where degrees differ"
+)
+_ONLINE_NOTE = (
+    "with random absences the reports of a round are stuck together: account for them given "
+    "who was online (Absences), not with the law of one report averaged over absences"
+)
+
+
+class Process(Protocol):
+    """Anything that moves laws of holders on, a round at a time."""
+
+    @property
+    def n(self) -> int:
+        """How many nodes."""
+
+    @property
+    def stationary(self) -> Array:
+        """The law it keeps."""
+
+    @property
+    def longest(self) -> int | None:
+        """How many rounds it can go, if not any number."""
+
+    def advance(self, laws: Array, at: int) -> Array:
+        """Laws in columns, moved on by the round numbered ``at``, from 0."""
+
+    def rounding(self, rounds: int) -> float:
+        """The relative error of every probability after so many rounds, at most."""
+
+
+class Positions:
+    """What follows from moving laws on."""
+
+    def position(self: Process, origin: int, rounds: int) -> Array:
+        """The law of the holder of the report that began at ``origin``."""
+        return moved(self, [origin], rounds)[:, 0]
+
+    def positions(
+        self: Process, origins: npt.ArrayLike, rounds: int, *, progress: Progress | None = None
+    ) -> Array:
+        """The laws of several reports' holders, one a row."""
+        return moved(self, origins, rounds, progress=progress).T
+
+
+@dataclass(frozen=True, eq=False)
+class Walk(Positions):
+    """A walk that is the same every round.
+
+    ``online`` is the probability that somebody is there in a round, everybody independently: the
+    kernel is then the average p² P + (1 - p²) I, the law of ONE report. Reports held by the same
+    people wait together, so several reports are independent only given the absences.
+    """
+
+    graph: Graph
+    kind: Kind = "simple"
+    stay: float | None = None
+    online: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise InvalidArgumentError("kind", self.kind, "'simple', 'lazy' or 'metropolis'")
+        if self.kind == "lazy":
+            object.__setattr__(self, "stay", HALF if self.stay is None else self.stay)
+            checks.open_probability(stay=self.stay)  # type: ignore[arg-type]
+        elif self.stay is not None:
+            raise InvalidArgumentError("stay", self.stay, f"no stay for kind={self.kind!r}")
+        checks.share(online=self.online)
+        _require_reachable(self.graph)
+        if self.graph.bipartite and not self.transitions.diagonal().any():
+            cure = "a graph that is not bipartite for this walk, or the lazy walk kind='lazy'"
+            raise InvalidArgumentError("graph", self.graph, cure)
+
+    def __repr__(self) -> str:
+        return f"Walk({self.graph!r}, kind={self.kind!r})"
+
+    @property
+    def n(self) -> int:
+        """How many nodes."""
+        return self.graph.n
+
+    @property
+    def longest(self) -> int | None:
+        """Any number of rounds."""
+        return None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before using it."""
+        slow = (_METROPOLIS_NOTE,) if self.kind == "metropolis" and not self.graph.regular else ()
+        return slow + ((_ONLINE_NOTE,) if self.online < 1 else ())
+
+    @cached_property
+    def stationary(self) -> Array:
+        """π: uniform for Metropolis-Hastings, else proportional to the degree."""
+        if self.kind == "metropolis":
+            return np.full(self.n, 1.0 / self.n)
+        return self.graph.stationary
+
+    @cached_property
+    def transitions(self) -> csr_array:
+        """P, where P(u, v) is the probability of a step from u to v."""
+        simple = self.kind != "metropolis"
+        return self._slowed(kernels.simple(self.graph) if simple else self._metropolis)
+
+    @property
+    def symmetric(self) -> csr_array:
+        """√π P /√π, which has the eigenvalues of P, as its bits are symmetric."""
+        simple = self.kind != "metropolis"
+        return self._slowed(kernels.simple_symmetric(self.graph) if simple else self._metropolis)
+
+    @cached_property
+    def _metropolis(self) -> csr_array:
+        return kernels.metropolis(self.graph)
+
+    def _slowed(self, kernel: csr_array) -> csr_array:
+        stay = self.stay or 0.0
+        lazy = kernels.slowed(kernel, moving=1 - stay, staying=stay)
+        absent = (1 - self.online) * (1 + self.online)  # no cancellation near online = 1
+        return kernels.slowed(lazy, moving=self.online**2, staying=absent)
+
+    @cached_property
+    def _incoming(self) -> csr_array:
+        return self.transitions.T.tocsr()
+
+    @cached_property
+    def roundings(self) -> int:
+        """How many roundings a round adds to each probability, at most."""
+        entry = kernels.ENTRY_ROUNDINGS
+        if self.kind == "metropolis":
+            entry += int(self.graph.degrees.max())  # the probability of staying is a sum
+        return kernels.longest_row(self.transitions) + entry
+
+    def rounding(self, rounds: int) -> float:
+        """The relative error of every probability after so many rounds, at most.
+
+        A sum of k positive products of a law and a kernel rounds k times, and its entries a few
+        times more: t rounds multiply by (1 + u)^(t (k + c)) at most, u = 2^-53.
+        """
+        return kernels.growth(checks.count(0, rounds=rounds) * self.roundings)
+
+    def advance(self, laws: Array, at: int) -> Array:  # noqa: ARG002 - every round is alike
+        """Laws in columns, a round later."""
+        return np.asarray(self._incoming @ laws)
+
+
+def moved(
+    process: Process, origins: npt.ArrayLike, rounds: int, *, progress: Progress | None = None
+) -> Array:
+    """Laws after some rounds, one column for each origin."""
+    rounds = round_count(process, rounds)
+    starts = node_numbers(origins, process.n, name="origins")
+    laws = np.zeros((process.n, len(starts)))
+    laws[starts, np.arange(len(starts))] = 1.0
+    for done in range(rounds):
+        laws = process.advance(laws, done)
+        if progress is not None:
+            progress(done + 1, rounds)
+    return laws
+
+
+def round_count(process: Process, rounds: int) -> int:
+    """A number of rounds that the process can go."""
+    rounds = checks.count(0, rounds=rounds)
+    if process.longest is not None and rounds > process.longest:
+        raise InvalidArgumentError("rounds", rounds, f"at most {process.longest} rounds")
+    return rounds
+
+
+def _require_reachable(graph: Graph) -> None:
+    isolated = np.flatnonzero(graph.degrees == 0)
+    if isolated.size:
+        cure = f"no isolated node, as node {isolated[0]} is: take graph.largest_component()"
+        raise InvalidArgumentError("graph", graph, cure)
+    if not graph.connected:
+        cure = f"one component, not {graph.components}: take graph.largest_component()"
+        raise InvalidArgumentError("graph", graph, cure)
