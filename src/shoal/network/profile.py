@@ -1,0 +1,159 @@
+"""The privacy profile of reports that were passed on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shoal import checks
+from shoal.accounting import integral
+from shoal.accounting.atoms import PairLaw
+from shoal.accounting.crossings import leading_spread
+from shoal.accounting.curve import Curve
+from shoal.accounting.solving import Side, crossing, gaussian_guess
+from shoal.errors import UnreachableTargetError
+
+_QUICK = 3e-3
+_FAR = 32.0
+_HALVINGS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Route:
+    """One way to bound δ(ε): laws of (holder, report), and what replacing the truth by them cost.
+
+    ``slack`` is a total variation, which adds (1 + e^ε) slack; ``failure`` is the probability that
+    a bound does not hold, and adds itself.
+    """
+
+    theorem: str
+    pairs: tuple[PairLaw, ...]
+    n: int
+    slack: float = 0.0
+    failure: float = 0.0
+
+    def delta(self, epsilon: float, *, tolerance: float | None = None) -> float:
+        """The δ proved at this ε >= 0."""
+        found = max(
+            integral.enclose(pair, n=self.n, epsilon=epsilon, tolerance=tolerance).upper
+            for pair in self.pairs
+        )
+        return min(1.0, found + self.added(epsilon))
+
+    def added(self, epsilon: float) -> float:
+        """What does not come from the laws."""
+        return (1 + math.exp(epsilon)) * self.slack + self.failure
+
+    @property
+    def spread(self) -> float:
+        """A scale of the privacy loss, not a bound."""
+        return max(leading_spread(pair, self.n) for pair in self.pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class WalkProfile(Curve):
+    """δ(ε) of reports that were passed on: the best of several routes, an upper bound everywhere.
+
+    Each report by itself is (ε0, δ0)-DP, ``local``, which holds whoever sees it.
+    ``central`` is a lower bound on ε: what is known of the same reports, shuffled uniformly.
+    """
+
+    routes: tuple[Route, ...]
+    local: tuple[float, float]
+    scope: str
+    central: Callable[[float], float]
+
+    @property
+    def theorem(self) -> str:
+        """What the first route rests on."""
+        return self.routes[0].theorem
+
+    @property
+    def n(self) -> int:
+        """The honest people."""
+        return self.routes[0].n
+
+    @property
+    def local_epsilon(self) -> float:
+        """What one report reveals by itself."""
+        return self.local[0]
+
+    @property
+    def local_delta(self) -> float:
+        """The δ that goes with it."""
+        return self.local[1]
+
+    @property
+    def smallest_delta(self) -> float:
+        """The δ that no ε goes below: that of each report by itself, if nothing else is less."""
+        return self.local_delta
+
+    @property
+    def spread(self) -> float:
+        """A scale of the privacy loss, not a bound."""
+        return min(route.spread for route in self.routes)
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest δ proved at this ε (a negative ε is allowed)."""
+        if epsilon < 0:
+            # D_x(P, Q) = 1 - x + x D_{1/x}(Q, P), and both orders are covered.
+            return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon))
+        checks.non_negative(epsilon=epsilon)
+        if epsilon >= self.local_epsilon:
+            return self.local_delta
+        return min(route.delta(epsilon) for route in self.routes)
+
+    def quick_delta(self, epsilon: float) -> float:
+        """The same bound by the first route, for sampling, somewhat above the curve."""
+        if epsilon >= self.local_epsilon:
+            return self.local_delta
+        return self.routes[0].delta(epsilon, tolerance=_QUICK)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε proved at this δ."""
+        return self.answer(delta)[0]
+
+    def answer(self, delta: float) -> tuple[float, str]:
+        """The smallest ε proved at this δ, and by which theorem."""
+        checks.open_probability(delta=delta)
+        found = [(self._solved(route, delta), route.theorem) for route in self.routes]
+        if delta >= self.local_delta:
+            found.append((self.local_epsilon, "each report by itself"))
+        best = min(found, key=lambda each: each[0])
+        if math.isinf(best[0]):
+            raise UnreachableTargetError(
+                f"delta={delta:g}",
+                f"rounding, local_delta or failure probabilities cost more, and no report by "
+                f"itself has less than {self.local_delta:g}",
+                "ask for a larger delta, or use a randomizer with a smaller local_delta",
+            )
+        return best
+
+    def _solved(self, route: Route, delta: float) -> float:
+        if route.added(0.0) >= delta:
+            return math.inf
+
+        def log_delta(epsilon: float) -> float:
+            reached = route.delta(epsilon)
+            return math.log(reached) if reached > 0 else -math.inf
+
+        cap = self._end(log_delta, math.log(delta))
+        if math.isinf(cap):
+            return math.inf
+        guess = min(gaussian_guess(max(route.spread, 1e-12), math.log(delta)), cap / 2)
+        return crossing(log_delta, math.log(delta), cap=cap, guess=guess, side=Side.UPPER)
+
+    def _end(self, log_delta: Callable[[float], float], target: float) -> float:
+        """An ε at which the route keeps the target; infinite if none was found."""
+        if self.local_delta == 0 and self.local_epsilon <= _FAR:
+            return self.local_epsilon
+        # What is added grows with ε: neither the largest ε nor any other is sure to do.
+        largest = min(self.local_epsilon, _FAR)
+        tried = (largest / 2**halvings for halvings in range(_HALVINGS))
+        return next((epsilon for epsilon in tried if log_delta(epsilon) <= target), math.inf)
+
+    def lower_epsilon(self, delta: float) -> float:
+        """No analysis goes below what the uniform shuffle of the same reports has."""
+        checks.open_probability(delta=delta)
+        return self.central(delta)

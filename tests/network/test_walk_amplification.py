@@ -1,0 +1,321 @@
+"""The questions about a walk: everybody, shares of people, rounds; bounds from below and above."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import shoal
+from network_graphs import pendant_clique, windmill
+from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
+from shoal.network import account
+from shoal.network.account import WalkAccountant
+from shoal.network.amplification import amplify_walk, walk_profile
+from shoal.network.generators import barabasi_albert, complete, random_regular, ring
+from shoal.network.graph import Graph
+from shoal.network.leading import leading
+from shoal.network.profile import Route, WalkProfile
+from shoal.network.published import (
+    WalkQuery,
+    all_epsilon,
+    claimed_collision,
+    collision,
+    published,
+)
+from shoal.network.returns import Refined
+from shoal.network.rounds import cost, rounds_for
+from shoal.network.schedule import Absences, Varying
+from shoal.network.spectrum import spectral_bound
+from shoal.network.survey import Survey
+from shoal.network.users import user_epsilons
+from shoal.network.walk import Walk
+from shoal.randomness import simulated
+
+
+@pytest.fixture(scope="module")
+def hubs():
+    """Hubs and hangers-on: 300 people, some of whom mix late."""
+    return Walk(barabasi_albert(300, 2, seed=1))
+
+
+@pytest.fixture(scope="module")
+def exact(hubs):
+    return WalkAccountant(walk=hubs, local_epsilon=1.0)
+
+
+def test_bounds_by_eigenpairs_are_near_and_above_the_exact_ones(hubs, exact):
+    found = WalkAccountant(walk=hubs, local_epsilon=1.0, method="leading", randomness=simulated(1))
+    spectral = WalkAccountant(walk=hubs, local_epsilon=1.0, method="spectral")
+    for rounds in (16, 24):
+        truth, above = exact.survey.after(rounds), found.survey.after(rounds)
+        assert (above.minimum <= truth.minimum * (1 + 1e-9)).all()
+        assert above.floor.overlap > truth.floor.overlap - 0.06
+        for quantile in (0.5, 1.0):
+            one = exact.profile(rounds, quantile=quantile).epsilon(1e-6)
+            other = found.profile(rounds, quantile=quantile).epsilon(1e-6)
+            third = spectral.profile(rounds, quantile=quantile).epsilon(1e-6)
+            if quantile == 1:
+                assert one <= other * (1 + 1e-6)
+            assert other <= third * (1 + 1e-4)
+            assert other == pytest.approx(one, rel=0.05)
+
+
+def test_moments_of_everybody_are_bounded(hubs):
+    survey = Survey(hubs, method="leading", randomness=simulated(2))
+    for rounds in (4, 9):
+        spread = survey.after(rounds)
+        laws = hubs.positions(range(hubs.n), rounds)
+        ratios = laws / hubs.stationary
+        chi_squared = np.square(ratios - 1) @ hubs.stationary
+        assert (chi_squared <= spread.chi_squared * (1 + 1e-9)).all()
+        assert (ratios.max(axis=1) <= spread.highest * (1 + 1e-9)).all()
+        assert (laws.min(axis=0) >= spread.minimum).all()
+
+
+def test_coming_back_says_more_than_the_eigenpairs_alone(hubs):
+    pairs = leading(hubs, pairs=10, randomness=simulated(3))
+    refined = Refined(hubs, pairs)
+    for rounds in (3, 8, 24):
+        left, right = refined.factors(rounds)
+        truth = hubs.positions(range(hubs.n), rounds) / hubs.stationary
+        assert (left @ right.T <= truth + 1e-9).all()
+        old_left, old_right = pairs.factors(rounds)
+        assert (left @ right.T).min() >= (old_left @ old_right.T).min() - 1e-9
+    assert (left @ right.T).mean() > (old_left @ old_right.T).mean() + 0.3
+
+
+def test_a_hidden_clique_is_not_missed():
+    """A bound that trusted the expander would claim the shuffle's ε for the clique's people."""
+    graph = pendant_clique(2600, 12, seed=6)
+    found = amplify_walk(Walk(graph), 30, local_epsilon=1.0, randomness=simulated(4))
+    central = shoal.amplify(local_epsilon=1.0, n=graph.n)
+    assert found.epsilon > 5 * central.epsilon
+    one = amplify_walk(Walk(graph), 30, local_epsilon=1.0, user=graph.n - 1, method="exact")
+    assert one.epsilon <= found.epsilon * (1 + 1e-6)
+
+
+def test_nothing_is_below_the_uniform_shuffle(exact):
+    central = shoal.amplify(local_epsilon=1.0, n=300).epsilon
+    for rounds in (5, 20, 60):
+        found = exact.guarantee(rounds, quantile=0.5)
+        assert found.epsilon >= central * (1 - 1e-6)
+        assert found.lower <= found.epsilon
+    assert found.epsilon == pytest.approx(central, rel=1e-3)
+
+
+def test_shares_of_people(exact):
+    found = user_epsilons(exact, 10, shares=(0.25, 0.5, 0.9))
+    assert found.shares == (0.25, 0.5, 0.9, 1.0)
+    assert list(found.epsilons) == sorted(found.epsilons)
+    assert found.median < found.worst == exact.guarantee(10).epsilon
+    assert found.at(0.6) == found.at(0.9)
+    assert found.worst >= exact.guarantee(10, user=3).epsilon
+
+
+def test_epsilon_and_delta_agree(exact):
+    found = exact.guarantee(15, delta=1e-5)
+    back = exact.guarantee(15, epsilon=found.epsilon)
+    assert back.delta == pytest.approx(1e-5, rel=1e-4)
+    assert back.delta <= 1e-5 * (1 + 1e-9)
+    curve = exact.profile(15)
+    assert curve.delta(1.0) == 0.0
+    assert curve.delta(-0.2) == pytest.approx(
+        1 - math.exp(-0.2) + math.exp(-0.2) * curve.delta(0.2)
+    )
+
+
+def test_known_randomizers_are_better_than_any(hubs):
+    own = amplify_walk(hubs, 20, randomizer=shoal.RandomizedResponse(k=20, epsilon=1.0))
+    assert own.epsilon < 0.7 * amplify_walk(hubs, 20, local_epsilon=1.0).epsilon
+    assert "one fixed randomizer" in own.assumptions[0]
+
+
+def test_approximate_randomizers_cost_what_their_exchange_costs(hubs):
+    pure = amplify_walk(hubs, 20, local_epsilon=1.0).epsilon
+    near = amplify_walk(hubs, 20, local_epsilon=1.0, local_delta=1e-11).epsilon
+    central = shoal.amplify(local_epsilon=1.0, local_delta=1e-11, n=300).epsilon
+    assert pure < near < pure * 1.01
+    assert near > central
+    with pytest.raises(UnreachableTargetError, match="smaller local_delta"):
+        amplify_walk(hubs, 20, local_epsilon=1.0, local_delta=1e-5)
+
+
+def test_the_route_through_total_variation_serves_long_walks(hubs, exact):
+    spread = exact.survey.after(200)
+    assert spread.total_variation() < 1e-9
+    routes = exact.profile(200).routes
+    assert [route.theorem for route in routes] == [account.WALKED, account.NEARBY]
+    one, other = (route.delta(0.25) for route in routes)
+    assert one == pytest.approx(other, rel=1e-2)
+    # Where the first route has nothing to say the second is returned.
+    blind = Route("none", routes[0].pairs, routes[0].n, slack=1.0)
+    found = WalkProfile((blind, routes[1]), (1.0, 0.0), "", lambda _: 0.0).answer(1e-6)
+    assert found[1] == account.NEARBY
+    assert hubs.n == spread.n
+
+
+def test_the_guarantee_states_its_adversary(hubs):
+    text = str(amplify_walk(hubs, 10, local_epsilon=1.0, quantile=0.9))
+    assert "not who passed it to whom" in text
+    assert "nobody who passes reports on works for the server" in text
+    assert "0.9 of people" in text
+    assert "10 rounds" in text
+    caught = amplify_walk(hubs, 10, local_epsilon=1.0, collusion=0.01)
+    assert caught.n == 297
+    assert any("with probability 0.01" in each for each in caught.assumptions)
+
+
+def test_rounds_that_differ(hubs):
+    online = np.ones((40, hubs.n), dtype=np.bool_)
+    online[::2, :20] = False
+    away = amplify_walk(Absences(hubs, online), 30, local_epsilon=1.0)
+    assert away.epsilon > amplify_walk(hubs, 30, local_epsilon=1.0).epsilon
+    changing = Varying([Walk(random_regular(100, 8, seed=s)) for s in range(6)])
+    steady = amplify_walk(Walk(random_regular(100, 8, seed=0)), 6, local_epsilon=1.0)
+    assert amplify_walk(changing, 6, local_epsilon=1.0).epsilon < steady.epsilon
+    with pytest.raises(InvalidArgumentError, match="at most 6 rounds"):
+        amplify_walk(changing, 7, local_epsilon=1.0)
+
+
+# --------------------------------------------------------------------------------------- rounds
+
+
+@pytest.mark.parametrize("quantile", [0.5, 1.0])
+def test_rounds_for_is_what_scanning_finds(quantile):
+    accountant = WalkAccountant(walk=Walk(random_regular(120, 6, seed=1)), local_epsilon=1.0)
+    target = 1.2 * shoal.amplify(local_epsilon=1.0, n=120, delta=1e-4).epsilon
+    found = rounds_for(accountant, epsilon=target, delta=1e-4, quantile=quantile)
+    kept = [
+        accountant.profile(t, quantile=quantile).delta(target) <= 1e-4
+        for t in range(1, found.rounds + 1)
+    ]
+    assert kept == [False] * (found.rounds - 1) + [True]
+    assert found.guarantee.epsilon <= target
+    assert found.cost.messages == found.rounds
+
+
+def test_no_number_of_rounds_beats_the_shuffle():
+    accountant = WalkAccountant(walk=Walk(random_regular(120, 6, seed=1)), local_epsilon=1.0)
+    limit = shoal.amplify(local_epsilon=1.0, n=120).epsilon
+    with pytest.raises(UnreachableTargetError, match=f"epsilon is {limit:.6g}"):
+        rounds_for(accountant, epsilon=0.9 * limit)
+    with pytest.raises(UnreachableTargetError, match="not within 2 rounds"):
+        rounds_for(accountant, epsilon=1.1 * limit, most=2)
+    assert rounds_for(accountant, epsilon=1.0).rounds == 1
+
+
+def test_what_rounds_cost():
+    accountant = WalkAccountant(walk=Walk(windmill(20)), local_epsilon=1.0)
+    found = cost(accountant, 10, report_bytes=100)
+    # The hub has one third of all edge ends, so one third of all 41 reports.
+    assert found.most_load == pytest.approx(41 / 3)
+    assert found.most_messages == pytest.approx(410 / 3)
+    assert (found.bytes_sent, found.load) == (1000.0, 1.0)
+    assert found.most_bytes_sent == pytest.approx(41000 / 3)
+
+
+# ------------------------------------------------------------------------------------ published
+
+
+def test_the_published_spectral_inequality_fails_on_a_windmill():
+    graph = windmill(500)
+    walk = Walk(graph)
+    bound = spectral_bound(walk)
+    found = {}
+    for rounds, user in ((1, 1), (2, 0), (5, 1)):  # the hub is node 0
+        met = float(np.square(walk.position(user, rounds)).sum())
+        claimed = claimed_collision(graph, decay=bound.decay(rounds))
+        assert met <= collision(graph, decay=bound.decay(rounds), user=user)
+        found[rounds] = (round(met, 3), round(claimed, 3))
+    assert found == {1: (0.5, 0.362), 2: (0.25, 0.174), 5: (0.12, 0.113)}
+
+
+def test_the_published_spectral_inequality_fails_on_a_pendant():
+    edges = [(0, 1), *((1 + i, 1 + j) for i in range(40) for j in range(i))]
+    graph = Graph.from_edges(edges)
+    walk = Walk(graph)
+    decay = spectral_bound(walk).decay(1)
+    assert float(np.square(walk.position(0, 1)).sum()) == 1.0
+    assert claimed_collision(graph, decay=decay) < 0.2
+    assert collision(graph, decay=decay, user=0) >= 1.0
+
+
+def test_the_published_bound_with_one_walk_only_is_refused():
+    """On a book after one round it would be false: the pages hold the two hubs' reports only."""
+    pages, local, delta = 1_000_000, 0.5, 1e-6
+    claimed = all_epsilon(
+        local_epsilon=local, delta=delta / 2, n=pages + 2, collision=1 / (pages + 1)
+    )
+    # If both hubs' reports are on pages, these two are all there is. The target sends the truth
+    # with probability p; the other hub's datum is 0, so its report is 1 with probability 1 - p.
+    truth_of_one = math.exp(local) / (math.exp(local) + 1)
+    p, q = truth_of_one, 1 - truth_of_one
+    ones = [(q * p, p * p), (p * p + q * q, q * p + p * q), (p * q, q * q)]  # datum 1, datum 0
+    true = (pages / (pages + 1)) ** 2 * sum(max(a - math.exp(claimed) * b, 0.0) for a, b in ones)
+    assert claimed < 0.08
+    assert true > 0.1
+    small = Walk(Graph.from_edges([(0, 1), *((h, 2 + i) for h in (0, 1) for i in range(50))]))
+    query = WalkQuery(walk=small, local_epsilon=local, delta=delta, rounds=1)
+    with pytest.raises(OutOfRegimeError, match="the others' walks matter"):
+        published("network-all", query)
+    found = amplify_walk(small, 1, local_epsilon=local, user=0)
+    assert found.epsilon == pytest.approx(local, abs=1e-4)
+
+
+def test_published_bounds_are_above_ours_where_they_hold():
+    walk = Walk(random_regular(600, 16, seed=3))
+    query = WalkQuery(walk=walk, local_epsilon=0.2, delta=1e-6)
+    ours = amplify_walk(walk, 20, local_epsilon=0.2).epsilon
+    assert ours < published("network-all", query) <= 0.2
+    late = WalkQuery(walk=walk, local_epsilon=0.2, delta=1e-6, rounds=20)
+    assert published("network-regular", late) == pytest.approx(
+        published("network-regular", query), rel=1e-3
+    )
+    alone = amplify_walk(walk, 20, local_epsilon=0.2, submit="single").epsilon
+    assert alone < published("network-single", late) < 0.2
+    with pytest.raises(OutOfRegimeError, match="a regular graph"):
+        published(
+            "network-regular", WalkQuery(walk=Walk(windmill(3)), local_epsilon=1.0, delta=0.1)
+        )
+    with pytest.raises(InvalidArgumentError, match="network-single"):
+        published("network", query)
+
+
+# --------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rounds": -1}, "0 <= rounds"),
+        ({"quantile": 0.0}, "0 < quantile <= 1"),
+        ({"user": 12}, "nodes 0, ..., 11"),
+        ({"method": "guess"}, "'exact', 'leading' or 'spectral'"),
+        ({"local_epsilon": None}, "exactly one of"),
+        ({"delta": 2.0}, "0 < delta < 1"),
+        ({"delta": 0.1, "epsilon": 1.0}, "not both"),
+    ],
+)
+def test_bad_questions(changed, message):
+    asked = {"rounds": 3, "local_epsilon": 1.0, **changed}
+    with pytest.raises(InvalidArgumentError, match=message):
+        amplify_walk(Walk(complete(12)), **asked)
+
+
+def test_walks_that_cannot_be_accounted_for_so():
+    with pytest.raises(InvalidArgumentError, match="account given who was there"):
+        amplify_walk(Walk(ring(9), online=0.9), 3, local_epsilon=1.0)
+    changing = Varying([Walk(ring(9))])
+    with pytest.raises(InvalidArgumentError, match="method 'exact' for rounds that differ"):
+        amplify_walk(changing, 1, local_epsilon=1.0, method="spectral")
+    with pytest.raises(InvalidArgumentError, match="view 'final' for a whole profile"):
+        WalkAccountant(walk=Walk(ring(9)), local_epsilon=1.0, view="traffic").profile(3)
+    with pytest.raises(InvalidArgumentError, match="one message here"):
+        walk_profile(Walk(ring(9)), 3, randomizer=_Several())
+
+
+class _Several:
+    def profile(self, n):
+        raise NotImplementedError

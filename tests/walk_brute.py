@@ -1,0 +1,79 @@
+"""The truth about tiny systems of people who pass reports on, by listing everything."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+
+import numpy as np
+
+from shoal.network.graph import Graph
+from shoal.network.walk import Walk
+
+
+def response(k, epsilon):
+    """k-ary randomized response as a table."""
+    table = np.ones((k, k)) + (math.exp(epsilon) - 1) * np.eye(k)
+    return table / table.sum(axis=1, keepdims=True)
+
+
+def tiny_walk(source, nodes):
+    """A random walk on a random connected graph with at least one loop."""
+    edges = {(int(source.integers(0, node)), node) for node in range(1, nodes)}
+    for pair in itertools.combinations_with_replacement(range(nodes), 2):
+        if source.random() < 0.4:
+            edges.add(pair)
+    edges.add((0, 0))
+    return Walk(Graph.from_edges(sorted(edges), n=nodes, keep_loops=True))
+
+
+def joined(laws):
+    """Law of the multiset of independent messages: a dictionary from sorted tuples."""
+    found = {(): 1.0}
+    for law in laws:
+        after = defaultdict(float)
+        for seen, probability in found.items():
+            for message, chance in law.items():
+                after[tuple(sorted((*seen, message)))] += probability * chance
+        found = after
+    return found
+
+
+def message_law(holders, outputs):
+    """Of (holder, report), independent."""
+    return {
+        (place, report): float(a * b)
+        for (place, a), (report, b) in itertools.product(enumerate(holders), enumerate(outputs))
+        if a * b > 0
+    }
+
+
+def divergence(one, other, epsilon):
+    """Σ (P - e^ε Q)_+ of two dictionaries."""
+    growth = math.exp(epsilon)
+    return sum(max(p - growth * other.get(key, 0.0), 0.0) for key, p in one.items())
+
+
+def worst_delta(positions, table, *, target, epsilons, labels=message_law):
+    """The largest δ(ε) over everybody else's data and the target's two, exactly."""
+    people, inputs = len(positions), len(table)
+    worst = np.zeros(len(epsilons))
+    others = [person for person in range(people) if person != target]
+    own = [labels(positions[target], row) for row in table]
+    for data in itertools.product(range(inputs), repeat=len(others)):
+        laws = [labels(positions[person], table[x]) for person, x in zip(others, data, strict=True)]
+        rest = joined(laws)
+        views = [_with(rest, law) for law in own]
+        for one, other in itertools.permutations(views, 2):
+            found = [divergence(one, other, epsilon) for epsilon in epsilons]
+            worst = np.maximum(worst, found)
+    return worst
+
+
+def _with(rest, law):
+    after = defaultdict(float)
+    for seen, probability in rest.items():
+        for message, chance in law.items():
+            after[tuple(sorted((*seen, message)))] += probability * chance
+    return after
