@@ -69,6 +69,7 @@ def heavy_hitters(  # noqa: PLR0913 - a façade takes as many keywords as its us
     answer found is one that nobody gave. ``compare_truth`` adds the true counts, which makes the
     result not private.
     """
+    size = checks.count(top=top)
     clock = Clock()
     with clock("read"):
         texts = _Texts.of(data, column)
@@ -83,7 +84,6 @@ def heavy_hitters(  # noqa: PLR0913 - a façade takes as many keywords as its us
         guarantee = amplification.amplify(
             mechanism, n=total, delta=delta, honest_fraction=honest_fraction
         )
-    size = checks.count(top=top)
     collection = _Collection(mechanism, bits, clock, Progress(progress, total), compare_truth)
     counts, truth = collection.counted(texts)
     if counts.n != total:

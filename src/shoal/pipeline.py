@@ -19,7 +19,12 @@ from shoal.engines.coding import PUBLIC_LIST, Amounts, Choices, Coded, changed
 from shoal.engines.limits import Limits, Target, Wish
 from shoal.engines.shuffling import shuffle
 from shoal.engines.timing import Clock, Progress, Tell
-from shoal.errors import InvalidArgumentError, PrecisionError
+from shoal.errors import (
+    InvalidArgumentError,
+    OutOfRegimeError,
+    PrecisionError,
+    UnreachableTargetError,
+)
 from shoal.planning import Plan
 from shoal.planning import plan as planned
 from shoal.protocols.base import Device
@@ -189,9 +194,16 @@ class _Asked:
         coded.require(randomizer, planned=self.plan is not None)
         asked = None if found is None else found.question
         limits.require_local(randomizer, planned=None if asked is None else asked.local_epsilon_cap)
-        guarantee = amplification.amplify(
-            randomizer, n=coded.n, delta=delta, honest_fraction=honest
-        )
+        try:
+            guarantee = amplification.amplify(
+                randomizer, n=coded.n, delta=delta, honest_fraction=honest
+            )
+        except OutOfRegimeError as error:
+            raise UnreachableTargetError(
+                f"a guarantee of {randomizer.name} for {coded.n:,} people",
+                str(error),
+                f"make a plan for {coded.n:,} people",
+            ) from error
         profile = amplification.profile(randomizer, n=coded.n, honest_fraction=honest)
         if asked is not None:
             target = Target(asked.epsilon, asked.delta, asked.n)
@@ -301,8 +313,7 @@ def _together(steps: Sequence[_Step], delta: float) -> Guarantee:
         epsilon, how = composed.answer(delta)
     except PrecisionError:
         epsilon, how = composed.answer(delta, method="best")
-    # Basic composition: epsilons add up, and so do the equal parts of delta.
-    added = sum(step.profile.epsilon(delta / len(steps)) for step in steps)
+    added = _added(steps, delta)
     if added < epsilon:
         epsilon, how = added, "epsilons and deltas added up"
     singles = [step.guarantee for step in steps]
@@ -317,6 +328,14 @@ def _together(steps: Sequence[_Step], delta: float) -> Guarantee:
         assumptions=_assumptions(steps),
         lower_bound=lambda: composed.lower_epsilon(delta),
     )
+
+
+def _added(steps: Sequence[_Step], delta: float) -> float:
+    """Basic composition: epsilons add up, and so do the equal parts of delta."""
+    try:
+        return sum(step.profile.epsilon(delta / len(steps)) for step in steps)
+    except UnreachableTargetError:  # a part of delta may be too little for one of them
+        return math.inf
 
 
 def _assumptions(steps: Sequence[_Step]) -> tuple[str, ...]:

@@ -140,7 +140,7 @@ def test_open_answers_are_shown_and_written(run, words, desk):  # noqa: ARG001 -
     for part in ("every answer of at least", "0 were missed", "NOT PRIVATE", "wrote out.html"):
         assert part in text
     assert "ab" in (desk / "out.html").read_text()
-    rows = list(csv.DictReader((desk / "out.csv").open()))
+    rows = list(csv.DictReader((desk / "out.csv").read_text().splitlines()))
     assert [row["value"] for row in rows] == ["ab", "cde"]
     assert int(rows[0]["truth"]) == 9000
 
@@ -264,7 +264,7 @@ REFUSALS = [
     (f"{COLOR} --epsilon 1 --top 5", "goes with --open"),
     (f"{COLOR} --epsilon 1 --open --categories red,green", "leave out --categories"),
     (f"{COLOR} --open", "--epsilon is missing"),
-    ("run answers.csv --column age --open --epsilon 1", "a column of text"),
+    ("run answers.parquet --column age --open --epsilon 1", "a column of text"),
     (f"{COLOR} --epsilon 1 --open --messages-cap 0.5", "messages"),
     (f"{COLOR} --epsilon 1 --open --top 0", "top"),
     (f"{COLOR} --epsilon 1 --messages-cap 0.5", "messages_cap >= 1"),

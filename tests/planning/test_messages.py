@@ -155,3 +155,43 @@ def test_columns_compose(people):
 def test_a_run_too_small_says_how_many_people_it_takes(people):
     with pytest.raises(shoal.UnreachableTargetError, match=r"n >= \d+"):
         shoal.run(people.head(40), column="color", epsilon=0.5, choose="sparse")
+
+
+def test_a_part_of_delta_too_small_for_one_column_is_no_refusal():
+    people = randomness.simulated(3).below(3, 1584).astype(int)
+    frame = pl.DataFrame({"x": people / 2, "a": [f"a{value}" for value in people]})
+    total = shoal.SplitAndMixSum.calibrated(low=0, high=1, n=1584, epsilon=1, delta=1e-6)
+    chart = shoal.UniformDummies.calibrated(k=3, n=1584, epsilon=1, delta=1e-9)
+    result = shoal.run(
+        frame,
+        column=["x", "a"],
+        bounds={"x": (0, 1)},
+        randomizer={"x": total, "a": chart},
+        delta=1e-6,
+    )
+    assert 1 < result.guarantee.epsilon < 2
+    composed = shoal.profile(total, n=1584) + shoal.profile(chart, n=1584)
+    assert composed.answer(1e-6, method="best")[0] <= composed.answer(1e-6)[0] * (1 + 1e-9)
+
+
+def test_a_plan_for_more_people_than_there_are_names_the_plan_to_make(people):
+    plan = shoal.plan(epsilon=1, n=31_000, bounds=(0, 100), messages_cap=20)
+    with pytest.raises(shoal.UnreachableTargetError, match="make a plan for 30,000 people"):
+        shoal.run(people, column="age", bounds=(0, 100), plan=plan)
+
+
+def test_an_option_that_is_not_what_it_is_called_is_refused():
+    stored = shoal.plan(epsilon=1, n=10**4, categories=50, messages_cap=4).to_dict()
+    stored["options"][0]["name"] = "grr"
+    with pytest.raises(shoal.InvalidArgumentError, match="grr for what the plan asks"):
+        Plan.from_dict(stored)
+    stored = shoal.plan(epsilon=1, n=10**4, categories=50, messages_cap=4).to_dict()
+    stored["question"]["categories"] = 49
+    with pytest.raises(shoal.InvalidArgumentError, match="for what the plan asks"):
+        Plan.from_dict(stored)
+
+
+def test_coins_that_hardly_lie_have_their_own_epsilon():
+    coins = shoal.FairCoins(coins=2.0**-50)
+    found = shoal.amplify(coins, n=3, delta=1e-6)
+    assert found.epsilon == pytest.approx(coins.local_epsilon, rel=1e-6)

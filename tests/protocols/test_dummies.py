@@ -11,6 +11,7 @@ import pytest
 import shoal
 from protocol_contract import AnswerProtocolContract
 from shoal import randomness
+from shoal.protocols.counting import quantiles
 from shoal.protocols.dummies import UniformDummies
 
 
@@ -53,3 +54,30 @@ class TestUniformDummies(AnswerProtocolContract):
     def test_too_many_dummies_are_refused(self):
         with pytest.raises(shoal.InvalidArgumentError, match="dummies"):
             UniformDummies.calibrated(k=10**6, n=100, epsilon=0.1, delta=1e-9)
+
+    @pytest.mark.parametrize(("k", "epsilon"), [(10**4, 1.0), (10**5, 3.0)])
+    def test_limits_of_all_answers_hold_together(self, k, epsilon):
+        n, runs = 10_000, 200
+        protocol = self.make(k, n, epsilon, 1e-6)
+        source = randomness.simulated(k)
+        values = np.zeros(n, dtype=np.int64)
+        truth = np.zeros(k)
+        truth[0] = 1.0
+        missed = 0
+        for _ in range(runs):
+            found = protocol.estimate(protocol.tally(protocol.randomize(values, randomness=source)))
+            low, high = found.interval(0.95, simultaneous=True)
+            missed += bool(((truth < low) | (truth > high)).any())
+        # At most 5 % may miss: 30 of 200 have a chance below 1e-7.
+        assert missed < 30
+
+
+def test_quantiles_are_those_of_the_sum():
+    rng = np.random.default_rng(5)
+    drawn = rng.binomial(40, 0.1, 400_000) + rng.binomial(7, 0.5, 400_000)
+    for tail in (0.2, 0.05, 0.01):
+        fewest, most = quantiles(((40, 0.1), (7, 0.5)), tail)
+        assert (drawn < fewest).mean() <= tail + 0.004
+        assert (drawn <= fewest).mean() > tail - 0.004
+        assert (drawn > most).mean() <= tail + 0.004
+        assert (drawn >= most).mean() > tail - 0.004

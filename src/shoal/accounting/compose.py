@@ -89,10 +89,12 @@ class ComposedProfile:
         for name in tried:
             try:
                 found.append((self._by(name, delta), THEOREMS[name]))
-            except (PrecisionError, OutOfRegimeError) as error:
+            except (PrecisionError, OutOfRegimeError, UnreachableTargetError) as error:
                 if method != "best":
                     raise
                 refused = error
+        if refused is not None and not found:
+            raise refused
         value, theorem = min(found)
         if math.isinf(value):
             raise UnreachableTargetError(

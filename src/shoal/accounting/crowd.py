@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
@@ -43,7 +44,8 @@ class Crowd:
         """Honest people, rounded down."""
         if self.honest_n is not None:
             return self.honest_n
-        return min(self.n, math.floor(self.n * self.honest_fraction * (1 + 1e-12)))
+        # The share as it was written: 0.9 is nine tenths, not the float next to it.
+        return min(self.n, math.floor(self.n * Fraction(repr(float(self.honest_fraction)))))
 
     @property
     def present(self) -> int:

@@ -41,13 +41,13 @@ class Guarantee:
         return min(self.lower_bound(), self.epsilon)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values, as the command line's ``--json`` prints them."""
+        """Plain values, as the command line's ``--json`` prints them; no local epsilon is None."""
         return {
             "epsilon": self.epsilon,
             "lower": self.lower,
             "delta": self.delta,
             "n": self.n,
-            "local_epsilon": self.local_epsilon,
+            "local_epsilon": None if math.isinf(self.local_epsilon) else self.local_epsilon,
             "local_delta": self.local_delta,
             "rounds": self.rounds,
             "theorem": self.theorem,

@@ -184,10 +184,7 @@ class Plan:
             "options": [option.to_dict() for option in self.options],
             "central": None if self.central is None else self.central.to_dict(),
             "local": None if self.local is None else self.local.to_dict(),
-            "guarantee": {
-                **self.guarantee.to_dict(),
-                "local_epsilon": _finite(self.guarantee.local_epsilon),
-            },
+            "guarantee": self.guarantee.to_dict(),
         }
 
     def save(self, path: str | Path) -> None:
@@ -244,6 +241,9 @@ class Plan:
         for option in self.options:
             if option.randomizer is None:
                 continue
+            if option.name != option.randomizer.name or not self._suits(option.randomizer):
+                expected = f"{option.name} for what the plan asks"
+                raise InvalidArgumentError("randomizer", described(option.randomizer), expected)
             actual = option.randomizer.local_epsilon
             most = self.question.messages_cap
             if most is not None and option.randomizer.messages > most * (1 + _SLACK):
@@ -258,6 +258,14 @@ class Plan:
         if self.guarantee.epsilon > self.question.epsilon * (1 + _SLACK):
             expected = f"a plan that keeps its epsilon {self.question.epsilon:g}"
             raise InvalidArgumentError("epsilon", self.guarantee.epsilon, expected)
+
+    def _suits(self, device: Device) -> bool:
+        asked = self.question
+        if asked.categories is not None:
+            return getattr(device, "k", None) == asked.categories
+        if asked.bounds is not None:
+            return (getattr(device, "low", None), getattr(device, "high", None)) == asked.bounds
+        return getattr(device, "dimension", None) == asked.dimension
 
     def __str__(self) -> str:
         """One line an option, best first."""

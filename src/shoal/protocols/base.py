@@ -27,7 +27,7 @@ from shoal.randomizers.base import (
     populated,
 )
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Messages
+from shoal.values import Batch, Counts, Envelopes, Messages
 
 _KEPT_BACK = (2.0**-10, 2.0**-7, 2.0**-4, 2.0**-2)  # shares of delta for what the sampler adds
 
@@ -207,13 +207,3 @@ def ragged(first: Messages, more: Messages, added: npt.NDArray[np.int64]) -> Env
 def margins(delta: float) -> tuple[float, ...]:
     """Targets a little below delta, to be tried in turn: the rest is for what the sampler adds."""
     return tuple(delta * (1 - share) for share in _KEPT_BACK)
-
-
-def constant_estimate(found: Array, *, variance: float, n: int) -> Estimate:
-    """Shares that all have the same error, from counts that move in steps of one."""
-    deviation = math.sqrt(variance)
-    step = 1 / n
-    # Few dummies: counts move in whole steps and are not quite normal.
-    granularity = step / (1 + variance * n**2 / 3)
-    errors = np.full(found.shape, deviation)
-    return Estimate(found, errors, n, step=step, granularity=granularity, empty_error=deviation)

@@ -13,7 +13,8 @@ from shoal import checks
 from shoal.accounting.noise import Divergence, NoiseProfile, dummies_delta, dummies_rho
 from shoal.errors import InvalidArgumentError
 from shoal.protocols import shares
-from shoal.protocols.base import AnswerProtocol, NumberedEnvelopes, constant_estimate, ragged
+from shoal.protocols.base import AnswerProtocol, NumberedEnvelopes, ragged
+from shoal.protocols.counting import noisy_counts
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, category_codes
@@ -115,8 +116,9 @@ class UniformDummies(NumberedEnvelopes, AnswerProtocol):
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Counts less the dummies expected."""
         counts = self.counted(batch)
-        found = (counts.cells - counts.n * self.dummies / self.k) / counts.n
-        return constant_estimate(found, variance=self._noise / counts.n, n=counts.n)
+        always = (counts.n * self._always, 1 / self.k)
+        sometimes = (counts.n, self._sometimes / self.k)
+        return noisy_counts(counts.cells, (always, sometimes), n=counts.n)
 
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """The same for every answer, whatever its share."""

@@ -297,8 +297,9 @@ class NearCentralShares(Estimate):
         """Confidence limits of each share; both have the same error, so both hold together."""
         del simultaneous
         checks.open_probability(level=level)
-        reach = self.error.limit(level) / self.n
-        return self.frequencies - reach, self.frequencies + reach
+        # Whole numbers of people first: a limit must not lose its end to rounding.
+        reach, people = self.error.limit(level), np.rint(self.frequencies * self.n)
+        return (people - reach) / self.n, (people + reach) / self.n
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,5 +311,5 @@ class NearCentralMean(MeanEstimate):
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence limits of the mean."""
         checks.open_probability(level=level)
-        reach = self.error.limit(level) / self.n
-        return self.mean - reach, self.mean + reach
+        reach, total = self.error.limit(level), round(self.mean * self.n)
+        return (total - reach) / self.n, (total + reach) / self.n

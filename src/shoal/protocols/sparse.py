@@ -19,10 +19,10 @@ from shoal.protocols import shares
 from shoal.protocols.base import (
     AnswerProtocol,
     NumberedEnvelopes,
-    constant_estimate,
     margins,
     ragged,
 )
+from shoal.protocols.counting import noisy_counts
 from shoal.protocols.zero_rule import Whole, Withheld
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
@@ -135,8 +135,7 @@ class SparseHistogram(NumberedEnvelopes, AnswerProtocol):
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Counts less the copies expected."""
         counts = self.counted(batch)
-        found = (counts.cells - counts.n * self.gamma) / counts.n
-        return constant_estimate(found, variance=self._noise / counts.n, n=counts.n)
+        return noisy_counts(counts.cells, ((counts.n, self.gamma),), n=counts.n)
 
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """The same for every answer, whatever its share."""

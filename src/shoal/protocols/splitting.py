@@ -132,7 +132,8 @@ class SplitProtocol(Protocol):
             instead = f"{type(self).__name__}.calibrated with n={honest}"
             raise OutOfRegimeError(f"the noise of {self.name}", "n >= people", given, instead)
         distance = split_distance(n=honest, shares=self.shares, modulus_bits=self.modulus_bits)
-        sampling = 0.0 if noise is None else honest * noise.error
+        # Noise of more people than it was made for only adds to that of the others.
+        sampling = 0.0 if noise is None else self.people * noise.error
         return NoiseProfile(
             divergence=self._divergence() if noise else Divergence.of(_everything),
             n=honest,

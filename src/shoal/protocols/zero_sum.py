@@ -114,6 +114,11 @@ class ZeroSumCount(ZeroSum):
 
     k: int = field(default=2, init=False)
 
+    @property
+    def influence(self) -> float:
+        """Sending nothing, where 1 − γ messages are expected: one answer 0 and then some."""
+        return 2 - self.gamma
+
     @classmethod
     def calibrated(cls, *, n: int, epsilon: float, delta: float) -> Self:
         """The least noise that keeps (epsilon, delta) among n honest people."""

@@ -33,6 +33,7 @@ from shoal.accounting.noise.windows import (
 )
 
 _MOST_BLOCKS = 1000
+_CHECKED = 1e8  # trials up to which SciPy's binomial law was checked; its error grows more slowly
 
 
 def dummies_delta(*, n: int, k: int, rho: float, epsilon: float) -> float:
@@ -106,4 +107,5 @@ def _divergence(counts: npt.NDArray[np.int64], epsilon: float) -> Array:
     least = np.clip(np.floor(edge) + 1, 0, counts)
     point = scipy.stats.binom.pmf(least, counts, 0.5)
     beyond = (x - 1) * scipy.stats.binom.sf(least, counts, 0.5)
-    return np.clip(point - beyond + SPECIAL_ERROR * (point + beyond), 0.0, 1.0)
+    error = SPECIAL_ERROR * np.maximum(1.0, counts / _CHECKED)
+    return np.clip(point - beyond + error * (point + beyond), 0.0, 1.0)

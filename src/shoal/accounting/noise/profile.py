@@ -96,7 +96,7 @@ class NoiseProfile(Curve):
         if least > delta:
             raise UnreachableTargetError(
                 f"delta={delta:g}",
-                f"noise of {self.n} honest people leaves at least {least:.3g} at any epsilon",
+                f"noise of {self.n} honest people, as precisely as it is drawn, leaves {least:.3g}",
                 "ask for a larger delta, or make the noise for fewer honest people",
             )
 
@@ -119,7 +119,8 @@ class NoiseProfile(Curve):
         It falls with the divergence and rises with what the slack adds, so the search closes in on
         a corner or a minimum between its neighbours.
         """
-        tried = [(self._bound(epsilon), epsilon) for epsilon in _REACH]
+        reach = (*_REACH, self.alone) if math.isfinite(self.alone) else _REACH
+        tried = [(self._bound(epsilon), epsilon) for epsilon in reach]
         best = min(tried)
         if self.slack > 0:
             place = tried.index(best)
