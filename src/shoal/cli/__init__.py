@@ -1,8 +1,9 @@
 """The command line: it parses, calls and prints; the mathematics is elsewhere.
 
-``shoal plan`` advises, ``shoal run`` collects, ``shoal amplify`` accounts, ``shoal figures`` draws,
-``shoal demo`` shows around. Nothing heavy is imported before a command needs it, so that
-``shoal --help`` is there at once.
+``shoal plan`` advises, ``shoal run`` collects, ``shoal amplify`` accounts, ``shoal walk``,
+``shoal overlay`` and ``shoal peers`` do without a shuffler, ``shoal figures`` draws, ``shoal demo``
+shows around. Nothing heavy is imported before a command needs it, so that ``shoal --help`` is there
+at once.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from shoal.cli.amplify import amplify
 from shoal.cli.demo import demo
 from shoal.cli.figures import figures
 from shoal.cli.group import OneLineErrors
+from shoal.cli.overlay import overlay
+from shoal.cli.peers import peers
 from shoal.cli.plan import plan
 from shoal.cli.run import run
+from shoal.cli.walk import walk
 
 __all__ = ["app", "main"]
 
@@ -36,6 +40,12 @@ EXAMPLES = """\
 
   shoal amplify --solve local-epsilon --epsilon 1 --delta 1e-6 --n 1e6
 
+  shoal walk friends.txt --epsilon 0.1 --local-epsilon 1
+
+  shoal overlay --n 1e5 --degree 16
+
+  shoal peers run --peers 100 --rounds 16 --offline 0.2
+
   shoal demo
 """
 
@@ -49,6 +59,9 @@ app = typer.Typer(
 app.command()(plan)
 app.command()(run)
 app.command()(amplify)
+app.command()(walk)
+app.command()(overlay)
+app.add_typer(peers, name="peers")
 app.command()(figures)
 app.command()(demo)
 

@@ -45,7 +45,7 @@ class RunAsked:
     def category_lists(self) -> dict[str, list[str]]:
         """The public list of answers of each column that has one."""
         return {
-            name: _categories(text)
+            name: listed(text)
             for option in self.categories
             for name, text in [self._meant("--categories", option)]
         }
@@ -89,7 +89,8 @@ def keywords(asked: RunAsked) -> dict[str, Any]:
     return found
 
 
-def _categories(text: str) -> list[str]:
+def listed(text: str) -> list[str]:
+    """A public list of answers: a,b,c or a file with one per line."""
     path = Path(text)
     if "," not in text:
         if not path.is_file():

@@ -17,6 +17,9 @@ from shoal.figures import (
     epsilon_vs_n,
     epsilon_vs_rounds,
     learning_curves,
+    network_epsilon_vs_local_epsilon,
+    network_epsilon_vs_rounds,
+    network_mechanisms,
     privacy_loss_tail,
     pure_privacy,
     randomizers,
@@ -38,6 +41,9 @@ DRAWINGS: tuple[Drawing, ...] = (
     learning_curves.DRAWING,
     separation.DRAWING,
     pure_privacy.DRAWING,
+    network_epsilon_vs_rounds.DRAWING,
+    network_epsilon_vs_local_epsilon.DRAWING,
+    network_mechanisms.DRAWING,
 )
 NAMES: tuple[str, ...] = tuple(drawing.name for drawing in DRAWINGS)
 

@@ -1,0 +1,200 @@
+"""Which overlay to build: how many rounds each needs, and what they cost.
+
+People who do not know each other can be given neighbours. Then the graph is a choice, and what is
+worth paying for is neighbours: everybody keeps a connection to each. The complete graph with loops
+needs one round, whose holders are uniform exactly; a random d-regular graph has
+|λ| ≈ 2√(d-1)/d (Friedman 2008, A proof of Alon's second eigenvalue conjecture, Mem. AMS 195), so a
+logarithmic number; a ring or a grid has a gap of 1/n² or 1/n, so that no number people would wait
+for is enough. Rounds are those that a bound on the eigenvalues proves enough, for everybody.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shoal import checks
+from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.network import generators
+from shoal.network.account import WalkAccountant
+from shoal.network.devices import Reports
+from shoal.network.graph import Graph
+from shoal.network.rounds import rounds_for
+from shoal.network.walk import Kind, Walk
+from shoal.randomness import Randomness, simulated
+
+Progress = Callable[[int, int], None]
+
+NEAR = 1.1  # times a central shuffler's ε, unless a target is given
+MOST_ROUNDS = 10_000
+_FEWEST = 12  # people that every kind of overlay can be made of
+_REWIRED = 0.2
+_LARGEST_DEGREE = 1024
+_STARTS = 1 << 40  # a stream that no graph is drawn from: bounds on eigenvalues start at random
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the walk has to keep: (ε, δ) of reports with this ε0."""
+
+    epsilon: float
+    delta: float
+    local_epsilon: float
+    central: float  # what a shuffler would keep
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """One overlay, and what keeping the target takes: None if no number of rounds was enough."""
+
+    name: str
+    neighbours: int  # of the best connected peer
+    rounds: int | None
+    epsilon: float | None
+    most_load: float  # reports held by the best connected peer, on average
+
+    @property
+    def most_messages(self) -> float | None:
+        """Sent by the best connected peer, on average; everybody's average is the rounds."""
+        return None if self.rounds is None else self.rounds * self.most_load
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Overlays for n people, those with most neighbours first."""
+
+    n: int
+    degree: int
+    target: Target
+    overlays: tuple[Overlay, ...]
+
+    @property
+    def recommended(self) -> Overlay | None:
+        """The fewest rounds among overlays with at most ``degree`` neighbours each."""
+        within = [
+            each
+            for each in self.overlays
+            if each.rounds is not None and each.neighbours <= self.degree
+        ]
+        return min(within, key=lambda each: (each.most_messages, each.neighbours), default=None)
+
+
+def compare(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+    n: int,
+    *,
+    degree: int = 16,
+    local_epsilon: float = 1.0,
+    epsilon: float | None = None,
+    delta: float = 1e-6,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Comparison:
+    """What several overlays take to keep (ε, δ); ε within 10 % of a shuffler's unless said.
+
+    Overlays are drawn anew for another ``seed``; the same one gives the same answer.
+    """
+    n, degree = _checked(n, degree)
+    target = _target(n, local_epsilon, epsilon, delta)
+    candidates = _candidates(n, degree, seed)
+    found = [Overlay("complete, with loops", n, 1, target.central, 1.0)]
+    for done, candidate in enumerate(candidates):
+        if progress is not None:
+            progress(done, len(candidates))
+        found.append(_measured(candidate, target, simulated(_STARTS + seed)))
+    return Comparison(n, degree, target, tuple(found))
+
+
+def _checked(n: int, degree: int) -> tuple[int, int]:
+    n, degree = checks.count(_FEWEST, n=n), checks.count(4, degree=degree)
+    most = min(_LARGEST_DEGREE, n // 3)
+    if degree % 2 or degree > most:
+        raise InvalidArgumentError("degree", degree, f"an even number of 4 to {most} neighbours")
+    return n, degree
+
+
+def _target(n: int, local_epsilon: float, epsilon: float | None, delta: float) -> Target:
+    checks.positive(local_epsilon=local_epsilon)
+    checks.open_probability(delta=delta)
+    central = Reports(local_epsilon=local_epsilon).central(n).epsilon(delta)
+    if epsilon is None:
+        return Target(min(NEAR * central, local_epsilon), delta, local_epsilon, central)
+    checks.positive(epsilon=epsilon)
+    if epsilon < central:
+        raise UnreachableTargetError(
+            f"({epsilon:g}, {delta:g})-DP",
+            f"no overlay beats a uniform shuffle of the same reports, whose epsilon is "
+            f"{central:.6g}",
+            "use a smaller local epsilon, more people, or a weaker target",
+        )
+    return Target(epsilon, delta, local_epsilon, central)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """An overlay to try; ``relaxation`` is 1/(1 - λ) where it is known to be long."""
+
+    name: str
+    neighbours: int
+    make: Callable[[], Graph]
+    kind: Kind = "simple"
+    relaxation: float = 0.0
+
+
+def _candidates(n: int, degree: int, seed: int) -> list[_Candidate]:
+    """Overlays with neighbours to spare, with as many as allowed, and with fewer."""
+    half, side = degree // 2, math.isqrt(n)
+    degrees = [
+        each
+        for each in (2 * degree, degree, half + half % 2)
+        if 4 <= each <= min(n // 3, _LARGEST_DEGREE)
+    ]
+    return [
+        *(_Candidate(f"random {each}-regular", each, _regular(n, each, seed)) for each in degrees),
+        _Candidate(
+            "small world",
+            degree,
+            lambda: generators.watts_strogatz(n, degree, _REWIRED, seed=seed).largest_component(),
+        ),
+        _Candidate(
+            "preferential",
+            degree,
+            lambda: generators.barabasi_albert(n, half, seed=seed),
+        ),
+        _Candidate(
+            "grid, lazy",
+            4,
+            lambda: generators.grid(side, side),
+            "lazy",
+            # Along one side the walk is one on a path, which moves a quarter of the time.
+            4 / (1 - math.cos(math.pi / (side - 1))),
+        ),
+        _Candidate(
+            "ring, lazy",
+            2,
+            lambda: generators.ring(n),
+            "lazy",
+            2 / (1 - math.cos(2 * math.pi / n)),
+        ),
+    ]
+
+
+def _regular(n: int, degree: int, seed: int) -> Callable[[], Graph]:
+    return lambda: generators.random_regular(n, degree, seed=seed)
+
+
+def _measured(candidate: _Candidate, target: Target, starts: Randomness) -> Overlay:
+    name = candidate.name
+    if candidate.relaxation > MOST_ROUNDS:  # λ^t is above 1/e for all of them
+        return Overlay(name, candidate.neighbours, None, None, 1.0)
+    walk = Walk(candidate.make(), kind=candidate.kind)
+    accountant = WalkAccountant(
+        walk=walk, local_epsilon=target.local_epsilon, method="spectral", randomness=starts
+    )
+    neighbours = int(walk.graph.degrees.max())
+    load = walk.n * float(walk.stationary.max())
+    try:
+        found = rounds_for(accountant, epsilon=target.epsilon, delta=target.delta, most=MOST_ROUNDS)
+    except UnreachableTargetError:
+        return Overlay(name, neighbours, None, None, load)
+    return Overlay(name, neighbours, found.rounds, found.guarantee.epsilon, load)

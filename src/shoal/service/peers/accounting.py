@@ -1,0 +1,279 @@
+"""What a run among peers guarantees, given who was away when: nothing here is on average.
+
+Who is away is the same for all reports, so reports that walk are independent only *given* the
+absences. They are drawn beforehand (:class:`KnownConditions`), and the law of everybody's report is
+computed from them: where it is at the end, or that its path was not over in time, which counts as
+one place more. That the server never sees what is there only makes it more private.
+
+Reports that a link has no room for wait (``cover``), and are no longer independent. A link that
+carries N reports in a round, a sum of independent indicators of mean m, has Pr[N > c] <=
+m^(c+1)/(c+1)!, as that is at least the expected number of sets of c + 1 of them. Summed over links
+and rounds it is a total variation to a walk with room for everything, and costs (1 + e^ε) times
+itself of δ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.accounting.guarantee import Guarantee
+from shoal.errors import InvalidArgumentError
+from shoal.network import kernels, law, settled, single
+from shoal.network.account import TRUST, WALKED
+from shoal.network.devices import Reports
+from shoal.network.graph import Graph
+from shoal.network.profile import Route, WalkProfile
+from shoal.network.schedule import Absences
+from shoal.network.spread import Spread, normalised
+from shoal.network.walk import Walk
+from shoal.randomizers.base import CategoryRandomizer, Randomizer
+from shoal.service.peers.conditions import Conditions, Step
+from shoal.service.peers.runner import PeerRun
+from shoal.service.peers.survey import PeerSurvey
+from shoal.values import Array, Estimate
+
+Online = npt.NDArray[np.bool_]
+
+_BLOCK = 1 << 21  # probabilities followed at a time
+_UNDERFLOW = 1e-290
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownConditions(Conditions):
+    """Conditions whose absences were drawn beforehand."""
+
+    pattern: tuple[Step, ...] = ()
+
+    @classmethod
+    def drawn(cls, conditions: Conditions, people: int, survey: PeerSurvey) -> KnownConditions:
+        """Draw who is away in every round of the walk and of submission."""
+        if conditions.killed:
+            raise InvalidArgumentError("killed", conditions.killed, "nobody killed, to account")
+        count = survey.rounds + survey.submission_rounds
+        pattern = tuple(islice(conditions.steps(people), count))
+        return cls(**{**asdict(conditions), "pattern": pattern})
+
+    def steps(self, people: int) -> Iterator[Step]:  # noqa: ARG002 - they are drawn already
+        """The rounds as they were drawn."""
+        return iter(self.pattern)
+
+    def online(self, people: int) -> Online:
+        """Who is there: a row a round, a column a peer."""
+        here = np.ones((len(self.pattern), people), dtype=np.bool_)
+        for row, step in zip(here, self.pattern, strict=True):
+            row[list(step.away)] = False
+        return here
+
+
+@dataclass(frozen=True, eq=False)
+class Whereabouts:
+    """The law of each report's last place, one a row: peers, then perhaps "not over in time"."""
+
+    laws: Array
+    rounding: float
+    crowding: float  # the expected number of sets of reports that find no room on a link
+    submitting: Online  # which peers were there to submit
+
+    @classmethod
+    def of(cls, graph: Graph, survey: PeerSurvey, conditions: KnownConditions) -> Whereabouts:
+        """Follow everybody's report through the absences."""
+        online = conditions.online(graph.n)
+        walking, submitting = online[: survey.rounds], online[survey.rounds :].any(axis=0)
+        walk = Walk(graph)
+        error = 2 * walk.rounding(survey.rounds) + kernels.growth(4 * survey.rounds + graph.n)
+        if survey.mode == "hop":
+            laws = Absences(walk, walking).positions(np.arange(graph.n), survey.rounds)
+            # π is kept in every round, so a peer holds n π reports on average, a link n π/degree.
+            links = np.full((survey.rounds, 1), graph.n / len(graph.neighbours))
+            crowding = len(graph.neighbours) * _crowding(links, survey.cover)
+        else:
+            laws, links = _paths(graph, survey, walking)
+            crowding = _crowding(links, survey.cover)
+        return cls(normalised(laws), error, crowding, np.asarray(submitting))
+
+    @property
+    def people(self) -> int:
+        """How many reports set out."""
+        return len(self.laws)
+
+    @property
+    def filled(self) -> Array:
+        """The probability that each peer that submits holds something."""
+        here = self.laws[:, : self.people][:, self.submitting]
+        return np.asarray(-np.expm1(np.log1p(-np.minimum(here, 1 - 1e-16)).sum(axis=0)))
+
+    @property
+    def spread(self) -> Spread:
+        """As the accountant of walks has it, everybody's law being known."""
+        minimum = self.laws.min(axis=0)
+        places = len(minimum)
+        return Spread(
+            rounds=0,
+            minimum=np.where(minimum > _UNDERFLOW, minimum * (1 - self.rounding), 0.0),
+            stationary=np.full(places, 1 / places),
+            chi_squared=np.zeros(places),
+            highest=np.full(places, np.inf),
+            known=np.arange(self.people),
+            laws=self.laws,
+            rounding=self.rounding,
+            failure=0.0,
+            method="exact",
+        )
+
+
+def guarantee(
+    run: PeerRun,
+    whereabouts: Whereabouts,
+    *,
+    survey: PeerSurvey,
+    randomizer: Randomizer,
+    delta: float = 1e-6,
+) -> Guarantee:
+    """What everybody is guaranteed, the worst off included.
+
+    Only reports that arrived are counted on: the bound grows as people are left out.
+    """
+    reports = Reports(randomizer=randomizer)
+    profile = _profile(run, whereabouts, survey, reports)
+    epsilon, theorem = settled.answer(profile, delta)
+    found = Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        n=profile.n,
+        local_epsilon=reports.local[0],
+        theorem=theorem,
+        assumptions=(
+            reports.scope,
+            f"reports are passed on for {_length(survey)}, given who was away in each round",
+            *_assumed(run, survey),
+        ),
+        trust=TRUST["final"],
+    )
+    return replace(found, lower_bound=lambda: profile.lower_epsilon(delta))
+
+
+def estimate(
+    run: PeerRun, whereabouts: Whereabouts, *, survey: PeerSurvey, randomizer: CategoryRandomizer
+) -> Estimate:
+    """The share of each answer among the people, from what arrived.
+
+    Where everybody submits one message, S arrive. D of them are reports on average, drawn from all,
+    the others dummies of the default answer: shares are (S x - (S - D) default)/D for the shares x
+    of the messages. To the messages' noise come that reports were drawn, and that their number
+    varies, no more than if peers were independent.
+    """
+    found = randomizer.estimate(run.batch)
+    if survey.submit == "all":
+        return found
+    filled = whereabouts.filled
+    reports, sent = float(filled.sum()), run.arrived
+    dummy = np.arange(randomizer.k) == survey.default
+    shares = (sent * found.frequencies - (sent - reports) * dummy) / reports
+    clipped = np.clip(shares, 0.0, 1.0)
+    drawn = clipped * (1 - clipped) / reports
+    varying = np.square(clipped - dummy) * float((filled * (1 - filled)).sum()) / reports**2
+    noise = np.square(found.standard_errors * sent / reports)
+    return replace(
+        found,
+        frequencies=shares,
+        standard_errors=np.sqrt(noise + drawn + varying),
+        n=run.sent,
+        variance_slope=0.0,
+        empty_error=None,
+    )
+
+
+def _profile(
+    run: PeerRun, whereabouts: Whereabouts, survey: PeerSurvey, reports: Reports
+) -> WalkProfile:
+    spread, everybody = whereabouts.spread, np.arange(whereabouts.people)
+    count = law.point_count(reports.own)
+    crowded = min(whereabouts.crowding, 1.0)
+    walked = law.walk_pairs(reports.own, spread.stop_loss(everybody, count=count))
+    # One message a peer is made of all reports, so what holds for all of them holds for it.
+    people = run.arrived if survey.submit == "all" else run.sent
+    routes = [Route(WALKED, walked, people, whereabouts.rounding + crowded)]
+    if survey.submit == "single":
+        routes.append(single.single_route(spread, everybody, reports.own, slack=crowded))
+    central = reports.central(people).lower_epsilon if survey.submit == "all" else lambda _: 0.0
+    return WalkProfile(
+        routes=tuple(routes), local=reports.local, scope=reports.scope, central=central
+    )
+
+
+def _length(survey: PeerSurvey) -> str:
+    rounds = f"{survey.rounds} rounds"
+    return rounds if survey.mode == "hop" else f"{survey.layers} hops within {rounds}"
+
+
+def _assumed(run: PeerRun, survey: PeerSurvey) -> list[str]:
+    watched = (
+        f"whoever watches links sees {survey.cover} frames a round on each"
+        if survey.cover
+        else "nobody watches the links between peers"
+    )
+    what = "reports" if survey.submit == "all" else "messages, dummies included,"
+    return [
+        f"{run.arrived:,} {what} of {run.sent:,} people arrived; all of them follow the protocol",
+        "nobody who passes reports on works for the server",
+        watched,
+        "every receipt came in time: no report was with two peers",
+    ]
+
+
+def _crowding(links: Array, cover: int) -> float:
+    """Σ m^(c+1)/(c+1)! over links and rounds; nothing waits where there is no limit."""
+    if not cover:
+        return 0.0
+    return float((links ** (cover + 1)).sum()) / math.factorial(cover + 1) * (1 + 1e-9)
+
+
+def _paths(graph: Graph, survey: PeerSurvey, online: Online) -> tuple[Array, Array]:
+    """Laws of ends of paths drawn by origins, and the mean number of reports on each link.
+
+    A report that is at u and has v next waits until both are there.
+    """
+    n, links = graph.n, np.zeros((survey.rounds, len(graph.neighbours)))
+    laws = np.zeros((n, n + 1))
+    width = max(1, _BLOCK // (len(graph.neighbours) * survey.layers))
+    for first in range(0, n, width):
+        origins = np.arange(first, min(first + width, n))
+        laws[origins] = _followed(graph, survey, online, origins, links)
+    return laws, links
+
+
+def _followed(
+    graph: Graph, survey: PeerSurvey, online: Online, origins: npt.NDArray[np.int64], links: Array
+) -> Array:
+    """Where these reports' paths end, or that they do not; adds what they put on links."""
+    degrees = graph.degrees
+    ended = np.zeros((len(origins), graph.n))
+    # waiting[h]: h hops made, and on the way along each directed edge.
+    waiting = np.zeros((survey.layers, len(origins), len(graph.neighbours)))
+    waiting[0] = (graph.rows == origins[:, None]) / degrees[origins][:, None]
+    for number in range(survey.rounds):
+        here = online[number]
+        links[number] += (waiting * here[graph.rows]).sum(axis=(0, 1))
+        goes = here[graph.rows] & here[graph.neighbours]
+        moving = waiting * goes
+        waiting *= ~goes
+        for made in range(survey.layers):
+            arrived = _gathered(moving[made], graph)
+            if made + 1 == survey.layers:
+                ended += arrived
+            else:
+                waiting[made + 1] += (arrived / degrees)[:, graph.rows]
+    # A sum, not what is missing to 1: that would cancel.
+    return np.column_stack([ended, waiting.sum(axis=(0, 2))])
+
+
+def _gathered(moving: Array, graph: Graph) -> Array:
+    """Sums over the edges that lead to each node; an undirected graph lists them at their end."""
+    back = np.lexsort((graph.rows, graph.neighbours))
+    return np.add.reduceat(moving[:, back], graph.offsets[:-1], axis=1)
