@@ -1,7 +1,9 @@
-"""Steps per second of a million reports on two cores, beside a walk over a NetworkX graph."""
+"""Steps per second of a million reports on two cores, and seconds of the accountant of walks."""
 
 from __future__ import annotations
 
+import math
+import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,9 +14,11 @@ import numpy as np
 import peer
 from result import Result
 
+from shoal.network.account import WalkAccountant
 from shoal.network.generators import random_regular
 from shoal.network.graph import Graph
 from shoal.network.simulation import EngineName, simulate
+from shoal.network.spectrum import spectral_bound
 from shoal.network.walk import Walk
 
 NODES, DEGREE = 10**6, 16
@@ -25,6 +29,11 @@ REPETITIONS = 3
 STEPS = 10**8  # of one repetition
 PLAIN_NODES = 10**5  # a graph that NetworkX makes in seconds
 PLAIN_ROUNDS = 3
+DELTA, LOCAL_EPSILON = 1e-6, 1.0
+MIXED = 0.6  # of log(n)/gap rounds, after which the worst off are nearly mixed
+WORST_SECONDS = ((10**4, 5.0), (6 * 10**4, 120.0))  # for so many people, at most
+MILLION_ROUNDS = 24
+MILLION_SECONDS, MILLION_GIGABYTES = 180.0, 8.0
 
 _SCRIPT = """
 import json, random, sys, time
@@ -62,6 +71,9 @@ def everything(*, graph: Path | None = None) -> Iterator[Result]:
         walk = Walk(Graph.read(graph, largest_component=True))
         yield from _speeds(f"steps of {walk.n:,} reports on {graph.name}", walk)
     yield from _beside_plain_walk(fastest)
+    if graph is not None:
+        yield from _worst_person(graph)
+    yield from _a_million(overlay)
 
 
 def _speeds(heading: str, walk: Walk, *, least: float | None = None) -> Iterator[Result]:
@@ -115,3 +127,53 @@ def _beside_plain_walk(ours: float) -> Iterator[Result]:
             unit="x",
             at_least=TIMES_FASTER,
         )
+
+
+def _worst_person(graph: Path) -> Iterator[Result]:
+    """ε of everybody after one number of rounds: eigenpairs, laws and certificate."""
+    walk = Walk(Graph.read(graph, largest_component=True))
+    gap = 1 - spectral_bound(walk).value
+    rounds = math.ceil(MIXED * math.log(walk.n) / gap)
+    heading = f"accounting for the worst off of {walk.n:,} people on {graph.name}"
+    allowed = next((seconds for people, seconds in WORST_SECONDS if walk.n <= people), None)
+    start = time.process_time()
+    accountant = WalkAccountant(walk=walk, local_epsilon=LOCAL_EPSILON)
+    epsilon = accountant.profile(rounds).epsilon(DELTA)
+    central = accountant.reports.central(walk.n).epsilon(DELTA)
+    yield Result(
+        heading=heading,
+        what=f"epsilon after {rounds:,} rounds",
+        value=time.process_time() - start,
+        unit="s",
+        at_most=allowed,
+        note=f"epsilon {epsilon:.4f}, a shuffler's {central:.4f}",
+    )
+    start = time.process_time()
+    accountant.profile(rounds + 1).epsilon(DELTA)
+    yield Result(
+        heading=heading, what="after one round more", value=time.process_time() - start, unit="s"
+    )
+
+
+def _a_million(walk: Walk) -> Iterator[Result]:
+    """The same from the eigenvalue gap alone, where nothing else is affordable."""
+    heading = f"accounting for {walk.n:.0e} people, {DEGREE}-regular graph, by the gap"
+    start = time.process_time()
+    accountant = WalkAccountant(walk=walk, local_epsilon=LOCAL_EPSILON, method="spectral")
+    epsilon = accountant.profile(MILLION_ROUNDS).epsilon(DELTA)
+    yield Result(
+        heading=heading,
+        what=f"epsilon after {MILLION_ROUNDS} rounds",
+        value=time.process_time() - start,
+        unit="s",
+        at_most=MILLION_SECONDS,
+        note=f"epsilon {epsilon:.5f}",
+    )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    yield Result(
+        heading=heading,
+        what="memory of the whole process, at most",
+        value=peak,
+        unit="GB",
+        at_most=MILLION_GIGABYTES,
+    )

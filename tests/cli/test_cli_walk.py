@@ -176,7 +176,7 @@ def test_the_largest_part_and_lazy_walks_are_cures(run):
 
 @pytest.mark.parametrize(("suffix", "magic"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
 def test_it_draws(run, desk, suffix, magic):
-    finished = run(f"walk regular.txt --rounds 3 --plot walk.{suffix}")
+    finished = run(f"walk regular.txt --rounds 2 --plot walk.{suffix}")
     assert f"wrote walk.{suffix}" in finished.stdout
     assert (desk / f"walk.{suffix}").read_bytes().startswith(magic)
 

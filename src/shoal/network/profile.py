@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from shoal import checks
 from shoal.accounting import integral
@@ -16,6 +17,7 @@ from shoal.errors import UnreachableTargetError
 
 _QUICK = 3e-3
 _FAR = 32.0
+_NEARLY = 0.99  # of ε0: a route that keeps δ only beyond is not worth asking
 _HALVINGS = 24
 
 
@@ -32,6 +34,7 @@ class Route:
     n: int
     slack: float = 0.0
     failure: float = 0.0
+    patient: ClassVar[bool] = True  # whether an ε close to ε0 can be asked about
 
     def delta(self, epsilon: float, *, tolerance: float | None = None) -> float:
         """The δ proved at this ε >= 0."""
@@ -138,15 +141,20 @@ class WalkProfile(Curve):
             reached = route.delta(epsilon)
             return math.log(reached) if reached > 0 else -math.inf
 
-        cap = self._end(log_delta, math.log(delta))
+        cap = self._end(log_delta, math.log(delta), patient=route.patient)
         if math.isinf(cap):
             return math.inf
         guess = min(gaussian_guess(max(route.spread, 1e-12), math.log(delta)), cap / 2)
         return crossing(log_delta, math.log(delta), cap=cap, guess=guess, side=Side.UPPER)
 
-    def _end(self, log_delta: Callable[[float], float], target: float) -> float:
+    def _end(
+        self, log_delta: Callable[[float], float], target: float, *, patient: bool = True
+    ) -> float:
         """An ε at which the route keeps the target; infinite if none was found."""
         if self.local_delta == 0 and self.local_epsilon <= _FAR:
+            if not patient:
+                nearly = _NEARLY * self.local_epsilon
+                return nearly if log_delta(nearly) <= target else math.inf
             return self.local_epsilon
         # What is added grows with ε: neither the largest ε nor any other is sure to do.
         largest = min(self.local_epsilon, _FAR)
