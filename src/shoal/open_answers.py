@@ -251,6 +251,7 @@ def _notes(found: HeavyHitters, length: int, top: int, *, compare_truth: bool) -
         notes.append(f"{len(found)} answers were found, of which the first {top} are listed")
     if not found.complete:
         notes.append(INCOMPLETE)
+    notes.append("for what is sure about the list, hash tables are taken as random functions")
     notes.append(RUN_HERE)
     if compare_truth:
         notes.append(NOT_PRIVATE)

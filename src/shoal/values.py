@@ -129,17 +129,19 @@ class MeanEstimate:
         return self.mean - reach, self.mean + reach
 
 
-def category_codes(values: npt.ArrayLike, k: int) -> npt.NDArray[np.int64]:
+def category_codes(
+    values: npt.ArrayLike, k: int, *, name: str = "value", what: str = "answers"
+) -> npt.NDArray[np.int64]:
     """Answers as whole numbers 0, ..., k - 1, or an error naming the first that is none."""
     codes = np.asarray(values)
     if codes.ndim != 1 or codes.dtype.kind not in "iu":
         expected = "a one-dimensional array of whole numbers"
-        raise InvalidArgumentError("values", f"{codes.dtype} of shape {codes.shape}", expected)
+        raise InvalidArgumentError(f"{name}s", f"{codes.dtype} of shape {codes.shape}", expected)
     if codes.size:
         low, high = int(codes.min()), int(codes.max())
         if low < 0 or high >= k:
             wrong = low if low < 0 else high
-            raise InvalidArgumentError("value", wrong, f"answers 0, ..., {k - 1}")
+            raise InvalidArgumentError(name, wrong, f"{what} 0, ..., {k - 1}")
     return codes.astype(np.int64, copy=False)
 
 

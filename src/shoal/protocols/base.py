@@ -27,7 +27,7 @@ from shoal.randomizers.base import (
     populated,
 )
 from shoal.randomness import Randomness
-from shoal.values import Batch, Counts, Envelopes, Messages
+from shoal.values import Batch, Counts, Envelopes, Messages, category_codes
 
 _KEPT_BACK = (2.0**-10, 2.0**-7, 2.0**-4, 2.0**-2)  # shares of delta for what the sampler adds
 
@@ -180,16 +180,7 @@ class NumberedEnvelopes(Protocol):
 
 def checked_messages(messages: Messages, outputs: int) -> npt.NDArray[np.int64]:
     """Messages as whole numbers below ``outputs``, or an error naming the first that is none."""
-    numbers = np.asarray(messages)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        expected = "a one-dimensional array of whole numbers"
-        raise InvalidArgumentError("messages", f"{numbers.dtype} of {numbers.shape}", expected)
-    if numbers.size:
-        low, high = int(numbers.min()), int(numbers.max())
-        if low < 0 or high >= outputs:
-            wrong = low if low < 0 else high
-            raise InvalidArgumentError("message", wrong, f"messages 0, ..., {outputs - 1}")
-    return numbers.astype(np.int64, copy=False)
+    return category_codes(messages, outputs, name="message", what="messages")
 
 
 def ragged(first: Messages, more: Messages, added: npt.NDArray[np.int64]) -> Envelopes:

@@ -23,7 +23,47 @@ MOST_DUMMIES = 100_000.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class UniformDummies(NumberedEnvelopes, AnswerProtocol):
+class AmongDummies(AnswerProtocol):
+    """The truth and ``dummies`` further messages on average, whatever a message is."""
+
+    dummies: float
+
+    def __post_init__(self) -> None:
+        checks.positive(dummies=self.dummies)
+        if self.dummies > MOST_DUMMIES:
+            expected = f"at most {MOST_DUMMIES:g} dummies per person (more people need fewer each)"
+            raise InvalidArgumentError("dummies", self.dummies, expected)
+        exact = math.floor(self.dummies) + shares.rounded_up_or_zero(self.dummies % 1.0)
+        object.__setattr__(self, "dummies", float(exact))
+
+    @property
+    def _always(self) -> int:
+        return math.floor(self.dummies)
+
+    @property
+    def _sometimes(self) -> float:
+        return self.dummies - self._always
+
+    @property
+    def messages(self) -> float:
+        """The truth and the dummies."""
+        return 1 + self.dummies
+
+    @property
+    def slots(self) -> int:
+        """The truth and as many dummies as anybody sends."""
+        return 1 + math.ceil(self.dummies)
+
+    def _added(self, people: int, randomness: Randomness) -> npt.NDArray[np.int64]:
+        """How many dummies each of so many people sends."""
+        added = np.full(people, self._always, dtype=np.int64)
+        if self._sometimes:
+            added += shares.coins(self._sometimes, people, randomness)
+        return added
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformDummies(NumberedEnvelopes, AmongDummies):
     """Send the answer, and ``dummies`` answers on average drawn at random.
 
     Of ⌊ρ⌋ dummies and one more with probability ρ − ⌊ρ⌋ each is uniform on the k answers.
@@ -41,16 +81,10 @@ class UniformDummies(NumberedEnvelopes, AnswerProtocol):
     name: ClassVar[str] = "dummies"
 
     k: int
-    dummies: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", checks.count(2, k=self.k))
-        checks.positive(dummies=self.dummies)
-        if self.dummies > MOST_DUMMIES:
-            expected = f"at most {MOST_DUMMIES:g} dummies per person (more people need fewer each)"
-            raise InvalidArgumentError("dummies", self.dummies, expected)
-        exact = math.floor(self.dummies) + shares.rounded_up_or_zero(self.dummies % 1.0)
-        object.__setattr__(self, "dummies", float(exact))
+        super().__post_init__()
 
     @classmethod
     def calibrated(cls, *, k: int, n: int, epsilon: float, delta: float) -> Self:
@@ -59,27 +93,9 @@ class UniformDummies(NumberedEnvelopes, AnswerProtocol):
         return cls(k=k, dummies=dummies).kept(n=n, epsilon=epsilon, delta=delta)
 
     @property
-    def _always(self) -> int:
-        return math.floor(self.dummies)
-
-    @property
-    def _sometimes(self) -> float:
-        return self.dummies - self._always
-
-    @property
     def outputs(self) -> int:
         """How many messages there are."""
         return self.k
-
-    @property
-    def messages(self) -> float:
-        """The truth and the dummies."""
-        return 1 + self.dummies
-
-    @property
-    def slots(self) -> int:
-        """The truth and as many dummies as anybody sends."""
-        return 1 + math.ceil(self.dummies)
 
     @property
     def influence(self) -> float:
@@ -92,9 +108,7 @@ class UniformDummies(NumberedEnvelopes, AnswerProtocol):
         """The answer first, then the dummies: the shuffler has to mix them."""
         truths = category_codes(values, self.k)
         bits = source(randomness)
-        added = np.full(truths.size, self._always, dtype=np.int64)
-        if self._sometimes:
-            added += shares.coins(self._sometimes, truths.size, bits)
+        added = self._added(truths.size, bits)
         drawn = bits.below(self.k, int(added.sum())).astype(np.int64)
         return ragged(truths, drawn, added)
 

@@ -17,9 +17,7 @@ from shoal.accounting.noise import (
     hashed_dummies_rho,
 )
 from shoal.errors import InvalidArgumentError
-from shoal.protocols import shares
-from shoal.protocols.base import AnswerProtocol
-from shoal.protocols.dummies import MOST_DUMMIES
+from shoal.protocols.dummies import AmongDummies
 from shoal.randomizers import hashing
 from shoal.randomizers.base import populated, source
 from shoal.randomness import Randomness
@@ -30,7 +28,7 @@ _MANY = 1 << 20  # buckets, where two answers hardly ever share one
 
 
 @dataclass(frozen=True, kw_only=True)
-class HashedDummies(AnswerProtocol):
+class HashedDummies(AmongDummies):
     """Send a hash function with the answer's bucket, and ``dummies`` of them with random buckets.
 
     Every message has a function of its own, ``h(x) = ((u x + v) mod p) mod buckets`` as in
@@ -54,17 +52,11 @@ class HashedDummies(AnswerProtocol):
 
     k: int
     buckets: int
-    dummies: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", checks.count(2, k=self.k))
         object.__setattr__(self, "buckets", checks.count(2, buckets=self.buckets))
-        checks.positive(dummies=self.dummies)
-        if self.dummies > MOST_DUMMIES:
-            expected = f"at most {MOST_DUMMIES:g} dummies per person (fewer buckets need fewer)"
-            raise InvalidArgumentError("dummies", self.dummies, expected)
-        exact = math.floor(self.dummies) + shares.rounded_up_or_zero(self.dummies % 1.0)
-        object.__setattr__(self, "dummies", float(exact))
+        super().__post_init__()
 
     @classmethod
     def calibrated(
@@ -85,24 +77,6 @@ class HashedDummies(AnswerProtocol):
     def collision(self) -> float:
         """The chance that two different answers share their bucket, the same for all of them."""
         return _collision(self.buckets)
-
-    @property
-    def _always(self) -> int:
-        return math.floor(self.dummies)
-
-    @property
-    def _sometimes(self) -> float:
-        return self.dummies - self._always
-
-    @property
-    def messages(self) -> float:
-        """The truth and the dummies."""
-        return 1 + self.dummies
-
-    @property
-    def slots(self) -> int:
-        """The truth and as many dummies as anybody sends."""
-        return 1 + math.ceil(self.dummies)
 
     @property
     def message_bits(self) -> float:
@@ -127,9 +101,7 @@ class HashedDummies(AnswerProtocol):
         """Rows of bytes, the truth first, then the dummies: the shuffler has to mix them."""
         keys = category_codes(values, self.k).astype(np.uint64)
         bits = source(randomness)
-        sizes = np.full(keys.size, 1 + self._always, dtype=np.int64)
-        if self._sometimes:
-            sizes += shares.coins(self._sometimes, keys.size, bits)
+        sizes = 1 + self._added(keys.size, bits)
         truths = np.cumsum(sizes) - sizes
         total = int(sizes.sum())
         u, v = hashing.drawn_functions(total, bits)

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError
 from shoal.randomness import Randomness
 
 _UNIT = 1 << 52
@@ -37,15 +36,6 @@ def rounded_up(share: float) -> float:
 def rounded_up_or_zero(share: float) -> float:
     """The same, where no chance at all stays none."""
     return rounded_up(share) if share > 0 else 0.0
-
-
-def require_exact(**shares: float) -> None:
-    """Each chance is a multiple of 2^-52 between 0 and 1."""
-    for name, share in shares.items():
-        checks.closed_probability(**{name: share})
-        if share * _UNIT != math.floor(share * _UNIT):
-            expected = f"{name} to be a multiple of 2^-52 (shares.rounded_up makes one)"
-            raise InvalidArgumentError(name, share, expected)
 
 
 def coins(share: float, size: int, randomness: Randomness) -> npt.NDArray[np.bool_]:
