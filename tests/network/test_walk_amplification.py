@@ -246,7 +246,11 @@ def test_the_published_bound_with_one_walk_only_is_refused():
     """On a book after one round it would be false: the pages hold the two hubs' reports only."""
     pages, local, delta = 1_000_000, 0.5, 1e-6
     claimed = all_epsilon(
-        local_epsilon=local, delta=delta / 2, n=pages + 2, collision=1 / (pages + 1)
+        local_epsilon=local,
+        delta=delta / 2,
+        meeting_delta=delta / 2,
+        n=pages + 2,
+        collision=1 / (pages + 1),
     )
     # If both hubs' reports are on pages, these two are all there is. The target sends the truth
     # with probability p; the other hub's datum is 0, so its report is 1 with probability 1 - p.
@@ -319,3 +323,70 @@ def test_walks_that_cannot_be_accounted_for_so():
 class _Several:
     def profile(self, n):
         raise NotImplementedError
+
+
+@pytest.mark.parametrize("kind", ["simple", "lazy", "metropolis"])
+def test_looking_at_returns_leaves_the_walk_as_it_is(kind):
+    """Squares of the kernel were once written into the kernel itself."""
+    walk = Walk(barabasi_albert(300, 2, seed=3), kind=kind)
+    before = walk.transitions.toarray()
+    refined = Refined(walk, leading(walk, pairs=24, randomness=simulated(1)))
+    found = refined.chi_squared(25)
+    np.testing.assert_array_equal(walk.transitions.toarray(), before)
+    after = np.linalg.matrix_power(before, 25)
+    law = walk.stationary
+    true = (np.square(after - law) / law).sum(axis=1)
+    assert (found >= true * (1 - 1e-9)).all()
+
+
+def test_a_metropolis_walk_keeps_its_spectrum_after_it_was_accounted_for():
+    walk = Walk(barabasi_albert(300, 2, seed=3), kind="metropolis")
+    values = np.linalg.eigvalsh(walk.transitions.toarray())
+    second = float(np.sort(np.abs(values))[-2])
+    accountant = WalkAccountant(
+        walk=walk, local_epsilon=1, method="leading", randomness=simulated(1)
+    )
+    accountant.guarantee(20)
+    assert spectral_bound(walk, randomness=simulated(2)).value >= second
+
+
+def test_an_uneven_split_of_delta_is_still_a_split():
+    walk = Walk(random_regular(500, 16, seed=1))
+    for slack in (0.1, 0.5, 0.999):
+        query = WalkQuery(walk=walk, local_epsilon=0.05, delta=1e-6, slack=slack)
+        split = all_epsilon(
+            local_epsilon=0.05,
+            delta=(1 - slack) * 1e-6,
+            meeting_delta=slack * 1e-6,
+            n=500,
+            collision=1 / 500,
+        )
+        assert published("network-regular", query) == pytest.approx(min(split, 0.05), rel=1e-12)
+
+
+def test_every_certificate_that_colluders_are_judged_by_may_fail():
+    walk = Walk(barabasi_albert(300, 2, seed=1))
+    accountant = WalkAccountant(
+        walk=walk, local_epsilon=1, method="leading", collusion=0.01, randomness=simulated(1)
+    )
+    route = accountant.profile(8).routes[0]
+    drawn = [found.failure for found in accountant.survey._computed.values()]
+    assert len(drawn) == 2
+    assert route.failure == pytest.approx(sum(drawn))
+
+
+def test_a_little_local_delta_costs_little():
+    walk = Walk(random_regular(60, 8, seed=1))
+    pure = WalkAccountant(walk=walk, local_epsilon=1).guarantee(30).epsilon
+    nearly = WalkAccountant(walk=walk, local_epsilon=1, local_delta=1e-12).guarantee(30).epsilon
+    assert pure < 0.7
+    assert pure <= nearly < pure * 1.001
+
+
+def test_a_walk_never_does_worse_than_a_report_by_itself():
+    walk = Walk(random_regular(60, 8, seed=1))
+    for submit in ("all", "single"):
+        profile = WalkAccountant(walk=walk, local_epsilon=10, submit=submit).profile(9)
+        for epsilon in (0.0, 5.0, 9.9):
+            alone = (math.exp(10) - math.exp(epsilon)) / (math.exp(10) + 1)
+            assert profile.delta(epsilon) <= alone * (1 + 1e-9)

@@ -48,7 +48,13 @@ def tabulate(points: int) -> Table:
 
 def _row(n: int) -> dict[str, Value]:
     query = catalog.Query(local_epsilon=LOCAL_EPSILON, n=n, delta=DELTA)
-    published = all_epsilon(local_epsilon=LOCAL_EPSILON, delta=DELTA / 2, n=n, collision=1 / n)
+    published = all_epsilon(
+        local_epsilon=LOCAL_EPSILON,
+        delta=DELTA / 2,
+        meeting_delta=DELTA / 2,
+        n=n,
+        collision=1 / n,
+    )
     walk = WalkAccountant(
         walk=Walk(random_regular(n, DEGREE)), local_epsilon=LOCAL_EPSILON, method="spectral"
     )

@@ -204,7 +204,7 @@ class WalkAccountant:
             chance = float(self.collusion)  # type: ignore[arg-type]
             count = law.point_count(self.reports.own)
             caught = colluding.by_chance(self.survey, rounds, chance, users, count=count)
-            return self._along(caught.loss, caught.honest, caught.rounding, spread.failure)
+            return self._along(caught.loss, caught.honest, caught.rounding, caught.failure)
         walked = spread.stop_loss(users, count=law.point_count(self.reports.own))
         along = self._along(walked, spread.n, slack, spread.failure)
         if self.submit == "single":

@@ -41,11 +41,15 @@ _UNDERFLOW = 1e-290
 
 @dataclass(frozen=True)
 class Caught:
-    """Stop-loss, honest people, and the rounding of the laws behind it."""
+    """Stop-loss, honest people, and what may be wrong with the laws behind it.
+
+    ``rounding`` is a total variation, ``failure`` the probability that some bound does not hold.
+    """
 
     loss: StopLoss
     honest: int
     rounding: float
+    failure: float = 0.0
 
 
 def by_chance(
@@ -69,7 +73,7 @@ def by_chance(
     if honest < 1:
         raise InvalidArgumentError("collusion", probability, "at least one honest person")
     found = StopLoss(at, np.minimum(losses * (1 + 1e-13), 1.0))
-    return Caught(found, honest, survey.after(rounds).rounding)
+    return Caught(found, honest, survey.after(rounds).rounding, survey.failure)
 
 
 def _checkpoints(rounds: int) -> Iterator[int]:

@@ -43,9 +43,9 @@ def metropolis(graph: Graph) -> csr_array:
 
 
 def slowed(kernel: csr_array, *, moving: float, staying: float) -> csr_array:
-    """moving P + staying I."""
+    """moving P + staying I, in a matrix of its own."""
     if staying == 0.0:
-        return kernel
+        return kernel.copy()
     size = kernel.shape[0]
     return csr_array(moving * kernel + diags_array(np.full(size, staying), format="csr"))
 

@@ -37,6 +37,8 @@ class NetworkMean:
     """An estimate of the mean vector, and how far off it is: the root of its mean squared length.
 
     ``expected_error`` is an upper bound once the walk has mixed, and exact if nothing is lost.
+    What is lost has to be lost by chance: with nodes killed by name the estimate is of the mean of
+    the others, and its error is that of their mean.
     """
 
     mean: Array

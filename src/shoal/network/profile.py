@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ _QUICK = 3e-3
 _FAR = 32.0
 _NEARLY = 0.99  # of ε0: a route that keeps δ only beyond is not worth asking
 _HALVINGS = 24
+_SHARES_TRIED = (1.0, 0.99, 0.9, 0.75)  # of ε0
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +107,12 @@ class WalkProfile(Curve):
         checks.non_negative(epsilon=epsilon)
         if epsilon >= self.local_epsilon:
             return self.local_delta
-        return min(route.delta(epsilon) for route in self.routes)
+        return min(self._alone(epsilon), *(route.delta(epsilon) for route in self.routes))
+
+    def _alone(self, epsilon: float) -> float:
+        """What a report by itself has: δ0 + (1 - δ0)(e^ε0 - e^ε)/(e^ε0 + 1) (KOV15)."""
+        gap = -math.expm1(epsilon - self.local_epsilon) / (1 + math.exp(-self.local_epsilon))
+        return min(1.0, (self.local_delta + (1 - self.local_delta) * gap) * (1 + 1e-12))
 
     def quick_delta(self, epsilon: float) -> float:
         """The same bound by the first route, for sampling, somewhat above the curve."""
@@ -158,7 +165,9 @@ class WalkProfile(Curve):
             return self.local_epsilon
         # What is added grows with ε: neither the largest ε nor any other is sure to do.
         largest = min(self.local_epsilon, _FAR)
-        tried = (largest / 2**halvings for halvings in range(_HALVINGS))
+        # At ε0 itself nothing but rounding is left of the walk, and it counts as if it were more.
+        near = (share * largest for share in _SHARES_TRIED)
+        tried = itertools.chain(near, (largest / 2**halvings for halvings in range(1, _HALVINGS)))
         return next((epsilon for epsilon in tried if log_delta(epsilon) <= target), math.inf)
 
     def lower_epsilon(self, delta: float) -> float:

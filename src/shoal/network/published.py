@@ -70,13 +70,16 @@ class WalkEntry:
         return min(self.evaluate(query), query.local_epsilon)
 
 
-def all_epsilon(*, local_epsilon: float, delta: float, n: int, collision: float) -> float:
+def all_epsilon(
+    *, local_epsilon: float, delta: float, meeting_delta: float, n: int, collision: float
+) -> float:
     """Theorem 5.3: (e^ε0 - 1)² e^(4 ε0) e1²/2 + e1 √(2 (e^ε0 - 1)² e^(4 ε0) log(1/δ)).
 
-    e1 = √((1 - 1/n) Σ P² + 1/n) + √(log(1/δ)/n), at 2 δ in total. The 1/n under the first root is
-    the expectation's own, E Σ_v (L_v/n)² for loads L; without it the number would be too small.
+    e1 = √((1 - 1/n) Σ P² + 1/n) + √(log(1/δ₂)/n), at δ + δ₂ in total, δ₂ = ``meeting_delta``. The
+    1/n under the first root is the expectation's own, E Σ_v (L_v/n)² for loads L; without it the
+    number would be too small.
     """
-    norm = math.sqrt((1 - 1 / n) * collision + 1 / n) + math.sqrt(-math.log(delta) / n)
+    norm = math.sqrt((1 - 1 / n) * collision + 1 / n) + math.sqrt(-math.log(meeting_delta) / n)
     scale = (exp_or_inf(local_epsilon) - 1) * exp_or_inf(2 * local_epsilon)
     return (scale * norm) ** 2 / 2 + norm * scale * math.sqrt(-2 * math.log(delta))
 
@@ -110,7 +113,8 @@ def _all(query: WalkQuery) -> float:
         raise OutOfRegimeError("network-all", condition, given, INSTEAD)
     return all_epsilon(
         local_epsilon=query.local_epsilon,
-        delta=query.delta * query.slack,
+        delta=query.delta * (1 - query.slack),
+        meeting_delta=query.delta * query.slack,
         n=query.walk.n,
         collision=float(np.square(query.walk.stationary).sum()),
     )
@@ -124,7 +128,8 @@ def _regular(query: WalkQuery) -> float:
     decay = 0.0 if query.rounds is None else spectral_bound(query.walk).decay(query.rounds)
     return all_epsilon(
         local_epsilon=query.local_epsilon,
-        delta=query.delta * query.slack,
+        delta=query.delta * (1 - query.slack),
+        meeting_delta=query.delta * query.slack,
         n=query.walk.n,
         collision=1 / graph.n + (1 - 1 / graph.n) * decay**2,
     )

@@ -99,9 +99,8 @@ class Refined:
     @property
     def _chances_once(self) -> Array:
         """S²(u, u) = Σ_v S(u, v)²."""
-        squares = self.walk.symmetric
-        squares.data = np.square(squares.data)
-        return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
+        kernel = self.walk.symmetric
+        return np.asarray(kernel.multiply(kernel).sum(axis=1), dtype=np.float64).ravel()
 
     def _chances_twice(self, nodes: Nodes) -> Array:
         """S⁴(u, u) = Σ_v S²(u, v)² for some nodes."""

@@ -105,6 +105,12 @@ class Survey:
         return spectral_bound(self._walk, randomness=self.randomness)
 
     @property
+    def failure(self) -> float:
+        """The probability that any certificate drawn so far fails: they are independent draws."""
+        drawn = sum(found.failure for found in self._computed.values())
+        return drawn + (self.bound.failure if "bound" in self.__dict__ else 0.0)
+
+    @property
     def _walk(self) -> Walk:
         if not isinstance(self.process, Walk):
             raise InvalidArgumentError("walk", self.process, "a walk that is the same every round")

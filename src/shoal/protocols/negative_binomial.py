@@ -37,7 +37,7 @@ class SharedCount:
         pmf, omitted = law.likely(left_out=_LOST / people)
         any_at_all = -math.expm1(law.none)
         amount = CountTable.of(pmf[1:] / any_at_all, omitted=omitted / any_at_all)
-        rounding = 4 * STEP_ERROR * (law.mean + any_at_all)
+        rounding = 4 * STEP_ERROR * (law.mean + any_at_all) + RareCount.CUT_OFF
         return cls(RareCount.of(any_at_all, amount), any_at_all * amount.error + rounding)
 
     @property

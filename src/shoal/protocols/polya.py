@@ -48,7 +48,7 @@ class PolyaNoise:
         log_zero = shape * _log_first(rate)
         chance = -math.expm1(log_zero)
         values = _given_nonzero(rate, shape, math.exp(log_zero) * shape / chance)
-        error = 2 * chance * (1 + _ROUNDING) * (_ROUNDING + values.error)
+        error = 2 * chance * (1 + _ROUNDING) * (_ROUNDING + values.error) + 2 * RareCount.CUT_OFF
         return cls(RareCount.of(chance, values), error)
 
     def draw(self, size: int, randomness: Randomness) -> npt.NDArray[np.int64]:

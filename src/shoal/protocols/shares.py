@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -99,8 +100,11 @@ class RareCount:
     """A count that is nearly always 0: whether there is any, and how many then.
 
     What the table of the amounts rounds off is multiplied by the small ``chance`` that it is used.
-    The chance itself is kept to 124 bits, so that any number of people can have it each.
+    The chance itself is kept to 124 bits, so that any number of people can have it each;
+    ``CUT_OFF`` bounds what that changes.
     """
+
+    CUT_OFF: ClassVar[float] = 2.0**-123
 
     chance: tuple[int, int]
     amount: CountTable  # of what is above one
