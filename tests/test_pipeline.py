@@ -421,7 +421,7 @@ def test_long_messages_are_made_in_pieces(table, monkeypatch):
         ({"epsilon": 1, "delta": 0}, "0 < delta < 1"),
         ({"epsilon": 1, "honest_fraction": 0}, "honest_fraction"),
         ({"epsilon": 1, "split": "both"}, "divide or compose"),
-        ({"randomizer": response(4), "split": "divide"}, "compose unless epsilon"),
+        ({"randomizer": response(4), "split": "divide"}, "only epsilon can be divided"),
         (
             {"randomizer": response(5)},
             r"k=4 answers .* \(the list of 3 and \(none\)\), got k=5",

@@ -10,16 +10,22 @@
     ├── PrecisionError (ArithmeticError)       the answer is below what the method can certify
     └── MissingExtraError (ImportError)        an optional dependency is not installed
 
-Each carries the values it speaks about, and its one-line message says what to do.
+Each carries the values it speaks about, and its one-line message says what to do. All of them
+survive pickling, so that what is raised in another process is raised here with its values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 
 class ShoalError(Exception):
     """Base of everything Shoal raises on purpose."""
+
+    def __reduce__(self) -> tuple[Callable[..., ShoalError], tuple[Any, ...]]:
+        # By default an exception is made again from its message alone.
+        return _again, (type(self), self.args, vars(self))
 
 
 class InvalidArgumentError(ShoalError, ValueError):
@@ -78,6 +84,13 @@ class MissingExtraError(ShoalError, ImportError):
         self.feature = feature
         self.extra = extra
         super().__init__(f"{feature} needs an optional dependency: pip install 'shoal[{extra}]'")
+
+
+def _again(kind: type[ShoalError], args: tuple[Any, ...], values: dict[str, Any]) -> ShoalError:
+    error = kind.__new__(kind, *args)
+    super(ShoalError, error).__init__(*args)
+    vars(error).update(values)
+    return error
 
 
 def _shown(value: object) -> str:

@@ -15,9 +15,10 @@ from shoal.errors import InvalidArgumentError
 from shoal.planning import Plan
 from shoal.protocols.base import Device
 from shoal.protocols.registry import described
-from shoal.values import Array, Estimate, MeanEstimate
+from shoal.values import Array, Estimate, MeanEstimate, VectorEstimate
 
 Record = dict[str, object]
+Found = Estimate | MeanEstimate | VectorEstimate
 RUN_HERE = (
     "randomized here on behalf of the devices: whoever ran this saw the true answers, "
     "and the guarantee is about what is published"
@@ -27,11 +28,14 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ColumnResult:
-    """One column: its answers, what was estimated, by which randomizer, how private by itself."""
+    """One column: its answers, what was estimated, by which randomizer, how private by itself.
+
+    Or the columns of a vector, which are its labels.
+    """
 
     column: str
     labels: tuple[str, ...]
-    estimate: Estimate | MeanEstimate
+    estimate: Found
     randomizer: Device
     guarantee: Guarantee
     n: int
@@ -40,13 +44,15 @@ class ColumnResult:
     notes: tuple[str, ...] = ()
 
     def records(self) -> list[Record]:
-        """One row per answer, or one row for a mean; limits are of 95 % intervals."""
+        """One row per answer or coordinate, or one for a mean; limits are of 95 % intervals."""
         found = self.estimate
         if isinstance(found, MeanEstimate):
             low, high = found.interval()
             numbers = {"mean": found.mean, "sum": found.sum, "low": low, "high": high}
             return [{**numbers, **self._true(0)}]
         lows, highs = found.interval()
+        if isinstance(found, VectorEstimate):
+            return self._coordinates(found, lows, highs)
         cells = zip(self.labels, found.frequencies, found.counts, lows, highs, strict=True)
         return [
             {
@@ -58,6 +64,23 @@ class ColumnResult:
                 **self._true(index),
             }
             for index, (label, frequency, count, low, high) in enumerate(cells)
+        ]
+
+    def _coordinates(self, found: VectorEstimate, lows: Array, highs: Array) -> list[Record]:
+        columns = {
+            "mean": found.mean,
+            "sum": found.sum,
+            "standard_error": found.standard_errors,
+            "low": lows,
+            "high": highs,
+        }
+        return [
+            {
+                "coordinate": label,
+                **{name: float(values[i]) for name, values in columns.items()},
+                **self._true(i),
+            }
+            for i, label in enumerate(self.labels)
         ]
 
     def to_dict(self) -> Record:
@@ -98,13 +121,13 @@ class Result:
         return self.columns[0]
 
     @property
-    def estimate(self) -> Estimate | MeanEstimate:
+    def estimate(self) -> Found:
         """The estimate of the only column."""
         return self.only.estimate
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The answers of the only column, in the order of its estimate."""
+        """The answers of the only column, or the coordinates, in the order of its estimate."""
         return self.only.labels
 
     @property
@@ -119,7 +142,7 @@ class Result:
 
     @property
     def truth(self) -> Array | None:
-        """The true shares or the true mean of the only column, if asked for."""
+        """The true shares, or the true mean, of the only column, if asked for."""
         return self.only.truth
 
     @property
@@ -155,7 +178,7 @@ class Result:
         Path(path).write_text(text + "\n", encoding="utf-8")
 
     def to_csv(self, path: str | Path) -> None:
-        """One line per answer, or per mean; a leading column tells several columns apart.
+        """One line per answer, mean or coordinate; a leading column tells several columns apart.
 
         A name or an answer that a spreadsheet would run as a formula gets an apostrophe in front.
         """
@@ -210,6 +233,12 @@ def _table(column: ColumnResult) -> str:
         return f"{column.column}: mean {found.mean:.6g}, 95 % interval {low:.6g} to {high:.6g}"
     lows, highs = found.interval()
     width = max(map(len, column.labels))
+    if isinstance(found, VectorEstimate):
+        lines = [
+            f"{label:<{width}}  {mean:11.6g}  {low:11.6g} to {high:.6g}"
+            for label, mean, low, high in zip(column.labels, found.mean, lows, highs, strict=True)
+        ]
+        return "\n".join([f"{column.column}: mean, 95 % interval", *lines])
     shares = found.frequencies
     order = np.argsort(-shares, kind="stable")
     lines = [

@@ -129,6 +129,33 @@ class MeanEstimate:
         return self.mean - reach, self.mean + reach
 
 
+@dataclass(frozen=True, eq=False)
+class VectorEstimate:
+    """An unbiased estimate of the mean of everybody's vector."""
+
+    mean: Array
+    standard_errors: Array
+    n: int
+
+    @property
+    def sum(self) -> Array:
+        """The estimated sum over everybody."""
+        return self.mean * self.n
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
+        """Confidence limits of each coordinate; ``simultaneous`` makes all of them hold together.
+
+        Together: Bonferroni over the coordinates.
+        """
+        checks.open_probability(level=level)
+        reach = self._reach((1 - level) / self.mean.size if simultaneous else 1 - level)
+        return self.mean - reach, self.mean + reach
+
+    def _reach(self, outside: float) -> Array:
+        """How far each estimate is off with this probability."""
+        return NormalDist().inv_cdf(1 - outside / 2) * self.standard_errors
+
+
 def category_codes(
     values: npt.ArrayLike, k: int, *, name: str = "value", what: str = "answers"
 ) -> npt.NDArray[np.int64]:

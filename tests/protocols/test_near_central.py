@@ -236,6 +236,58 @@ class TestNearCentralSum:
         with pytest.raises(shoal.InvalidArgumentError):
             self.make(5).randomize(values)
 
+    @pytest.mark.parametrize("levels", [1, 4])
+    def test_numbers_in_between_are_rounded_at_random(self, levels):
+        n, runs, low, high = 400, 400, -3.0, 5.0
+        asked = {"n": n, "epsilon": 1.0, "delta": 1e-6}
+        protocol = NearCentralSum.calibrated(low=low, high=high, levels=levels, **asked)
+        # The steps are whole numbers, and as private as those.
+        whole = NearCentralSum.calibrated(high=levels, **asked)
+        assert protocol.profile(n).delta(0.7) == whole.profile(n).delta(0.7)
+        assert (protocol.messages, protocol.slots) == (whole.messages, whole.slots)
+        assert protocol.influence == pytest.approx(8 / levels * whole.influence + 3)
+        rounding = (8 / levels) ** 2 * n / 4
+        noise = (8 / levels * n) ** 2 * whole.variance(n=n)
+        assert n**2 * protocol.variance(n=n) == pytest.approx(rounding + noise)
+        step = 8 / levels
+        values = np.full(n, low + step / 2)  # the worst there is
+        source = randomness.simulated(levels)
+        found = [
+            protocol.estimate(protocol.tally(protocol.randomize(values, randomness=source)))
+            for _ in range(runs)
+        ]
+        errors = np.array([each.sum for each in found]) - values.sum()
+        predicted = n**2 * protocol.variance(n=n)
+        assert abs(errors.mean()) <= 5.5 * math.sqrt(predicted / runs)
+        assert np.mean(errors**2) == pytest.approx(predicted, rel=5.5 * math.sqrt(5 / runs))
+        assert found[0].standard_error == pytest.approx(math.sqrt(predicted) / n)
+        inside = [low <= values[0] <= high for low, high in (each.interval(0.9) for each in found)]
+        assert np.mean(inside) >= 0.9 - 5.5 * math.sqrt(0.09 / runs)
+
+    @pytest.mark.parametrize("value", [-3.0, 1.0, 5.0])
+    def test_a_number_on_a_step_is_not_rounded(self, value):
+        protocol = NearCentralSum.calibrated(
+            low=-3.0, high=5.0, levels=4, n=50, epsilon=1.0, delta=1e-6
+        )
+        numbers, drawn = np.full(50, value), randomness.simulated(1)
+        sent = protocol.tally(protocol.randomize(numbers, randomness=drawn))
+        total = protocol.estimate(sent).sum - 50 * value
+        assert total / 2.0 == pytest.approx(round(total / 2.0), abs=1e-6)
+
+    @pytest.mark.parametrize(
+        "bounds",
+        [
+            {"low": 1.0, "high": 3.0},
+            {"low": 0.0, "high": 2.5},
+            {"low": 3.0, "high": 1.0, "levels": 4},
+            {"low": 0.0, "high": 1.0, "levels": 65},
+            {"low": 0.0, "high": 1.0, "levels": 0},
+        ],
+    )
+    def test_bounds_and_levels_have_to_fit(self, bounds):
+        with pytest.raises(shoal.InvalidArgumentError):
+            NearCentralSum.calibrated(**bounds, n=100, epsilon=1.0, delta=1e-6)
+
     def test_large_numbers_are_for_another_protocol(self):
         with pytest.raises(shoal.InvalidArgumentError, match="split-and-mix"):
             self.make(65)

@@ -18,8 +18,9 @@ from shoal import randomness
 from shoal.accounting.noise.split import split_security
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 from shoal.protocols import registry
+from shoal.protocols.laplace_mean import LaplaceMean
 from shoal.protocols.polya import PolyaNoise
-from shoal.protocols.split_and_mix import LaplaceMean, SplitAndMixSum
+from shoal.protocols.split_and_mix import SplitAndMixSum
 from shoal.values import Batch, Counts, Envelopes
 
 TARGETS = ((0.5, 1e-6), (1.0, 1e-6), (1.2, 1e-9), (2.0, 1e-4), (4.0, 1e-6))
@@ -444,3 +445,14 @@ class TestArguments:
     @pytest.mark.parametrize("protocol", [plain(), plain(epsilon=0.5)])
     def test_its_description_makes_it_again(self, protocol):
         assert registry.restored(registry.described(protocol)) == protocol
+
+
+@pytest.mark.parametrize(("epsilon", "n"), [(100.0, 1), (90.0, 3), (60.0, 10**6)])
+def test_a_chance_too_small_to_be_drawn_is_counted(epsilon, n):
+    """Chances are kept to 124 bits: what is cut off is multiplied by e^epsilon."""
+    rate = epsilon * 1.01
+    noise = PolyaNoise.of(rate=rate, people=n)
+    high, low = noise.either.chance
+    drawn = (high * 2**62 + low) / 2**124
+    true = -math.expm1(math.log1p(-math.exp(-rate)) / n)
+    assert noise.error >= 2 * abs(true - drawn)

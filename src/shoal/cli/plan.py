@@ -38,6 +38,10 @@ def plan(
         option("A number between bounds.", _ASKED, "LOW,HIGH", parsing.bounds),
     ] = None,
     dimension: Annotated[int | None, whole("A vector of so many coordinates.", _ASKED)] = None,
+    norm: Annotated[
+        float | None,
+        number("With --dimension: vectors are at most this long (else of length 1).", _ASKED),
+    ] = None,
     n: Annotated[int | None, whole("How many people report: 100000 or 1e5.", _CROWD)] = None,
     honest_fraction: Annotated[
         float, number("The share of them that follows the protocol.", _CROWD)
@@ -60,6 +64,8 @@ def plan(
     if n is None:
         raise RefusedError("--n is missing: how many people report")
     _check(categories, bounds, dimension, plot)
+    if norm is not None and dimension is None:
+        raise RefusedError("--norm goes with --dimension: how long a vector may be")
     files.check(plot, save)
     with working("planning"):
         import shoal
@@ -73,6 +79,7 @@ def plan(
             categories=categories,
             bounds=bounds,
             dimension=dimension,
+            norm=norm,
             local_epsilon_cap=local_epsilon_cap,
             honest_fraction=honest_fraction,
             participation=participation,

@@ -66,6 +66,8 @@ def recommendation(plan: Plan) -> str:
     liar = ""
     if best.influence is not None:
         what = "an answer's count" if plan.question.categories else "the sum"
+        if plan.question.dimension is not None:
+            what = "each coordinate of the sum"
         liar = f" One dishonest person can add at most {people(best.influence)} to {what}."
     return f"Run {best.name} {how}: {plan.reason}. {keeps}; without that trust {left}.{liar}"
 
@@ -82,7 +84,8 @@ def _title(question: Question) -> str:
         low, high = map(plain, question.bounds)
         asked = f"a number from {low} to {high}"
     else:
-        asked = f"a vector of {question.dimension:,} coordinates"
+        long = f"at most {plain(question.norm)} long" if question.norm else "of length 1"
+        asked = f"a vector of {question.dimension:,} coordinates, {long}"
     target = f"ε = {plain(question.epsilon)}, δ = {plain(question.delta)}"
     return f"{question.n:,} people, {asked}, {target}"
 
@@ -90,9 +93,7 @@ def _title(question: Question) -> str:
 def _headings(question: Question) -> tuple[str, ...]:
     if question.categories is not None:
         return ("L2 error", "largest", "per answer")
-    if question.bounds is not None:
-        return ("error of the sum", "of the mean")
-    return ("error of the sum",)
+    return ("error of the sum", "of the mean")
 
 
 def _several(plan: Plan) -> bool:
@@ -114,9 +115,7 @@ def _numbers(errors: Errors | None, question: Question) -> list[str]:
         return [""] * len(_headings(question))
     if question.categories is not None:
         return [people(value) for value in (errors.l2, errors.linf, errors.cell)]
-    if question.bounds is not None:
-        return [people(errors.l2), f"{errors.l2 / question.n:.3g}"]
-    return [people(errors.l2)]
+    return [people(errors.l2), f"{errors.l2 / question.n:.3g}"]
 
 
 def _add_references(shown: Table, plan: Plan) -> None:

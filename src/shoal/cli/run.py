@@ -37,6 +37,14 @@ def run(
     column: Annotated[
         list[str] | None, option("The column to collect; several if repeated.", _WHAT, "NAME")
     ] = None,
+    columns: Annotated[
+        str | None,
+        option("The coordinates of a vector, whose mean is estimated.", _WHAT, "NAME,NAME,…"),
+    ] = None,
+    norm: Annotated[
+        float | None,
+        number("With --columns: the public length that longer vectors are cut to.", _WHAT),
+    ] = None,
     categories: Annotated[
         list[str] | None,
         option(
@@ -92,7 +100,12 @@ def run(
     ] = None,
     split: Annotated[
         Split | None,
-        choice("Several columns: each has all of the budget, or a part.", _HOW, Split),
+        choice(
+            "Several --column: divide ε and δ equally (as with --epsilon unless said), or compose: "
+            "each has all of it, and what they cost together is told.",
+            _HOW,
+            Split,
+        ),
     ] = None,
     honest_fraction: Annotated[
         float, number("The share of people that follows the protocol.", _CROWD)
@@ -120,6 +133,8 @@ def run(
             compare_truth=compare_truth,
         )
         found.check(
+            columns=columns,
+            norm=norm,
             categories=categories,
             bounds=bounds,
             drop_nulls=drop_nulls,
@@ -141,6 +156,8 @@ def run(
     asked = RunAsked(
         data=data,
         columns=tuple(column or ()),
+        vector=columns,
+        norm=norm,
         epsilon=epsilon,
         delta=delta,
         randomizer=randomizer,

@@ -16,6 +16,8 @@ class RunAsked:
 
     data: Path
     columns: tuple[str, ...]
+    vector: str | None
+    norm: float | None
     epsilon: float | None
     delta: float | None
     randomizer: str | None
@@ -27,8 +29,7 @@ class RunAsked:
 
     def check(self) -> None:
         """Refuse what makes no sense together."""
-        if not self.columns:
-            raise RefusedError("--column is missing: which column of the file to collect")
+        self._check_columns()
         ways = {
             "--epsilon": self.epsilon,
             "--randomizer": self.randomizer,
@@ -40,6 +41,37 @@ class RunAsked:
             raise RefusedError(f"give one of --epsilon, --randomizer and --plan, not {named}")
         if (self.randomizer is None) != (self.local_epsilon is None):
             raise RefusedError("--randomizer and --local-epsilon go together")
+
+    def _check_columns(self) -> None:
+        if self.vector is None:
+            if not self.columns:
+                missing = "which column of the file to collect (or --columns for a vector)"
+                raise RefusedError(f"--column is missing: {missing}")
+            if self.norm is not None:
+                raise RefusedError("--norm goes with --columns, the coordinates of a vector")
+            return
+        kinds = {
+            "--column": self.columns,
+            "--categories": self.categories,
+            "--bounds": self.bounds,
+        }
+        given = [name for name, value in kinds.items() if value]
+        if given:
+            raise RefusedError(
+                f"--columns are one vector, with --norm: leave out {' and '.join(given)}"
+            )
+        if len(self.coordinates) < 2:
+            one = "one column of numbers is --column NAME --bounds LOW,HIGH"
+            raise RefusedError(f"--columns takes two names or more, got {self.vector!r}: {one}")
+        if self.norm is None:
+            what = "the public length that longer vectors are cut to"
+            raise RefusedError(f"--columns needs --norm, {what}")
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """The columns of a vector."""
+        parts = (self.vector or "").split(",")
+        return tuple(part.strip() for part in parts if part.strip())
 
     @property
     def category_lists(self) -> dict[str, list[str]]:
@@ -73,18 +105,25 @@ class RunAsked:
 def keywords(asked: RunAsked) -> dict[str, Any]:
     """The arguments of :func:`shoal.run`."""
     found: dict[str, Any] = {
-        "column": list(asked.columns),
         "epsilon": asked.epsilon,
         "delta": asked.delta,
         "drop_nulls": asked.drop_nulls,
-        "categories": asked.category_lists or None,
-        "bounds": asked.bound_pairs or None,
     }
+    if asked.vector is not None:
+        found |= {"columns": list(asked.coordinates), "norm": asked.norm}
+    else:
+        found |= {
+            "column": list(asked.columns),
+            "categories": asked.category_lists or None,
+            "bounds": asked.bound_pairs or None,
+        }
     if asked.plan is not None:
         from shoal.planning import Plan
 
         found["plan"] = Plan.load(asked.plan)
-    if asked.randomizer is not None:
+    if asked.randomizer is not None and asked.vector is not None:
+        found["randomizer"] = _of_vectors(asked)
+    elif asked.randomizer is not None:
         found["randomizer"] = {name: _randomizer(asked, name) for name in asked.columns}
     return found
 
@@ -103,6 +142,19 @@ def listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def _of_vectors(asked: RunAsked) -> object:
+    """The named randomizer, for vectors of length 1 with a coordinate more."""
+    from shoal.cli.randomizers import check, family
+    from shoal.randomizers import registry
+
+    name = asked.randomizer or ""
+    check(name)
+    if name not in registry.VECTORS:
+        known = ", ".join(registry.VECTORS)
+        raise RefusedError(f"--randomizer {name} is not for vectors: take one of {known}")
+    return family(name, k=len(asked.coordinates) + 1)(epsilon=asked.local_epsilon)
+
+
 def _randomizer(asked: RunAsked, name: str) -> object:
     """The named randomizer, for as many answers as the column has."""
     from shoal.cli.randomizers import check, family
@@ -112,7 +164,7 @@ def _randomizer(asked: RunAsked, name: str) -> object:
 
     check(asked.randomizer or "")
     if asked.randomizer in registry.VECTORS:
-        raise RefusedError(f"--randomizer {asked.randomizer} is for vectors, not for a column")
+        raise RefusedError(f"--randomizer {asked.randomizer} is for vectors: use --columns, --norm")
     bounds = asked.bound_pairs.get(name)
     if asked.randomizer in registry.NUMBERS:
         if bounds is None:

@@ -14,9 +14,9 @@ from shoal.cli.group import printable
 from shoal.cli.output import console
 from shoal.cli.show import Proved, warnings
 from shoal.engines.limits import WEAKER
-from shoal.report import mean, shares
+from shoal.report import mean, shares, vectors
 from shoal.report.axis import Axis
-from shoal.values import Estimate, MeanEstimate
+from shoal.values import Estimate, MeanEstimate, VectorEstimate
 
 if TYPE_CHECKING:
     from shoal.pipeline import ColumnResult, Result
@@ -49,6 +49,8 @@ def chart(column: ColumnResult) -> Iterator[RenderableType]:
     yield Text(f"{printable(column.column)}, estimated from {column.n:,} reports", style="bold")
     if isinstance(column.estimate, Estimate):
         yield from _bars(column, column.estimate)
+    elif isinstance(column.estimate, VectorEstimate):
+        yield from _vector(column, column.estimate)
     else:
         yield from _mean(column, column.estimate)
 
@@ -114,3 +116,46 @@ def _mean(column: ColumnResult, estimate: MeanEstimate) -> Iterator[RenderableTy
         yield Text(f"{mean.number(axis.low)} ├{line}┤ {mean.number(axis.high)}")
     if column.truth is not None:
         yield Text(f"true mean {mean.number(float(column.truth.ravel()[0]))}", style="red")
+
+
+def _vector(column: ColumnResult, estimate: VectorEstimate) -> Iterator[RenderableType]:
+    rows = vectors.rows(column, estimate)
+    shown = rows[:SHOWN]
+    axis = vectors.spanned(shown)
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True, max_width=_LABEL, overflow="ellipsis")
+    table.add_column(no_wrap=True, width=WIDTH)
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(no_wrap=True, style="dim")
+    for row in shown:
+        cells = [printable(row.label), line(row, axis), mean.number(row.value), f"± {row.margin}"]
+        table.add_row(*(Text(cell) for cell in cells))
+    yield Padding(table, (1, 0, 0, 0))
+    if len(rows) > len(shown):
+        more = len(rows) - len(shown)
+        yield Text(f"and {more:,} more coordinates: --csv or --report has them all", style="dim")
+    ends = f"{mean.number(axis.low)} to {mean.number(axis.high)}"
+    truth = "; ◆ true mean" if shown[0].truth is not None else ""
+    said = f"● mean, ━ its 95 % interval, ┊ zero, from {ends}{truth}"
+    yield Padding(Text(said, style="dim"), (1, 0, 0, 0))
+
+
+def line(row: vectors.Row, axis: Axis, width: int = WIDTH) -> str:
+    """The interval of a coordinate, its mean in it, and zero.
+
+    >>> row = vectors.Row("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=None)
+    >>> line(row, Axis(0.0, 10.0), width=11)
+    '┊   ━●━    '
+    """
+
+    def at(value: float) -> int:
+        return round((width - 1) * axis.at(value) / 100)
+
+    drawn = [" "] * width
+    drawn[at(0.0)] = "┊"
+    low, high = at(row.low), at(row.high)
+    drawn[low : high + 1] = "━" * (high - low + 1)
+    drawn[at(row.value)] = "●"
+    if row.truth is not None:
+        drawn[at(row.truth)] = "◆"
+    return "".join(drawn)

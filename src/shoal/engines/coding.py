@@ -1,5 +1,7 @@
 """From a column to what devices are given: the number of an answer, or a number within bounds.
 
+(Vectors, from several columns at once, are in :mod:`shoal.engines.vectors`.)
+
 Which answers there are is fixed before anybody reports. A public list is taken as it is, with an
 answer for "no answer" and one for "not in the list", whether or not the data has any: the data does
 not decide. Without a list the answers found in the data are used, and said to be public.
@@ -10,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from shoal.engines.reading import MOST_ANSWERS, Answers, Codes, Column, Numbers, label_of
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import AnswerMechanism, Mechanism, NumberMechanism
-from shoal.values import Array
+from shoal.values import Array, Estimate, MeanEstimate, VectorEstimate
 
 NONE = "(none)"
 OTHER = "(other)"
@@ -28,10 +30,12 @@ _UNKNOWN = -1
 _MANY = 100
 
 Values = Codes | Numbers
+Found = Estimate | MeanEstimate | VectorEstimate
+T = TypeVar("T")
 
 
 class Coded(Protocol):
-    """A column ready for the devices."""
+    """A column, or columns that make a vector, ready for the devices."""
 
     @property
     def name(self) -> str:
@@ -43,14 +47,24 @@ class Coded(Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The answers by their number; none for numbers."""
+        """The answers by their number, or the coordinates; none for numbers."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What is treated as public."""
 
+    @property
+    def question(self) -> dict[str, Any]:
+        """What a plan has to know of it."""
+
     def chunks(self) -> Iterator[Values]:
-        """What everybody's device is given."""
+        """What everybody has."""
+
+    def given(self, values: Values, device: Mechanism) -> Values:
+        """The same as the device takes it."""
+
+    def estimated(self, found: Found, device: Mechanism) -> Found:
+        """What the device's estimate says about what everybody has."""
 
     def totals(self, values: Values) -> Array:
         """True totals of a chunk: a person's answer, or number, adds to them."""
@@ -59,8 +73,20 @@ class Coded(Protocol):
         """The randomizer, of a plan or not, takes these values."""
 
 
+class _AsItIs:
+    """Devices take what everybody has, and estimate that."""
+
+    def given(self, values: T, _device: Mechanism) -> T:
+        """The same as the device takes it."""
+        return values
+
+    def estimated(self, found: T, _device: Mechanism) -> T:
+        """What the device's estimate says about what everybody has."""
+        return found
+
+
 @dataclass(frozen=True, eq=False)
-class Choices:
+class Choices(_AsItIs):
     """A column of answers, each one of ``labels``."""
 
     column: Column
@@ -81,7 +107,7 @@ class Choices:
         return cls(
             column=column,
             labels=labels,
-            n=_people(column, rows, nulls, drop_nulls=drop_nulls),
+            n=people(column.name, rows, nulls, drop_nulls=drop_nulls),
             none=None if drop_nulls else len(values),
             other=len(labels) - 1,
             notes=(PUBLIC_NULLS,) if drop_nulls else (),
@@ -91,7 +117,7 @@ class Choices:
     def found(cls, column: Column, *, drop_nulls: bool) -> Choices:
         """The answers that the data has."""
         answers = column.answers()
-        n = _people(column, answers.rows, answers.nulls, drop_nulls=drop_nulls)
+        n = people(column.name, answers.rows, answers.nulls, drop_nulls=drop_nulls)
         added = (NONE,) if answers.nulls and not drop_nulls else ()
         _require_distinct(answers.distinct, added)
         _require_shared(column, answers)
@@ -113,6 +139,11 @@ class Choices:
     def name(self) -> str:
         """The column's name."""
         return self.column.name
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """How many answers there are."""
+        return {"categories": len(self.labels)}
 
     def chunks(self) -> Iterator[Values]:
         """The number of everybody's answer."""
@@ -145,7 +176,7 @@ class Choices:
 
 
 @dataclass(frozen=True, eq=False)
-class Amounts:
+class Amounts(_AsItIs):
     """A column of numbers within public bounds."""
 
     column: Column
@@ -159,17 +190,20 @@ class Amounts:
         """Numbers, those outside the bounds moved to them; text is no number."""
         limits = _bounds(bounds)
         rows, nulls = column.numeric_size()
-        n = _people(column, rows, nulls, drop_nulls=drop_nulls)
+        n = people(column.name, rows, nulls, drop_nulls=drop_nulls)
         if nulls and not drop_nulls:
-            leaves = "drop_nulls (--drop-nulls) leaves out rows without one"
-            expected = f"a number in every row of the column ({leaves})"
-            raise InvalidArgumentError("column", column.name, expected)
+            raise lacking(column.name)
         return cls(column, limits, n, (CLAMPED, PUBLIC_NULLS) if drop_nulls else (CLAMPED,))
 
     @property
     def name(self) -> str:
         """The column's name."""
         return self.column.name
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """The bounds."""
+        return {"bounds": self.bounds}
 
     def chunks(self) -> Iterator[Values]:
         """Everybody's number, within the bounds."""
@@ -228,10 +262,17 @@ def _require_shared(column: Column, answers: Answers) -> None:
         raise InvalidArgumentError("column", column.name, expected)
 
 
-def _people(column: Column, rows: int, nulls: int, *, drop_nulls: bool) -> int:
+def lacking(name: str) -> InvalidArgumentError:
+    """Not every row of the column has a number."""
+    leaves = "drop_nulls (--drop-nulls) leaves out rows without one"
+    return InvalidArgumentError("column", name, f"a number in every row of the column ({leaves})")
+
+
+def people(name: str, rows: int, nulls: int, *, drop_nulls: bool) -> int:
+    """How many report: those without an answer may be left out, but not everybody."""
     n = rows - nulls if drop_nulls else rows
     if n < 1:
-        expected = f"at least one row{' with an answer' if rows else ''} in column {column.name}"
+        expected = f"at least one row{' with an answer' if rows else ''} in column {name}"
         raise InvalidArgumentError("rows", n, expected)
     return n
 

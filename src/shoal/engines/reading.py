@@ -99,7 +99,7 @@ class Column:
         """How many rows there are, and how many of them have no number (but text, perhaps)."""
         import polars as pl
 
-        number = self._number()
+        number = numeric(self.frame, _VALUE, shown=self.name)
         asked = self.frame.select(pl.len().alias("rows"), number.null_count().alias("nulls"))
         with _reading(self.name):
             rows, nulls = asked.collect(engine="streaming").row(0)
@@ -107,7 +107,7 @@ class Column:
 
     def numbers(self) -> Iterator[Numbers]:
         """The numbers; rows without one are left out."""
-        frame = self.frame.select(self._number()).drop_nulls()
+        frame = self.frame.select(numeric(self.frame, _VALUE, shown=self.name)).drop_nulls()
         with _reading(self.name):
             for chunk in _chunks(frame):
                 yield chunk.to_numpy()
@@ -116,7 +116,7 @@ class Column:
         """The column as text: whole numbers without a decimal point, nothing for not-a-number."""
         import polars as pl
 
-        value, kind = pl.col(_VALUE), self._kind()
+        value, kind = pl.col(_VALUE), _kind(self.frame, _VALUE, shown=self.name)
         if kind.is_float():
             number = value.fill_nan(None)
             whole = (number == number.floor()) & (number.abs() < _EXACT_WHOLE)
@@ -127,24 +127,69 @@ class Column:
             raise InvalidArgumentError("column", self.name, expected)
         return self.frame.select(value.cast(pl.String))
 
-    def _number(self) -> pl.Expr:
-        """The column as floating-point numbers, nothing for not-a-number."""
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Several columns of numbers, read together: one row of them per person."""
+
+    names: tuple[str, ...]
+    frame: pl.LazyFrame
+
+    def size(self) -> tuple[int, tuple[int, ...], int]:
+        """How many rows there are, how many lack a number in each column, and in any."""
         import polars as pl
 
-        value, kind = pl.col(_VALUE), self._kind()
-        if kind == pl.String:
-            value = value.str.strip_chars()
-        elif not kind.is_numeric():
-            raise InvalidArgumentError("column", self.name, f"a column of numbers (not of {kind})")
-        return value.cast(pl.Float64, strict=False).fill_nan(None)
+        numbers = self._numbers()
+        asked = self.frame.select(
+            pl.len().alias("rows"),
+            *(number.null_count().alias(f"{i}") for i, number in enumerate(numbers)),
+            pl.any_horizontal(number.is_null() for number in numbers).sum().alias("any"),
+        )
+        with _reading(self.names[0]):
+            rows, *nulls, lacking = asked.collect(engine="streaming").row(0)
+        return int(rows), tuple(map(int, nulls)), int(lacking)
 
-    def _kind(self) -> Any:  # noqa: ANN401 — a Polars data type, instance or class
-        with _reading(self.name):
-            return self.frame.collect_schema()[_VALUE]
+    def vectors(self) -> Iterator[Numbers]:
+        """Rows of numbers; those that lack one are left out."""
+        frame = self.frame.select(self._numbers()).drop_nulls()
+        with _reading(self.names[0]):
+            for batch in _batches(frame, max(1, CHUNK // len(self.names))):
+                yield batch.to_numpy()
+
+    def _numbers(self) -> list[pl.Expr]:
+        return [numeric(self.frame, name, shown=name) for name in self.names]
 
 
 def column(data: object, name: str) -> Column:
     """A column of a table or file, or an error that lists the columns there are."""
+    import polars as pl
+
+    return Column(name, _selected(data, [name]).select(pl.col(name).alias(_VALUE)))
+
+
+def rows(data: object, names: Sequence[str]) -> Rows:
+    """Columns of a table or file, or an error that lists the columns there are."""
+    return Rows(tuple(names), _selected(data, names))
+
+
+def numeric(frame: pl.LazyFrame, name: str, *, shown: str) -> pl.Expr:
+    """The column called ``shown`` as floating-point numbers, nothing for not-a-number."""
+    import polars as pl
+
+    value, kind = pl.col(name), _kind(frame, name, shown=shown)
+    if kind == pl.String:
+        value = value.str.strip_chars()
+    elif not kind.is_numeric():
+        raise InvalidArgumentError("column", shown, f"a column of numbers (not of {kind})")
+    return value.cast(pl.Float64, strict=False).fill_nan(None)
+
+
+def _kind(frame: pl.LazyFrame, name: str, *, shown: str) -> Any:  # noqa: ANN401 — a Polars data type, instance or class
+    with _reading(shown):
+        return frame.collect_schema()[name]
+
+
+def _selected(data: object, names: Sequence[str]) -> pl.LazyFrame:
     import polars as pl
 
     if isinstance(data, pl.DataFrame | pl.LazyFrame):
@@ -152,14 +197,14 @@ def column(data: object, name: str) -> Column:
     elif isinstance(data, str | os.PathLike):
         frame = _scanned(Path(data))
     elif hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
-        frame = _imported(data, name)
+        frame = _imported(data, names)
     else:
         expected = "a Polars, pandas or Arrow table, or the path of a file"
         raise InvalidArgumentError("data", type(data).__name__, expected)
-    with _reading(name):
-        names = frame.collect_schema().names()
-    _require_column(name, names)
-    return Column(name, frame.select(pl.col(name).alias(_VALUE)))
+    with _reading(names[0]):
+        found = frame.collect_schema().names()
+    _require_columns(names, found)
+    return frame.select(names)
 
 
 def label_of(value: object) -> str:
@@ -190,15 +235,16 @@ def _scanned(path: Path) -> pl.LazyFrame:
     return pl.scan_ipc(path, glob=False)
 
 
-def _imported(data: Any, name: str) -> pl.LazyFrame:  # noqa: ANN401 — pandas, Arrow and their like
+def _imported(data: Any, names: Sequence[str]) -> pl.LazyFrame:  # noqa: ANN401 — pandas, Arrow …
     import polars as pl
 
-    names = getattr(data, "column_names", None)
-    names = list(getattr(data, "columns", ())) if names is None else list(names)
-    if names:
-        _require_column(name, [str(each) for each in names])
-        # One column is enough, and others may hold what Arrow cannot.
-        data = data.select([name]) if hasattr(data, "select") else data[[name]]
+    found = getattr(data, "column_names", None)
+    found = list(getattr(data, "columns", ())) if found is None else list(found)
+    if found:
+        _require_columns(names, [str(each) for each in found])
+        # These columns are enough, and others may hold what Arrow cannot.
+        wanted = list(names)
+        data = data.select(wanted) if hasattr(data, "select") else data[wanted]
     try:
         speaks = hasattr(data, "__arrow_c_stream__")
         frame = pl.DataFrame(data) if speaks else pl.from_dataframe(data)
@@ -206,13 +252,15 @@ def _imported(data: Any, name: str) -> pl.LazyFrame:  # noqa: ANN401 — pandas,
         raise MissingExtraError("reading this table", "pandas") from error
     except (ValueError, TypeError) as error:
         expected = f"one kind of value in a column ({_first_line(error)})"
-        raise InvalidArgumentError("column", name, expected) from error
+        raise InvalidArgumentError("column", ", ".join(names), expected) from error
     return frame.lazy()
 
 
-def _require_column(name: str, names: Sequence[str]) -> None:
-    if name in names:
+def _require_columns(wanted: Sequence[str], names: Sequence[str]) -> None:
+    missing = [name for name in wanted if name not in names]
+    if not missing:
         return
+    name = missing[0]
     close = get_close_matches(name, names, n=1) or [
         each for each in names if each.casefold() == name.casefold()
     ]
@@ -222,9 +270,13 @@ def _require_column(name: str, names: Sequence[str]) -> None:
 
 
 def _chunks(frame: pl.LazyFrame) -> Iterator[pl.Series]:
-    # In order, so that a simulation's seed gives the same reports again.
-    for batch in frame.collect_batches(chunk_size=CHUNK, maintain_order=True, lazy=True):
+    for batch in _batches(frame):
         yield batch.to_series()
+
+
+def _batches(frame: pl.LazyFrame, size: int = CHUNK) -> Iterator[pl.DataFrame]:
+    # In order, so that a simulation's seed gives the same reports again.
+    yield from frame.collect_batches(chunk_size=size, maintain_order=True, lazy=True)
 
 
 @contextmanager

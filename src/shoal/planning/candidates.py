@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,8 @@ LARGEST_DECODING = 1e10  # reports times answers: beyond, trying every answer ta
 MOST_COINS = 1_000_000  # answers: beyond, a coin for each of them takes too long
 _HASHED = (256, 1024, 4096, 16384, 65536)
 _BUCKETS = (2, 4, 8, 16, 64, 256, 1024, 4096)
+_FEW_LEVELS = (16, 11, 8, 6, 4, 3, 2, 1)  # more than that, and a split sum needs fewer messages
+_LARGEST_ENVELOPE = 20.0  # levels over epsilon: a thousand slots for each of it
 _LEVELS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 256, 512)
 
 
@@ -93,9 +96,36 @@ def for_numbers(low: float, high: float) -> list[Candidate]:
     return found
 
 
-def sums_with_messages(low: float, high: float) -> list[Candidate]:
+def sums_with_messages(
+    bounds: tuple[float, float], *, epsilon: float, cap: float | None
+) -> list[Candidate]:
     """Protocols for the sum of numbers between bounds."""
-    return [_calibrated("split-and-mix", low=low, high=high)]
+    most = math.inf if cap is None else cap
+    reach = min(most, _LARGEST_ENVELOPE * epsilon)
+    few = tuple(levels for levels in _FEW_LEVELS if levels <= reach)
+    central = Candidate("near-central-sum", None, "an envelope would need too many slots")
+    if few:
+        made = partial(_near_central_sum, bounds=bounds, few=few, most=most)
+        central = Candidate("near-central-sum", None, calibration=made)
+    low, high = bounds
+    return [central, _calibrated("split-and-mix", low=low, high=high)]
+
+
+def _near_central_sum(
+    *, bounds: tuple[float, float], few: tuple[int, ...], most: float, **target: float
+) -> Protocol:
+    """With as many levels as the messages allow: the more of them, the less rounding."""
+    make = calibration("near-central-sum")
+    for levels in few:
+        made = make(low=bounds[0], high=bounds[1], levels=levels, **target)
+        if made.messages <= most:
+            break
+    return made
+
+
+def vectors_with_messages(dimension: int, bound: float) -> list[Candidate]:
+    """Protocols for the sum of vectors whose absolute values add up to at most ``bound``."""
+    return [_calibrated("split-and-mix-vectors", dimension=dimension, bound=bound)]
 
 
 def for_vectors(dimension: int) -> list[Candidate]:

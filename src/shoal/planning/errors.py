@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import integrate, special
 
-from shoal.randomizers.base import AnswerMechanism, NumberMechanism
+from shoal.randomizers.ball import Ball
+from shoal.randomizers.base import AnswerMechanism, NumberMechanism, VectorMechanism
 from shoal.values import Array
 
 _SAMPLED_CELLS = 100_000
@@ -16,7 +17,7 @@ _SAMPLED_CELLS = 100_000
 
 @dataclass(frozen=True)
 class Errors:
-    """Expected errors of estimated counts (of the estimated sum, for numbers)."""
+    """Expected errors of estimated counts (of the estimated sum, for numbers and vectors)."""
 
     l2: float  # root mean square of the Euclidean error over all answers
     linf: float  # expected largest error of any answer
@@ -57,6 +58,13 @@ def of_numbers(randomizer: NumberMechanism, n: int) -> Errors:
     """Standard deviation of the estimated sum in the worst case of the data."""
     deviation = n * math.sqrt(randomizer.variance(n=n))
     return Errors(deviation, deviation, deviation)
+
+
+def of_vectors(randomizer: VectorMechanism, n: int, ball: Ball | None) -> Errors:
+    """Root of the mean squared length of the error of the estimated sum, in the worst case."""
+    variance = randomizer.variance(n=n) if ball is None else ball.variance(randomizer, n=n)
+    length = n * math.sqrt(variance)
+    return Errors(length, length, length)
 
 
 def central(k: int, epsilon: float) -> Errors:

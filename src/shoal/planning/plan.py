@@ -18,6 +18,8 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.planning.errors import Errors
 from shoal.protocols.base import Device, Protocol
 from shoal.protocols.registry import described, restored
+from shoal.randomizers.ball import Ball
+from shoal.randomizers.base import VectorMechanism
 
 FORMAT = 1
 _SLACK = 1e-6
@@ -33,6 +35,7 @@ class Question:
     categories: int | None = None
     bounds: tuple[float, float] | None = None
     dimension: int | None = None
+    norm: float | None = None  # vectors of this length at most; without it, of length 1
     local_epsilon_cap: float | None = None
     honest_fraction: float = 1.0
     participation: float = 1.0
@@ -43,6 +46,14 @@ class Question:
         checks.open_probability(delta=self.delta)
         object.__setattr__(self, "n", checks.count(n=self.n))
         checks.share(honest_fraction=self.honest_fraction, participation=self.participation)
+        self._check_kind()
+        if self.local_epsilon_cap is not None:
+            checks.positive(local_epsilon_cap=self.local_epsilon_cap)
+        if self.messages_cap is not None and not 1 <= self.messages_cap < math.inf:
+            expected = "messages_cap >= 1: everybody sends at least one message (None: no limit)"
+            raise InvalidArgumentError("messages_cap", self.messages_cap, expected)
+
+    def _check_kind(self) -> None:
         kinds = {
             "categories": self.categories,
             "bounds": self.bounds,
@@ -56,15 +67,21 @@ class Question:
             object.__setattr__(self, "categories", checks.count(2, categories=self.categories))
         if self.dimension is not None:
             object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
+        if self.norm is not None:
+            checks.positive(norm=self.norm)
+            if self.dimension is None:
+                raise InvalidArgumentError("norm", self.norm, "a norm beside dimension only")
         if self.bounds is not None:
             low, high = self.bounds
             if not low < high:
                 raise InvalidArgumentError("bounds", self.bounds, "bounds with low < high")
-        if self.local_epsilon_cap is not None:
-            checks.positive(local_epsilon_cap=self.local_epsilon_cap)
-        if self.messages_cap is not None and not 1 <= self.messages_cap < math.inf:
-            expected = "messages_cap >= 1: everybody sends at least one message (None: no limit)"
-            raise InvalidArgumentError("messages_cap", self.messages_cap, expected)
+
+    @property
+    def ball(self) -> Ball | None:
+        """The vectors in question, if they may be shorter than the norm."""
+        if self.dimension is None or self.norm is None:
+            return None
+        return Ball(dimension=self.dimension, norm=self.norm)
 
     @property
     def crowd(self) -> Crowd:
@@ -157,8 +174,15 @@ class Plan:
         )
 
     def estimate(self, batch: object) -> object:
-        """The recommended randomizer's estimate from a batch or its counts."""
-        return self.randomizer.estimate(batch)  # type: ignore[union-attr]
+        """The recommended randomizer's estimate from a batch or its counts.
+
+        For vectors with a norm: of their mean, whatever the devices were given.
+        """
+        found = self.randomizer.estimate(batch)  # type: ignore[union-attr]
+        ball, device = self.question.ball, self.randomizer
+        if ball is None or not isinstance(device, VectorMechanism):
+            return found
+        return ball.estimated(found, device)
 
     def choose(self, name: str) -> Plan:
         """The same plan with another option first."""
@@ -265,20 +289,25 @@ class Plan:
             return getattr(device, "k", None) == asked.categories
         if asked.bounds is not None:
             return (getattr(device, "low", None), getattr(device, "high", None)) == asked.bounds
-        return getattr(device, "dimension", None) == asked.dimension
+        if asked.ball is not None:
+            return asked.ball.suits(device)
+        room = getattr(device, "bound", math.inf)
+        needed = math.sqrt(asked.dimension or 0) * (1 - _SLACK)
+        return getattr(device, "dimension", None) == asked.dimension and room >= needed
 
     def __str__(self) -> str:
         """One line an option, best first."""
         heads = "".join(f"{head:>12}" for head in ("L2 error", "largest", "per answer"))
-        lines = [f"{'randomizer':<15}{'ε0':>9}{heads}{'messages':>10}{'bits':>9}"]
+        width = max(15, *(len(option.name) for option in self.options))
+        lines = [f"{'randomizer':<{width}}{'ε0':>9}{heads}{'messages':>10}{'bits':>9}"]
         for option in self.options:
             if option.errors is None or option.local_epsilon is None:
-                lines.append(f"{option.name:<15}  {option.remark}")
+                lines.append(f"{option.name:<{width}}  {option.remark}")
                 continue
             errors = option.errors
             numbers = "".join(f"{x:>12.4g}" for x in (errors.l2, errors.linf, errors.cell))
             sent = f"{option.messages or 1.0:>10.4g}{option.bits or 0.0:>9.1f}"
-            lines.append(f"{option.name:<15}{option.local_epsilon:>9.3f}{numbers}{sent}")
+            lines.append(f"{option.name:<{width}}{option.local_epsilon:>9.3f}{numbers}{sent}")
         return "\n".join([*lines, f"recommended: {self.recommended.name}, because {self.reason}"])
 
 

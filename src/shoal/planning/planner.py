@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import cache
+from typing import cast
 
 from scipy import optimize
 
@@ -15,7 +16,7 @@ from shoal.planning import candidates, errors
 from shoal.planning.candidates import Calibration, Candidate
 from shoal.planning.errors import Errors
 from shoal.planning.plan import Option, Plan, Question
-from shoal.randomizers.base import AnswerMechanism, Mechanism, NumberMechanism
+from shoal.randomizers.base import AnswerMechanism, Mechanism, NumberMechanism, VectorMechanism
 
 _LARGEST_N = 10**12
 _SEARCH_TOLERANCE = 1e-3
@@ -32,12 +33,16 @@ def plan(
     categories: int | None = None,
     bounds: tuple[float, float] | None = None,
     dimension: int | None = None,
+    norm: float | None = None,
     local_epsilon_cap: float | None = None,
     honest_fraction: float = 1.0,
     participation: float = 1.0,
     messages_cap: float | None = 1.0,
 ) -> Plan:
     """What each device should run, and how wrong the result will be.
+
+    One of so many ``categories``, a number between ``bounds``, or a vector of ``dimension``
+    coordinates: of length 1, or of any length up to ``norm``.
 
     ``messages_cap`` is how many messages one person may send on average (None: any number); above
     1 it lets in protocols that hide the truth among further messages.
@@ -56,6 +61,7 @@ def plan(
         categories=categories,
         bounds=bounds,
         dimension=dimension,
+        norm=norm,
         local_epsilon_cap=local_epsilon_cap,
         honest_fraction=honest_fraction,
         participation=participation,
@@ -143,8 +149,14 @@ def _candidates(question: Question) -> list[Candidate]:
         return found + (candidates.with_messages(k, n, cap=cap) if several else [])
     if question.bounds is not None:
         found = candidates.for_numbers(*question.bounds)
-        return found + (candidates.sums_with_messages(*question.bounds) if several else [])
-    return candidates.for_vectors(question.dimension or 0)
+        if several:
+            epsilon = question.epsilon
+            found += candidates.sums_with_messages(question.bounds, epsilon=epsilon, cap=cap)
+        return found
+    d, ball = question.dimension or 0, question.ball
+    found = candidates.for_vectors(d if ball is None else d + 1)
+    bound = math.sqrt(d) if ball is None else ball.bound
+    return found + (candidates.vectors_with_messages(d, bound) if several else [])
 
 
 def _protocol_option(calibration: Calibration, name: str, question: Question) -> Option:
@@ -202,8 +214,9 @@ def _predicted(randomizer: Mechanism, question: Question) -> Errors:
         found = errors.of_numbers(randomizer, reporting)
         spread = ((randomizer.high - randomizer.low) / 2) ** 2
     else:
-        deviation = reporting * math.sqrt(randomizer.variance(n=reporting))  # type: ignore[attr-defined]
-        found, spread = Errors(deviation, deviation, deviation), 1.0
+        vectors = cast("VectorMechanism", randomizer)
+        found = errors.of_vectors(vectors, reporting, question.ball)
+        spread = (question.norm or 1.0) ** 2
     return found.scaled_up(question.n, reporting, spread)
 
 

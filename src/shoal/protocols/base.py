@@ -21,6 +21,7 @@ from shoal.randomizers.base import (
     Mechanism,
     NumberMechanism,
     Randomizer,
+    VectorMechanism,
     decode_integers,
     encode_integers,
     integer_width,
@@ -122,6 +123,10 @@ class AnswerProtocol(Protocol, AnswerMechanism):
 
 class NumberProtocol(Protocol, NumberMechanism):
     """A protocol for one number between public bounds."""
+
+
+class VectorProtocol(Protocol, VectorMechanism):
+    """A protocol for one vector."""
 
 
 class NumberedEnvelopes(Protocol):

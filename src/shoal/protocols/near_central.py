@@ -23,8 +23,10 @@ from shoal.accounting.noise import (
 from shoal.accounting.noise.negative_binomial import NegativeBinomial
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import AnswerProtocol, NumberedEnvelopes, NumberProtocol, margins
+from shoal.protocols.laplace_mean import LaplaceMean
 from shoal.protocols.negative_binomial import Difference, SharedCount
 from shoal.randomizers.base import source
+from shoal.randomizers.grid import rounded
 from shoal.randomness import Randomness
 from shoal.values import (
     Array,
@@ -36,6 +38,8 @@ from shoal.values import (
     bounded_numbers,
     category_codes,
 )
+
+Target = tuple[int, float, float]  # honest people, epsilon, delta
 
 _MINUS, _PLUS = 0, 1  # the numbers of the two messages, −1 and +1
 
@@ -59,21 +63,25 @@ class _NearCentral(NumberedEnvelopes):
 
     @classmethod
     def _least(
-        cls, *, n: int, epsilon: float, delta: float, inflation: float, **largest: int
+        cls, target: Target, *, inflation: float, copies: int = 1, **numbers: float | None
     ) -> Self:
-        """The fewest pairs that keep the target, the rounding of the tables counted."""
+        """The fewest pairs that keep the target, the rounding of the tables counted.
+
+        At most ``copies`` messages +1 say somebody's number, which ``numbers`` describes.
+        """
+        n, epsilon, delta = target
         people = checks.count(n=n)
         checks.open_probability(delta=delta)
-        for target in margins(delta):
+        for part in margins(delta):
             noise = near_central_calibration(
-                epsilon=epsilon, delta=target, inflation=inflation, **largest
+                epsilon=epsilon, delta=part, inflation=inflation, high=copies
             )
             made = cls(
                 central_epsilon=noise.central_epsilon,
                 shape=noise.shape,
                 pairs=noise.pairs,
                 people=people,
-                **largest,
+                **numbers,
             )
             if made.profile(people).delta(epsilon) <= delta:
                 break
@@ -188,7 +196,7 @@ class NearCentralCount(_NearCentral, AnswerProtocol):
         ``inflation`` is the variance paid, as a multiple of the central model's: nearer to 1 takes
         more pairs.
         """
-        return cls._least(n=n, epsilon=epsilon, delta=delta, inflation=inflation)
+        return cls._least((n, epsilon, delta), inflation=inflation)
 
     @property
     def _copies(self) -> int:
@@ -232,10 +240,14 @@ class NearCentralSum(_NearCentral, NumberProtocol):
     A number x is sent as x messages +1; the noise is that of :class:`NearCentralCount`, for sums
     that differ by as much as ``high``.
 
+    With ``levels``, numbers between ``low`` and ``high`` are rounded at random to one of so many
+    equal steps, right on average, and the step is sent.
+
     Citations: Ghazi, Kumar, Manurangsi, Pagh, Sinha, arXiv:2109.13158 (who send x itself and flood
     with more kinds of messages); calibrated here on the exact divergence.
     Runtime: three draws per person; O(messages) to estimate.
-    Utility: the sum has variance 2a/(1 - a)^2, a = e^-(central_epsilon/high), whatever n.
+    Utility: the sum has variance 2a/(1 - a)^2, a = e^-(central_epsilon/high), whatever n; of
+    numbers that are rounded n/4 more at most, in steps.
 
     >>> protocol = NearCentralSum.calibrated(high=5, n=10_000, epsilon=1.0, delta=1e-6)
     >>> round(10_000 * protocol.variance(n=10_000) ** 0.5, 1)
@@ -244,47 +256,88 @@ class NearCentralSum(_NearCentral, NumberProtocol):
 
     name: ClassVar[str] = "near-central-sum"
 
-    low: float = field(default=0.0, init=False)
-    high: int
+    low: float = 0.0
+    high: float
+    levels: int | None = None
+
+    def __post_init__(self) -> None:
+        copies = _copies(self.low, self.high, self.levels)
+        object.__setattr__(self, "levels" if self.levels is not None else "high", copies)
+        super().__post_init__()
 
     @classmethod
-    def calibrated(
-        cls, *, high: int, n: int, epsilon: float, delta: float, inflation: float = 1.25
+    def calibrated(  # noqa: PLR0913 - as many as there are numbers to it
+        cls,
+        *,
+        high: float,
+        n: int,
+        epsilon: float,
+        delta: float,
+        low: float = 0.0,
+        levels: int | None = None,
+        inflation: float = 1.25,
     ) -> Self:
         """The fewest pairs that keep (epsilon, delta) among n honest people."""
-        return cls._least(n=n, epsilon=epsilon, delta=delta, inflation=inflation, high=high)
+        copies = _copies(low, high, levels)
+        bounds = {"low": low, "high": high, "levels": levels}
+        return cls._least((n, epsilon, delta), inflation=inflation, copies=copies, **bounds)
 
     @property
     def _copies(self) -> int:
-        return self.high
+        return int(self.high) if self.levels is None else self.levels
+
+    @property
+    def step(self) -> float:
+        """What one message is worth."""
+        return (self.high - self.low) / self._copies
 
     @property
     def influence(self) -> float:
-        """An envelope full of one message."""
-        return float(self.slots)
+        """An envelope full of one message, and the lower bound that every sender counts for."""
+        return self.step * self.slots + abs(self.low)
 
     def randomize(
         self, values: npt.ArrayLike, *, randomness: Randomness | None = None
     ) -> Envelopes:
         """The messages −1 first, then the messages +1: the shuffler has to mix them."""
-        numbers = bounded_numbers(values, 0, self.high)
+        numbers, drawn = bounded_numbers(values, self.low, self.high), source(randomness)
+        if self.levels is not None:
+            shares = (numbers - self.low) / (self.high - self.low)
+            return self._envelopes(rounded(shares, self.levels, drawn), drawn)
         whole = np.floor(numbers)
         if (whole != numbers).any():
             wrong = float(numbers[whole != numbers][0])
-            raise InvalidArgumentError("value", wrong, f"whole numbers from 0 to {self.high}")
-        return self._envelopes(whole.astype(np.int64), source(randomness))
+            expected = f"whole numbers from 0 to {self.high} (levels rounds others at random)"
+            raise InvalidArgumentError("value", wrong, expected)
+        return self._envelopes(whole.astype(np.int64), drawn)
 
     def estimate(self, batch: Batch | Counts) -> MeanEstimate:
         """Messages +1 less messages −1, divided by the number of people."""
         counts = self.counted(batch)
         total = int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])
+        if self.levels is not None:
+            unit, rate = self.step / counts.n, self._noise.rate
+            mean = self.low + unit * total
+            return LaplaceMean.noisy(mean, n=counts.n, unit=unit, rate=rate, people=self.people)
         error = self._error(counts.n)
         deviation = math.sqrt(error.variance) / counts.n
         return NearCentralMean(total / counts.n, deviation, counts.n, error=error)
 
     def variance(self, *, n: int) -> float:
-        """The same whatever the numbers are."""
-        return self._error(n).variance / n**2
+        """The same whatever the numbers are, but for the rounding, which is at its worst here."""
+        rounding = 0.0 if self.levels is None else n / 4
+        return (self.step / n) ** 2 * (self._error(n).variance + rounding)
+
+
+def _copies(low: float, high: float, levels: int | None) -> int:
+    """How many messages +1 say the largest number."""
+    if levels is not None:
+        checks.positive(range=high - low)
+        return checks.count(levels=levels)
+    if low != 0:
+        expected = "low = 0 for whole numbers (levels rounds numbers between any bounds)"
+        raise InvalidArgumentError("low", low, expected)
+    return checks.count(high=high)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

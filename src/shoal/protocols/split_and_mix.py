@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from statistics import NormalDist
 from typing import ClassVar, Self
 
-import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
@@ -16,60 +14,12 @@ from shoal.accounting.noise import Divergence
 from shoal.accounting.noise.split import discrete_laplace_delta
 from shoal.accounting.noise.windows import checked_target
 from shoal.protocols.base import NumberProtocol
+from shoal.protocols.laplace_mean import LaplaceMean
 from shoal.protocols.splitting import SplitProtocol, Whole, default_levels, fitted
 from shoal.randomizers.base import source
+from shoal.randomizers.grid import rounded
 from shoal.randomness import Randomness
-from shoal.values import Batch, Counts, Envelopes, MeanEstimate, bounded_numbers
-
-_ROUNDING_BITS = 53
-
-
-@dataclass(frozen=True)
-class LaplaceMean(MeanEstimate):
-    """A mean whose error is Laplace noise of this ``scale``, and a little that is nearly normal.
-
-    ``granularity`` is half a step of the noise, which comes in whole steps.
-    """
-
-    scale: float = 0.0
-    spread: float = 0.0
-    granularity: float = 0.0
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence limits of the mean: Laplace noise has more in its tails than normal noise."""
-        checks.open_probability(level=level)
-        normal = NormalDist().inv_cdf((1 + level) / 2) * self.standard_error
-        reach = max(normal, self._quantile(1 - level) + self.granularity)
-        return self.mean - reach, self.mean + reach
-
-    def _quantile(self, outside: float) -> float:
-        """Where |Laplace + normal| is beyond with this probability, from above."""
-        low, high = 0.0, 40 * (self.scale + self.spread) * (1 - math.log(outside))
-        while high - low > 1e-9 * high:
-            middle = (low + high) / 2
-            low, high = (middle, high) if self._beyond(middle) > outside else (low, middle)
-        return high
-
-    def _beyond(self, reach: float) -> float:
-        """Pr[|L + N| > t] = Pr[|N| > t] + e^(κ²/2) (e^(−t/b) Φ(t/s−κ) − e^(t/b) Φ(−t/s−κ)), κ=s/b.
-
-        Where the spread s is too small to matter, the Laplace tail alone.
-        """
-        if not self.scale:
-            return math.erfc(reach / self.spread / math.sqrt(2)) if self.spread else 0.0
-        decay, ratio = reach / self.scale, self.spread / self.scale
-        if not 1e-6 < ratio < 30:
-            alone = math.exp(-decay)
-            return alone if ratio <= 1e-6 else math.erfc(reach / self.spread / math.sqrt(2))
-        at = reach / self.spread
-        near = math.exp(ratio**2 / 2 - decay) * _normal(at - ratio)
-        # The second product is a huge number times a tiny one; far out it is nothing.
-        far = math.exp(ratio**2 / 2 + decay) * _normal(-at - ratio) if at + ratio < 36 else 0.0
-        return math.erfc(at / math.sqrt(2)) + near - far
-
-
-def _normal(x: float) -> float:
-    return math.erfc(-x / math.sqrt(2)) / 2
+from shoal.values import Batch, Counts, Envelopes, bounded_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,13 +117,8 @@ class SplitAndMixSum(SplitProtocol, NumberProtocol):
         return self._sent(self._rounded(values, drawn)[:, None], drawn)
 
     def _rounded(self, values: npt.ArrayLike, randomness: Randomness) -> Whole:
-        """Levels right on average, to the 53 bits of the numbers themselves."""
         numbers = bounded_numbers(values, self.low, self.high)
-        places = (numbers - self.low) / (self.high - self.low) * self.levels
-        below = np.minimum(np.floor(places), self.levels - 1)
-        chances = np.floor((places - below) * 2.0**_ROUNDING_BITS).astype(np.uint64)
-        upwards = randomness.below(1 << _ROUNDING_BITS, numbers.size) < chances
-        return below.astype(np.int64) + upwards
+        return rounded((numbers - self.low) / (self.high - self.low), self.levels, randomness)
 
     def estimate(self, batch: Batch | Counts) -> LaplaceMean:
         """The sum in the middle of what is plausible, as a mean; worst-case rounding in its error.
@@ -183,15 +128,8 @@ class SplitAndMixSum(SplitProtocol, NumberProtocol):
         counts = self.counted(batch)
         (total,) = self.sums(counts)
         unit = self.step / counts.n
-        crowds = math.sqrt(max(1.0, counts.n / self.people))
-        return LaplaceMean(
-            self.low + unit * total,
-            math.sqrt(self.variance(n=counts.n)),
-            counts.n,
-            scale=0.0 if self.rate is None else unit * crowds / self.rate,
-            spread=unit * math.sqrt(counts.n / 4),
-            granularity=0.0 if self.rate is None else unit / 2,
-        )
+        mean = self.low + unit * total
+        return LaplaceMean.noisy(mean, n=counts.n, unit=unit, rate=self.rate, people=self.people)
 
     def variance(self, *, n: int) -> float:
         """Largest variance of the estimated mean of n people, over their data."""

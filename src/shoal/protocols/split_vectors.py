@@ -15,18 +15,31 @@ from shoal.accounting.noise import Divergence
 from shoal.accounting.noise.split import pure_delta
 from shoal.accounting.noise.windows import checked_target
 from shoal.errors import InvalidArgumentError
+from shoal.protocols.base import VectorProtocol
+from shoal.protocols.laplace_mean import LaplaceMean
 from shoal.protocols.splitting import SplitProtocol, Whole, default_levels, fitted
 from shoal.randomizers.base import source
-from shoal.randomizers.vectors import LARGEST_DIMENSION, VectorEstimate
+from shoal.randomizers.vectors import LARGEST_DIMENSION
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Envelopes
+from shoal.values import Array, Batch, Counts, Envelopes, VectorEstimate
 
 _FRACTION_BITS = 30
 _TOLERANCE = 1e-9  # of the bound, for sums of floats; rounding never lengthens a vector
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LaplaceVector(VectorEstimate):
+    """A mean vector whose coordinates are all off by Laplace noise, of the law of ``error``."""
+
+    error: LaplaceMean
+
+    def _reach(self, outside: float) -> Array:
+        low, high = self.error.interval(1 - outside)
+        return np.full(self.mean.shape, (high - low) / 2)
+
+
 @dataclass(frozen=True, kw_only=True)
-class SplitAndMixVectors(SplitProtocol):
+class SplitAndMixVectors(SplitProtocol, VectorProtocol):
     """Vectors with |v_1| + ... + |v_d| <= ``bound``, every coordinate a split-and-mix sum.
 
     *Rounding that never lengthens.* In units of bound/levels, S_j is the sum of the first j
@@ -145,7 +158,7 @@ class SplitAndMixVectors(SplitProtocol):
         whole = np.diff(floors, axis=1, prepend=0)
         return np.where(vectors < 0, -whole, whole)
 
-    def estimate(self, batch: Batch | Counts) -> VectorEstimate:
+    def estimate(self, batch: Batch | Counts) -> LaplaceVector:
         """The sums as a mean vector; worst-case rounding in its errors.
 
         Messages that are too few, too many or do not fit together are an error.
@@ -153,8 +166,9 @@ class SplitAndMixVectors(SplitProtocol):
         counts = self.counted(batch)
         sums = np.array(self.sums(counts), dtype=np.float64)
         unit = self.step / counts.n
-        error = unit * math.sqrt(counts.n / 4 + self.noise_variance(counts.n))
-        return VectorEstimate(unit * sums, np.full(sums.shape, error), counts.n)
+        error = LaplaceMean.noisy(0.0, n=counts.n, unit=unit, rate=self.rate, people=self.people)
+        errors = np.full(sums.shape, error.standard_error)
+        return LaplaceVector(unit * sums, errors, counts.n, error=error)
 
     def variance(self, *, n: int) -> float:
         """Largest expected squared length of the error of the estimated mean of n people."""

@@ -21,6 +21,7 @@ from shoal.values import (
     Estimate,
     MeanEstimate,
     Messages,
+    VectorEstimate,
     category_codes,
 )
 
@@ -98,6 +99,20 @@ class NumberMechanism(Mechanism):
     @abstractmethod
     def variance(self, *, n: int) -> float:
         """Largest variance of the estimated mean of n people, over their data."""
+
+
+class VectorMechanism(Mechanism):
+    """Collects one vector of so many coordinates."""
+
+    dimension: int
+
+    @abstractmethod
+    def estimate(self, batch: Batch | Counts) -> VectorEstimate:
+        """Unbiased estimate of the mean vector."""
+
+    @abstractmethod
+    def variance(self, *, n: int) -> float:
+        """Largest expected squared length of the error of the mean of n people."""
 
 
 class Randomizer(Mechanism):

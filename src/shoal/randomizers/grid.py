@@ -44,6 +44,15 @@ _ROUNDING_BITS = 53
 Levels = npt.NDArray[np.int64]
 
 
+def rounded(shares: Array, steps: int, randomness: Randomness) -> Levels:
+    """Shares of 1 as whole numbers of ``steps``, right on average to the 53 bits of a float."""
+    places = shares * steps
+    below = np.minimum(np.floor(places), steps - 1)
+    chances = np.floor((places - below) * 2.0**_ROUNDING_BITS).astype(np.uint64)
+    upwards = randomness.below(1 << _ROUNDING_BITS, places.size) < chances
+    return below.astype(np.int64) + upwards
+
+
 class GridRandomizer(NumberedMessages, NumberRandomizer):
     """A randomizer of one of finitely many levels, ``low`` and ``high`` the first and the last."""
 
@@ -95,14 +104,9 @@ class GridRandomizer(NumberedMessages, NumberRandomizer):
         return self._perturb(self._rounded(values, drawn), drawn)
 
     def _rounded(self, values: npt.ArrayLike, randomness: Randomness) -> Levels:
-        """Levels right on average, to the 53 bits of the numbers themselves."""
         numbers = bounded_numbers(values, self.low, self.high)
-        last = self.levels - 1
-        places = (numbers - self.low) / (self.high - self.low) * last
-        below = np.minimum(np.floor(places), last - 1)
-        chances = np.floor((places - below) * 2.0**_ROUNDING_BITS).astype(np.uint64)
-        upwards = randomness.below(1 << _ROUNDING_BITS, numbers.size) < chances
-        return below.astype(np.int64) + upwards
+        shares = (numbers - self.low) / (self.high - self.low)
+        return rounded(shares, self.levels - 1, randomness)
 
     def estimate(self, batch: Batch | Counts) -> MeanEstimate:
         """Unbiased estimate of the mean; its standard error never leaves out the rounding.

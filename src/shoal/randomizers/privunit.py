@@ -50,6 +50,15 @@ class PrivUnit(CapRandomizer):
         del contrasts
         return np.ones_like(shares)
 
+    def _along(self, share: float, contrast: float) -> float:
+        """Under the reference law E<u, v>^2 = 1/d, of which ((d - 1) g I(c) + c)/d in the cap."""
+        a, d = self._half, self.dimension
+        height = 1 - 2 * float(special.betaincinv(a, a, share))
+        reach = float(self._reach(np.asarray(share)))
+        inside = ((d - 1) * height * reach + share) / d
+        # The density is 1 - contrast c outside the cap, and larger by the contrast within.
+        return (1 - contrast * share) / d + contrast * inside
+
     def _heights(self, ranks: Array) -> Array:
         return np.asarray(2 * special.betaincinv(self._half, self._half, ranks) - 1)
 

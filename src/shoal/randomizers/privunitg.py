@@ -44,6 +44,10 @@ class PrivUnitG(CapRandomizer):
         z = -np.asarray(special.ndtri(shares))
         return 1 + z * _density(z) * contrasts / self.dimension
 
+    def _along(self, share: float, contrast: float) -> float:
+        z = -float(special.ndtri(share))
+        return (1 + z * float(_density(np.asarray(z))) * contrast) / self.dimension
+
     def _heights(self, ranks: Array) -> Array:
         return np.asarray(special.ndtri(ranks) / math.sqrt(self.dimension))
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from functools import cached_property
 
@@ -36,11 +35,11 @@ from scipy import special
 from shoal import checks
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import Randomizer, source
+from shoal.randomizers.base import Randomizer, VectorMechanism, source
 from shoal.randomizers.laws import two_level_law
 from shoal.randomizers.weights import LARGEST_EPSILON
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Messages
+from shoal.values import Array, Batch, Counts, Messages, VectorEstimate
 
 LARGEST_DIMENSION = 1 << 20
 NORM_TOLERANCE = 1e-6
@@ -51,21 +50,7 @@ _LONGEST = 16.0  # normals made of 52 bits are below 8.3, and the height along v
 _EXACT = Context(prec=60)
 
 
-@dataclass(frozen=True, eq=False)
-class VectorEstimate:
-    """An unbiased estimate of the mean of everybody's vector."""
-
-    mean: Array
-    standard_errors: Array
-    n: int
-
-    @property
-    def sum(self) -> Array:
-        """The estimated sum over everybody."""
-        return self.mean * self.n
-
-
-class CapRandomizer(Randomizer):
+class CapRandomizer(Randomizer, VectorMechanism):
     """A randomizer of one unit vector, by a cap around it."""
 
     dimension: int
@@ -87,6 +72,10 @@ class CapRandomizer(Randomizer):
     @abstractmethod
     def _square(self, shares: Array, contrasts: Array) -> Array:
         """E|u|^2 for caps of these shares and contrasts D."""
+
+    @abstractmethod
+    def _along(self, share: float, contrast: float) -> float:
+        """E<u, v>^2 for a cap of this share and contrast D."""
 
     @abstractmethod
     def _heights(self, ranks: Array) -> Array:
@@ -249,6 +238,18 @@ class CapRandomizer(Randomizer):
         The same for all data.
         """
         return self._best[2] / checks.count(n=n)
+
+    @cached_property
+    def spread(self) -> tuple[float, float]:
+        """Variance of one report's estimate along its vector, and in a direction across it.
+
+        With the shrinkage m: E<u, v>^2/m^2 - 1, and the rest of the squared error, which is the
+        same in all other d - 1 directions.
+        """
+        excess = math.expm1(self.epsilon)
+        contrast = excess / (1 + excess * self.cap)
+        along = self._along(self.cap, contrast) / self.shrinkage**2 - 1
+        return along, (self._best[2] - along) / (self.dimension - 1)
 
 
 def _uniforms(randomness: Randomness, size: int) -> Array:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from importlib import resources
 
 from shoal.accounting.rounding import DIGITS, plain, up
-from shoal.report import mean, shares, words
+from shoal.report import mean, shares, vectors, words
 from shoal.report.markup import Markup, element, join
 from shoal.report.statement import embedded
 from shoal.report.subject import Reported, ReportedColumn
-from shoal.values import Estimate
+from shoal.values import MeanEstimate, VectorEstimate
 
 BANNER = "Contains true values: not private"
 _FOLDED = 12
@@ -95,8 +95,11 @@ def _tile(name: str, value: str) -> tuple[Markup]:
 
 def _found(column: ReportedColumn, *, headed: bool) -> Markup:
     heading = element("h2", column.column) if headed else Markup("")
-    if not isinstance(column.estimate, Estimate):
+    if isinstance(column.estimate, MeanEstimate):
         return element("section", heading, mean.chart(column, column.estimate))
+    if isinstance(column.estimate, VectorEstimate):
+        coordinates = vectors.rows(column, column.estimate)
+        return element("section", heading, vectors.chart(coordinates, column.column))
     rows = shares.rows(column, column.estimate)
     below = any(row.value < 0 for row in rows[: shares.SHOWN])
     note = "A share below zero is noise around zero: read it as few or none."
@@ -136,14 +139,19 @@ def _list(items: list[str]) -> Markup:
 
 def _table(column: ReportedColumn) -> Markup:
     name = f"The estimates: {column.column}"
-    if not isinstance(column.estimate, Estimate):
+    if isinstance(column.estimate, MeanEstimate):
         numbers = element("div", mean.table(column, column.estimate), class_="wide")
         return element("section", element("h2", name), numbers)
-    rows = shares.rows(column, column.estimate)
-    summary = element("summary", f"All {len(rows):,} answers")
+    if isinstance(column.estimate, VectorEstimate):
+        table = vectors.table(vectors.rows(column, column.estimate), column.n)
+        said = "coordinates"
+    else:
+        table, said = shares.table(shares.rows(column, column.estimate)), "answers"
+    many = len(column.labels)
+    summary = element("summary", f"All {many:,} {said}")
     # Few answers are open to see, many are folded away; a printer gets them all.
-    unfolded = {"open": ""} if len(rows) <= _FOLDED else {}
-    inside = element("div", shares.table(rows), class_="wide")
+    unfolded = {"open": ""} if many <= _FOLDED else {}
+    inside = element("div", table, class_="wide")
     return element("section", element("h2", name), element("details", summary, inside, **unfolded))
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from shoal.estimate.ranking import noise_floor
 from shoal.report.axis import Axis
-from shoal.report.markup import Markup, element, join
+from shoal.report.drawing import key, pc, scale, upright
+from shoal.report.markup import Markup, element
 from shoal.report.subject import ReportedColumn
 from shoal.values import Estimate
 
@@ -62,7 +63,7 @@ def chart(found: Sequence[Row], name: str) -> Markup:
     return element(
         "figure",
         _legend(shown),
-        element("div", *bars, _scale(axis), class_="bars"),
+        element("div", *bars, scale(axis, " %"), class_="bars"),
         rest if more else "",
         class_="chart",
         aria_label=f"Estimated shares of the answers to {name}",
@@ -111,13 +112,13 @@ def _bar(row: Row, axis: Axis) -> Markup:
 
 def _drawn(row: Row, axis: Axis) -> Markup:
     zero, end = axis.at(0.0), axis.at(row.value)
-    parts = [_upright(axis.at(tick), 0, _HEIGHT, "grid") for tick in axis.ticks() if tick]
+    parts = [upright(axis.at(tick), 0, _HEIGHT, "grid") for tick in axis.ticks() if tick]
     parts.append(
         element(
             "rect",
-            x=_pc(min(zero, end)),
+            x=pc(min(zero, end)),
             y=5,
-            width=_pc(abs(end - zero)),
+            width=pc(abs(end - zero)),
             height=_HEIGHT - 10,
             rx=2,
             class_="fill",
@@ -126,60 +127,24 @@ def _drawn(row: Row, axis: Axis) -> Markup:
     low, high = axis.at(row.low), axis.at(row.high)
     middle = _HEIGHT / 2
     parts += [
-        _upright(zero, 0, _HEIGHT, "zero"),
-        element("line", x1=_pc(low), x2=_pc(high), y1=middle, y2=middle, class_="reach"),
-        _upright(low, middle - 4, middle + 4, "reach"),
-        _upright(high, middle - 4, middle + 4, "reach"),
+        upright(zero, 0, _HEIGHT, "zero"),
+        element("line", x1=pc(low), x2=pc(high), y1=middle, y2=middle, class_="reach"),
+        upright(low, middle - 4, middle + 4, "reach"),
+        upright(high, middle - 4, middle + 4, "reach"),
     ]
     if row.truth is not None:
-        parts.append(_upright(axis.at(row.truth), 1, _HEIGHT - 1, "truth"))
+        parts.append(upright(axis.at(row.truth), 1, _HEIGHT - 1, "truth"))
     title = element("title", f"{row.label}: {percent(row.value)}")
     return element("svg", title, *parts, height=_HEIGHT, width="100%", aria_hidden="true")
 
 
-def _scale(axis: Axis) -> Markup:
-    decimals = axis.decimals()
-    marks = [
-        element("text", f"{tick:.{decimals}f} %", x=_pc(axis.at(tick)), y=15, text_anchor=anchor)
-        for tick, anchor in zip(axis.ticks(), _anchors(axis), strict=True)
-    ]
-    drawn = element("svg", *marks, height=20, width="100%", class_="scale", aria_hidden="true")
-    return element("div", element("span", ""), drawn, element("span", ""), class_="bar axis")
-
-
-def _anchors(axis: Axis) -> list[str]:
-    """Labels at the ends of the axis stay inside it."""
-    places = [axis.at(tick) for tick in axis.ticks()]
-    return ["start" if at < 2 else "end" if at > 98 else "middle" for at in places]
-
-
 def _legend(shown: Sequence[Row]) -> Markup:
-    keys = [_key("fill", "estimated share"), _key("reach", "95 % interval")]
+    keys = [key("fill", "estimated share"), key("reach", "95 % interval")]
     if not all(row.significant for row in shown):
-        keys.append(_key("fill pale", "cannot be told from nobody"))
+        keys.append(key("fill pale", "cannot be told from nobody"))
     if shown[0].truth is not None:
-        keys.append(_key("truth", "true share: not private"))
+        keys.append(key("truth", "true share: not private"))
     return element("figcaption", *keys, class_="legend")
-
-
-def _key(kind: str, text: str) -> Markup:
-    if kind == "reach":
-        ends = [_upright(at, 3, 11, "reach") for at in (1.0, 95.0)]
-        mark = join(element("line", x1=1, x2=19, y1=7, y2=7, class_="reach"), *ends)
-    elif kind == "truth":
-        mark = _upright(50.0, 0, 14, "truth")
-    else:
-        mark = element("rect", x=0, y=2, width=20, height=10, rx=2, class_=kind)
-    icon = element("svg", mark, width=20, height=14, aria_hidden="true")
-    return element("span", icon, " ", text, class_="key")
-
-
-def _upright(x: float, top: float, bottom: float, kind: str) -> Markup:
-    return element("line", x1=_pc(x), x2=_pc(x), y1=top, y2=bottom, class_=kind)
-
-
-def _pc(share: float) -> str:
-    return f"{share:.3f}%"
 
 
 def percent(value: float) -> str:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.randomizers.base import Mechanism
-from shoal.values import Estimate, MeanEstimate
+from shoal.values import Estimate, MeanEstimate, VectorEstimate
 
 
 class ReportedColumn(Protocol):
@@ -21,10 +21,10 @@ class ReportedColumn(Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The answers, in the order of the estimate; empty for numbers."""
+        """The answers, or the coordinates, in the order of the estimate; empty for numbers."""
 
     @property
-    def estimate(self) -> Estimate | MeanEstimate:
+    def estimate(self) -> Estimate | MeanEstimate | VectorEstimate:
         """The shares of the answers, or the mean."""
 
     @property

@@ -88,7 +88,7 @@ class RemoteHost:
         except (EOFError, OSError):
             return None
         if failure is not None:
-            raise _rebuilt(*failure)
+            raise failure
         return answer
 
 
@@ -107,17 +107,8 @@ async def _obey(connection: Connection, host: Host) -> None:
         try:
             answer, failure = await getattr(host, name)(*arguments), None
         except Exception as error:  # noqa: BLE001 - the parent raises it again
-            answer, failure = None, (type(error), error.args, vars(error))
+            answer, failure = None, error
         try:
             connection.send((answer, failure))
         except OSError:
             return
-
-
-def _rebuilt(
-    kind: type[Exception], args: tuple[object, ...], values: dict[str, object]
-) -> Exception:
-    """An error with the values it carries; pickle would call its constructor with its message."""
-    error = kind.__new__(kind, *args)
-    vars(error).update(values)
-    return error

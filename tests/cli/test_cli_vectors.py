@@ -1,0 +1,122 @@
+"""``shoal run --columns`` and ``shoal plan --dimension``: means of vectors."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import polars as pl
+import pytest
+
+from shoal.cli import run_show
+from shoal.report.axis import Axis
+from shoal.report.vectors import Row
+
+ROWS = 3000
+MEAN = {"x": 1.0, "y": -2.0, "z": 0.5}
+VECTOR = "run rows.csv --columns x,y,z --norm 5"
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path, monkeypatch):
+    noise = np.linspace(-0.5, 0.5, ROWS)
+    frame = pl.DataFrame({name: mean + noise for name, mean in MEAN.items()})
+    frame.with_columns(word=pl.lit("a")).write_csv(tmp_path / "rows.csv")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("--epsilon 1", "privunit"),
+        ("--epsilon 1 --messages-cap 40", "split-and-mix-vectors"),
+        ("--epsilon 1 --choose privunitg", "privunitg"),
+        ("--randomizer privunit --local-epsilon 4", "privunit"),
+    ],
+)
+def test_the_mean_vector_is_estimated(run, words, name):
+    found = run(VECTOR, words, "--json").json()
+    assert found["randomizer"]["name"] == name
+    assert found["guarantee"]["epsilon"] <= 1 + 1e-9
+    for row in found["estimates"]:
+        off = abs(row["mean"] - MEAN[row["coordinate"]])
+        assert off < 7 * row["standard_error"] < 1.5
+    assert [row["coordinate"] for row in found["estimates"]] == list(MEAN)
+
+
+def test_it_is_shown_and_written(run, desk):
+    finished = run(VECTOR, "--epsilon 1 --compare-truth --report out.html --csv out.csv")
+    assert max(map(len, finished.stdout.splitlines())) <= 80
+    said = " ".join(finished.stdout.split())
+    for part in ("x, y, z, estimated from 3,000 reports", "◆ true mean", "NOT PRIVATE", "wrote"):
+        assert part in said
+    assert "note: vectors longer than the norm" in said
+    assert (desk / "out.html").read_text(encoding="utf-8").count("<circle") == 3
+    rows = list(csv.DictReader((desk / "out.csv").read_text().splitlines()))
+    assert [row["coordinate"] for row in rows] == list(MEAN)
+
+
+def test_a_plan_shows_both_and_is_run(run):
+    words = f"plan --dimension 3 --norm 5 --epsilon 1 --n {ROWS} --messages-cap 40"
+    said = run(words, "--save plan.json").stdout
+    lines = [line.split()[0] for line in said.splitlines() if line.startswith("  ")]
+    assert lines[-3:] == ["split-and-mix-vectors", "privunit", "privunitg"]
+    assert "at most 5 long" in said
+    assert "to each coordinate of the sum" in " ".join(said.split())
+    found = run(VECTOR, "--plan plan.json --json").json()
+    assert found["randomizer"]["name"] == "split-and-mix-vectors"
+    other = run("run rows.csv --columns x,y,z --norm 4 --plan plan.json").refusal()
+    assert other == "expected a plan with norm=4 (--dimension 3 --norm 4), got norm=5.0"
+
+
+def test_options_over_the_cap_are_named(run):
+    said = run(f"plan --dimension 3 --epsilon 1 --n {ROWS} --messages-cap 20").stdout
+    assert "of length 1" in said
+    assert "not split-and-mix-vectors:" in said
+
+
+REFUSALS = [
+    ("run rows.csv --columns x,y,z --epsilon 1", "--columns needs --norm"),
+    ("run rows.csv --columns x --norm 1 --epsilon 1", "--column NAME --bounds LOW,HIGH"),
+    ("run rows.csv --columns , --norm 1 --epsilon 1", "two names or more"),
+    ("run rows.csv --columns x,x --norm 1 --epsilon 1", "each once"),
+    (f"{VECTOR} --column word --epsilon 1", "leave out --column"),
+    (f"{VECTOR} --bounds 0,1 --epsilon 1", "leave out --bounds"),
+    (f"{VECTOR} --categories a,b --epsilon 1", "leave out --categories"),
+    (f"{VECTOR} --split divide --epsilon 1", "no split beside columns"),
+    (f"{VECTOR} --open --epsilon 1", "leave out --columns and --norm"),
+    (VECTOR, "give one of --epsilon, --randomizer and --plan"),
+    ("run rows.csv --columns x,y --norm 0 --epsilon 1", "norm > 0"),
+    ("run rows.csv --columns x,y --norm -1 --epsilon 1", "norm > 0"),
+    ("run rows.csv --columns x,why --norm 1 --epsilon 1", "one of the columns x, y, z, word"),
+    ("run rows.csv --columns x,word --norm 1 --epsilon 1", "got column='word'"),
+    ("run rows.csv --column x --norm 1 --epsilon 1", "--norm goes with --columns"),
+    ("run rows.csv --epsilon 1", "(or --columns for a vector)"),
+    (f"{VECTOR} --randomizer grr --local-epsilon 1", "is not for vectors: take one of privunit"),
+    ("run rows.csv --column x --randomizer privunit --local-epsilon 1", "use --columns"),
+    ("plan --epsilon 1 --n 10 --categories 3 --norm 2", "--norm goes with --dimension"),
+    ("plan --epsilon 1 --n 10 --dimension 3 --norm 0", "norm > 0"),
+    (
+        "run rows.csv --column x --bounds 0,5 --randomizer duchi --local-epsilon 1 --split divide",
+        "only epsilon can be divided among columns",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSALS)
+def test_refusals(run, desk, words, said):
+    assert said in run(words).refusal()
+    assert [path.name for path in desk.iterdir()] == ["rows.csv"]
+
+
+@pytest.mark.parametrize(
+    ("row", "drawn"),
+    [
+        (Row("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=None), "┊   ━●━    "),
+        (Row("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=6.0), "┊   ━●◆    "),
+        (Row("x", value=9.9, low=9.8, high=10.0, error=0.1, truth=None), "┊         ●"),
+    ],
+)
+def test_a_coordinate_is_a_dot_on_its_interval(row, drawn):
+    assert run_show.line(row, Axis(0.0, 10.0), width=11) == drawn
