@@ -126,3 +126,8 @@ def secure() -> Randomness:
 def simulated(seed: int) -> Randomness:
     """A reproducible source, for tests and simulations only."""
     return SimulatedRandomness(seed)
+
+
+def simulator(seed: int | None = None) -> np.random.Generator:
+    """A statistician's generator: null distributions, powers, made-up data. Never for reports."""
+    return np.random.Generator(np.random.PCG64DXSM(seed))

@@ -115,7 +115,7 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         return self._odds.high + (2 * self.layout.blocks - 1) * self._odds.low
 
     @cached_property
-    def _homes(self) -> tuple[Codes, Codes]:
+    def homes(self) -> tuple[Codes, Codes]:
         """Block and pattern of each answer, the order of the answers being public."""
         slots = np.empty(self.k, dtype=np.int64)
         slots[_public_order(self.k, self.layout.width)] = np.arange(self.k)
@@ -139,7 +139,7 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         not, flipping a bit of the pattern moves it there, each member being met twice.
         """
         truths = category_codes(values, self.k)
-        blocks, patterns = (home[truths] for home in self._homes)
+        blocks, patterns = (home[truths] for home in self.homes)
         excess = self._odds.high - self._odds.low
         generator = source(randomness)
         drawn = generator.below(self._total, truths.size).view(np.int64)
@@ -201,7 +201,7 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
             raise InvalidArgumentError("k", self.k, expected)
         each = self._total * width / 2
         rows = np.full((self.k, blocks, width), self._odds.low / each)
-        for x, (block, pattern) in enumerate(zip(*self._homes, strict=True)):
+        for x, (block, pattern) in enumerate(zip(*self.homes, strict=True)):
             rows[x, block, _members(int(pattern), width)] = self._odds.high / each
         return rows.reshape(self.k, -1)
 
@@ -214,7 +214,7 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         """Unbiased estimates: messages in the answer's set, less those in the rest of its block."""
         counts = self.counted(batch)
         cells = counts.cells.reshape(self.layout.blocks, self.layout.width)
-        homes = self._homes
+        homes = self.homes
         shares = self._scale * _transformed(cells)[homes] / counts.n
         # Only messages of the block count, each with the square of the scale: this is the
         # variance with unbiased estimates of the shares of the answer and of its block.
@@ -241,7 +241,7 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         f = np.asarray(frequencies, dtype=np.float64)
         if f.shape != (self.k,):
             raise InvalidArgumentError("frequencies", f.shape, f"{self.k} shares")
-        blocks = self._homes[0]
+        blocks = self.homes[0]
         shared = np.bincount(blocks, weights=f, minlength=self.layout.blocks)[blocks]
         return (self._least + self._scale * shared - f) / n
 

@@ -1,0 +1,157 @@
+"""From what ``shoal test`` was asked to the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from shoal import testing
+from shoal.cli import testing_data
+from shoal.cli.show import warnings
+from shoal.cli.testing_asked import AskedTest
+from shoal.cli.testing_data import Groups
+from shoal.engines import LocalEngine
+from shoal.engines.coding import PUBLIC_LIST
+from shoal.engines.reading import Codes
+from shoal.pipeline import ORDERLESS
+from shoal.randomness import simulator
+from shoal.results import RUN_HERE
+from shoal.testing import Design, Tester, Verdict, splitting
+from shoal.testing.scores import OneMessage
+from shoal.values import Array, Counts
+
+Progress = Callable[[int, int], None]
+
+SIMULATIONS = 1999
+INDEPENDENT = "p-value and power take people's answers as independent draws; the guarantee does not"
+_PEOPLE = 1 << 16  # randomized at once
+_MESSAGES = 1 << 20
+_SEEDS = 1 << 62
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """The whole answer. ``null`` has simulated statistics, if they are to be drawn."""
+
+    asked: AskedTest
+    groups: Groups
+    design: Design
+    verdict: Verdict
+    notes: tuple[str, ...]
+    seed: int
+    null: Array | None = None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to know before relying on the guarantee."""
+        return warnings(self.verdict.guarantee)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        sizes = [codes.size for codes in self.groups.codes]
+        return {
+            **self.verdict.to_dict(),
+            "column": self.asked.column,
+            "answers": len(self.groups.answers.labels),
+            "groups": [
+                {"name": name, "n": size}
+                for name, size in zip(self.groups.names, sizes, strict=True)
+            ],
+            "seed": self.seed,
+            "design": self.design.to_dict(),
+            "notes": list(self.notes),
+            "warnings": self.warnings,
+        }
+
+
+def answer(asked: AskedTest, progress: Progress) -> Tested:
+    """Read, design, randomize, count and decide."""
+    groups = testing_data.read(asked)
+    design = testing.design(
+        n=groups.n,
+        closeness=asked.closeness,
+        **asked_about(groups.answers, closeness=asked.closeness),
+        **wanted(asked),
+    )
+    tester = design.tester()
+    counts = _collected(tester, groups.codes, progress)
+    # A seed that is known, so that what is drawn is what was decided by.
+    seed = int(simulator().integers(_SEEDS)) if asked.seed is None else asked.seed
+    simulations = SIMULATIONS if asked.simulations is None else asked.simulations
+    how = {"simulations": simulations, "seed": seed}
+    if asked.closeness:
+        verdict = tester.compare(counts[0], counts[1], **how)
+    else:
+        verdict = tester.decide(counts[0], **how)
+    return Tested(
+        asked=asked,
+        groups=groups,
+        design=design,
+        verdict=_about_list(verdict, groups),
+        notes=(*groups.notes, INDEPENDENT, RUN_HERE, ORDERLESS),
+        seed=seed,
+        null=_null(asked, tester, counts, how),
+    )
+
+
+def wanted(asked: AskedTest) -> dict[str, Any]:
+    """What should be noticed, at what price and how, as keywords of a design."""
+    return {
+        "epsilon": asked.epsilon,
+        "delta": asked.delta,
+        "distance": asked.distance,
+        "level": asked.level,
+        "coin": asked.coin.value,
+        "randomizer": asked.randomizer,
+        "partitions": asked.partitions,
+        "symbols": asked.symbols,
+        "messages_cap": asked.messages_cap,
+        "honest_fraction": asked.honest_fraction,
+    }
+
+
+def asked_about(answers: testing_data.AnswerList, *, closeness: bool) -> dict[str, Any]:
+    """The number of answers, or the probabilities they should have."""
+    if answers.probabilities is None or closeness:
+        return {"k": len(answers.labels)}
+    return {"reference": list(answers.probabilities)}
+
+
+def _collected(tester: Tester, groups: Sequence[Codes], progress: Progress) -> list[Counts]:
+    """What the analyzer gets of each group: randomized, and counted a piece at a time."""
+    device = tester.device
+    most = max(1, min(_PEOPLE, _MESSAGES // math.ceil(device.messages)))
+    total, done = sum(codes.size for codes in groups), 0
+    found = []
+    for codes in groups:
+        parts = []
+        for start in range(0, codes.size, most):
+            piece = codes[start : start + most]
+            parts.append(LocalEngine().count(device, [tester.randomize(piece)]))
+            done += piece.size
+            progress(done, total)
+        found.append(sum(parts[1:], start=parts[0]))
+    return found
+
+
+def _about_list(verdict: Verdict, groups: Groups) -> Verdict:
+    """The guarantee says what it takes as public."""
+    if PUBLIC_LIST not in groups.notes:
+        return verdict
+    known = verdict.guarantee
+    said = replace(known, assumptions=(*known.assumptions, PUBLIC_LIST))
+    return replace(verdict, guarantee=said)
+
+
+def _null(
+    asked: AskedTest, tester: Tester, counts: Sequence[Counts], how: dict[str, int]
+) -> Array | None:
+    """The simulated statistics that the verdict was found with, if they are to be drawn."""
+    if asked.plot is None:
+        return None
+    if not asked.closeness:
+        return tester.null(how["simulations"], seed=how["seed"], n=counts[0].n)
+    split = splitting.Split(cast("OneMessage", tester.scores), counts[0], counts[1])
+    return split.null(how["simulations"], simulator(how["seed"]))

@@ -1,0 +1,268 @@
+"""Randomized response on public random partitions of the answers: one symbol instead of one of k.
+
+Whoever knows the public coins knows the partitions; they protect nobody. What they buy is a
+smaller alphabet: a difference between two distributions of k answers survives, in part, in the
+sums over the bins of a random partition, and a symbol of few costs less noise than one of many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import checks
+from shoal.accounting import table as tables
+from shoal.accounting.atoms import AtomLike
+from shoal.accounting.law import BlanketLaw, Claim
+from shoal.errors import InvalidArgumentError
+from shoal.randomizers.base import LARGEST_TABLE, NumberedMessages, source
+from shoal.randomizers.weights import Odds
+from shoal.randomness import Randomness
+from shoal.values import Array, Messages, category_codes
+
+Codes = npt.NDArray[np.int64]
+
+LARGEST_BINS = 1 << 26  # partitions times answers
+_WORD = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_ANSWERS_COMPARED = 1024  # up to here every pair of answers is compared
+_ROWS_COMPARED = 16  # of more answers, so many are compared with all others
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partitions:
+    """``partitions`` public random ways to sort k answers into ``symbols`` bins of equal size.
+
+    Sizes differ by one at most. The bins follow from the whole number ``coins`` by a public hash
+    and are the same on every machine. For a power that holds against any distribution, draw the
+    coins after nature has chosen it: they only must not depend on the data.
+    """
+
+    k: int
+    partitions: int
+    symbols: int
+    coins: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", checks.count(2, k=self.k))
+        object.__setattr__(self, "partitions", checks.count(partitions=self.partitions))
+        object.__setattr__(self, "symbols", checks.count(2, symbols=self.symbols))
+        object.__setattr__(self, "coins", checks.count(0, coins=self.coins))
+        if self.symbols > self.k:
+            raise InvalidArgumentError("symbols", self.symbols, f"symbols <= k = {self.k}")
+        if self.partitions * self.k > LARGEST_BINS:
+            expected = f"partitions times answers <= {LARGEST_BINS}"
+            raise InvalidArgumentError("partitions", self.partitions, expected)
+
+    @property
+    def cells(self) -> int:
+        """Bins of all partitions together."""
+        return self.partitions * self.symbols
+
+    @property
+    def bins(self) -> Codes:
+        """The bin of answer x in partition g, at [g, x]."""
+        return _bins(self.k, self.partitions, self.symbols, self.coins)
+
+    @property
+    def places(self) -> Codes:
+        """The same with the bins of all partitions numbered through: g symbols + bin."""
+        return _places(self.k, self.partitions, self.symbols, self.coins)
+
+    @property
+    def fewest_shared(self) -> int:
+        """In how many partitions any two answers share their bin at least, or 0.
+
+        Exact up to 1,024 answers; of more, only some are compared with all others.
+        """
+        return _most_apart(self.k, self.partitions, self.symbols, self.coins)[0]
+
+    @property
+    def most_apart(self) -> tuple[int, int]:
+        """Two answers that share few bins: of those compared, as few as any two."""
+        return _most_apart(self.k, self.partitions, self.symbols, self.coins)[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionedResponse(NumberedMessages):
+    """Say which bin of a random one of G partitions holds the answer, by randomized response.
+
+    The device draws the partition g by its own coin and sends (g, y), the symbol y being the bin
+    of its answer with odds e^epsilon : 1 against each other symbol. One message is one of G L
+    outputs, so all n people hide each other, not only those who drew the same partition.
+
+    The law. With e = e^epsilon and z = e + L - 1 every output has blanket mass 1/(G z). Two
+    answers that share their bin in c partitions have the atoms
+
+        (1 - c/G)/z at (e, 1),  (1 - c/G)/z at (1, e),  (c/G)/z at (e, e),  rest at (1, 1).
+
+    Replacing the values {e - x, 1 - e x} of a partition that parts the two answers by
+    {e (1 - x), 1 - x}, those of one that does not, keeps their sum and lessens their spread
+    (x = e^eps >= 1). So the divergence, the mean of a convex function of independent such values,
+    is largest for the two answers that share the fewest bins: one list of atoms covers all.
+
+    Citations: Acharya, Canonne, Freitag, Sun, Tyagi, "Inference Under Information Constraints III:
+    Local Privacy Constraints", IEEE J. Sel. Areas Inf. Theory 2021, arXiv:2101.07981; its RAPTOR
+    is ``symbols=2``. Canonne, Lyu, "Uniformity Testing in the Shuffle Model: Simpler, Better,
+    Faster", SOSA 2022, arXiv:2108.08987.
+    Runtime: two draws per report.
+    Utility: for tests of the whole distribution (:mod:`shoal.testing`). The shares of single
+    answers cannot be told: with fewer bins than answers there is no unbiased estimate.
+
+    >>> PartitionedResponse(k=6, epsilon=1.0, symbols=2, partitions=3, coins=7).outputs
+    6
+    """
+
+    name: ClassVar[str] = "partitioned"
+
+    k: int
+    epsilon: float
+    symbols: int
+    partitions: int = 1
+    coins: int = 0
+
+    def __post_init__(self) -> None:
+        checks.positive(epsilon=self.epsilon)
+        for name in ("k", "symbols", "partitions", "coins"):
+            object.__setattr__(self, name, getattr(self.layout, name))
+        _ = self._odds
+
+    @cached_property
+    def layout(self) -> Partitions:
+        """The public partitions."""
+        return Partitions(
+            k=self.k, partitions=self.partitions, symbols=self.symbols, coins=self.coins
+        )
+
+    @cached_property
+    def _odds(self) -> Odds:
+        return Odds.of(self.epsilon, highs=1, lows=self.symbols - 1)
+
+    @property
+    def _total(self) -> int:
+        return self._odds.high + (self.symbols - 1) * self._odds.low
+
+    @property
+    def truth(self) -> float:
+        """By how much likelier the true symbol is than another: (e - 1)/z."""
+        return (self._odds.high - self._odds.low) / self._total
+
+    @property
+    def local_epsilon(self) -> float:
+        """The epsilon of the sampler as implemented."""
+        return min(self._odds.epsilon, self.epsilon)
+
+    @property
+    def outputs(self) -> int:
+        """How many messages there are."""
+        return self.partitions * self.symbols
+
+    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+        """One message g symbols + y per value.
+
+        A draw below high - low keeps the true symbol; the rest is ``symbols`` equal slices.
+        """
+        answers = category_codes(values, self.k)
+        generator = source(randomness)
+        drawn = generator.below(self._total, answers.size).view(np.int64)
+        chosen = generator.below(self.partitions, answers.size).view(np.int64)
+        excess = self._odds.high - self._odds.low
+        truths = self.layout.bins[chosen, answers]
+        slices = (drawn - excess) // self._odds.low
+        return chosen * self.symbols + np.where(drawn < excess, truths, slices)
+
+    def law(self) -> BlanketLaw:
+        """The atoms of the two answers that share the fewest bins, which cover all pairs."""
+        e = self._odds.high / self._odds.low
+        z = e + self.symbols - 1
+        shared = self.layout.fewest_shared / self.partitions
+        atoms: list[AtomLike] = [
+            ((1 - shared) / z, e, 1.0),
+            ((1 - shared) / z, 1.0, e),
+            (shared / z, e, e),
+            ((self.symbols - 2 + shared) / z, 1.0, 1.0),
+        ]
+        return BlanketLaw(
+            atoms,
+            witnesses=lambda: tables.witness_pairs(self._telling_rows()),
+            claim=Claim(local_epsilon=self.local_epsilon),
+        )
+
+    def table(self) -> Array:
+        """Pr[message | answer x], one row per answer."""
+        if self.k * self.outputs > LARGEST_TABLE:
+            expected = f"k times {self.outputs} outputs <= {LARGEST_TABLE} for a table"
+            raise InvalidArgumentError("k", self.k, expected)
+        return self._rows(np.arange(self.k))
+
+    def _rows(self, answers: Codes) -> Array:
+        each = self._total * self.partitions
+        rows = np.full((answers.size, self.outputs), self._odds.low / each)
+        np.put_along_axis(rows, self.layout.places[:, answers].T, self._odds.high / each, axis=1)
+        return rows
+
+    def _telling_rows(self) -> Array:
+        """Two answers that share few bins and some others, outputs joined that look alike."""
+        others = np.linspace(0, self.k - 1, min(self.k, 4)).astype(np.int64)
+        answers = np.unique(np.append(others, self.layout.most_apart))
+        alike, group = np.unique(self._rows(answers), axis=1, return_inverse=True)
+        return alike * np.bincount(group.reshape(-1))
+
+
+@lru_cache(maxsize=8)
+def _bins(k: int, partitions: int, symbols: int, coins: int) -> Codes:
+    found = np.empty((partitions, k), dtype=np.int64)
+    for number in range(partitions):
+        order = np.argsort(_hashed(np.arange(k, dtype=np.uint64), k, symbols, coins, number))
+        found[number, order] = np.arange(k) * symbols // k
+    found.flags.writeable = False
+    return found
+
+
+@lru_cache(maxsize=8)
+def _places(k: int, partitions: int, symbols: int, coins: int) -> Codes:
+    found: Codes = _bins(k, partitions, symbols, coins) + symbols * np.arange(partitions)[:, None]
+    found.flags.writeable = False
+    return found
+
+
+@lru_cache(maxsize=64)
+def _most_apart(k: int, partitions: int, symbols: int, coins: int) -> tuple[int, tuple[int, int]]:
+    """The fewest bins that two answers share, and two answers that do."""
+    bins = _bins(k, partitions, symbols, coins)
+    every = k <= _ANSWERS_COMPARED
+    fewest, pair = partitions, (0, 1)
+    for answer in range(k - 1 if every else _ROWS_COMPARED):
+        later = bins[:, answer + 1 :]
+        shared = np.count_nonzero(later == bins[:, answer : answer + 1], axis=0)
+        least = int(shared.argmin())
+        if shared[least] < fewest or answer == 0:
+            fewest, pair = int(shared[least]), (answer, answer + 1 + least)
+        if fewest == 0:
+            break
+    # Answers that were not compared may share none.
+    return (fewest if every else 0), pair
+
+
+def _hashed(numbers: npt.NDArray[np.uint64], *key: int) -> npt.NDArray[np.uint64]:
+    """A hash of each number under this key: the finalizer of SplitMix64.
+
+    It is a bijection of 64-bit words (Steele, Lea, Flood, OOPSLA 2014), so no two numbers tie; the
+    key is hashed by the same function, part by part, so that nearby keys have nothing in common.
+    """
+    start = 0
+    for part in key:
+        start = int(
+            _finalized(np.array([(start + part + 1) * _GOLDEN & _WORD], dtype=np.uint64))[0]
+        )
+    return _finalized(numbers * np.uint64(_GOLDEN) + np.uint64(start))
+
+
+def _finalized(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

@@ -1,0 +1,137 @@
+"""What is asked of a test: which hypothesis, how far a departure, how private, how surely."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import checks
+from shoal.accounting.crowd import Crowd
+from shoal.errors import InvalidArgumentError
+from shoal.values import Array
+
+Coin = Literal["auto", "private", "public"]
+Kind = Literal["uniformity", "identity", "closeness"]
+
+_SUM_TOLERANCE = 1e-6
+_EVEN = 1e-9
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Question:
+    """n people, (epsilon, delta), and a departure of total variation ``distance`` to be noticed.
+
+    ``reference`` is the hypothesis; for closeness it is only what the plan reckons with.
+    """
+
+    n: int
+    epsilon: float
+    delta: float
+    distance: float
+    level: float
+    reference: Array
+    coin: Coin = "auto"
+    messages_cap: float | None = 1.0
+    randomizer: str | None = None
+    partitions: int | None = None
+    symbols: int | None = None
+    coins: int = 0
+    honest_fraction: float = 1.0
+    closeness: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", checks.count(2, n=self.n))
+        checks.positive(epsilon=self.epsilon)
+        checks.open_probability(delta=self.delta, level=self.level, distance=self.distance)
+        checks.share(honest_fraction=self.honest_fraction)
+        check_distance(self.distance, self.reference)
+        if self.coin not in get_args(Coin):
+            raise InvalidArgumentError("coin", self.coin, f"one of {', '.join(get_args(Coin))}")
+        if self.messages_cap is not None and not self.messages_cap >= 1:
+            raise InvalidArgumentError("messages_cap", self.messages_cap, "messages_cap >= 1")
+        for name in ("partitions", "symbols"):
+            value = getattr(self, name)
+            if value is not None and self.coin == "private":
+                expected = f"no {name} with private coins (partitions are public)"
+                raise InvalidArgumentError(name, value, expected)
+
+    @property
+    def k(self) -> int:
+        """How many answers there are."""
+        return self.reference.size
+
+    @property
+    def kind(self) -> Kind:
+        """Which of the three tests it is."""
+        if self.closeness:
+            return "closeness"
+        return "uniformity" if is_uniform(self.reference) else "identity"
+
+    @property
+    def crowd(self) -> Crowd:
+        """Whom the guarantee counts on."""
+        return Crowd(self.n, self.honest_fraction)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values; a uniform reference is None."""
+        even = is_uniform(self.reference)
+        return {
+            "kind": self.kind,
+            "n": self.n,
+            "k": self.k,
+            "reference": None if even else self.reference.tolist(),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "distance": self.distance,
+            "level": self.level,
+            "coin": self.coin,
+            "messages_cap": self.messages_cap,
+            "randomizer": self.randomizer,
+            "partitions": self.partitions,
+            "symbols": self.symbols,
+            "honest_fraction": self.honest_fraction,
+        }
+
+
+def hypothesis(k: int | None, reference: npt.ArrayLike | None) -> Array:
+    """The uniform distribution on k answers, or the reference, checked and normalised."""
+    if (k is None) == (reference is None):
+        given = "both" if k is not None else "neither"
+        raise InvalidArgumentError("given", given, "exactly one of k and a reference")
+    if reference is None:
+        k = checks.count(2, k=k)  # type: ignore[arg-type]
+        return np.full(k, 1 / k)
+    try:
+        shares = np.array(reference, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        shown = type(reference).__name__
+        raise InvalidArgumentError("reference", shown, "a list of probabilities") from error
+    if shares.ndim != 1 or shares.size < 2:
+        expected = "a reference with at least two answers"
+        raise InvalidArgumentError("reference", f"shape {shares.shape}", expected)
+    wrong = ~(np.isfinite(shares) & (shares >= 0))
+    if wrong.any():
+        place = int(np.flatnonzero(wrong)[0])
+        expected = "probabilities that are finite and not negative"
+        raise InvalidArgumentError(f"reference[{place}]", float(shares[place]), expected)
+    total = float(shares.sum())
+    if abs(total - 1) > _SUM_TOLERANCE:
+        raise InvalidArgumentError("sum of reference", total, "probabilities that sum to 1")
+    return shares / total
+
+
+def is_uniform(reference: Array) -> bool:
+    """Whether all answers are equally likely."""
+    return float(np.ptp(reference)) <= _EVEN / reference.size
+
+
+def check_distance(distance: float, reference: Array) -> None:
+    """No distribution is further from the reference than all mass on its rarest answer."""
+    checks.open_probability(distance=distance)
+    limit = 1 - float(reference.min())
+    if distance > limit:
+        expected = f"distance <= {limit:.6g}, the largest from this reference"
+        raise InvalidArgumentError("distance", distance, expected)

@@ -1,0 +1,260 @@
+"""The statistic: scores of messages, weights of scores, and what is expected of both.
+
+The statistics assume that people's answers are independent draws of one distribution p; privacy
+does not: it holds for each person whatever the others say. Every device comes with an unbiased
+*score* of its messages, φ(m) with E φ(m) = p (up to a public linear map where coins are public).
+For n messages and the distribution q of the hypothesis the statistic is
+
+    T = Σ_j w_j [ (Σ_i φ_j(m_i) − n q_j)² − Σ_i (φ_j(m_i) − q_j)² ],
+    E T = n(n−1) Σ_j w_j (p_j−q_j)²,
+
+a U-statistic: pairs of messages only, no message with itself. A distribution at total variation α
+has Σ_j |p_j − q_j| = 2α, so E T is at least n(n−1) 4α²/Σ_j (1/w_j) (Cauchy-Schwarz), reached by
+|p_j − q_j| ∝ 1/w_j. Under the hypothesis T has variance 2n(n−1) Σ_j w_j² s_j⁴, s_j² being the
+variance of one score, if different scores are nearly uncorrelated. The ratio of mean to standard
+deviation in the worst case,
+
+    4α² (n−1) / (√2 Σ_j (1/w_j) √(Σ_j w_j² s_j⁴)),
+
+is largest for w_j = (s_j²)^{−2/3}: the exponent of Valiant, Valiant, "An Automatic Inequality
+Prover and Instance Optimal Identity Testing", SIAM J. Comput. 46 (2017), with the noise of privacy
+inside the variance. For uniform q the weights are equal.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.protocols.base import Device
+from shoal.testing import occupancy, sampling
+from shoal.testing.gram import Gram, Spread
+from shoal.values import Array, Counts
+
+CountTable = npt.NDArray[np.int64]
+
+_LARGEST_SQUARED = 1 << 31  # messages: beyond, squares overflow
+_EVEN = 1e-12  # by how much equal numbers may differ in their last digits
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scores(ABC):
+    """What a device's messages say about everybody's distribution, under one hypothesis.
+
+    ``reference`` is the hypothesis; ``observed`` replaces the messages that it predicts by those
+    pooled from two batches, when the question is only whether the two agree.
+    """
+
+    device: Device
+    reference: Array
+    observed: Array | None = None
+
+    @property
+    def outputs(self) -> int:
+        """How many messages there are."""
+        return int(self.device.outputs)  # type: ignore[union-attr]
+
+    @cached_property
+    def mean(self) -> Array:
+        """Expected messages of one person under the hypothesis, by number."""
+        return self.expected(self.reference) if self.observed is None else self.observed
+
+    @abstractmethod
+    def expected(self, shares: Array) -> Array:
+        """Expected messages of one person whose answer has these shares; rows are served too."""
+
+    @property
+    @abstractmethod
+    def variances(self) -> Array:
+        """Variance of each score of one person."""
+
+    @cached_property
+    def weights(self) -> Array:
+        """(s²)^{−2/3}, scaled to mean 1."""
+        raw: Array = self.variances ** (-2 / 3)
+        scaled: Array = raw / raw.mean()
+        return scaled
+
+    @property
+    @abstractmethod
+    def spread(self) -> Spread:
+        """Moments of one person's messages under the hypothesis."""
+
+    @abstractmethod
+    def quadratic(self, offsets: Array) -> Array:
+        """Σ_j w_j (score j)² of each row of centred counts."""
+
+    @property
+    @abstractmethod
+    def own(self) -> tuple[Array, float]:
+        """What each message by its number, and each person, adds to that by itself."""
+
+    def statistics(self, tables: CountTable, n: int) -> Array:
+        """T of each row of counts of n people's messages."""
+        per_message, per_person = self.own
+        return self.quadratic(tables - n * self.mean) - tables @ per_message - n * per_person
+
+    @abstractmethod
+    def draw(
+        self, shares: Array, *, n: int, size: int, generator: np.random.Generator
+    ) -> CountTable:
+        """Rows of counts of n people with these shares (or, row by row, with those)."""
+
+    @property
+    def gram(self) -> Gram | None:
+        """κ of all messages, if it is ever listed."""
+        return None
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all messages are equally likely under the hypothesis and count alike."""
+        gram = self.gram
+        if gram is None or not gram.is_diagonal:
+            return False
+        return all(np.ptp(each) <= _EVEN * each.max() for each in (gram.entries, self.mean))
+
+    @abstractmethod
+    def sent(self, *, n: int, size: int, generator: np.random.Generator) -> CountTable:
+        """How many messages n people send, time and again."""
+
+    def null(self, *, n: int, size: int, generator: np.random.Generator) -> Array:
+        """T of so many made-up batches of n people under the hypothesis.
+
+        If all messages are alike T depends on the sum of the squared counts alone, which can be
+        drawn without the counts.
+        """
+        gram = self.gram
+        if gram is None or not self.is_even or n * self.device.slots > _LARGEST_SQUARED:
+            parts = [
+                self.statistics(self.draw(self.reference, n=n, size=part, generator=generator), n)
+                for part in sampling.chunks(size, max(self.outputs, self.reference.size))
+            ]
+            return np.concatenate(parts)
+        sent = self.sent(n=n, size=size, generator=generator)
+        squares = occupancy.squares(self.outputs, sent=sent, generator=generator)
+        mean = n * float(self.mean[0])
+        per_message, per_person = self.own
+        offsets = squares - 2 * mean * sent + self.outputs * mean**2
+        found: Array = float(gram.entries[0]) * offsets - float(per_message[0]) * sent
+        return found - n * per_person
+
+    def signals(self, shares: Array) -> Array:
+        """E T/(n(n−1)) where people's answers have these shares, row by row."""
+        return self.quadratic(self.expected(shares) - self.mean)
+
+    def least_signal(self, distance: float) -> float:
+        """The least E T/(n(n−1)) of any distribution at this distance: 4α²/Σ(1/w)."""
+        return 4 * distance**2 / float((1 / self.weights).sum())
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OneMessage(Scores):
+    """Scores of a randomizer: the counts are multinomial."""
+
+    def draw(
+        self, shares: Array, *, n: int, size: int, generator: np.random.Generator
+    ) -> CountTable:
+        """Multinomial counts of the law that the shares give the message."""
+        return sampling.multinomial(self.expected(shares), n=n, size=size, generator=generator)
+
+    def sent(self, *, n: int, size: int, generator: np.random.Generator) -> CountTable:  # noqa: ARG002
+        """One message each."""
+        return np.full(size, n, dtype=np.int64)
+
+    def pooled(self, counts: Counts) -> Self:
+        """The same scores with the mean and the weights of messages pooled from two batches."""
+        return replace(self, observed=counts.cells / counts.n)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ListedMessages(OneMessage):
+    """One message, κ of all messages being listed."""
+
+    @property
+    @abstractmethod
+    def gram(self) -> Gram:
+        """κ of all messages."""
+
+    @property
+    def spread(self) -> Spread:
+        """From the law of the message."""
+        return self.gram.spread(self.mean)
+
+    def quadratic(self, offsets: Array) -> Array:
+        """By the matrix of κ."""
+        return self.gram.quadratic(offsets)
+
+    @cached_property
+    def own(self) -> tuple[Array, float]:
+        """Every message by itself."""
+        return self.gram.own(self.mean), 0.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ResponseScores(ListedMessages):
+    """k-ary randomized response: φ_j(m) = (1{m = j} − b)/λ, b the chance of a given untruth."""
+
+    def expected(self, shares: Array) -> Array:
+        """b + λ p_j."""
+        return self._lie + self._truth * shares
+
+    @cached_property
+    def variances(self) -> Array:
+        """r_j(1 − r_j)/λ²; no message is rarer than its untruths, however few were seen."""
+        law = np.maximum(self.mean, self._lie)
+        found: Array = law * (1 - law) / self._truth**2
+        return found
+
+    @cached_property
+    def gram(self) -> Gram:
+        """Different messages have nothing in common."""
+        return Gram(self.weights / self._truth**2)
+
+    @property
+    def _lie(self) -> float:
+        return 1 / (math.exp(self.device.local_epsilon) + self.outputs - 1)
+
+    @property
+    def _truth(self) -> float:
+        return math.expm1(self.device.local_epsilon) * self._lie
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ListedScores(ListedMessages):
+    """Any randomizer with a table: φ(m) is its estimate from the message m alone."""
+
+    def expected(self, shares: Array) -> Array:
+        """The shares times the table."""
+        return shares @ self._table
+
+    @cached_property
+    def variances(self) -> Array:
+        """From the scores of all messages."""
+        law = np.maximum(self.mean, self._table.min(axis=0))
+        law = law / law.sum()
+        first = law @ self._scores
+        found: Array = np.maximum(law @ self._scores**2 - first**2, 1e-300)
+        return found
+
+    @cached_property
+    def gram(self) -> Gram:
+        """All pairs of messages."""
+        return Gram((self._scores * self.weights) @ self._scores.T)
+
+    @cached_property
+    def _table(self) -> Array:
+        found: Array = self.device.table()  # type: ignore[union-attr]
+        return found
+
+    @cached_property
+    def _scores(self) -> Array:
+        """One row per message."""
+        single = np.eye(self.outputs, dtype=np.int64)
+        rows = [self.device.estimate(Counts(cells, 1)).frequencies for cells in single]  # type: ignore[union-attr]
+        return np.array(rows)

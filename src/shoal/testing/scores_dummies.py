@@ -1,0 +1,124 @@
+"""Scores of counts among uniform dummies."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from shoal.testing import sampling
+from shoal.testing.gram import Gram, Spread
+from shoal.testing.scores import CountTable, Scores
+from shoal.values import Array
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AmongDummies(Scores):
+    """Counts of true messages, t of one person on average, and dummies uniform on L cells.
+
+    Several messages of one person are not seen to belong together, so that the statistic cannot
+    leave out what a person adds by itself. Its mean is known, and is subtracted instead:
+
+        Σ_j W_j [ (c_j − n μ_j)² − c_j + 2 t_j (c_j − n μ_j) + n t_j² + n β ],  μ_j = t_j + ρ/L,
+
+    with β = (⌊ρ⌋ + (ρ − ⌊ρ⌋)²)/L² has mean n(n−1) Σ_j W_j (t'_j − t_j)² for any true cells t'.
+    """
+
+    @property
+    def dummies(self) -> float:
+        """Dummies of one person for one histogram, on average."""
+        return float(self.device.dummies)  # type: ignore[union-attr]
+
+    @property
+    @abstractmethod
+    def symbols(self) -> int:
+        """Cells that a dummy may fall into."""
+
+    @abstractmethod
+    def truths(self, shares: Array) -> Array:
+        """Expected true messages of one person."""
+
+    @property
+    @abstractmethod
+    def gram(self) -> Gram:
+        """κ of all messages."""
+
+    def expected(self, shares: Array) -> Array:
+        """The truth and its dummies."""
+        return self.truths(shares) + self.dummies / self.symbols
+
+    def quadratic(self, offsets: Array) -> Array:
+        """By the matrix of κ."""
+        return self.gram.quadratic(offsets)
+
+    @cached_property
+    def cell_variances(self) -> Array:
+        """Variance of each count of one person's messages."""
+        return self.mean - self.truths(self.reference) ** 2 - self._alike
+
+    @property
+    def _alike(self) -> float:
+        """β: how much less two counts vary together because dummies are drawn together."""
+        always, sometimes = divmod(self.dummies, 1.0)
+        return float(always + sometimes**2) / self.symbols**2
+
+    @cached_property
+    def spread(self) -> Spread:
+        """Σ = diag(t + ρ/L) − tt' − β 11'."""
+        truths, alike = self.truths(self.reference), self._alike
+        weights, mean = self.gram.diagonal, self.mean
+        trace = float(weights @ self.cell_variances)
+        square = float(weights**2 @ (mean**2 - 2 * mean * (truths**2 + alike)))
+        square += float(weights @ truths**2) ** 2
+        square += 2 * alike * float(weights @ truths) ** 2 + (alike * float(weights.sum())) ** 2
+        return Spread(trace, square)
+
+    @cached_property
+    def own(self) -> tuple[Array, float]:
+        """As in the formula above."""
+        truths, weights = self.truths(self.reference), self.gram.diagonal
+        per_person = float(weights @ (2 * truths * self.mean - truths**2 - self._alike))
+        return weights * (1 - 2 * truths), per_person
+
+    def draw(
+        self, shares: Array, *, n: int, size: int, generator: np.random.Generator
+    ) -> CountTable:
+        """The truth is multinomial."""
+        true = sampling.multinomial(self.truths(shares), n=n, size=size, generator=generator)
+        return true + self.drawn_dummies(len(true), n=n, generator=generator)
+
+    def drawn_dummies(self, size: int, *, n: int, generator: np.random.Generator) -> CountTable:
+        """Rows of counts of n people's dummies for one histogram."""
+        sent = self.sent(n=n, size=size, generator=generator) - n
+        return sampling.uniform(self.symbols, sent=sent, generator=generator)
+
+    def sent(self, *, n: int, size: int, generator: np.random.Generator) -> CountTable:
+        """The truth and the dummies of one histogram."""
+        always, sometimes = divmod(self.dummies, 1.0)
+        return n * (1 + int(always)) + generator.binomial(n, sometimes, size=size)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DummiesScores(AmongDummies):
+    """Every answer by itself."""
+
+    @property
+    def symbols(self) -> int:
+        """As many as answers."""
+        return self.reference.size
+
+    def truths(self, shares: Array) -> Array:
+        """The answer itself."""
+        return shares
+
+    @property
+    def variances(self) -> Array:
+        """Those of the counts."""
+        return self.cell_variances
+
+    @cached_property
+    def gram(self) -> Gram:
+        """Different messages have nothing in common."""
+        return Gram(self.weights)

@@ -1,0 +1,425 @@
+"""``shoal test``: verdicts, powers and refusals of private tests of distributions."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from shoal import randomness
+from shoal.cli import testing_answer, testing_reference
+from shoal.cli.testing_asked import AskedTest, Coin
+from shoal.cli.testing_show import p_value
+from shoal.figures.testing_study import Study, sensitivity
+from shoal.randomizers.response import RandomizedResponse
+from shoal.testing import designing, ranks, rates, tester
+
+LABELS = np.array(list("abcdefgh"))
+SKEWED = np.array([8, 7, 6, 5, 4, 3, 2, 1]) / 36
+PEOPLE = 6000
+BASE = "--column c --distance 0.1 --epsilon 1 --simulations 199 --seed 1 --coin private"
+
+
+def reference(path, values, heading="answer,probability"):
+    lines = [f"{label},{value}" for label, value in values.items()]
+    path.write_text("\n".join([heading, *lines]) + "\n")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Made-up tables: everybody's answers are fixed, so that only reports are drawn."""
+    place = tmp_path_factory.mktemp("desk")
+    even = np.tile(LABELS, PEOPLE // 8)
+    skewed = np.repeat(LABELS, np.diff(np.rint(PEOPLE * np.cumsum([0, *SKEWED])).astype(int)))
+    group = np.repeat(["old", "young"], PEOPLE // 2)
+    pl.DataFrame({"c": even, "group": group}).write_csv(place / "even.csv")
+    pl.DataFrame({"c": even, "group": group}).write_parquet(place / "even.parquet")
+    pl.DataFrame({"c": skewed, "three": np.resize(["x", "y", "z"], PEOPLE)}).write_csv(
+        place / "skewed.csv"
+    )
+    pl.DataFrame(
+        {"c": np.concatenate([even, skewed]), "of": ["e"] * 6000 + ["s"] * 6000}
+    ).write_csv(place / "both.csv")
+    pl.DataFrame({"c": [*even[:-2], None, None]}).write_csv(place / "gaps.csv")
+    pl.DataFrame({"c": ["a"] * 50}).write_csv(place / "same.csv")
+    reference(place / "skewed_law.csv", dict(zip(LABELS, SKEWED, strict=True)))
+    counts = dict(zip(LABELS, (36 * SKEWED).round().astype(int), strict=True))
+    reference(place / "counts.csv", counts, "answer,count")
+    (place / "empty.csv").write_text("")
+    (place / "heading.csv").write_text("answer,probability\n")
+    (place / "bare.csv").write_text("a,0.5\nb,0.5\n")
+    (place / "wide.csv").write_text("answer,p\na,0.5,1\n")
+    reference(place / "negative.csv", {"a": 1.5, "b": -0.5})
+    reference(place / "nan.csv", {"a": "nan", "b": 0.5})
+    reference(place / "words.csv", {"a": "half", "b": 0.5})
+    reference(place / "zeros.csv", {"a": 0, "b": 0})
+    reference(place / "sum.csv", {"a": 0.5, "b": 0.4})
+    reference(place / "one.csv", {"a": 1})
+    reference(place / "nobody.csv", {"a": 0.5, "": 0.5})
+    reference(place / "few.csv", {"a": 0.5, "b": 0.5})
+    (place / "twice.csv").write_text("answer,p\na,0.5\na,0.5\n")
+    (place / "latin.csv").write_bytes(b"answer,p\n\xe9,1\n")
+    return place
+
+
+@pytest.fixture
+def desk(files, monkeypatch):
+    """A desk with the files, and reports that are the same on every run."""
+    monkeypatch.chdir(files)
+    for home in (randomness, designing):
+        monkeypatch.setattr(home, "secure", lambda: randomness.simulated(3))
+    return files
+
+
+@pytest.mark.usefixtures("desk")
+def test_skewed_answers_are_not_uniform(run):
+    found = run("test skewed.csv", BASE, "--coin auto --json").json()
+    assert found["kind"] == "uniformity"
+    assert found["rejected"] is True
+    assert found["p_value"] == 1 / 200
+    assert found["statistic"] > found["threshold"]
+    assert found["sizes"] == [PEOPLE]
+    assert found["answers"] == 8
+    assert found["power"] > 0.99
+    assert found["coin"] == "private"
+    assert found["guarantee"]["epsilon"] <= 1
+    assert found["guarantee"]["delta"] == 1e-6
+    assert found["guarantee"]["n"] == PEOPLE
+    assert found["design"]["recommended"] == found["device"]["name"]
+    assert found["seed"] == 1
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize("name", ["even.csv", "even.parquet"])
+def test_even_answers_are_uniform(run, name):
+    found = run("test", name, BASE, "--json").json()
+    assert found["rejected"] is False
+    assert found["p_value"] > 0.05
+    assert found["statistic"] <= found["threshold"]
+
+
+@pytest.mark.usefixtures("desk")
+def test_people_read_the_verdict_its_numbers_and_the_guarantee(run):
+    said = run("test skewed.csv", BASE).stdout
+    assert max(map(len, said.splitlines())) <= 80
+    assert said.startswith("The answers are not uniform: p ≤ 0.005 (199 simulations)")
+    flat = " ".join(said.replace("│", " ").split())
+    for words in (
+        "p-value ≤ 0.005 (199 simulations)",
+        "above its threshold",
+        "at distance 0.1 (predicted)",
+        "6,000; one of 8 answers",
+        "private coins",
+        "ε = 1 at δ = 1e-6",
+        "replacement: one person's datum",
+        "treated as public: it was taken from the data",
+        "an answer of nobody is not in the list",
+        "independent draws; the guarantee does not",
+        "randomized here on behalf of the devices",
+    ):
+        assert words in flat
+    quiet = run("test even.csv", BASE, "--categories a,b,c,d,e,f,g,h").stdout
+    assert "No departure from uniform was seen" in quiet
+    assert "would have been noticed with probability 1.00" in " ".join(quiet.split())
+    assert "treated as public" not in quiet
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_list_decides_what_uniform_means(run):
+    """Nobody gave i, j, k or l: uniform among the answers found, not among those listed."""
+    listed = "--categories a,b,c,d,e,f,g,h,i,j,k,l"
+    assert run("test even.csv", BASE, "--json").json()["rejected"] is False
+    found = run("test even.csv", BASE, listed, "--json").json()
+    assert found["rejected"] is True
+    assert found["answers"] == 12
+    assert not any("public" in note for note in found["notes"])
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_reference_of_probabilities_or_counts(run):
+    found = run("test skewed.csv", BASE, "--against skewed_law.csv --json").json()
+    assert found["kind"] == "identity"
+    assert found["rejected"] is False
+    counted = run("test skewed.csv", BASE, "--against counts.csv --json").json()
+    assert counted["p_value"] == found["p_value"]
+    assert counted["statistic"] == pytest.approx(found["statistic"], rel=1e-6)
+    (said,) = [note for note in counted["notes"] if "counts" in note and "sum" in note]
+    assert "36" in said
+    assert run("test even.csv", BASE, "--against counts.csv --json").json()["rejected"] is True
+
+
+def test_a_reference_is_read_as_it_stands(tmp_path):
+    path = tmp_path / "law.csv"
+    path.write_text('\ufeffanswer,p\n" a, b",0.25\n\nc,0.75\n', encoding="utf-8")
+    found = testing_reference.read(path)
+    assert found.labels == (" a, b", "c")
+    assert found.probabilities == (0.25, 0.75)
+    assert found.notes == ()
+
+
+@pytest.mark.usefixtures("desk")
+def test_two_groups(run):
+    apart = run("test both.csv", BASE, "--by of --json").json()
+    assert apart["kind"] == "closeness"
+    assert apart["rejected"] is True
+    assert apart["groups"] == [{"name": "of = e", "n": 6000}, {"name": "of = s", "n": 6000}]
+    files = run("test even.csv --with skewed.csv", BASE, "--json").json()
+    assert files["rejected"] is True
+    assert [group["name"] for group in files["groups"]] == ["even.csv", "skewed.csv"]
+    alike = run("test even.csv", BASE, "--by group --json").json()
+    assert alike["rejected"] is False
+    assert alike["sizes"] == [3000, 3000]
+    assert alike["guarantee"]["n"] == 3000
+    assert any("which group is treated as public" in note for note in alike["notes"])
+    assert not any("uniform" in note for note in alike["notes"])
+    assert "No difference between the two groups was seen" in alike["words"]
+
+
+@pytest.mark.usefixtures("desk")
+def test_rows_without_an_answer_are_left_out_if_asked(run):
+    assert "2 of 6,000 rows" in run("test gaps.csv", BASE).refusal()
+    found = run("test gaps.csv", BASE, "--drop-nulls --json").json()
+    assert found["sizes"] == [PEOPLE - 2]
+    assert any("left out" in note for note in found["notes"])
+
+
+@pytest.mark.usefixtures("desk")
+def test_coins_and_devices_can_be_chosen(run):
+    words = "--coin public --partitions 2 --symbols 4 --honest-fraction 0.9 --json"
+    found = run("test skewed.csv", BASE, words).json()
+    assert found["coin"] == "public"
+    assert found["device"]["partitions"] == 2
+    assert found["device"]["symbols"] == 4
+    assert found["guarantee"]["n"] == 5400
+    assert found["rejected"] is True
+    said = run("test skewed.csv", BASE, "--coin public --partitions 2 --symbols 4").stdout
+    assert "partitioned with 2 partitions of 4 symbols" in said
+    other = run("test skewed.csv", BASE, "--randomizer hadamard --json").json()
+    assert other["device"]["name"] == "hadamard"
+    several = run("test skewed.csv", BASE, "--randomizer dummies --messages-cap 3").stdout
+    assert re.search(r"dummies, 1\.\d+ messages each", several)
+
+
+def asked(**changes):
+    defaults = dict.fromkeys(AskedTest.__dataclass_fields__) | {
+        "data": Path("even.csv"),
+        "column": "c",
+        "distance": 0.1,
+        "level": 0.05,
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "honest_fraction": 1.0,
+        "coin": Coin.PRIVATE,
+        "messages_cap": 1.0,
+        "simulations": 99,
+        "sizes": (),
+        "plot": Path("null.png"),
+    }
+    return AskedTest(**defaults | changes)
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize("changes", [{}, {"by": "group"}])
+def test_what_is_drawn_is_what_decided(changes):
+    seen = []
+    found = testing_answer.answer(asked(**changes), lambda *done: seen.append(done))
+    assert found.null.size == 99
+    assert ranks.threshold(found.null, level=0.05) == found.verdict.threshold
+    above = np.count_nonzero(found.null >= found.verdict.statistic)
+    assert found.verdict.p_value == (1 + above) / 100
+    assert seen[-1] == (PEOPLE, PEOPLE)
+    again = testing_answer.answer(asked(**changes, seed=found.seed), lambda *_: None)
+    assert np.array_equal(again.null, found.null)
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize(
+    "words",
+    [f"skewed.csv {BASE}", "--power --categories 8 --distance 0.2 --epsilon 1 --n 300,900"],
+)
+def test_plots_are_pictures(run, tmp_path, words):
+    less = "--trials 20 --simulations 99 --coin private" if "--power" in words else ""
+    path = tmp_path / "made.png"
+    assert f"wrote {path}" in run("test", words, less, f"--plot {path}").stdout.replace("\n", "")
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_p_value_below_what_simulations_show_is_a_bound():
+    device = RandomizedResponse(k=4, epsilon=2.0)
+    made = tester.Tester(device=device, reference=np.full(4, 0.25), n=1000, distance=0.2)
+    certain = made.decide(device.tally(np.zeros(1000, dtype=int)), seed=1)
+    assert p_value(certain) == "≤ 0.0005 (1,999 simulations)"
+    even = made.decide(device.tally(np.arange(1000) % 4), seed=1, simulations=99)
+    assert p_value(even) == "1 (99 simulations)"
+
+
+# -------------------------------------------------------------------------------------- the power
+
+
+@pytest.fixture(scope="module")
+def power():
+    return "test --power --categories 16 --distance 0.15 --epsilon 1 --trials 100 --simulations 199"
+
+
+def test_power_by_model(run, power):
+    found = run(power, "--n 100,300,5e3 --messages-cap 50 --json").json()
+    by = {(point["model"], point["n"]): point for point in found["points"]}
+    models = ("non-private", "central", "several", "public", "private")
+    assert {model for model, _ in by} == set(models)
+    for model in models:
+        few, some, many = (by[model, n] for n in (100, 300, 5_000))
+        assert few["power"] < 0.8, "a hundred people cannot tell"
+        assert many["power"] > 0.9
+        assert few["limits"][0] <= few["power"] <= few["limits"][1]
+        assert 0 < some["limits"][1] - some["limits"][0] < 0.2
+    assert by["non-private", 300]["power"] > by["private", 300]["power"] + 0.2
+    assert by["central", 300]["power"] > by["private", 300]["power"] + 0.2
+    assert by["public", 300]["device"]["name"] == "partitioned"
+    assert by["private", 300]["device"]["name"] in {"grr", "hadamard"}
+    assert by["several", 300]["device"]["name"].endswith("dummies")
+    assert by["central", 300]["device"] is None
+    rate = rates.shuffle_private(k=16, distance=0.15, epsilon=1, delta=1e-6)
+    assert found["published_rates_at_constant_1"]["private"] == pytest.approx(rate)
+    assert 100 < found["people_for_power_0.95"]["private"] < 10_000
+
+
+def test_power_without_numbers_of_people_goes_around_enough(run, power):
+    said = run(power, "--coin private --trials 30").stdout
+    assert max(map(len, said.splitlines())) <= 80
+    needed = int(re.search(r"for 0\.95 +([\d,]+)", said)[1].replace(",", ""))
+    rows = re.findall(r"^ +([\d,]+) +\d\.\d\d ±", said, re.MULTILINE)
+    tried = [int(n.replace(",", "")) for n in rows]
+    assert tried == sorted(tried)
+    assert tried[0] < needed / 8
+    assert needed < tried[-1] < 2 * needed
+    assert "public" not in said.splitlines()[2]
+    for words in ("no privacy", "curator", "rate: published, constant 1", "share of 30 simulated"):
+        assert words in said
+
+
+@pytest.mark.usefixtures("desk")
+def test_power_of_a_reference(run):
+    words = "test --power --against counts.csv --distance 0.15 --epsilon 1 --trials 40 --n 50,3000"
+    found = run(words, "--simulations 199 --coin private --json").json()
+    assert found["k"] == 8
+    assert any("sum" in note for note in found["notes"])
+    last = {point["model"]: point["power"] for point in found["points"][-3:]}
+    assert set(last) == {"non-private", "central", "private"}
+    assert min(last.values()) > 0.8
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("shares", [[1 / 2] * 2, [1 / 3] * 3, [1 / 4] * 4, [0.5, 0.3, 0.2]])
+def test_the_curators_noise_covers_one_answer(shares, n):
+    """The largest change by any replacement, over all data sets."""
+    q = np.array(shares)
+
+    def away(answers):
+        return np.abs(np.bincount(answers, minlength=q.size) / n - q).sum() / 2
+
+    worst = max(
+        abs(away(answers) - away((other, *answers[1:])))
+        for answers in itertools.product(range(q.size), repeat=n)
+        for other in range(q.size)
+    )
+    assert worst <= sensitivity(q, n) * (1 + 1e-12)
+
+
+def test_every_model_keeps_its_level():
+    """Next to no distance: what is noticed is a false alarm. 0.05 ± five standard deviations."""
+    study = Study(
+        reference=np.full(16, 1 / 16),
+        epsilon=1.0,
+        delta=1e-6,
+        distance=1e-9,
+        messages_cap=50.0,
+        trials=2000,
+        simulations=1999,
+    )
+    for model in study.models:
+        assert 0.02 < study.measured(model, 500).power < 0.085, model
+
+
+# ----------------------------------------------------------------------------------- the refusals
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "FILE is missing"),
+        ("even.csv --distance 0.1 --epsilon 1", "--column is missing"),
+        ("even.csv --column c --epsilon 1", "--distance is missing"),
+        ("even.csv --column c --distance 0.1", "--epsilon is missing"),
+        ("even.csv --column c --distance 0 --epsilon 1", "0 < distance < 1, got distance=0"),
+        ("even.csv --column c --distance 1 --epsilon 1", "0 < distance < 1, got distance=1"),
+        ("even.csv --column c --distance 0.95 --epsilon 1", "distance <= 0.875"),
+        ("even.csv --column c --distance 0.1 --epsilon 0", "epsilon > 0"),
+        (f"even.csv {BASE} --level 1", "0 < level < 1"),
+        (f"even.csv {BASE} --delta 0", "0 < delta < 1"),
+        (f"even.csv {BASE} --honest-fraction 0", "honest_fraction"),
+        (f"even.csv {BASE} --level 0.001", "simulations"),
+        (f"even.csv {BASE} --seed -1", "seed"),
+        (f"even.csv {BASE} --column d", "one of the columns c, group"),
+        (f"missing.csv {BASE}", "an existing file"),
+        (f"same.csv {BASE}", "at least two different answers"),
+        (f"even.csv {BASE} --categories a,b,c", "has no 'd' (and 4 more)"),
+        (f"even.csv {BASE} --categories a,", "lists 1 answer"),
+        (f"even.csv {BASE} --categories a,b,a", "lists 'a' twice"),
+        (f"even.csv {BASE} --against missing.csv", "cannot read missing.csv"),
+        (f"even.csv {BASE} --against latin.csv", "cannot read latin.csv"),
+        (f"even.csv {BASE} --against empty.csv", "empty.csv is empty"),
+        (f"even.csv {BASE} --against heading.csv", "nothing below it"),
+        (f"even.csv {BASE} --against bare.csv", "is a heading"),
+        (f"even.csv {BASE} --against wide.csv", "line 2 of wide.csv has 3 entries"),
+        (f"even.csv {BASE} --against negative.csv", "line 3 of negative.csv"),
+        (f"even.csv {BASE} --against nan.csv", "line 2 of nan.csv"),
+        (f"even.csv {BASE} --against words.csv", "got 'half'"),
+        (f"even.csv {BASE} --against zeros.csv", "add up to 0"),
+        (f"even.csv {BASE} --against sum.csv", "add up to 0.9"),
+        (f"even.csv {BASE} --against one.csv", "lists one answer"),
+        (f"even.csv {BASE} --against nobody.csv", "line 3 of nobody.csv has no answer"),
+        (f"even.csv {BASE} --against twice.csv", "lists 'a' twice, on lines 2 and 3"),
+        (f"even.csv {BASE} --against few.csv", "has no 'c'"),
+        (f"even.csv {BASE} --against few.csv --categories a,b", "leave out --categories"),
+        (f"even.csv {BASE} --against few.csv --by group", "--against and --by"),
+        (f"even.csv {BASE} --with even.csv --by group", "--with and --by"),
+        (f"even.csv {BASE} --by c", "the column that is tested"),
+        (f"skewed.csv {BASE} --by three", "expected two groups, got 3"),
+        (f"even.csv {BASE} --with even.csv --messages-cap 2", "leave out --messages-cap"),
+        (f"even.csv {BASE} --coin private --partitions 4", "--partitions is for public coins"),
+        (f"even.csv {BASE} --coin private --symbols 4", "--symbols is for public coins"),
+        (f"even.csv {BASE} --coin public --symbols 9", "symbols <= k"),
+        (f"even.csv {BASE} --coin some", "one of auto, private, public"),
+        (f"even.csv {BASE} --randomizer some", "got randomizer='some'"),
+        (f"even.csv {BASE} --messages-cap 0.5", "--messages-cap of 1 or more"),
+        (f"even.csv {BASE} --n 100", "--n needs --power"),
+        (f"even.csv {BASE} --trials 100", "--trials needs --power"),
+        (f"even.csv {BASE} --plot even.pdf", ".svg or .png"),
+        (f"even.csv {BASE} --plot nowhere/a.png", "there is no directory nowhere"),
+        ("--power --distance 0.1 --epsilon 1", "--power needs one of --categories"),
+        ("--power --categories 1 --distance 0.1 --epsilon 1", "from 2 to 1,000,000, got 1"),
+        ("--power --categories nine --distance 0.1 --epsilon 1", "whole number"),
+        ("--power --categories 8 --distance 0.1 --epsilon 1 --column c", "--column is about data"),
+        ("even.csv --power --categories 8 --distance 0.1 --epsilon 1", "FILE is about data"),
+        ("--power --categories 8 --distance 0.1 --epsilon 1 --n 1e3,x", "got 'x'"),
+        ("--power --categories 8 --distance 0.1 --epsilon 1 --n 1", "2 <= n"),
+        ("--power --categories 8 --distance 0.1 --epsilon 1 --trials 5", "trials"),
+        ("--power --categories 8 --distance 0.1 --epsilon 1 --randomizer grr", "--randomizer"),
+        ("--power --categories 3 --distance 0.6 --epsilon 1", "a distance of at most 0.3333"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(run, words, said):
+    assert said in run("test", words).refusal()
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_distance_too_close_for_so_few_names_the_people_needed(run):
+    said = run("test even.csv --column c --distance 0.005 --epsilon 0.05").refusal()
+    needed = int(re.search(r"about ([\d,]+) people are needed", said)[1].replace(",", ""))
+    assert "6,000 people" in said
+    assert 10 * PEOPLE < needed < 10**4 * PEOPLE

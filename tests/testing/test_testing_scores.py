@@ -1,0 +1,275 @@
+"""The statistic is what its formula says, for every device, and its moments are as predicted."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import shoal
+from shoal import randomness
+from shoal.engines.shuffling import shuffle
+from shoal.protocols.dummies import UniformDummies
+from shoal.protocols.partitioned import PartitionedDummies
+from shoal.randomizers.hadamard import HadamardResponse
+from shoal.randomizers.partitioned import PartitionedResponse
+from shoal.randomizers.projective import ProjectiveGeometryResponse
+from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.subset import SubsetSelection
+from shoal.testing import alternatives, devices, power, splitting
+from shoal.testing.scores import ListedScores
+from shoal.testing.scores_hadamard import walsh
+from shoal.values import Counts
+
+K = 12
+RARE = 1e-7
+ONE = {
+    "grr": RandomizedResponse(k=K, epsilon=2.0),
+    "hadamard": HadamardResponse(k=K, epsilon=2.0),
+    "projective": ProjectiveGeometryResponse(k=K, epsilon=2.0),
+    "one partition": PartitionedResponse(k=K, epsilon=2.0, symbols=5, coins=2),
+    "partitions": PartitionedResponse(k=K, epsilon=2.0, symbols=4, partitions=3, coins=2),
+}
+SEVERAL = {
+    "dummies": UniformDummies(k=K, dummies=2.3),
+    "one partition among dummies": PartitionedDummies(k=K, symbols=5, dummies=1.4, coins=1),
+    "partitions among dummies": PartitionedDummies(
+        k=K, symbols=4, partitions=3, dummies=0.6, coins=1
+    ),
+}
+EVERY = {**ONE, **SEVERAL}
+ZIPF = (1 / np.arange(1, K + 1)) / (1 / np.arange(1, K + 1)).sum()
+REFERENCES = {"uniform": np.full(K, 1 / K), "zipf": ZIPF}
+
+
+def rows(device):
+    """Pr[message | answer]; for partitions from their definition."""
+    return device.table()
+
+
+def score_table(device):
+    """φ(m), one row per message, by the definition of each device's scores."""
+    if isinstance(device, PartitionedResponse):
+        support = np.zeros((device.outputs, K))
+        for g, x in itertools.product(range(device.partitions), range(K)):
+            support[g * device.symbols + device.layout.bins[g, x], x] = 1.0
+        return support * device.partitions / device.truth
+    single = np.eye(device.outputs, dtype=np.int64)
+    return np.array([device.estimate(Counts(cells, 1)).frequencies for cells in single])
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("name", ONE)
+def test_the_statistic_is_the_sum_over_pairs_of_messages(name, reference):
+    device, q = ONE[name], REFERENCES[reference]
+    scores = devices.scores(device, q)
+    table = score_table(device)
+    law = q @ rows(device)
+    assert np.allclose(scores.mean, law, atol=1e-12)
+    messages = randomness.simulator(3).choice(device.outputs, size=40, p=law / law.sum())
+    centred = table[messages] - law @ table
+    alike = (centred * scores.weights) @ centred.T
+    expected = alike.sum() - np.trace(alike)
+    counts = np.bincount(messages, minlength=device.outputs)
+    assert scores.statistics(counts[None, :], 40)[0] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("name", ONE)
+def test_moments_and_weights_are_those_of_the_scores(name, reference):
+    device, q = ONE[name], REFERENCES[reference]
+    scores = devices.scores(device, q)
+    table, law = score_table(device), q @ rows(device)
+    centred = table - law @ table
+    covariance = (centred * law[:, None]).T @ centred
+    product = covariance * scores.weights
+    assert scores.spread.trace == pytest.approx(np.trace(product), rel=1e-9)
+    assert scores.spread.square == pytest.approx((product * product.T).sum(), rel=1e-9)
+    raw = np.diagonal(covariance) ** (-2 / 3)
+    assert np.allclose(scores.weights, raw / raw.mean(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["grr", "hadamard", "projective", "dummies"])
+def test_scores_are_unbiased_without_public_coins(name):
+    """The mean of T is n(n−1) times the weighted squared distance, for any true shares."""
+    scores = devices.scores(EVERY[name], ZIPF)
+    shares = randomness.simulator(1).dirichlet(np.ones(K), size=5)
+    expected = (scores.weights * (shares - ZIPF) ** 2).sum(axis=1)
+    assert np.allclose(scores.signals(shares), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("name", EVERY)
+def test_simulated_statistics_have_the_mean_and_the_variance_predicted(name, reference):
+    scores, q, n, size = devices.scores(EVERY[name], REFERENCES[reference]), None, 300, 40_000
+    q = REFERENCES[reference]
+    tables = scores.draw(q, n=n, size=size, generator=randomness.simulator(11))
+    found = scores.statistics(tables, n)
+    error = found.std() / math.sqrt(size)
+    assert abs(found.mean()) < 5.5 * error
+    assert found.var() == pytest.approx(2 * n * (n - 1) * scores.spread.square, rel=0.1)
+    assert np.allclose(tables.mean(axis=0), n * scores.mean, rtol=0.02)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_is_simulated_is_what_devices_send(name):
+    """End to end: randomize, shuffle and count give the statistics that are drawn directly."""
+    device, n = EVERY[name], 400
+    scores = devices.scores(device, ZIPF)
+    shares = alternatives.paired(
+        ZIPF, 0.1, weights=np.ones(K), size=1, generator=randomness.simulator(2)
+    )[0]
+    source = randomness.simulated(8)
+    answers = randomness.simulator(9)
+    sent, counted = [], np.zeros(scores.outputs)
+    for _ in range(150):
+        values = answers.choice(K, size=n, p=shares / shares.sum())
+        counts = device.counted(shuffle(device.randomize(values, randomness=source)))
+        counted += counts.cells
+        sent.append(scores.statistics(counts.cells[None, :], n)[0])
+    drawn = scores.statistics(
+        scores.draw(shares, n=n, size=3000, generator=randomness.simulator(4)), n
+    )
+    assert stats.ks_2samp(sent, drawn).pvalue > RARE
+    # A person's several messages are nearly independent counts: chi-square is close enough.
+    assert stats.chisquare(counted, counted.sum() * _normal(scores.expected(shares))).pvalue > RARE
+
+
+def _normal(law):
+    return law / law.sum()
+
+
+def test_dummies_of_several_partitions_share_the_truth():
+    """The bins of one answer go together: cells of different partitions are correlated."""
+    scores = devices.scores(SEVERAL["partitions among dummies"], ZIPF)
+    tables = scores.draw(ZIPF, n=500, size=60_000, generator=randomness.simulator(1))
+    measured = np.cov(tables.T) / 500
+    error = np.sqrt(np.outer(np.diagonal(measured), np.diagonal(measured)) / 60_000)
+    assert (np.abs(measured - scores._covariance) < 7 * error).all()
+
+
+def test_a_list_of_all_messages_gives_the_same_as_transforms():
+    device = HadamardResponse(k=K, epsilon=2.0)
+    quick, listed = devices.scores(device, ZIPF), ListedScores(device=device, reference=ZIPF)
+    tables = quick.draw(ZIPF, n=100, size=7, generator=randomness.simulator(5))
+    assert np.allclose(quick.statistics(tables, 100), listed.statistics(tables, 100), rtol=1e-9)
+
+
+@given(st.integers(0, 5), st.integers(0, 2**32))
+@settings(deadline=None, derandomize=True, max_examples=30)
+def test_the_transform_is_its_own_inverse(bits, seed):
+    values = randomness.simulator(seed).normal(size=(3, 1 << bits))
+    assert np.allclose(walsh(walsh(values)), values * (1 << bits), atol=1e-9)
+
+
+def test_weights_of_a_uniform_reference_are_equal_and_rare_answers_weigh_more():
+    for name in ("grr", "hadamard", "dummies"):
+        assert np.allclose(
+            devices.scores(EVERY[name], REFERENCES["uniform"]).weights, 1.0, rtol=0.1
+        )
+        assert (
+            devices.scores(EVERY[name], ZIPF).weights[-1]
+            > 1.05 * devices.scores(EVERY[name], ZIPF).weights[0]
+        )
+
+
+def test_the_exponent_is_the_best():
+    """No other power of the variance has a larger worst-case signal to noise."""
+    variances = devices.scores(RandomizedResponse(k=K, epsilon=6.0), ZIPF).variances
+
+    def worst(exponent):
+        weights = variances**-exponent
+        return 1 / ((1 / weights).sum() * math.sqrt((weights**2 * variances**2).sum()))
+
+    assert worst(2 / 3) >= max(map(worst, (0.0, 0.4, 0.6, 0.73, 1.0)))
+    assert worst(2 / 3) > 1.05 * worst(0.0)
+
+
+@given(
+    st.lists(st.floats(0.01, 1.0), min_size=2, max_size=40),
+    st.floats(0.01, 0.99),
+    st.integers(0, 2**32),
+)
+@settings(deadline=None, derandomize=True, max_examples=80)
+def test_alternatives_are_distributions_at_exactly_the_distance(raw, share, seed):
+    reference = np.array(raw) / np.sum(raw)
+    distance = share * alternatives.furthest(reference)
+    generator = randomness.simulator(seed)
+    weights = generator.random(reference.size) + 0.1
+    found = alternatives.paired(reference, distance, weights=weights, size=5, generator=generator)
+    assert (found >= 0).all()
+    assert np.allclose(found.sum(axis=1), 1.0, atol=1e-12)
+    assert np.allclose(np.abs(found - reference).sum(axis=1) / 2, distance, rtol=1e-9)
+
+
+def test_alternatives_of_a_uniform_reference_are_those_of_paninski():
+    found = alternatives.paired(
+        np.full(10, 0.1), 0.2, weights=np.ones(10), size=50, generator=randomness.simulator(1)
+    )
+    assert np.allclose(np.abs(found - 0.1), 0.04)
+    assert len({tuple(row) for row in found.round(6).tolist()}) > 30
+
+
+def test_an_alternative_too_far_away_is_refused():
+    with pytest.raises(shoal.InvalidArgumentError, match="pairs of similar answers"):
+        alternatives.paired(
+            np.full(4, 0.25), 0.6, weights=np.ones(4), size=1, generator=randomness.simulator(1)
+        )
+
+
+@given(st.integers(0, 2**32))
+@settings(deadline=None, derandomize=True, max_examples=20)
+def test_the_statistic_of_two_batches_is_the_sum_over_pairs(seed):
+    generator = randomness.simulator(seed)
+    device = ONE["partitions" if seed % 2 else "hadamard"]
+    scores = devices.scores(device, REFERENCES["uniform"])
+    table = score_table(device)
+    sizes = (7, 12)
+    one, two = (generator.integers(device.outputs, size=size) for size in sizes)
+    counts = [
+        Counts(np.bincount(messages, minlength=device.outputs), messages.size)
+        for messages in (one, two)
+    ]
+    split = splitting.Split(scores, *counts)
+    weights = split.scores.weights
+
+    def alike(first, second):
+        return (table[first] * weights) @ table[second].T
+
+    within = [
+        (alike(each, each).sum() - np.trace(alike(each, each))) / (each.size * (each.size - 1))
+        for each in (one, two)
+    ]
+    expected = sum(within) - 2 * alike(one, two).mean()
+    assert split.statistic == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_splitting_keeps_the_pooled_messages_and_the_sizes():
+    scores = devices.scores(ONE["grr"], ZIPF)
+    counts = [Counts(np.arange(K), 66), Counts(np.full(K, 3), 36)]
+    null = splitting.Split(scores, *counts).null(500, randomness.simulator(1))
+    assert null.shape == (500,)
+    assert abs(null.mean()) < 6 * null.std() / math.sqrt(500) + 1e-3
+
+
+def test_a_prediction_for_few_degrees_of_freedom_is_not_the_normal_one():
+    spread = devices.scores(RandomizedResponse(k=2, epsilon=1.0), np.full(2, 0.5)).spread
+    assert spread.freedom == pytest.approx(1.0)
+    assert power.predicted(spread, np.zeros(1), people=100, level=0.05) == pytest.approx(
+        0.05, abs=1e-6
+    )
+
+
+def test_devices_without_numbered_messages_are_refused():
+    with pytest.raises(shoal.InvalidArgumentError, match="messages are numbers"):
+        devices.scores(SubsetSelection(k=K, epsilon=1.0), ZIPF)
+    with pytest.raises(shoal.InvalidArgumentError, match="12 answers"):
+        devices.scores(RandomizedResponse(k=5, epsilon=1.0), ZIPF)
+    wide = PartitionedResponse(k=5000, epsilon=1.0, symbols=2000, partitions=3)
+    with pytest.raises(shoal.InvalidArgumentError, match="single partition"):
+        devices.scores(wide, np.full(5000, 1 / 5000)).gram  # noqa: B018 - made when asked for
