@@ -1,0 +1,22 @@
+"""Lower bounds on epsilon from running a pipeline: whether it keeps what is claimed."""
+
+from shoal.auditing.auditor import audit
+from shoal.auditing.data import Neighbours
+from shoal.auditing.errors import AuditedCodeError
+from shoal.auditing.limits import coin_bound, lower_bound
+from shoal.auditing.programs import Program
+from shoal.auditing.result import Audit, Evidence
+from shoal.auditing.subjects import Function, WholePipeline
+
+__all__ = [
+    "Audit",
+    "AuditedCodeError",
+    "Evidence",
+    "Function",
+    "Neighbours",
+    "Program",
+    "WholePipeline",
+    "audit",
+    "coin_bound",
+    "lower_bound",
+]

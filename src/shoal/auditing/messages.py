@@ -1,0 +1,264 @@
+"""Messages of any kind as small whole numbers: what the statistics count.
+
+A coder is fitted to messages of single devices, before anything is evaluated. It may merge
+messages, which can only make the audit see less.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.randomizers import hashing
+from shoal.values import Array
+
+Raw = npt.NDArray[Any]
+Codes = npt.NDArray[np.intp]
+
+MOST_DISTINCT = 4096
+_BINS = 64
+_NEW = 0.2  # of the messages may be new, for the others to be told apart one by one
+_CELLS_AT_ONCE = 1 << 22
+
+
+class Coder(ABC):
+    """From messages to 0, ..., size - 1; the last one may be "anything else"."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many codes there are."""
+
+    @abstractmethod
+    def __call__(self, messages: Raw) -> Codes:
+        """One whole number per message."""
+
+
+@dataclass(frozen=True)
+class Numbered(Coder):
+    """Messages 0, ..., outputs - 1 as they are; what is none of them is one code more."""
+
+    outputs: int
+
+    @property
+    def size(self) -> int:
+        """One more than the outputs."""
+        return self.outputs + 1
+
+    def __call__(self, messages: Raw) -> Codes:
+        """The messages themselves."""
+        known = (messages >= 0) & (messages < self.outputs)
+        if known.all():
+            return messages.astype(np.intp, copy=False)
+        return np.where(known, messages, self.outputs).astype(np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Bits(Coder):
+    """Rows of k bits: those of a few answers, and whether as many bits are set as usual."""
+
+    answers: tuple[int, ...]
+    usual: int
+
+    @property
+    def size(self) -> int:
+        """Fewer, as many, or more bits than usual, for every pattern."""
+        return 3 << len(self.answers)
+
+    def __call__(self, messages: Raw) -> Codes:
+        """The answers' bits, the first answer's the least, then how many bits are set."""
+        columns = [(messages[:, x // 8] >> (7 - x % 8)) & 1 for x in self.answers]
+        ones = np.bitwise_count(messages).sum(axis=1, dtype=np.int64)
+        more = (np.sign(ones - self.usual) + 1).astype(np.intp)
+        codes: Codes = _pattern(columns) | more << len(self.answers)
+        return codes
+
+
+@dataclass(frozen=True, eq=False)
+class Buckets(Coder):
+    """Hash functions with a bucket: which of a few answers each message supports."""
+
+    keys: tuple[int, ...]
+    buckets: int
+
+    @property
+    def size(self) -> int:
+        """Every pattern of supported answers."""
+        return 1 << len(self.keys)
+
+    def __call__(self, messages: Raw) -> Codes:
+        """The supports, the first answer's the least."""
+        functions, told = hashing.row_parts(messages, self.buckets)
+        columns = [
+            (hashing.hashed(functions, np.uint64(key), self.buckets) == told) for key in self.keys
+        ]
+        return _pattern(columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct(Coder):
+    """Messages that were seen, each by itself; what was not seen is one code more."""
+
+    seen: Mapping[Hashable, int]
+
+    @property
+    def size(self) -> int:
+        """One more than what was seen."""
+        return len(self.seen) + 1
+
+    def __call__(self, messages: Raw) -> Codes:
+        """The number of each message."""
+        other = len(self.seen)
+        if messages.dtype.kind in "biuf" and messages.ndim == 1:
+            known, places = np.unique(messages, return_inverse=True)
+            codes = [self.seen.get(value, other) for value in known.tolist()]
+            return np.array(codes, dtype=np.intp)[places]
+        found = (self.seen.get(key, other) for key in hashable(messages))
+        return np.fromiter(found, dtype=np.intp, count=len(messages))
+
+
+@dataclass(frozen=True, eq=False)
+class Binned(Coder):
+    """Numbers, or rows of numbers along one direction, by where they fall between quantiles."""
+
+    edges: Array
+    direction: Array | None = None
+
+    @property
+    def size(self) -> int:
+        """One more than the edges."""
+        return self.edges.size + 1
+
+    def __call__(self, messages: Raw) -> Codes:
+        """The bin of each message."""
+        return np.searchsorted(self.edges, projected(messages, self.direction), side="right")
+
+
+def fitted(samples: Sequence[Raw]) -> Coder:
+    """A coder for messages of which nothing is known but these samples, one for each input."""
+    together = joined(samples)
+    counted = Counter(hashable(together))
+    once = sum(count == 1 for count in counted.values())
+    numbers = _numbers(together)
+    # The share of messages seen once estimates the chance of one never seen (Good and Turing).
+    familiar = len(counted) <= MOST_DISTINCT and once <= _NEW * len(together)
+    if familiar or numbers is None:
+        common = [key for key, _ in counted.most_common(MOST_DISTINCT)]
+        return Distinct({key: place for place, key in enumerate(common)})
+    direction = None if numbers.ndim == 1 else telling_direction([*map(as_rows, samples)])
+    return binned(together, direction)
+
+
+def binned(messages: Raw, direction: Array | None) -> Binned:
+    """Bins of equal weight along the direction."""
+    values = projected(messages, direction)
+    return Binned(np.unique(np.quantile(values, np.arange(1, _BINS) / _BINS)), direction)
+
+
+def telling_direction(samples: Sequence[Array]) -> Array:
+    """By which combination of columns two inputs differ most, columns taken one by one.
+
+    The difference of their means over the variance of each column, for the pair farthest apart.
+    """
+    means = [rows.mean(axis=0) for rows in samples]
+    spread = np.mean([rows.var(axis=0) for rows in samples], axis=0) + 1e-12
+    pairs = itertools.combinations(range(len(samples)), 2)
+    a, b = max(pairs, key=lambda pair: _apart(means, spread, pair))
+    return np.asarray((means[a] - means[b]) / spread)
+
+
+def _apart(means: Sequence[Array], spread: Array, pair: tuple[int, int]) -> float:
+    return float(((means[pair[0]] - means[pair[1]]) ** 2 / spread).sum())
+
+
+def projected(messages: Raw, direction: Array | None) -> Array:
+    """Numbers as they are, rows along the direction."""
+    if direction is None:
+        numbers = _numbers(messages)
+        return np.full(len(messages), np.inf) if numbers is None else numbers
+    found = np.empty(len(messages))
+    step = max(1, _CELLS_AT_ONCE // direction.size)
+    for start in range(0, len(messages), step):  # so that the unpacked bits fit into memory
+        found[start : start + step] = as_rows(messages[start : start + step]) @ direction
+    return found
+
+
+def as_rows(messages: Raw) -> Array:
+    """Rows of numbers; bytes are taken apart into bits."""
+    bits = np.unpackbits(messages, axis=1) if messages.dtype == np.uint8 else messages
+    return bits.reshape(len(messages), -1).astype(np.float64)
+
+
+def _numbers(messages: Raw) -> Array | None:
+    """Messages as numbers, text too if all of it is numbers; None if they are something else."""
+    if messages.dtype.kind in "biuf":
+        return messages.astype(np.float64)
+    try:
+        return np.array([float(text) for text in messages.tolist()])
+    except (TypeError, ValueError):
+        return None
+
+
+def hashable(messages: Raw) -> list[Hashable]:
+    """Something to tell the messages apart by."""
+    if messages.ndim > 1:
+        return [row.tobytes() for row in np.ascontiguousarray(messages)]
+    return list(messages.tolist())
+
+
+def as_messages(found: object) -> Raw:
+    """What somebody's code returned, as an array with one entry, or row, per message."""
+    if isinstance(found, np.ndarray) and found.dtype != object:
+        return found
+    listed = list(found)  # type: ignore[call-overload]  # if it is no sequence: the caller's error
+    plain = [
+        item.tolist() if isinstance(item, np.generic | np.ndarray) else item for item in listed
+    ]
+    kinds = {type(item) for item in plain}
+    if kinds and kinds <= {bool, int, float}:
+        return np.array(plain, dtype=float if float in kinds else np.int64)
+    if kinds <= {list, tuple} and _even(plain):
+        return np.array(plain)
+    return _objects([_frozen(item) for item in plain])
+
+
+def _even(rows: Sequence[Sequence[object]]) -> bool:
+    """Whether rows are equally long and hold plain numbers."""
+    if len({len(row) for row in rows}) != 1 or not len(rows[0]):
+        return False
+    return all(isinstance(item, bool | int | float) for row in rows for item in row)
+
+
+def _frozen(item: Any) -> Hashable:  # noqa: ANN401 - somebody else's messages
+    if isinstance(item, list | tuple):
+        return tuple(_frozen(part) for part in item)
+    return repr(item) if getattr(item, "__hash__", None) is None else item
+
+
+def _objects(items: Sequence[object]) -> Raw:
+    return np.fromiter(items, dtype=object, count=len(items))
+
+
+def joined(parts: Sequence[Raw]) -> Raw:
+    """Several arrays of messages, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    alike = {(part.dtype.kind, part.shape[1:]) for part in parts}
+    numeric = all(part.dtype.kind in "biuf" for part in parts)
+    if len(alike) == 1 or (numeric and len({part.shape[1:] for part in parts}) == 1):
+        return np.concatenate(parts)
+    return _objects([item for part in parts for item in hashable(part)])
+
+
+def _pattern(columns: Sequence[npt.NDArray[Any]]) -> Codes:
+    codes = np.zeros(len(columns[0]), dtype=np.intp)
+    for place, column in enumerate(columns):
+        codes |= column.astype(np.intp) << place
+    return codes

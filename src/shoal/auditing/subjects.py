@@ -1,0 +1,292 @@
+"""What is audited: anything that turns everybody's data into messages in the order they arrive.
+
+A mechanism of Shoal runs as in a real collection: its own ``randomize`` with secure randomness, and
+Shoal's shuffle. Somebody's own device, whole pipeline or program runs as it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.accounting import table as tables
+from shoal.auditing.data import DataSet
+from shoal.auditing.errors import AuditedCodeError, running
+from shoal.auditing.messages import Raw, as_messages, joined
+from shoal.engines.shuffling import shuffle
+from shoal.errors import InvalidArgumentError
+from shoal.protocols.base import Protocol
+from shoal.randomizers.base import Mechanism
+from shoal.randomness import Randomness
+from shoal.values import Array, Envelopes
+
+_WEIGHT_BITS = 53
+_BLOCK = 1 << 19
+
+
+@dataclass(frozen=True, eq=False)
+class Transcripts:
+    """The messages of some runs, one run after the other, in the order in which they arrived."""
+
+    messages: Raw
+    sizes: npt.NDArray[np.int64]
+
+    @cached_property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where each run begins."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return len(self.sizes)
+
+
+class Subject(ABC):
+    """Something to audit."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the audit calls it."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether one device can be run by itself."""
+        return True
+
+    @property
+    def several(self) -> bool:
+        """Whether a person may send several messages."""
+        return False
+
+    @property
+    def block(self) -> int:
+        """How many messages are made at once."""
+        return _BLOCK
+
+    @abstractmethod
+    def run(
+        self, data: DataSet, runs: int, randomness: Randomness, *, in_order: bool
+    ) -> Transcripts:
+        """So many independent runs on one data set; the order matters only if it is looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Collection(Subject):
+    """A mechanism of Shoal, and Shoal's shuffle."""
+
+    device: Mechanism
+
+    @property
+    def name(self) -> str:
+        """The mechanism's name."""
+        return self.device.name
+
+    @property
+    def several(self) -> bool:
+        """Whether it is a protocol with several messages."""
+        return isinstance(self.device, Protocol)
+
+    @property
+    def block(self) -> int:
+        """Messages made at once."""
+        each = self.device.messages * max(1, self.device.message_bytes // 4)
+        return max(1, int(_BLOCK / each))
+
+    def run(
+        self, data: DataSet, runs: int, randomness: Randomness, *, in_order: bool
+    ) -> Transcripts:
+        """All runs' data at once through ``randomize``, then run by run through ``shuffle``.
+
+        Where only counts are looked at, their order cannot matter, and nothing is shuffled.
+        """
+        array = data.array
+        everybody = np.tile(array, (runs, *[1] * (array.ndim - 1)))
+        with running(self.name):
+            reports = self.device.randomize(everybody, randomness=randomness)
+        if isinstance(reports, Envelopes):
+            sizes = reports.sizes.reshape(runs, len(data)).sum(axis=1)
+            found = Transcripts(reports.messages, sizes)
+        else:
+            rows = _as_many(self.name, as_messages(reports), len(everybody))
+            found = Transcripts(rows, np.full(runs, len(data), dtype=np.int64))
+        return shuffled(found, randomness) if in_order else found
+
+
+class Listed:
+    """A randomizer that is nothing but its table R[x, y]; data are the numbers of its rows.
+
+    Entries are whole numbers over 2^53, off by less than 2^-53.
+    """
+
+    name = "table"
+
+    def __init__(self, table: npt.ArrayLike) -> None:
+        self.rows = tables.validated(table, local_epsilon=None)
+        ends = np.floor(np.cumsum(self.rows, axis=1) * 2.0**_WEIGHT_BITS).astype(np.uint64)
+        ends[:, -1] = 1 << _WEIGHT_BITS
+        self._ends = ends
+
+    @property
+    def outputs(self) -> int:
+        """How many messages there are."""
+        return int(self.rows.shape[1])
+
+    def table(self) -> Array:
+        """The table itself."""
+        return self.rows
+
+    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness) -> Raw:
+        """One output's number per row's number."""
+        inputs = np.asarray(values)
+        messages = np.empty(inputs.size, dtype=np.int64)
+        for x in np.unique(inputs).tolist():
+            chosen = np.flatnonzero(inputs == x)
+            drawn = randomness.below(1 << _WEIGHT_BITS, chosen.size)
+            messages[chosen] = np.searchsorted(self._ends[x], drawn, side="right")
+        return messages
+
+
+@dataclass(frozen=True, eq=False)
+class Function(Subject):
+    """Somebody's device, shuffled by Shoal.
+
+    ``call`` takes one value and returns its message; ``vectorized`` says that it takes an array of
+    values and returns as many messages. An object with a ``randomize`` method is the latter.
+    """
+
+    call: Callable[..., Any]
+    vectorized: bool = False
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the code is called."""
+        return self.label or getattr(self.call, "__qualname__", type(self.call).__name__)
+
+    @classmethod
+    def of(cls, device: object) -> Function:
+        """An object with a ``randomize`` method, or a function of one value."""
+        method = getattr(device, "randomize", None)
+        if callable(method):
+            name = getattr(device, "name", type(device).__name__)
+            return cls(method, vectorized=True, label=str(name))
+        if callable(device):
+            return cls(device)
+        expected = "a mechanism, a table, a function, or an object with a randomize method"
+        raise InvalidArgumentError("device", device, expected)
+
+    @cached_property
+    def _takes_randomness(self) -> bool:
+        try:
+            return "randomness" in inspect.signature(self.call).parameters
+        except (TypeError, ValueError):
+            return False
+
+    def run(
+        self, data: DataSet, runs: int, randomness: Randomness, *, in_order: bool
+    ) -> Transcripts:
+        """The device for everybody in every run, then Shoal's shuffle."""
+        expected = runs * len(data)
+        with running(self.name):
+            rows = _as_many(self.name, self._messages(data, runs, randomness), expected)
+        found = Transcripts(rows, np.full(runs, len(data), dtype=np.int64))
+        return shuffled(found, randomness) if in_order else found
+
+    def _messages(self, data: DataSet, runs: int, randomness: Randomness) -> Raw:
+        given = {"randomness": randomness} if self._takes_randomness else {}
+        if not self.vectorized:
+            call = self.call
+            return as_messages([call(value, **given) for _ in range(runs) for value in data.values])
+        array = data.array
+        everybody = np.tile(array, (runs, *[1] * (array.ndim - 1)))
+        return _sequence(self.name, self.call(everybody, **given))
+
+
+@dataclass(frozen=True, eq=False)
+class WholePipeline(Subject):
+    """Somebody's randomizing and shuffling: a function of everybody's values.
+
+    It returns the messages in the order in which the analyzer receives them.
+    """
+
+    call: Callable[..., Any]
+
+    @property
+    def alone(self) -> bool:
+        """Devices cannot be told from the rest."""
+        return False
+
+    @property
+    def several(self) -> bool:
+        """There may be any number of messages."""
+        return True
+
+    @property
+    def name(self) -> str:
+        """What the code is called."""
+        return getattr(self.call, "__qualname__", type(self.call).__name__)
+
+    def run(
+        self,
+        data: DataSet,
+        runs: int,
+        randomness: Randomness,  # noqa: ARG002 - it brings its own
+        *,
+        in_order: bool,  # noqa: ARG002 - the order is its own
+    ) -> Transcripts:
+        """One call for every run."""
+        with running(self.name):
+            parts = [_sequence(self.name, self.call(data.array.copy())) for _ in range(runs)]
+        sizes = np.array([len(part) for part in parts], dtype=np.int64)
+        if not sizes.all():
+            raise AuditedCodeError(self.name, "it returned no messages")
+        return Transcripts(joined(parts), sizes)
+
+
+def subject_of(device: object) -> Subject:
+    """What somebody handed in, as something that runs."""
+    if isinstance(device, Subject):
+        return device
+    if isinstance(device, Mechanism):
+        return Collection(device)
+    if isinstance(device, Listed):
+        return Function(device.randomize, vectorized=True, label="table")
+    if isinstance(device, np.ndarray | list | tuple):
+        return Function(Listed(device).randomize, vectorized=True, label="table")
+    return Function.of(device)
+
+
+def _sequence(name: str, found: object) -> Raw:
+    if isinstance(found, str | bytes) or not isinstance(found, Iterable):
+        kind = type(found).__name__
+        raise AuditedCodeError(name, f"it returned a {kind}, not a sequence of messages")
+    return as_messages(found)
+
+
+def _as_many(name: str, messages: Raw, expected: int) -> Raw:
+    if messages.ndim == 0 or len(messages) != expected:
+        got = 1 if messages.ndim == 0 else len(messages)
+        raise AuditedCodeError(name, f"it returned {got:,} messages for {expected:,} values")
+    return messages
+
+
+def shuffled(found: Transcripts, randomness: Randomness) -> Transcripts:
+    """Every run through Shoal's shuffle."""
+    ends = np.append(found.starts, len(found.messages)).tolist()
+    parts: Sequence[Raw] = [
+        shuffle(found.messages[start:end], randomness=randomness).messages
+        if end > start
+        else found.messages[start:end]
+        for start, end in itertools.pairwise(ends)
+    ]
+    return Transcripts(np.concatenate(parts), found.sizes)

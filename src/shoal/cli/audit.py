@@ -1,0 +1,131 @@
+"""``shoal audit``: run a pipeline many times, and see whether it keeps what is claimed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.cli import files, parsing
+from shoal.cli.audit_asked import AuditAsked, Values, values
+from shoal.cli.options import flag, number, option, whole
+from shoal.cli.output import print_json, reporting
+from shoal.cli.parsing import Bounds
+
+VIOLATED = 1
+
+_DEVICES = "What is declared"
+_YOURS = "What really runs, if it is yours: one of"
+_CLAIM = "What is claimed"
+_HOW = "How to audit"
+_OUT = "What to make of it"
+
+
+def audit(
+    *,
+    randomizer: Annotated[
+        str | None, option("A known mechanism: grr, subset, dummies, …", _DEVICES, "NAME")
+    ] = None,
+    k: Annotated[
+        int | None, whole("Its number of answers; for vectors, the dimension.", _DEVICES)
+    ] = None,
+    bounds: Annotated[
+        Bounds | None,
+        option("Bounds of a mechanism of numbers.", _DEVICES, "LOW,HIGH", parsing.bounds),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        option("Or its probabilities, a row per input (.csv, .npy).", _DEVICES, "FILE"),
+    ] = None,
+    call: Annotated[
+        str | None,
+        typer.Option(
+            "--callable",
+            help="A device: a function of one value that returns its message.",
+            rich_help_panel=_YOURS,
+            metavar="MODULE:NAME",
+        ),
+    ] = None,
+    vectorized: Annotated[
+        bool, flag("--vectorized", "The function takes an array of values.", _YOURS)
+    ] = False,
+    pipeline: Annotated[
+        str | None,
+        option("A function of everybody's values: messages in order.", _YOURS, "MODULE:NAME"),
+    ] = None,
+    command: Annotated[
+        str | None, option("A program: a value a line in, a message a line out.", _YOURS, "WORDS")
+    ] = None,
+    timeout: Annotated[
+        float | None, number("Seconds that the program may take for a block of lines.", _YOURS)
+    ] = None,
+    try_values: Annotated[
+        Values | None,
+        typer.Option(
+            "--values",
+            help="Values worth trying as inputs: a,b,c.",
+            rich_help_panel=_YOURS,
+            metavar="LIST",
+            parser=values,
+        ),
+    ] = None,
+    n: Annotated[int | None, whole("How many people report.", _CLAIM)] = None,
+    epsilon: Annotated[
+        float | None, number("ε of all reports; what is proved if not given.", _CLAIM)
+    ] = None,
+    delta: Annotated[float, number("δ.", _CLAIM)] = 1e-6,
+    local_epsilon: Annotated[float | None, number("ε0 of each report by itself.", _CLAIM)] = None,
+    runs: Annotated[int, whole("Runs on each of the two data sets.", _HOW)] = 100_000,
+    confidence: Annotated[
+        float, number("The chance, at least, that all lower bounds hold.", _HOW)
+    ] = 0.999,
+    seed: Annotated[
+        int | None, whole("Reproducible randomness instead of secure one.", _HOW)
+    ] = None,
+    plot: Annotated[
+        Path | None, option("Draw both worlds' statistics (.svg, .png).", _OUT, "FILE")
+    ] = None,
+    as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,
+) -> None:
+    """Whether a pipeline keeps its ε: lower bounds from running it on neighbouring data.
+
+    Exit status 0 if nothing refutes the claims, 1 if a claim is refuted, 2 if the question was.
+    """
+    asked = AuditAsked(
+        randomizer=randomizer,
+        k=k,
+        bounds=bounds,
+        table=table,
+        call=call,
+        vectorized=vectorized,
+        pipeline=pipeline,
+        command=command,
+        timeout=timeout,
+        values=None if try_values is None else try_values.listed,
+        n=n,
+        epsilon=epsilon,
+        delta=delta,
+        local_epsilon=local_epsilon,
+        runs=runs,
+        confidence=confidence,
+        seed=seed,
+        plot=plot,
+    )
+    asked.check()
+    files.check(plot)
+    with reporting("auditing") as progress:
+        from shoal.cli import audit_answer, audit_figure, audit_show
+
+        found = audit_answer.answer(asked, progress)
+    with files.together() as write:
+        if plot is not None:
+            write(plot, lambda path: audit_figure.draw(found, path))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        audit_show.show(found)
+        if plot is not None:
+            typer.echo(f"wrote {plot}")
+    if found.verdict == "violated":
+        raise typer.Exit(VIOLATED)

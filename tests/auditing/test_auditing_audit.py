@@ -1,0 +1,326 @@
+"""Audits: valid where the truth is known, powerful where something is broken, silent otherwise."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+import brute
+import shoal
+from shoal.accounting.lower import binary_response_delta
+from shoal.auditing import WholePipeline, audit
+from shoal.auditing.running import bin_edges, histogram
+from shoal.auditing.subjects import Listed
+from shoal.randomizers.base import source
+from shoal.randomness import secure, simulated, simulator
+from tables import randomizer_tables
+
+TABLE = np.array([[0.60, 0.20, 0.20], [0.10, 0.70, 0.20], [0.15, 0.15, 0.70]])
+
+
+def response(epsilon, k=2):
+    return shoal.RandomizedResponse(k=k, epsilon=epsilon)
+
+
+def exact_epsilon(local_epsilon, n, delta):
+    """Of shuffled binary response, everybody else holding one answer: exact binomial sums."""
+
+    def excess(epsilon):
+        found = binary_response_delta(local_epsilon, n=n, epsilon=epsilon, ones=[0, n - 1])
+        return found - delta
+
+    return optimize.brentq(excess, 0.0, local_epsilon)
+
+
+def test_the_exact_epsilon_is_between_what_is_proved():
+    found = shoal.amplify(response(2.0), n=200, delta=1e-3)
+    assert found.lower * (1 - 1e-6) <= exact_epsilon(2.0, 200, 1e-3) <= found.epsilon
+
+
+def test_power_with_few_runs():
+    found = audit(response(2.0), n=200, delta=1e-3, runs=60_000, randomness=simulated(3))
+    exact = exact_epsilon(2.0, 200, 1e-3)
+    assert 0.45 * exact < found.lower < exact
+    assert 0.98 * 2 < found.local_lower < 2
+    assert found.verdict == "consistent"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("local_epsilon", "share"), [(1.0, 0.7), (2.0, 0.8)])
+def test_power_with_a_million_runs(local_epsilon, share):
+    found = audit(response(local_epsilon), n=200, delta=1e-3, runs=10**6, randomness=simulated(0))
+    exact = exact_epsilon(local_epsilon, 200, 1e-3)
+    assert share * exact <= found.lower <= exact
+
+
+# ------------------------------------------------------------------------------------- validity
+
+
+@settings(max_examples=12)
+@given(table=randomizer_tables(inputs=3, outputs=(3, 4)), seed=st.integers(0, 10**6))
+def test_lower_bounds_are_below_the_truth(table, seed):
+    delta = 0.01
+    found = audit(
+        table,
+        n=3,
+        delta=delta,
+        data=(0, 1, [2, 2]),
+        runs=4_000,
+        confidence=1 - 1e-7,
+        randomness=simulated(seed),
+    )
+    assert found.local_lower <= max(abs(np.log(table[0] / table[1])))
+    if found.lower > 0:
+        worst = max(
+            brute.shuffled_divergence(table, (2, 2), pair, found.lower) for pair in ((0, 1), (1, 0))
+        )
+        assert worst >= delta
+
+
+def correct_mechanisms():
+    randomizers = [
+        response(1.0),
+        response(3.0, k=5),
+        shoal.HadamardResponse(k=6, epsilon=1.5),
+        shoal.SubsetSelection(k=8, epsilon=1.0),
+        shoal.UnaryEncoding(k=4, epsilon=2.0),
+        shoal.LocalHashing(k=10, epsilon=1.0),
+        shoal.LocalHashing(epsilon=2.0),
+        shoal.Laplace(low=0, high=1, epsilon=1.0, levels=8),
+        shoal.Duchi(low=-1, high=1, epsilon=0.5),
+        shoal.Piecewise(low=0, high=1, epsilon=2.0, levels=16),
+        shoal.PrivUnitG(dimension=3, epsilon=2.0),
+        TABLE,
+    ]
+    target = {"n": 10, "epsilon": 1.0, "delta": 0.05}
+    protocols = [
+        shoal.UniformDummies.calibrated(k=3, **target),
+        shoal.NearCentralCount.calibrated(**target),
+        shoal.SplitAndMixSum.calibrated(low=0, high=1, **target),
+    ]
+    return [*randomizers, *protocols]
+
+
+def audits(seeds):
+    for seed, device in itertools.product(seeds, correct_mechanisms()):
+        yield audit(device, n=10, delta=0.05, runs=1_000, randomness=simulated(seed))
+
+
+def test_no_false_alarm():
+    found = [*audits(range(4))]
+    assert len(found) == 60
+    assert [str(each) for each in found if each.verdict == "violated"] == []
+
+
+@pytest.mark.slow
+def test_no_false_alarm_in_two_hundred():
+    found = [*audits(range(100, 114))]
+    assert len(found) >= 200
+    assert [str(each) for each in found if each.verdict == "violated"] == []
+
+
+# --------------------------------------------------------------------------------------- broken
+
+
+PEOPLE = 40
+BITS = secure()
+RESPONSE = response(1.0)
+
+
+def honest(values):
+    return shoal.shuffle(unshuffled(values), randomness=BITS).messages
+
+
+def unshuffled(values):
+    return RESPONSE.randomize(values, randomness=BITS)
+
+
+ORDER = simulated(8).permutation(PEOPLE)
+
+
+def always_the_same_order(values):
+    return unshuffled(values)[ORDER]
+
+
+def hardly_shuffled(values):
+    return np.roll(unshuffled(values), int(BITS.below(3, 1)[0]))
+
+
+def counted(values):
+    """Honest, and the number of messages tells the first person's answer."""
+    return [*honest(values), *[0] * int(values[0])]
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [unshuffled, always_the_same_order, hardly_shuffled, counted],
+    ids=lambda f: f.__name__,
+)
+def test_broken_pipelines(pipeline):
+    found = audit(
+        WholePipeline(pipeline), declared=response(1.0), n=PEOPLE, delta=1e-3, runs=10_000
+    )
+    assert found.verdict == "violated", str(found)
+    assert found.local_lower is None
+    assert found.evidence.claimed == shoal.amplify(response(1.0), n=PEOPLE, delta=1e-3).epsilon
+
+
+def test_an_honest_pipeline():
+    found = audit(WholePipeline(honest), declared=response(1.0), n=PEOPLE, delta=1e-3, runs=2_000)
+    assert found.verdict == "consistent", str(found)
+    assert "place" not in found.evidence.statistic
+
+
+def test_the_place_is_told():
+    found = audit(
+        WholePipeline(always_the_same_order),
+        declared=response(1.0),
+        n=PEOPLE,
+        runs=2_000,
+        delta=0.01,
+    )
+    place = int(np.flatnonzero(ORDER == 0)[0]) + 1
+    assert found.evidence.statistic == f"privacy loss at place {place}"
+
+
+@pytest.mark.parametrize("local_epsilon", [1.0, 2.0])
+def test_a_local_epsilon_off_by_a_fifth(local_epsilon):
+    found = audit(
+        response(1.2 * local_epsilon),
+        declared=response(local_epsilon),
+        n=50,
+        delta=1e-3,
+        runs=5_000,
+    )
+    assert found.verdict == "violated"
+    assert local_epsilon < found.local_lower < 1.2 * local_epsilon
+
+
+class WithDuplicates(shoal.SubsetSelection):
+    """Draws the other answers from all k of them: the true one may be drawn twice."""
+
+    def randomize(self, values, *, randomness=None):
+        truths, bits = np.asarray(values), source(randomness)
+        included = bits.below(self._total, truths.size) < self._with
+        keys = bits.words(truths.size * self.k).reshape(truths.size, self.k)
+        ranks = keys.argsort(axis=1).argsort(axis=1)
+        chosen = ranks < (self._w - included)[:, None]
+        chosen[np.flatnonzero(included), truths[included]] = True
+        return np.packbits(chosen, axis=1)
+
+
+def test_a_subset_with_duplicates():
+    found = audit(WithDuplicates(k=8, epsilon=1.0), n=20, delta=1e-3, runs=3_000)
+    assert found.verdict == "violated"
+    assert found.local_lower > 1.3
+
+
+def test_a_fifth_fewer_dummies():
+    target = {"n": 100, "epsilon": 1.0, "delta": 1e-2}
+    protocol = shoal.UniformDummies.calibrated(k=2, **target)
+    fewer = dataclasses.replace(protocol, dummies=0.8 * protocol.dummies)
+    found = audit(fewer, **target, runs=100_000, randomness=simulated(1))
+    assert found.verdict == "violated", str(found)
+    assert found.local_lower is None
+
+
+def test_envelopes_that_are_not_taken_apart():
+    protocol = shoal.UniformDummies.calibrated(k=3, n=30, epsilon=1.0, delta=1e-2)
+    found = audit(
+        WholePipeline(lambda values: protocol.randomize(values).messages),
+        declared=protocol,
+        n=30,
+        epsilon=1.0,
+        delta=1e-2,
+        runs=2_000,
+    )
+    assert found.verdict == "violated"
+    assert "place 1" in found.evidence.statistic
+
+
+def test_a_table_that_claims_too_little():
+    found = audit(TABLE, n=20, delta=1e-2, local_epsilon=1.5, runs=5_000)
+    assert found.verdict == "violated"
+    assert 1.5 < found.local_lower < math.log(6)
+
+
+# --------------------------------------------------------------------------------- other details
+
+
+def test_one_person():
+    found = audit(response(1.0), n=1, delta=1e-3, runs=5_000, randomness=simulated(2))
+    assert found.verdict == "consistent"
+    assert 0.8 < found.lower <= found.claimed <= 1
+    assert "nobody else" in found.evidence.data
+
+
+def test_given_data_are_used():
+    found = audit(response(1.0, k=3), n=4, delta=0.01, data=(2, 0, [1, 1, 0]), runs=2_000)
+    assert found.evidence.data == "2 or 0, of the others 2 1, 1 0"
+
+
+def test_the_same_seed_gives_the_same_audit():
+    first, second = (
+        audit(response(1.0), n=5, delta=0.01, runs=2_000, randomness=simulated(4)) for _ in range(2)
+    )
+    assert first == second
+    assert first.to_dict() == second.to_dict()
+
+
+def test_runs_are_counted_and_shown():
+    calls = []
+    found = audit(
+        response(1.0),
+        n=7,
+        delta=0.01,
+        runs=3_000,
+        progress=lambda done, total: calls.append((done, total)),
+    )
+    assert calls[-1][0] == calls[-1][1]
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    for each in found.evidences:
+        assert tuple(int(counts.sum()) for counts in each.histograms) == each.runs
+        assert each.edges.size == each.histograms[0].size + 1
+    assert 1.5 * 3_000 < sum(found.evidence.runs) < 2 * 3_000
+    assert found.to_dict()["local_evidence"]["claimed"] == found.claimed_local
+
+
+def test_words():
+    found = audit(response(1.0), n=7, delta=0.01, runs=3_000)
+    assert found.words.startswith("consistent: ε of 7 people at δ = 0.01 is at least")
+    assert "everybody else" in str(found) or "of the others" in str(found)
+
+
+def test_a_table_is_drawn_from():
+    listed = Listed(TABLE)
+    drawn = listed.randomize(np.repeat([0, 1, 2], 40_000), randomness=simulated(1))
+    for x in range(3):
+        seen = np.bincount(drawn[40_000 * x : 40_000 * (x + 1)], minlength=3) / 40_000
+        assert np.abs(seen - TABLE[x]).max() < 0.015
+
+
+@pytest.mark.parametrize(
+    "values", [[0.0, 1.0, 2.0], [0.0, 1e-9, 1.0, 5.0], [3.0, 3.0], [0.0] * 9_999 + [7.0]]
+)
+def test_bins_hold_everything_and_end_at_the_threshold(values):
+    first, threshold = np.array(values), float(np.mean(values))
+    edges = bin_edges(first, first, threshold)
+    assert (np.diff(edges) > 0).all()
+    assert edges.size < 100
+    assert histogram(first, edges).sum() == first.size
+
+
+def test_bins_of_a_continuous_statistic():
+    first = simulator(1).normal(size=5_000)
+    for threshold in (0.3, -9.0):
+        edges = bin_edges(first, first + 1, threshold)
+        assert np.abs(edges - threshold).min() < 1e-9
+        inside = histogram(first, edges)[edges[:-1] >= threshold - 1e-9].sum()
+        assert inside == (first >= threshold).sum()
