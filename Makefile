@@ -20,6 +20,7 @@ test: .venv/.dev ## the tests, without the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: .venv/.dev ## the slow tests: exhaustive checks that take minutes
+	@$(PIP) install -e '.[dev,torch]' opacus scikit-learn
 	$(BIN)/python -m pytest -m slow
 
 lint: .venv/.dev ## style, formatting and types

@@ -7,6 +7,9 @@
 * ``messages``: people per second and messages per person where they send several.
 * ``run``: a file of ten million rows from end to end.
 * ``walking``: steps of reports over a network; beside plain Python over a NetworkX graph.
+* ``testing``: null distributions of a test; beside a loop that runs the whole collection.
+* ``learning``: noisy steps, and gradients of single examples; beside Opacus.
+* ``auditing``: a million runs of a pipeline.
 
 Times are processor time of one core, so that other work on the machine disturbs them little, except
 for the run and the walks, whose time is the clock's. Every repetition asks the accountant a
@@ -37,6 +40,9 @@ SECTIONS = {
     "messages": "messaging",
     "run": "running",
     "walking": "walking",
+    "testing": "testing",
+    "learning": "learning",
+    "auditing": "auditing",
 }
 
 

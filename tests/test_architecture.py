@@ -28,7 +28,7 @@ LAYERS = (
     ("randomizers",),
     ("protocols",),
     ("network", "estimate", "engines"),
-    ("planning", "learning", "auditing", "report", "sealing"),
+    ("planning", "testing", "learning", "auditing", "report", "sealing"),
     ("results",),
     ("open_results",),
     ("pipeline", "open_answers"),
@@ -64,7 +64,7 @@ PURE_STANDARD = {
 }
 CATALOG = "shoal.accounting.catalog"
 HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib"}
-OPTIONAL = {"numba"}  # imported where it is used, and done without where it is missing
+OPTIONAL = {"numba", "torch"}  # imported where it is used, and done without where it is missing
 RANDOM_SOURCES = {"random", "secrets", "numpy.random"}
 RANDOM_TYPES = {"Generator", "BitGenerator"}
 

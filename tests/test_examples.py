@@ -49,6 +49,28 @@ TOLD = {
         r"zero-sum +50\.979 +6\.5 +\d{1,2}\.\d +0 +1\.000",
         r"near-central +1\.006 +1\.5 +\d{1,2}\.\d +- +1\.000",
     ],
+    "uniformity_test.py": [
+        r"thought of, uniform\? The answers are not uniform: p ≤ 0\.0005",
+        r"dealt, uniform\? No departure",
+        r"thought of like dealt\? The two groups do not",
+        r"partitioned-dummies +public .* power 0\.8",
+        r"grr +private .* power 0\.36",
+    ],
+    "audit_your_randomizer.py": [
+        r"declared +consistent +epsilon >= 0\.\d+ \(claimed 0\.226\), eps0 >= 0\.9\d",
+        r"sloppy +violated .* eps0 >= 1\.6\d \(claimed 1\.00\)",
+        r"forgetful +violated +epsilon >= 0\.9\d+ \(claimed 0\.226\)",
+    ],
+    "permuted_sgd.py": [
+        r"1 epoch\(s\) of 20,000 steps: [89]\d\.\d% right, epsilon = 0\.993 at delta = 1e-06",
+        r"permutation +epsilon = 0\.993 \(replace-one",
+    ],
+    "vector_mean.py": [
+        r"privunit, messages each: 1, sum off by 466 km, epsilon = 1\.000",
+        r"split-and-mix-vectors, messages each: 24, sum off by 43 km, epsilon = 1\.000",
+        r"east +(149[2-9]|150[0-8]) m .*\n +north +(39[2-9]|40[0-8]) m .*\n +up +-?\d m",
+        r"in truth: 1500, 400, 0 m",
+    ],
     "thirty_rounds.py": [
         r"one day: +epsilon = 0\.0221",
         r"thirty days: epsilon = 0\.1337",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from shoal.accounting.guarantee import Guarantee
     from shoal.accounting.law import BlanketLaw
     from shoal.accounting.profile import PrivacyProfile
+    from shoal.auditing.auditor import audit
     from shoal.engines.shuffling import shuffle
     from shoal.open_answers import heavy_hitters
     from shoal.pipeline import Result, run
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from shoal.randomizers.rounded import RoundedResponse
     from shoal.randomizers.subset import SubsetSelection
     from shoal.randomizers.unary import UnaryEncoding
-    from shoal.values import Batch, Counts, Envelopes, Estimate, MeanEstimate
+    from shoal.values import Batch, Counts, Envelopes, Estimate, MeanEstimate, VectorEstimate
 
 __version__ = "0.1.0"
 
@@ -95,10 +96,12 @@ __all__ = [
     "UnaryEncoding",
     "UniformDummies",
     "UnreachableTargetError",
+    "VectorEstimate",
     "ZeroSumCount",
     "ZeroSumHistogram",
     "__version__",
     "amplify",
+    "audit",
     "compare",
     "heavy_hitters",
     "local_epsilon",
@@ -140,9 +143,11 @@ _HOMES = {
     "SubsetSelection": "shoal.randomizers.subset",
     "UnaryEncoding": "shoal.randomizers.unary",
     "UniformDummies": "shoal.protocols.dummies",
+    "VectorEstimate": "shoal.values",
     "ZeroSumCount": "shoal.protocols.zero_sum",
     "ZeroSumHistogram": "shoal.protocols.zero_sum",
     "amplify": "shoal.accounting.amplification",
+    "audit": "shoal.auditing.auditor",
     "compare": "shoal.accounting.comparison",
     "heavy_hitters": "shoal.open_answers",
     "local_epsilon": "shoal.accounting.amplification",

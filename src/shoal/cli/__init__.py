@@ -1,9 +1,10 @@
 """The command line: it parses, calls and prints; the mathematics is elsewhere.
 
 ``shoal plan`` advises, ``shoal run`` collects, ``shoal amplify`` accounts, ``shoal walk``,
-``shoal overlay`` and ``shoal peers`` do without a shuffler, ``shoal figures`` draws, ``shoal demo``
-shows around. Nothing heavy is imported before a command needs it, so that ``shoal --help`` is there
-at once.
+``shoal overlay`` and ``shoal peers`` do without a shuffler, ``shoal test`` tests a distribution,
+``shoal sgd`` accounts for training, ``shoal audit`` checks a claim from outside, ``shoal figures``
+draws, ``shoal demo`` shows around. Nothing heavy is imported before a command needs it, so that
+``shoal --help`` is there at once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import typer
 
 import shoal
 from shoal.cli.amplify import amplify
+from shoal.cli.audit import audit
 from shoal.cli.demo import demo
 from shoal.cli.figures import figures
 from shoal.cli.group import OneLineErrors
@@ -21,6 +23,8 @@ from shoal.cli.overlay import overlay
 from shoal.cli.peers import peers
 from shoal.cli.plan import plan
 from shoal.cli.run import run
+from shoal.cli.sgd import sgd
+from shoal.cli.testing import run_test
 from shoal.cli.walk import walk
 
 __all__ = ["app", "main"]
@@ -46,6 +50,12 @@ EXAMPLES = """\
 
   shoal peers run --peers 100 --rounds 16 --offline 0.2
 
+  shoal test answers.csv --column color --distance 0.1 --epsilon 1
+
+  shoal sgd --n 6e4 --noise 10 --epochs 5
+
+  shoal audit --randomizer grr --k 2 --local-epsilon 1 --n 200 --delta 1e-3
+
   shoal demo
 """
 
@@ -59,6 +69,9 @@ app = typer.Typer(
 app.command()(plan)
 app.command()(run)
 app.command()(amplify)
+app.command()(audit)
+app.command("test")(run_test)
+app.command()(sgd)
 app.command()(walk)
 app.command()(overlay)
 app.add_typer(peers, name="peers")

@@ -20,11 +20,13 @@ from shoal.figures import (
     network_epsilon_vs_local_epsilon,
     network_epsilon_vs_rounds,
     network_mechanisms,
+    permuted_sgd,
     privacy_loss_tail,
     pure_privacy,
     randomizers,
     renyi_vs_order,
     separation,
+    testing_power,
 )
 from shoal.figures.drawing import Drawing
 
@@ -44,6 +46,8 @@ DRAWINGS: tuple[Drawing, ...] = (
     network_epsilon_vs_rounds.DRAWING,
     network_epsilon_vs_local_epsilon.DRAWING,
     network_mechanisms.DRAWING,
+    testing_power.DRAWING,
+    permuted_sgd.DRAWING,
 )
 NAMES: tuple[str, ...] = tuple(drawing.name for drawing in DRAWINGS)
 

@@ -1,0 +1,63 @@
+"""What ``shoal sgd`` was asked, and whether it makes sense together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from shoal import checks
+from shoal.cli.group import RefusedError
+from shoal.cli.plan import DRAWN
+
+
+class Kind(StrEnum):
+    """How steps come by their examples; ``all`` is every way."""
+
+    PERMUTATION = "permutation"
+    REPLACEMENT = "replacement"
+    POISSON = "poisson"
+    FIXED = "fixed"
+    ALL = "all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SgdAsked:
+    """The options of ``shoal sgd``; None is an option that was not given."""
+
+    n: int | None
+    noise: float | None
+    epsilon: float | None
+    epochs: int
+    batch: int
+    delta: float
+    sampling: Kind
+    drop_last: bool
+    plot: Path | None
+
+    def check(self) -> None:
+        """Refuse what makes no sense together, before anything is computed."""
+        if self.n is None:
+            raise RefusedError("--n is missing: how many examples there are")
+        if (self.noise is None) == (self.epsilon is None):
+            raise RefusedError("give --noise to get ε, or --epsilon to get the noise")
+        if self.plot is not None and self.plot.suffix.lower() not in DRAWN:
+            raise RefusedError(f"expected --plot to be a .svg or .png file, got {self.plot}")
+        if self.noise is not None:
+            checks.positive(noise=self.noise)
+        if self.epsilon is not None:
+            checks.positive(epsilon=self.epsilon)
+        checks.open_probability(delta=self.delta)
+        checks.count(n=self.n)
+        checks.count(epochs=self.epochs)
+        checks.count(batch=self.batch)
+
+    @property
+    def size(self) -> int:
+        """How many examples."""
+        return checks.count(n=self.n or 0)
+
+    @property
+    def chosen(self) -> Kind:
+        """The one that is explained: a permutation, if all are asked for."""
+        return Kind.PERMUTATION if self.sampling is Kind.ALL else self.sampling

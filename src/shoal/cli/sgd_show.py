@@ -1,0 +1,113 @@
+"""A training run as people read it."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from shoal.accounting.rounding import down, plain, up
+from shoal.cli.output import console
+from shoal.cli.sgd_answer import Accounted, Row
+from shoal.cli.sgd_asked import Kind
+from shoal.learning.guarantee import LearningGuarantee, Route
+
+
+def show(found: Accounted) -> None:
+    """Print all kinds of sampling beside each other, then the chosen one."""
+    page = console()
+    page.print(Text(_title(found), style="bold"))
+    page.print(table(found))
+    page.print(Text(_KEY, style="dim"))
+    if found.asked.sampling is not Kind.ALL:
+        page.print(panel(found))
+    for warning in found.warnings:
+        page.print(f"warning: {warning}", style="yellow")
+
+
+_KEY = (
+    "The data loader decides which row holds; no row says anything about another. "
+    "Replacing an example costs more than adding or removing it."
+)
+
+
+def table(found: Accounted) -> Table:
+    """One line for each kind of sampling."""
+    shown = Table(box=box.HORIZONTALS)
+    shown.add_column("sampling", no_wrap=True)
+    shown.add_column("noise" if found.solved else "ε", justify="right", no_wrap=True)
+    shown.add_column("neighbours", no_wrap=True)
+    shown.add_column("which loader does it")
+    chosen = found.guarantee.sampling
+    for row in found.rows:
+        shown.add_row(
+            row.sampling.value,
+            _answer(row, solved=found.solved),
+            row.neighbouring,
+            row.refused or row.sampling.loader,
+            style="bold" if row.sampling is chosen else "",
+        )
+    return shown
+
+
+def panel(found: Accounted) -> Panel:
+    """The chosen guarantee in a frame."""
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column()
+    for label, text in _lines(found.guarantee):
+        rows.add_row(label, text)
+    return Panel(rows, title=Text(_headline(found), style="bold"), title_align="left")
+
+
+def _title(found: Accounted) -> str:
+    run = found.guarantee
+    batches = f" in batches of {run.batch:,}" if run.batch > 1 else ""
+    epochs = f"{run.epochs:,} epoch" + ("s" if run.epochs > 1 else "")
+    if found.solved:
+        target = f"ε = {plain(found.asked.epsilon or 0.0)} at δ = {plain(run.delta)}"
+        return f"Noise for {target}: {run.n:,} examples{batches}, {epochs}"
+    noise = f"noise multiplier {plain(run.noise_multiplier)}"
+    return f"ε at δ = {plain(run.delta)}: {run.n:,} examples{batches}, {epochs}, {noise}"
+
+
+def _answer(row: Row, *, solved: bool) -> str:
+    if row.epsilon is None:
+        return "–"
+    if not solved:
+        return up(row.epsilon)
+    # The noise keeps the target for the neighbours it was solved for, and for no others.
+    kept = row.noise is not None and not (row.sampling == "poisson" and row.neighbouring[0] == "r")
+    return up(row.noise or 0.0) if kept else f"(ε = {up(row.epsilon)})"
+
+
+def _headline(found: Accounted) -> str:
+    run = found.guarantee
+    if found.solved:
+        return f"noise multiplier {plain(run.noise_multiplier)} is enough"
+    return f"ε = {up(run.epsilon)} at δ = {plain(run.delta)}"
+
+
+def _lines(run: LearningGuarantee) -> list[tuple[str, str]]:
+    room = []
+    if run.lower > 0:
+        room = [("lower bound", f"no analysis can prove less than {down(run.lower)}")]
+    routes = [_route(route) for route in run.routes]
+    return [
+        ("epsilon", f"{up(run.epsilon)}, a proved upper bound"),
+        ("delta", up(run.delta)),
+        *room,
+        ("sampling", run.sampling.words),
+        ("steps", f"{run.steps:,}; one of them alone: ε = {up(run.local)}"),
+        ("theorem", run.theorem),
+        ("neighbours", run.neighbouring),
+        *zip(("routes", *[""] * len(routes)), routes, strict=False),
+        *zip(("assumes", *[""] * len(run.assumptions)), run.assumptions, strict=False),
+    ]
+
+
+def _route(route: Route) -> str:
+    if route.epsilon is None:
+        return f"{route.name}: none, {route.remark}"
+    return f"{route.name}: {up(route.epsilon)}"

@@ -1,0 +1,333 @@
+"""The questions about a training run: how private it is, how much noise it needs.
+
+FMT21's Algorithm 2 and its relatives: every step adds up the clipped gradients of its examples
+(norm at most C each) and Gaussian noise of deviation ``noise_multiplier`` C, and everything the
+model becomes may be published. What differs is how a step comes by its examples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context
+
+from scipy import optimize
+
+from shoal import checks
+from shoal.accounting.rounding import up
+from shoal.accounting.solving import Side
+from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
+from shoal.learning import gaussian, permuted, sampled
+from shoal.learning.guarantee import ADD_OR_REMOVE, REPLACE, LearningGuarantee, Route, Sampling
+from shoal.learning.permuted import Epochs
+from shoal.learning.sampled import Drawn
+
+LARGEST_EPSILON = 50.0
+COMPARED = (Sampling.PERMUTATION, Sampling.REPLACEMENT, Sampling.POISSON)
+_DEFAULT_DELTA = 1e-6
+_CLIPPED = "each example's gradient is clipped to norm C before the sum; noise of deviation z C"
+_ALL_ITERATES = "every iterate may be published; sizes of batches and n are public"
+_REAL = "noise of real numbers: what rounding gives away is not counted"
+_UPWARDS = Context(prec=6, rounding=ROUND_CEILING)
+_TOLERANCE = 1e-4
+_FAR_BELOW = 1e-9
+_LARGEST_LOG_NOISE = 21.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A training run."""
+
+    noise_multiplier: float
+    n: int
+    epochs: int
+    batch: int
+    delta: float
+    sampling: Sampling | str
+    drop_last: bool
+
+    def __post_init__(self) -> None:
+        checks.positive(noise_multiplier=self.noise_multiplier)
+        checks.open_probability(delta=self.delta)
+        n, batch = checks.count(n=self.n), checks.count(batch=self.batch)
+        settled = {"n": n, "batch": batch, "epochs": checks.count(epochs=self.epochs)}
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
+        if batch > n:
+            raise InvalidArgumentError("batch", batch, f"batch <= n = {n} examples")
+        if self.kind is Sampling.PERMUTATION and n % batch and not self.drop_last:
+            expected = (
+                f"batch to divide n = {n}, or the last batch dropped (drop_last): its {n % batch} "
+                "examples would be a crowd of their own"
+            )
+            raise InvalidArgumentError("batch", batch, expected)
+
+    @property
+    def kind(self) -> Sampling:
+        """How steps come by their examples."""
+        return sampling_named(self.sampling)
+
+    @property
+    def steps(self) -> int:
+        """All steps; a batch left over is a step too, unless it is dropped."""
+        whole = self.n // self.batch
+        return self.epochs * (whole if self.drop_last else -(-self.n // self.batch))
+
+    @property
+    def passes(self) -> Epochs:
+        """The same as epochs over blocks."""
+        return Epochs(
+            noise=self.noise_multiplier,
+            blocks=self.n // self.batch,
+            batch=self.batch,
+            epochs=self.epochs,
+            delta=self.delta,
+        )
+
+    @property
+    def drawn(self) -> Drawn:
+        """The same as steps that draw their examples anew."""
+        return Drawn(
+            noise=self.noise_multiplier,
+            rate=self.batch / self.n,
+            steps=self.steps,
+            delta=self.delta,
+        )
+
+
+def account(  # noqa: PLR0913 - one keyword for each thing that the answer depends on
+    *,
+    noise_multiplier: float,
+    n: int,
+    epochs: int = 1,
+    batch: int = 1,
+    delta: float = _DEFAULT_DELTA,
+    sampling: Sampling | str = Sampling.PERMUTATION,
+    drop_last: bool = False,
+) -> LearningGuarantee:
+    """The (epsilon, delta) of a training run with this noise.
+
+    ``noise_multiplier`` is the deviation of the noise over the clipping norm of one example.
+    ``sampling`` says how steps come by their examples: ``"permutation"`` (a fresh random order
+    every epoch), ``"replacement"``, ``"poisson"`` (add-or-remove-one), or ``"fixed"`` (any order:
+    no amplification). A batch that is left over has to be dropped or accounted for as fixed.
+
+    >>> found = account(noise_multiplier=10, n=10_000)
+    >>> up(found.epsilon, 3), found.theorem
+    ('0.00832', 'Gaussian blanket')
+    """
+    run = Run(
+        noise_multiplier=noise_multiplier,
+        n=n,
+        epochs=epochs,
+        batch=batch,
+        delta=delta,
+        sampling=sampling,
+        drop_last=drop_last,
+    )
+    return _answered(run)
+
+
+def _answered(run: Run) -> LearningGuarantee:
+    kind = run.kind
+    routes = _ROUTES[kind](run)
+    best = min(routes, key=_value)
+    epsilon = _value(best)
+    if epsilon > LARGEST_EPSILON:
+        raise _too_quiet(run, epsilon)
+    composed = run.epochs > 1 and best.name in permuted.ROUTES
+    return LearningGuarantee(
+        epsilon=epsilon,
+        delta=run.delta,
+        sampling=kind,
+        theorem=f"{best.name}, epochs composed" if composed else best.name,
+        neighbouring=ADD_OR_REMOVE if kind is Sampling.POISSON else REPLACE,
+        n=run.n,
+        batch=run.batch,
+        epochs=run.epochs,
+        steps=run.steps,
+        noise_multiplier=float(run.noise_multiplier),
+        local=gaussian.epsilon(2 / run.noise_multiplier, run.delta),
+        routes=routes,
+        assumptions=(_CLIPPED, _ALL_ITERATES, _REAL),
+        lower_bound=lambda: _lower(run),
+    )
+
+
+def epsilon_of(run: Run) -> float:
+    """The epsilon of :func:`account`, quicker: without the routes that never win."""
+    return _QUICK[run.kind](run)
+
+
+def noise_for(  # noqa: PLR0913 - as account
+    *,
+    epsilon: float,
+    n: int,
+    epochs: int = 1,
+    batch: int = 1,
+    delta: float = _DEFAULT_DELTA,
+    sampling: Sampling | str = Sampling.PERMUTATION,
+    drop_last: bool = False,
+) -> float:
+    """The smallest noise multiplier that keeps (epsilon, delta), rounded up to six digits.
+
+    >>> z = noise_for(epsilon=0.01, n=10_000)
+    >>> account(noise_multiplier=z, n=10_000).epsilon <= 0.01
+    True
+    """
+    checks.positive(epsilon=epsilon)
+    if epsilon > LARGEST_EPSILON:
+        expected = f"epsilon <= {LARGEST_EPSILON:g} (more is no guarantee)"
+        raise InvalidArgumentError("epsilon", epsilon, expected)
+    run = Run(
+        noise_multiplier=1.0,
+        n=n,
+        epochs=epochs,
+        batch=batch,
+        delta=delta,
+        sampling=sampling,
+        drop_last=drop_last,
+    )
+    return _smallest_noise(run, epsilon)
+
+
+def compare(
+    *,
+    noise_multiplier: float,
+    n: int,
+    epochs: int = 1,
+    batch: int = 1,
+    delta: float = _DEFAULT_DELTA,
+    drop_last: bool = False,
+) -> tuple[LearningGuarantee, LearningGuarantee, LearningGuarantee]:
+    """The same noise and the same steps under the three kinds of sampling, permutation first."""
+    permutation, replacement, poisson = (
+        account(
+            noise_multiplier=noise_multiplier,
+            n=n,
+            epochs=epochs,
+            batch=batch,
+            delta=delta,
+            sampling=sampling,
+            drop_last=drop_last,
+        )
+        for sampling in COMPARED
+    )
+    return permutation, replacement, poisson
+
+
+def sampling_named(name: Sampling | str) -> Sampling:
+    """The kind of sampling, or an error that lists them."""
+    try:
+        return Sampling(name)
+    except ValueError:
+        expected = f"sampling to be one of {', '.join(Sampling)}"
+        raise InvalidArgumentError("sampling", name, expected) from None
+
+
+def _fixed_epsilon(run: Run) -> float:
+    return permuted.fixed_epsilon(noise=run.noise_multiplier, epochs=run.epochs, delta=run.delta)
+
+
+def _fixed(run: Run) -> tuple[Route, ...]:
+    return (Route(permuted.FIXED, _fixed_epsilon(run), "each example is used once an epoch"),)
+
+
+def _permuted(run: Run) -> tuple[Route, ...]:
+    found = []
+    for name, solve in permuted.ROUTES.items():
+        epsilon = solve(run.passes)
+        proved = math.isfinite(epsilon)
+        found.append(Route(name, epsilon if proved else None, "" if proved else permuted.TOO_LOUD))
+    return (*found, *_fixed(run))
+
+
+def _replaced(run: Run) -> tuple[Route, ...]:
+    composed = sampled.replacement_epsilon(run.drawn)
+    published = sampled.published_epsilon(run.drawn)
+    return (
+        Route("subsampling, composed numerically", composed),
+        Route("subsampling, advanced composition", published, "as published in 2014"),
+    )
+
+
+def _poisson(run: Run) -> tuple[Route, ...]:
+    epsilon = sampled.poisson_epsilon(run.drawn)
+    return (Route("Poisson subsampling, composed numerically", epsilon),)
+
+
+def poisson_replace_one(guarantee: LearningGuarantee) -> float:
+    """The replace-one epsilon of a Poisson-sampled run, larger than that of add-or-remove-one."""
+    drawn = Drawn(
+        noise=guarantee.noise_multiplier,
+        rate=guarantee.batch / guarantee.n,
+        steps=guarantee.steps,
+        delta=guarantee.delta,
+    )
+    return sampled.replacement_epsilon(drawn)
+
+
+def _lower(run: Run) -> float:
+    if run.kind is Sampling.FIXED:
+        mu = 2 * math.sqrt(run.epochs) / run.noise_multiplier
+        return gaussian.epsilon(mu, run.delta, side=Side.LOWER)
+    return permuted.lower_epsilon(run.passes) if run.kind is Sampling.PERMUTATION else 0.0
+
+
+def _quick_permuted(run: Run) -> float:
+    """The two routes that ever win."""
+    return min(_fixed_epsilon(run), permuted.blanket_epsilon(run.passes))
+
+
+def _smallest_noise(run: Run, epsilon: float) -> float:
+    """Between a noise that is too small and one that is enough, rounded up."""
+
+    def excess(log_noise: float) -> float:
+        """log of the epsilon reached, over the target; at most 0 if it is kept."""
+        reached = epsilon_of(replace(run, noise_multiplier=math.exp(log_noise)))
+        return math.log(min(max(reached / epsilon, _FAR_BELOW), 1 / _FAR_BELOW))
+
+    high = 0.0
+    while excess(high) > 0:
+        high += math.log(2)
+        if high > _LARGEST_LOG_NOISE:
+            raise UnreachableTargetError(
+                f"({epsilon:g}, {run.delta:g})-DP",
+                f"not even a noise multiplier of {math.exp(high):.2g} is enough",
+                "use fewer epochs, more examples or a weaker target",
+            )
+    low = high - math.log(2)
+    while excess(low) <= 0:
+        low, high = low - math.log(2), low
+    root = float(optimize.brentq(excess, low, high, xtol=_TOLERANCE, rtol=_TOLERANCE))
+    step = _TOLERANCE / 4
+    while excess(root) > 0:
+        root, step = root + step, 2 * step
+    return float(_UPWARDS.create_decimal(repr(math.exp(root))))
+
+
+def _too_quiet(run: Run, epsilon: float) -> ShoalError:
+    return UnreachableTargetError(
+        f"a guarantee with noise_multiplier={run.noise_multiplier:g}",
+        f"epsilon would be {epsilon:.3g}, and over {LARGEST_EPSILON:g} it guarantees nothing",
+        f"raise noise_multiplier to at least {up(_smallest_noise(run, LARGEST_EPSILON))}",
+    )
+
+
+def _value(route: Route) -> float:
+    return math.inf if route.epsilon is None else route.epsilon
+
+
+_ROUTES: dict[Sampling, Callable[[Run], tuple[Route, ...]]] = {
+    Sampling.PERMUTATION: _permuted,
+    Sampling.REPLACEMENT: _replaced,
+    Sampling.POISSON: _poisson,
+    Sampling.FIXED: _fixed,
+}
+_QUICK: dict[Sampling, Callable[[Run], float]] = {
+    Sampling.PERMUTATION: _quick_permuted,
+    Sampling.REPLACEMENT: lambda run: sampled.replacement_epsilon(run.drawn),
+    Sampling.POISSON: lambda run: sampled.poisson_epsilon(run.drawn),
+    Sampling.FIXED: _fixed_epsilon,
+}

@@ -1,0 +1,137 @@
+"""``shoal sgd``: the accountant of training runs, printed, drawn and refused in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal import learning
+
+RUN = "sgd --n 2000 --noise 8"
+
+
+def test_json_is_what_the_library_says(run):
+    found = run(RUN, "--epochs 2 --delta 1e-7 --json").json()
+    library = learning.account(noise_multiplier=8, n=2000, epochs=2, delta=1e-7)
+    expected = library.to_dict()
+    assert {key: found[key] for key in expected} == expected
+    assert found["warnings"] == []
+    compared = {(row["sampling"], row["neighbouring"]): row for row in found["compared"]}
+    assert set(compared) == {
+        ("permutation", "replace-one"),
+        ("replacement", "replace-one"),
+        ("poisson", "add-or-remove-one"),
+        ("poisson", "replace-one"),
+        ("fixed", "replace-one"),
+    }
+    for (sampling, neighbouring), row in compared.items():
+        asked = {"noise_multiplier": 8, "n": 2000, "epochs": 2, "delta": 1e-7}
+        known = learning.account(**asked, sampling=sampling)
+        if neighbouring == known.neighbouring:
+            assert row["epsilon"] == known.epsilon
+        else:
+            assert row["epsilon"] > known.epsilon
+        assert (row["noise_multiplier"], row["refused"]) == (8, None)
+
+
+def test_a_table_of_all_and_the_chosen_one_in_80_columns(run):
+    said = run(RUN, "--sampling replacement").stdout
+    assert max(map(len, said.splitlines())) <= 80
+    for words in (
+        "ε at δ = 1e-6: 2,000 examples, 1 epoch, noise multiplier 8",
+        "DataLoader(shuffle=True)",
+        "Opacus DPDataLoader",
+        "add-or-remove-one",
+        "every step draws its batch anew",
+        "subsampling, advanced composition",
+        "a proved upper bound",
+    ):
+        assert words in said
+    assert "\x1b" not in said
+
+
+def test_all_is_the_table_only(run):
+    said = run(RUN, "--sampling all").stdout
+    assert "which loader does it" in said
+    assert "proved upper bound" not in said
+    assert run(RUN, "--sampling all --json").json()["sampling"] == "permutation"
+
+
+def test_shown_numbers_are_rounded_outwards(run):
+    found = run(RUN, "--json").json()
+    shown = run(RUN).stdout
+    upper = float(shown.split("─ ε = ")[1].split()[0])
+    assert found["epsilon"] <= upper < found["epsilon"] * (1 + 1e-4)
+    lower = float(shown.split("prove less than ")[1].split()[0])
+    assert found["lower"] * (1 - 1e-4) < lower <= found["lower"]
+
+
+def test_a_target_gives_the_noise(run):
+    found = run("sgd --n 2000 --epsilon 0.1 --json").json()
+    assert found["noise_multiplier"] == learning.noise_for(epsilon=0.1, n=2000)
+    assert 0.099 < found["epsilon"] <= 0.1
+    by = {(row["sampling"], row["neighbouring"]): row for row in found["compared"]}
+    assert by["fixed", "replace-one"]["noise_multiplier"] > 10 * found["noise_multiplier"]
+    assert by["poisson", "replace-one"]["epsilon"] > 0.1  # solved for the other neighbours
+
+
+def test_the_noise_is_the_headline(run):
+    said = run("sgd --n 500 --epsilon 0.1 --sampling fixed").stdout
+    assert "─ noise multiplier 72.6" in said
+    assert "Noise for ε = 0.1 at δ = 1e-6: 500 examples, 1 epoch" in said
+    assert "(ε = " in said  # Poisson, replace-one: not what was solved for
+
+
+def test_batches_that_gain_nothing_are_warned_about(run):
+    said = run("sgd --n 2000 --noise 4 --batch 100").stdout
+    assert "2,000 examples in batches of 100" in said
+    assert "warning: shuffling gains nothing here" in said
+    assert "no amplification" in said
+    (warning,) = run(RUN, "--delta 1e-3 --json").json()["warnings"]
+    assert "δ is not smaller than 1/n" in warning
+
+
+def test_a_kind_that_has_no_answer_is_a_row_with_its_reason(run):
+    rows = run("sgd --n 2003 --noise 30 --batch 10 --sampling poisson --json").json()["compared"]
+    (refused,) = [row for row in rows if row["refused"]]
+    assert refused["sampling"] == "permutation"
+    assert refused["epsilon"] is None
+    assert "batch to divide n = 2003" in refused["refused"]
+    dropped = run("sgd --n 2003 --noise 30 --batch 10 --drop-last --json").json()
+    assert dropped["steps"] == 200
+
+
+def test_a_plot_of_every_kind_of_sampling(run, tmp_path):
+    path = tmp_path / "epochs.svg"
+    run("sgd --n 1000 --noise 10 --sampling fixed --plot", str(path), "--json").json()
+    assert path.stat().st_size > 5000
+    assert path.read_text(encoding="utf-8").startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--noise 1", "--n is missing"),
+        ("--n 100", "give --noise to get ε, or --epsilon to get the noise"),
+        ("--n 100 --noise 1 --epsilon 1", "give --noise to get ε, or --epsilon"),
+        ("--n 100 --noise 0", "expected noise > 0"),
+        ("--n 100 --noise -1", "expected noise > 0"),
+        ("--n 100 --noise 0.01", "raise noise_multiplier to at least"),
+        ("--n 100 --epsilon 70", "epsilon <= 50"),
+        ("--n 100 --noise 2 --batch 200", "batch <= n = 100"),
+        ("--n 100 --noise 2 --batch 7", "batch to divide n = 100"),
+        ("--n 100 --noise 2 --delta 1", "0 < delta < 1"),
+        ("--n 100 --noise 2 --epochs 0", "1 <= epochs"),
+        ("--n 0 --noise 2", "1 <= n"),
+        ("--n 100 --noise 2 --sampling shuffled", "permutation, replacement, poisson, fixed, all"),
+        ("--n 100 --noise 2 --plot here.txt", "--plot to be a .svg or .png"),
+        ("--n 100 --noise 2 --plot nowhere/here.png", "there is no directory"),
+    ],
+)
+def test_refusals(run, options, said):
+    assert said in run("sgd", options).refusal()
+
+
+def test_help_names_every_option(run):
+    said = run("sgd --help").stdout
+    for option in ("--n", "--noise", "--epsilon", "--epochs", "--batch", "--delta", "--sampling"):
+        assert option in said

@@ -1,0 +1,214 @@
+"""What the accountant of training runs answers, refuses, and never mixes up."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.learning import Sampling, account, compare, noise_for
+from shoal.learning.accountant import LARGEST_EPSILON, poisson_replace_one
+from shoal.learning.permuted import BLANKET, CLONES, DELETION, FIXED
+
+# noise, n, delta -> epsilon of permutation, replacement, Poisson (docs/learning.md shows them)
+DOCUMENTED = [
+    (10, 10_000, 1e-6, (0.0084, 0.0065, 0.0028)),
+    (4, 100_000, 1e-7, (0.0139, 0.0071, 0.0027)),
+    (2, 1_000_000, 1e-8, (0.0276, 0.0070, 0.0021)),
+]
+
+
+@pytest.mark.parametrize(("noise", "n", "delta", "shown"), DOCUMENTED)
+def test_the_documented_table(noise, n, delta, shown):
+    found = compare(noise_multiplier=noise, n=n, delta=delta)
+    assert [g.sampling for g in found] == ["permutation", "replacement", "poisson"]
+    assert [math.ceil(g.epsilon * 1e4) / 1e4 for g in found] == pytest.approx(shown)
+
+
+def test_the_guarantee_says_what_it_is():
+    found = account(noise_multiplier=10, n=10_000, epochs=3, delta=1e-7)
+    assert (found.n, found.epochs, found.batch, found.steps) == (10_000, 3, 1, 30_000)
+    assert (found.noise_multiplier, found.delta) == (10.0, 1e-7)
+    assert found.neighbouring == "replace-one"
+    assert found.theorem == "Gaussian blanket, epochs composed"
+    assert [route.name for route in found.routes] == [BLANKET, DELETION, CLONES, FIXED]
+    assert found.epsilon == min(route.epsilon for route in found.routes)
+    assert 0 < found.lower < found.epsilon < found.local
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert plain["epsilon"] == found.epsilon
+    assert plain["routes"][0] == {"name": BLANKET, "epsilon": found.epsilon, "remark": ""}
+    assert "30,000 steps" in str(found)
+    assert "fresh random order every epoch" in found.words
+    assert "replace-one" in found.words
+
+
+def test_every_route_beats_no_amplification_by_far_where_noise_is_large():
+    found = account(noise_multiplier=10, n=100_000)
+    by_name = {route.name: route.epsilon for route in found.routes}
+    assert by_name[BLANKET] < by_name[DELETION] / 4
+    assert by_name[DELETION] < by_name[CLONES] < by_name[FIXED] / 20
+
+
+def test_no_amplification_is_exact():
+    """mu = 2 sqrt(T)/noise; the Gaussian mechanism with mu = 1 at delta 1e-5 has epsilon 4.377."""
+    assert account(noise_multiplier=4, n=50, epochs=4, delta=1e-5, sampling="fixed").epsilon == (
+        pytest.approx(4.3770, abs=1e-3)
+    )
+    found = account(noise_multiplier=0.5, n=3)
+    assert found.theorem == FIXED
+    assert found.epsilon == account(noise_multiplier=0.5, n=3, sampling="fixed").epsilon
+    fixed = account(noise_multiplier=1, n=7, epochs=2, batch=3, sampling="fixed")
+    assert fixed.lower == pytest.approx(fixed.epsilon, rel=1e-6)
+    assert fixed.steps == 6  # the batch left over is one
+
+
+def test_epsilon_falls_like_one_over_the_root_of_n():
+    scaled = [
+        account(noise_multiplier=8, n=n, delta=1e-8).epsilon * math.sqrt(n)
+        for n in (10**4, 10**5, 10**6)
+    ]
+    assert max(scaled) < 1.15 * min(scaled)
+
+
+SMALL = {"noise_multiplier": 5, "n": 2000}
+
+
+@pytest.mark.parametrize("sampling", list(Sampling))
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("noise_multiplier", (8.1, 8, 4)),
+        ("delta", (1e-4, 9e-5, 1e-9)),
+        ("epochs", (1, 2, 10)),
+    ],
+)
+def test_less_noise_smaller_delta_and_more_epochs_cost_more(sampling, name, values):
+    found = [account(**SMALL | {name: value}, sampling=sampling).epsilon for value in values]
+    assert found == sorted(found)
+    assert found[0] < found[-1]
+
+
+@pytest.mark.parametrize("sampling", ["permutation", "replacement", "poisson"])
+def test_more_examples_cost_less(sampling):
+    found = [
+        account(noise_multiplier=5, n=n, sampling=sampling).epsilon
+        for n in (100, 1000, 1010, 100_000)
+    ]
+    assert found == sorted(found, reverse=True)
+
+
+def test_epochs_cost_no_more_than_adding_them_up():
+    """(epsilon, delta) of one epoch, that many times: basic composition is never better."""
+    epochs = 3
+    together = account(**SMALL, epochs=epochs, delta=1e-6).epsilon
+    once = account(**SMALL, delta=1e-6 / epochs).epsilon
+    assert account(**SMALL, delta=1e-6).epsilon < together < epochs * once
+
+
+@pytest.mark.parametrize(
+    ("sampling", "epsilon", "epochs"),
+    [
+        ("permutation", 0.05, 1),
+        ("permutation", 0.1, 3),
+        ("replacement", 0.3, 3),
+        ("poisson", 0.3, 3),
+        ("fixed", 1.0, 3),
+    ],
+)
+def test_the_noise_for_an_epsilon_keeps_it_and_little_less_does_not(sampling, epsilon, epochs):
+    asked = {"n": 3000, "epochs": epochs, "sampling": sampling}
+    noise = noise_for(epsilon=epsilon, **asked)
+    assert account(noise_multiplier=noise, **asked).epsilon <= epsilon
+    assert account(noise_multiplier=noise * 0.998, **asked).epsilon > epsilon
+
+
+def test_batches_count_blocks():
+    found = account(noise_multiplier=50, n=2000, batch=4, epochs=2)
+    assert found.steps == 1000
+    assert found.epsilon < account(noise_multiplier=50, n=2000, epochs=2, sampling="fixed").epsilon
+    assert account(noise_multiplier=50, n=2000, batch=1).epsilon < found.epsilon
+    dropped = account(noise_multiplier=50, n=2003, batch=4, epochs=2, drop_last=True)
+    assert (dropped.steps, dropped.epsilon) == (1000, found.epsilon)
+
+
+def test_what_is_left_over_is_counted_where_steps_are_drawn():
+    asked = {"noise_multiplier": 4, "n": 1003, "batch": 10, "sampling": "replacement"}
+    assert account(**asked).steps == 101
+    assert account(**asked, drop_last=True).steps == 100
+    assert account(**asked).epsilon > account(**asked, drop_last=True).epsilon
+
+
+def test_a_step_on_everything_gains_nothing_by_sampling():
+    for sampling, mu in (("replacement", 2.0), ("poisson", 1.0)):
+        found = account(noise_multiplier=4, n=10, batch=10, epochs=5, sampling=sampling)
+        fixed = account(noise_multiplier=8 / mu, n=10, epochs=5, sampling="fixed")
+        assert found.epsilon == pytest.approx(fixed.epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize("sampling", ["permutation", "replacement", "poisson"])
+@pytest.mark.parametrize(
+    ("noise", "n", "delta"), [(1e6, 100, 1e-6), (1e9, 5, 1e-6), (5, 10**15, 1e-15), (5, 9, 0.5)]
+)
+def test_extremes_are_answered(sampling, noise, n, delta):
+    found = account(noise_multiplier=noise, n=n, delta=delta, sampling=sampling).epsilon
+    assert 0 <= found <= 3e-7
+
+
+@pytest.mark.parametrize("sampling", ["replacement", "poisson"])
+def test_hopeless_steps_are_refused_at_once(sampling):
+    with pytest.raises(UnreachableTargetError, match="guarantees nothing"):
+        account(noise_multiplier=1e-3, n=2, sampling=sampling)
+
+
+def test_poisson_is_about_other_neighbours():
+    permutation, replacement, poisson = compare(noise_multiplier=3, n=5000)
+    assert poisson.neighbouring == "add-or-remove-one"
+    assert permutation.neighbouring == replacement.neighbouring == "replace-one"
+    assert poisson_replace_one(poisson) == pytest.approx(replacement.epsilon, rel=1e-9)
+    assert poisson.epsilon < replacement.epsilon < permutation.epsilon
+
+
+def test_the_published_analysis_of_replacement_is_there_and_looser():
+    numeric, published = account(**SMALL, sampling="replacement").routes
+    assert numeric.epsilon < published.epsilon < 100 * numeric.epsilon
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"noise_multiplier": 0}, "noise_multiplier > 0"),
+        ({"noise_multiplier": -1}, "noise_multiplier > 0"),
+        ({"noise_multiplier": math.nan}, "noise_multiplier > 0"),
+        ({"n": 0}, "1 <= n"),
+        ({"n": 2.5}, "1 <= n"),
+        ({"epochs": 0}, "1 <= epochs"),
+        ({"batch": 0}, "1 <= batch"),
+        ({"batch": 101}, "batch <= n = 100"),
+        ({"batch": 7}, "batch to divide n = 100, or the last batch dropped"),
+        ({"delta": 0.0}, "0 < delta < 1"),
+        ({"delta": 1.0}, "0 < delta < 1"),
+        ({"sampling": "shuffle"}, "one of permutation, replacement, poisson, fixed"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(asked, said):
+    with pytest.raises(InvalidArgumentError, match=said):
+        account(**{"noise_multiplier": 1.0, "n": 100} | asked)
+
+
+@pytest.mark.parametrize("sampling", ["permutation", "fixed"])
+def test_too_little_noise_is_refused_and_the_least_is_named(sampling):
+    with pytest.raises(UnreachableTargetError, match="over 50 it guarantees nothing") as caught:
+        account(noise_multiplier=0.01, n=100, sampling=sampling)
+    enough = float(str(caught.value).rsplit(" ", 1)[1])
+    assert account(noise_multiplier=enough, n=100, sampling=sampling).epsilon <= LARGEST_EPSILON
+    with pytest.raises(UnreachableTargetError):
+        account(noise_multiplier=0.999 * enough, n=100, sampling=sampling)
+
+
+def test_a_target_that_is_none_is_refused():
+    with pytest.raises(InvalidArgumentError, match="epsilon <= 50"):
+        noise_for(epsilon=60, n=100)
+    with pytest.raises(InvalidArgumentError, match="epsilon > 0"):
+        noise_for(epsilon=0, n=100)

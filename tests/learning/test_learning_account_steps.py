@@ -1,0 +1,152 @@
+"""Many steps composed at once: against closed forms, against dp_accounting, from the safe side."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as losses
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special
+
+from shoal.accounting.law import BlanketLaw
+from shoal.accounting.profile import PrivacyProfile
+from shoal.accounting.solving import Side
+from shoal.errors import UnreachableTargetError
+from shoal.learning import gaussian, many_steps
+from shoal.learning.gaussian import Cells
+from shoal.learning.gaussian_blanket import Blanket, Distances
+from shoal.learning.many_steps import StepLaw
+from shoal.learning.sampled import Drawn, poisson_epsilon, poisson_laws, replacement_law
+
+
+def gaussian_law(mu):
+    return StepLaw.sampled(lambda eps: gaussian.delta(mu, eps), spread=mu, end=1e-14)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0])
+@pytest.mark.parametrize("steps", [1, 2, 30, 1000])
+@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+def test_gaussian_steps_compose_to_a_gaussian(mu, steps, delta):
+    truth = gaussian.epsilon(mu * math.sqrt(steps), delta)
+    if 1e-3 < truth < 100:
+        found = many_steps.epsilon(gaussian_law(mu), steps, delta)
+        assert truth <= found <= 1.01 * truth
+        assert many_steps.delta(gaussian_law(mu), steps, found) <= delta * 1.05
+
+
+@pytest.mark.parametrize("rounds", [1, 5, 40])
+def test_shuffled_rounds_agree_with_composition_by_fft(rounds):
+    profile = PrivacyProfile(BlanketLaw.generic(1.0), 2_000)
+    law = StepLaw.sampled(profile.quick_delta, spread=profile.spread, end=1e-11)
+    by_fft = (profile * rounds).epsilon(1e-6) if rounds > 1 else profile.epsilon(1e-6)
+    assert many_steps.epsilon(law, rounds, 1e-6) == pytest.approx(by_fft, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps"), [(1.0, 0.01, 200), (4.0, 0.1, 50), (0.7, 0.02, 30), (2.0, 0.5, 3)]
+)
+def test_poisson_steps_agree_with_dp_accounting(noise, rate, steps):
+    """Its distribution is pessimistic, too, so both are above the truth and close to it."""
+    theirs = (
+        losses.from_gaussian_mechanism(
+            noise, sampling_prob=rate, value_discretization_interval=1e-3
+        )
+        .self_compose(steps)
+        .get_epsilon_for_delta(1e-6)
+    )
+    ours = poisson_epsilon(Drawn(noise=noise, rate=rate, steps=steps, delta=1e-6))
+    assert ours == pytest.approx(theirs, rel=3e-3)
+
+
+@pytest.mark.parametrize("steps", [10**3, 10**6, 10**9])
+def test_the_number_of_steps_is_no_obstacle(steps):
+    """With steps this small the whole is nearly a Gaussian with this mu."""
+    rate, noise = 1e-3 / math.sqrt(steps), 2.0
+    law = replacement_law(noise=noise, rate=rate, beyond=1e-12)
+    second = steps * float(law.masses @ law.losses**2)
+    found = many_steps.epsilon(law, steps, 1e-5)
+    assert found == pytest.approx(gaussian.epsilon(math.sqrt(second), 1e-5), rel=0.15)
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(
+    noise=st.floats(0.4, 20.0),
+    rate=st.floats(1e-5, 0.9),
+    epsilon=st.floats(1e-6, 4.0),
+)
+def test_the_atoms_of_one_step_are_above_its_curve(noise, rate, epsilon):
+    """One step exactly: D at 1 + q (y - 1) is q times the Gaussian's at y, and less for Poisson."""
+    x = math.expm1(epsilon)
+    for mu, laws in (
+        (2 / noise, [replacement_law(noise=noise, rate=rate, beyond=1e-13)]),
+        (1 / noise, [poisson_laws(noise=noise, rate=rate, beyond=1e-13)[0]]),
+    ):
+        truth = rate * gaussian.delta(mu, math.log1p(x / rate), side=Side.LOWER)
+        for law in laws:
+            atoms = np.maximum(law.masses * -np.expm1(epsilon - law.losses), 0.0)
+            found = float(atoms.sum()) + law.infinite
+            assert found >= truth * (1 - 1e-7) - 1e-15
+            assert found <= truth * 1.01 + 1e-4 * rate
+
+
+def test_both_orders_of_poisson_sampling_are_there():
+    removed, added = poisson_laws(noise=1.0, rate=0.1, beyond=1e-12)
+    for law in (removed, added):
+        assert float(law.masses.sum()) + law.infinite == pytest.approx(1.0, abs=1e-12)
+    # E_P[e^-l] is the mass of Q where P has some
+    assert float(removed.masses @ np.exp(-removed.losses)) == pytest.approx(1.0, abs=1e-9)
+    assert many_steps.epsilon(removed, 50, 1e-6) > many_steps.epsilon(added, 50, 1e-6)
+
+
+def test_losses_that_give_everything_away_are_counted():
+    law = StepLaw.of(np.array([0.1, -0.1]), np.array([0.52, 0.48]), infinite=1e-7)
+    assert many_steps.delta(law, 5, 3.0) >= 5e-7
+    with pytest.raises(UnreachableTargetError, match="probability 1e-06"):
+        many_steps.epsilon(law, 10, 1e-6)
+
+
+@pytest.mark.parametrize("mu", [1e-6, 0.01, 1.0, 10.0])
+@pytest.mark.parametrize("delta", [0.3, 1e-6, 1e-60])
+def test_the_gaussian_mechanism_is_enclosed(mu, delta):
+    upper = gaussian.epsilon(mu, delta)
+    lower = gaussian.epsilon(mu, delta, side=Side.LOWER)
+    assert lower <= upper <= lower * (1 + 1e-5) + 1e-12
+    if upper > 0:
+        assert gaussian.delta(mu, upper) <= delta
+        assert gaussian.delta(mu, lower, side=Side.LOWER) >= delta or lower == 0
+
+
+def test_cells_keep_masses_and_means():
+    cells = Cells.between(-6.0, 7.0, 0.3)
+    for mean in (0.0, 1.3, -2.0):
+        below, above = cells.tails(mean)
+        assert cells.masses(mean).sum() + below + above == pytest.approx(1.0, abs=1e-14)
+    ends, weight, raised = cells.ratios(0.8), cells.masses(0.0), cells.raised(0.8)
+    means = ends[1:] * raised + ends[:-1] * (weight - raised)
+    assert means == pytest.approx(cells.masses(0.8), rel=1e-11)
+    deep = Cells.between(20.0, 21.0, 0.5)
+    assert deep.masses(0.0)[0] == pytest.approx(special.ndtr(-20.0) - special.ndtr(-20.5))
+
+
+@pytest.mark.parametrize("reach", [0.05, 0.3, 1.0])
+def test_the_atoms_of_the_blanket_are_a_spread_of_the_real_thing(reach):
+    """E (Z)_+ of one draw, exactly by numerical integration, at several epsilons."""
+    level = 2.0
+    pair = Blanket(Distances(reach, reach), 1, level, 1e-14).pair
+    u = np.linspace(-12, 12, 200_001)
+    density = np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi) * (u[1] - u[0])
+    for epsilon in (0.0, 0.02, 0.3):
+        ratios = [np.exp(s * reach * u - reach**2 / 2) for s in (1, -1)]
+        truth = float(np.maximum(ratios[0] - math.exp(epsilon) * ratios[1], 0.0) @ density)
+        found = float(np.maximum(pair.values(epsilon), 0.0) @ pair.mass)
+        assert truth * (1 - 1e-7) <= found <= truth * 1.05
+    assert float(pair.mass.sum()) == pytest.approx(math.exp(-level), rel=1e-9)
+
+
+def test_one_round_by_its_samples_is_the_round_itself():
+    blanket = Blanket(Distances(0.2, 0.2), 5_000, 1.4, 1e-9)
+    direct = blanket.epsilon(1e-6)
+    assert direct <= many_steps.epsilon(blanket.law(1e-6), 1, 1e-6) <= 1.01 * direct
