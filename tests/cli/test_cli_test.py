@@ -46,6 +46,8 @@ def files(tmp_path_factory):
     ).write_csv(place / "both.csv")
     pl.DataFrame({"c": [*even[:-2], None, None]}).write_csv(place / "gaps.csv")
     pl.DataFrame({"c": ["a"] * 50}).write_csv(place / "same.csv")
+    for name in ("few_old", "few_new"):
+        pl.DataFrame({"c": ["a", "b"] * 10}).write_csv(place / f"{name}.csv")
     reference(place / "skewed_law.csv", dict(zip(LABELS, SKEWED, strict=True)))
     counts = dict(zip(LABELS, (36 * SKEWED).round().astype(int), strict=True))
     reference(place / "counts.csv", counts, "answer,count")
@@ -59,6 +61,7 @@ def files(tmp_path_factory):
     reference(place / "zeros.csv", {"a": 0, "b": 0})
     reference(place / "sum.csv", {"a": 0.5, "b": 0.4})
     reference(place / "one.csv", {"a": 1})
+    reference(place / "sure.csv", {"a": 1, "b": 0})
     reference(place / "nobody.csv", {"a": 0.5, "": 0.5})
     reference(place / "few.csv", {"a": 0.5, "b": 0.5})
     (place / "twice.csv").write_text("answer,p\na,0.5\na,0.5\n")
@@ -177,6 +180,37 @@ def test_two_groups(run):
     assert any("which group is treated as public" in note for note in alike["notes"])
     assert not any("uniform" in note for note in alike["notes"])
     assert "No difference between the two groups was seen" in alike["words"]
+    assert "each row is one person" in " ".join(alike["guarantee"]["assumptions"])
+    assert any("nobody is in both tables" in text for text in files["guarantee"]["assumptions"])
+
+
+@pytest.mark.usefixtures("desk")
+def test_people_in_both_groups_pay_for_two_reports(run):
+    words = "test few_old.csv --with few_new.csv --overlap --delta 0.01 --randomizer grr"
+    both = run(words, BASE, "--distance 0.4 --json").json()
+    found = both["guarantee"]
+    assert found["rounds"] == 2
+    assert 0.9 < found["epsilon"] <= 1
+    assert any("in one table twice" in text for text in found["assumptions"])
+    assert not any("in both tables" in text for text in found["assumptions"])
+    assert any("two answers of one person" in note for note in both["notes"])
+    assert both["design"]["question"]["overlapping"] is True
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_file_is_not_compared_with_itself_under_another_name(run, tmp_path):
+    (tmp_path / "soft.csv").symlink_to(Path("even.csv").resolve())
+    (tmp_path / "hard.csv").hardlink_to(Path("even.csv").resolve())
+    for other in ("even.csv", "./even.csv", f"{tmp_path}/soft.csv", f"{tmp_path}/hard.csv"):
+        assert "is FILE itself" in run("test even.csv", BASE, f"--with {other}").refusal()
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_small_level_brings_its_simulations(run):
+    less = "test even.csv --column c --distance 0.1 --epsilon 1 --coin private --level 0.01 --json"
+    assert run(less).json()["simulations"] == 9999
+    told = run("test even.csv", BASE, "--level 0.003 --simulations 333 --json").json()
+    assert told["simulations"] == 333
 
 
 @pytest.mark.usefixtures("desk")
@@ -394,6 +428,18 @@ def test_every_model_keeps_its_level():
         (f"even.csv {BASE} --coin private --partitions 4", "--partitions is for public coins"),
         (f"even.csv {BASE} --coin private --symbols 4", "--symbols is for public coins"),
         (f"even.csv {BASE} --coin public --symbols 9", "symbols <= k"),
+        (f"even.csv {BASE} --coin public --symbols 1", "2 <= symbols"),
+        (f"even.csv {BASE} --coin public --symbols 100", "expected symbols <= k = 8, got"),
+        (f"even.csv {BASE} --coin public --partitions 0", "expected a whole number partitions"),
+        (f"even.csv {BASE} --honest-fraction 1e-4", "expected at least one honest person among"),
+        (f"even.csv {BASE} --simulations 1e11", "at most 10,000,000 simulations"),
+        (f"even.csv {BASE} --level 0.003 --simulations 332", "at least 333 simulations"),
+        (f"even.csv {BASE} --overlap", "--overlap is about two groups"),
+        (
+            "--power --against sure.csv --distance 0.1 --epsilon 1",
+            "sure.csv has one certain",
+        ),
+        ("--power --categories 8 --distance 0.1 --epsilon 1 --overlap", "--overlap is about data"),
         (f"even.csv {BASE} --coin some", "one of auto, private, public"),
         (f"even.csv {BASE} --randomizer some", "got randomizer='some'"),
         (f"even.csv {BASE} --messages-cap 0.5", "--messages-cap of 1 or more"),

@@ -70,6 +70,14 @@ def test_a_plan_shows_both_and_is_run(run):
     assert other == "expected a plan with norm=4 (--dimension 3 --norm 4), got norm=5.0"
 
 
+@pytest.mark.parametrize("norm", [1e100, 1e-100])
+def test_norms_may_be_very_large_and_very_small(run, norm):
+    found = run(f"plan --dimension 3 --norm {norm} --epsilon 1 --n {ROWS} --json").json()
+    assert 0 < found["options"][0]["errors"]["l2"] / norm < 1e3
+    found = run(f"run rows.csv --columns x,y --norm {norm} --epsilon 1 --json").json()
+    assert all(0 < row["standard_error"] / norm < 1 for row in found["estimates"])
+
+
 def test_options_over_the_cap_are_named(run):
     said = run(f"plan --dimension 3 --epsilon 1 --n {ROWS} --messages-cap 20").stdout
     assert "of length 1" in said
@@ -97,6 +105,12 @@ REFUSALS = [
     ("run rows.csv --column x --randomizer privunit --local-epsilon 1", "use --columns"),
     ("plan --epsilon 1 --n 10 --categories 3 --norm 2", "--norm goes with --dimension"),
     ("plan --epsilon 1 --n 10 --dimension 3 --norm 0", "norm > 0"),
+    *(
+        (f"{words} --norm {norm} --epsilon 1", "a norm from 1e-100 to 1e+100")
+        for words in ("plan --n 10 --dimension 3", "run rows.csv --columns x,y")
+        for norm in ("1e308", "1e101", "1e-101", "1e-320")
+    ),
+    ("plan --epsilon 1 --n 1e5 --dimension 1e7", "got dimension=10000000; ask for fewer coord"),
     (
         "run rows.csv --column x --bounds 0,5 --randomizer duchi --local-epsilon 1 --split divide",
         "only epsilon can be divided among columns",

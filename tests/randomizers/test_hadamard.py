@@ -125,7 +125,7 @@ def test_the_layout_is_the_best_of_all_widths():
 
 def test_the_order_of_the_answers_is_public_and_spreads_them_evenly():
     randomizer = HadamardResponse(k=1000, epsilon=4.0)
-    blocks, patterns = randomizer._homes
+    blocks, patterns = randomizer.homes
     homes = set(zip(blocks.tolist(), patterns.tolist(), strict=True))
     assert len(homes) == 1000
     assert 1 <= patterns.min() <= patterns.max() < randomizer.layout.width

@@ -40,13 +40,16 @@ def run_test(
         typer.Option(
             "--with",
             metavar="FILE",
-            help="Another table with this column: do both answer alike?",
+            help="A table of other people, with this column: do both answer alike?",
             rich_help_panel=_WHAT,
         ),
     ] = None,
     by: Annotated[
         str | None, option("A column with two groups: do both answer alike?", _WHAT, "NAME")
     ] = None,
+    overlap: Annotated[
+        bool, flag("--overlap", "People may be in both groups: ε is for two reports.", _WHAT)
+    ] = False,
     categories: Annotated[
         str | None,
         option(
@@ -89,7 +92,7 @@ def run_test(
     ] = None,
     trials: Annotated[int | None, whole("Simulated tests for each (400).", _POWER)] = None,
     simulations: Annotated[
-        int | None, whole("Simulated batches that the threshold comes from (1999).", _OUT)
+        int | None, whole("Batches simulated for the threshold (1999; 100/level if more).", _OUT)
     ] = None,
     seed: Annotated[int | None, whole("Of the simulated batches; reports have none.", _OUT)] = None,
     plot: Annotated[
@@ -109,6 +112,7 @@ def run_test(
         against=against,
         second=second,
         by=by,
+        overlap=overlap,
         categories=categories,
         drop_nulls=drop_nulls,
         distance=distance,

@@ -18,13 +18,22 @@ from shoal.engines.reading import Codes
 from shoal.pipeline import ORDERLESS
 from shoal.randomness import simulator
 from shoal.results import RUN_HERE
-from shoal.testing import Design, Tester, Verdict, splitting
+from shoal.testing import Design, Tester, Verdict, ranks, splitting
+from shoal.testing.overlap import TWICE
 from shoal.testing.scores import OneMessage
+from shoal.testing.tester import APART
 from shoal.values import Array, Counts
 
 Progress = Callable[[int, int], None]
 
-SIMULATIONS = 1999
+TABLES_APART = "nobody is in both tables: each person makes one report"
+ROWS_APART = "each row is one person, so that nobody is in both groups"
+TABLES_TWICE = "each row of a table is one person: nobody is in one table twice"
+ROWS_TWICE = "nobody has more than one row in each group"
+ALIKE = (
+    "the p-value takes the two answers of one person as independent; where they tend to be the "
+    "same, false alarms are rarer than the level says"
+)
 INDEPENDENT = "p-value and power take people's answers as independent draws; the guarantee does not"
 _PEOPLE = 1 << 16  # randomized at once
 _MESSAGES = 1 << 20
@@ -72,6 +81,7 @@ def answer(asked: AskedTest, progress: Progress) -> Tested:
     design = testing.design(
         n=groups.n,
         closeness=asked.closeness,
+        overlapping=bool(asked.overlap),
         **asked_about(groups.answers, closeness=asked.closeness),
         **wanted(asked),
     )
@@ -79,8 +89,7 @@ def answer(asked: AskedTest, progress: Progress) -> Tested:
     counts = _collected(tester, groups.codes, progress)
     # A seed that is known, so that what is drawn is what was decided by.
     seed = int(simulator().integers(_SEEDS)) if asked.seed is None else asked.seed
-    simulations = SIMULATIONS if asked.simulations is None else asked.simulations
-    how = {"simulations": simulations, "seed": seed}
+    how = {"simulations": ranks.number(asked.level, asked.simulations), "seed": seed}
     if asked.closeness:
         verdict = tester.compare(counts[0], counts[1], **how)
     else:
@@ -89,8 +98,14 @@ def answer(asked: AskedTest, progress: Progress) -> Tested:
         asked=asked,
         groups=groups,
         design=design,
-        verdict=_about_list(verdict, groups),
-        notes=(*groups.notes, INDEPENDENT, RUN_HERE, ORDERLESS),
+        verdict=_about_list(_about_people(verdict, asked), groups),
+        notes=(
+            *groups.notes,
+            *([ALIKE] if asked.overlap else []),
+            INDEPENDENT,
+            RUN_HERE,
+            ORDERLESS,
+        ),
         seed=seed,
         null=_null(asked, tester, counts, how),
     )
@@ -134,6 +149,18 @@ def _collected(tester: Tester, groups: Sequence[Codes], progress: Progress) -> l
             progress(done, total)
         found.append(sum(parts[1:], start=parts[0]))
     return found
+
+
+def _about_people(verdict: Verdict, asked: AskedTest) -> Verdict:
+    """The guarantee says of tables or rows what it assumes of the people in two groups."""
+    by_row = asked.by is not None
+    said = {
+        APART: ROWS_APART if by_row else TABLES_APART,
+        TWICE: ROWS_TWICE if by_row else TABLES_TWICE,
+    }
+    known = verdict.guarantee
+    assumed = tuple(said.get(text, text) for text in known.assumptions)
+    return replace(verdict, guarantee=replace(known, assumptions=assumed))
 
 
 def _about_list(verdict: Verdict, groups: Groups) -> Verdict:

@@ -13,6 +13,8 @@ from shoal.cli import parsing
 from shoal.cli.group import RefusedError
 from shoal.cli.plan import DRAWN
 
+_FEWEST = 19  # simulations
+
 
 class Coin(StrEnum):
     """Whose coins choose how answers are told."""
@@ -31,6 +33,7 @@ class AskedTest:
     against: Path | None
     second: Path | None
     by: str | None
+    overlap: bool
     categories: str | None
     drop_nulls: bool
     distance: float | None
@@ -58,10 +61,14 @@ class AskedTest:
             self._check_data()
         self._check_wanted()
         self._check_devices()
+        self._check_people()
         if self.plot is not None and self.plot.suffix.lower() not in DRAWN:
             raise RefusedError(f"expected --plot to be a .svg or .png file, got {self.plot}")
         if self.simulations is not None:
-            checks.count(_fewest(self.level), simulations=self.simulations)
+            from shoal.testing import ranks
+
+            checks.count(_FEWEST, simulations=self.simulations)
+            ranks.allowed(self.level, self.simulations)
         if self.seed is not None:
             checks.count(0, seed=self.seed)
 
@@ -84,6 +91,7 @@ class AskedTest:
         yield "--column", self.column
         yield "--with", self.second
         yield "--by", self.by
+        yield "--overlap", self.overlap
         yield "--drop-nulls", self.drop_nulls
 
     def _check_data(self) -> None:
@@ -103,6 +111,16 @@ class AskedTest:
         if self.by == self.column:
             raise RefusedError(f"--by {self.by} is the column that is tested: name another one")
 
+    def _check_people(self) -> None:
+        if self.overlap and not self.closeness:
+            raise RefusedError(
+                "--overlap is about two groups: give --with or --by, or leave it out"
+            )
+        if self.data is not None and self.second is not None and _same(self.data, self.second):
+            raise RefusedError(
+                f"--with {self.second} is FILE itself: everybody would be in both groups"
+            )
+
     def _check_wanted(self) -> None:
         if self.distance is None:
             raise RefusedError(
@@ -117,6 +135,10 @@ class AskedTest:
         checks.share(honest_fraction=self.honest_fraction)
 
     def _check_devices(self) -> None:
+        if self.partitions is not None:
+            checks.count(partitions=self.partitions)
+        if self.symbols is not None:
+            checks.count(2, symbols=self.symbols)
         if self.messages_cap < 1:
             raise RefusedError(f"expected --messages-cap of 1 or more, got {self.messages_cap:g}")
         if self.messages_cap > 1 and self.closeness:
@@ -152,6 +174,8 @@ def sizes(text: str) -> Sizes:
     return Sizes(tuple(sorted(found)))
 
 
-def _fewest(level: float) -> int:
-    """With fewer simulations no p-value would be as small as the level."""
-    return max(19, round(1 / level) - 1)
+def _same(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, under whatever names."""
+    if one.resolve() == other.resolve():
+        return True
+    return one.exists() and other.exists() and one.samefile(other)

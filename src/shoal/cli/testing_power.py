@@ -9,14 +9,14 @@ import numpy as np
 
 from shoal.cli import parsing, testing_data
 from shoal.cli.group import RefusedError
-from shoal.cli.testing_answer import SIMULATIONS, Progress
+from shoal.cli.testing_answer import Progress
 from shoal.cli.testing_asked import AskedTest
 from shoal.engines.reading import MOST_ANSWERS
 from shoal.errors import InvalidArgumentError
 from shoal.figures.table import Table
 from shoal.figures.testing_study import TRIALS, Point, Study
 from shoal.protocols.registry import described
-from shoal.testing import alternatives
+from shoal.testing import alternatives, ranks
 from shoal.values import Array
 
 _STEPS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 1.5)  # of the people that one message each needs
@@ -76,6 +76,10 @@ def answer(asked: AskedTest, progress: Progress) -> Powers:
     reference, notes = _hypothesis(asked)
     # Those that are simulated, not the furthest there are.
     limit = alternatives.furthest(reference)
+    if limit == 0:
+        raise RefusedError(
+            f"{asked.against} has one certain answer: --power needs two or more that occur"
+        )
     if asked.distance > limit:
         raise InvalidArgumentError(
             "distance", asked.distance, f"a distance of at most {limit:.4g} for --power"
@@ -92,7 +96,7 @@ def answer(asked: AskedTest, progress: Progress) -> Powers:
         partitions=asked.partitions,
         symbols=asked.symbols,
         trials=TRIALS if asked.trials is None else asked.trials,
-        simulations=SIMULATIONS if asked.simulations is None else asked.simulations,
+        simulations=ranks.number(asked.level, asked.simulations),
         seed=0 if asked.seed is None else asked.seed,
     )
     one_message = [name for name in study.models if name in {"private", "public"}]

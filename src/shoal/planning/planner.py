@@ -17,6 +17,7 @@ from shoal.planning.candidates import Calibration, Candidate
 from shoal.planning.errors import Errors
 from shoal.planning.plan import Option, Plan, Question
 from shoal.randomizers.base import AnswerMechanism, Mechanism, NumberMechanism, VectorMechanism
+from shoal.randomizers.vectors import LARGEST_DIMENSION
 
 _LARGEST_N = 10**12
 _SEARCH_TOLERANCE = 1e-3
@@ -72,9 +73,16 @@ def plan(
         raise UnreachableTargetError(
             f"({epsilon:g}, {delta:g})-DP with n={question.n}",
             "; ".join(f"{option.name}: {option.remark}" for option in options),
-            "collect more reports or weaken the target",
+            _advice(question),
         )
     return Plan(question, options, *_references(question), _reason(options, question))
+
+
+def _advice(question: Question) -> str:
+    """What to do if nothing is possible."""
+    if question.dimension is not None and question.dimension >= LARGEST_DIMENSION:
+        return "ask for fewer coordinates"
+    return "collect more reports or weaken the target"
 
 
 def required_n_for(error: float, **asked: object) -> int:

@@ -25,6 +25,7 @@ from shoal.values import Array, VectorEstimate
 
 _LARGEST = np.finfo(np.float64).max
 _SLACK = 1e-9
+SMALLEST_NORM, LARGEST_NORM = 1e-100, 1e100  # beyond, squares of lengths are no floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,9 @@ class Ball:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", checks.count(1, dimension=self.dimension))
         checks.positive(norm=self.norm)
+        if not SMALLEST_NORM <= self.norm <= LARGEST_NORM:
+            expected = f"a norm from {SMALLEST_NORM:g} to {LARGEST_NORM:g} (take other units)"
+            raise InvalidArgumentError("norm", self.norm, expected)
 
     @property
     def bound(self) -> float:

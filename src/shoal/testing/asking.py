@@ -12,7 +12,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomness import Randomness
 from shoal.testing.designing import design
 from shoal.testing.question import Coin, hypothesis
-from shoal.testing.tester import SIMULATIONS, Tester
+from shoal.testing.tester import Tester
 from shoal.testing.verdict import Verdict
 from shoal.values import Batch, category_codes
 
@@ -31,14 +31,15 @@ def uniformity(  # noqa: PLR0913 - a façade takes as many keywords as its users
     partitions: int | None = None,
     symbols: int | None = None,
     honest_fraction: float = 1.0,
-    simulations: int = SIMULATIONS,
+    simulations: int | None = None,
     seed: int | None = None,
     randomness: Randomness | None = None,
 ) -> Verdict:
     """Are answers 0, ..., k − 1 equally likely? Tested on their shuffled, randomized messages.
 
     ``seed`` is that of the simulated null distribution alone; messages are randomized securely
-    unless a simulation's ``randomness`` is given.
+    unless a simulation's ``randomness`` is given. Unless said, there are 1,999 ``simulations``, or
+    some 100/level where that is more.
 
     >>> import numpy as np
     >>> verdict = uniformity(np.arange(20_000) % 10, k=20, epsilon=1.0, distance=0.2)
@@ -78,7 +79,7 @@ def identity(  # noqa: PLR0913 - a façade takes as many keywords as its users n
     partitions: int | None = None,
     symbols: int | None = None,
     honest_fraction: float = 1.0,
-    simulations: int = SIMULATIONS,
+    simulations: int | None = None,
     seed: int | None = None,
     randomness: Randomness | None = None,
 ) -> Verdict:
@@ -116,13 +117,16 @@ def closeness(  # noqa: PLR0913 - a façade takes as many keywords as its users 
     partitions: int | None = None,
     symbols: int | None = None,
     honest_fraction: float = 1.0,
-    simulations: int = SIMULATIONS,
+    overlapping: bool = False,
+    simulations: int | None = None,
     seed: int | None = None,
     randomness: Randomness | None = None,
 ) -> Verdict:
     """Do two groups of people answer alike? Each is shuffled by itself, each person in one group.
 
-    The noise is made for the smaller group, and so is the guarantee.
+    The noise is made for the smaller group, and so is the guarantee. It assumes that nobody is in
+    both groups. Where people may be, say ``overlapping=True``: epsilon is then what two reports of
+    one person, one in each batch, cost together.
     """
     size = hypothesis(k, None).size
     one, two = _answers("first", first, size), _answers("second", second, size)
@@ -139,6 +143,7 @@ def closeness(  # noqa: PLR0913 - a façade takes as many keywords as its users 
         symbols=symbols,
         honest_fraction=honest_fraction,
         closeness=True,
+        overlapping=overlapping,
     )
     run = _Run(asked.tester(), randomness)
     return run.tester.compare(run.batch(one), run.batch(two), simulations=simulations, seed=seed)

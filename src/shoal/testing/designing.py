@@ -44,9 +44,12 @@ class Design:
         chosen = self.option(option) if isinstance(option, str) else option or self.recommended
         made = chosen.tester()
         level = self.question.level
-        best = chosen if option else max(self.options, key=lambda found: found.power)
+        tried = [chosen] if option else sorted(self.options, key=lambda found: -found.power)
+        best = tried[0]
         if best.power < min(_HOPELESS * level, (1 + level) / 2):
-            needed = best.required_n
+            # What is best with few people may never be good: few public bins hide some departures.
+            enough = (found.required_n for found in tried)
+            needed = next((number for number in enough if number is not None), None)
             advice = "ask for a larger distance"
             if needed is not None:
                 advice = f"about {needed:,} people are needed, or a larger distance or epsilon"
@@ -85,6 +88,7 @@ def design(  # noqa: PLR0913 - a façade takes as many keywords as its users nee
     coins: int | None = None,
     honest_fraction: float = 1.0,
     closeness: bool = False,
+    overlapping: bool = False,
 ) -> Design:
     """The ways to notice a total variation ``distance`` from uniform on k answers, or a reference.
 
@@ -93,7 +97,8 @@ def design(  # noqa: PLR0913 - a façade takes as many keywords as its users nee
     messages (allowed by a ``messages_cap`` above 1; None is no cap), have to gain two points of
     power over something simpler to come first. ``coins`` fixes the public partitions; by default
     they are drawn at random, as they have to be for the power to hold against any distribution.
-    ``closeness`` asks whether two batches of n people each agree.
+    ``closeness`` asks whether two batches of n people each agree. Nobody is in both of them, unless
+    they are ``overlapping``: epsilon is then what two reports of one person cost together.
 
     >>> found = design(n=60_000, epsilon=0.25, distance=0.1, k=1024, coin="private")
     >>> found.recommended.name, round(found.recommended.power, 2)
@@ -114,7 +119,9 @@ def design(  # noqa: PLR0913 - a façade takes as many keywords as its users nee
         coins=int(secure().below(_COINS, 1)[0]) if coins is None else coins,
         honest_fraction=honest_fraction,
         closeness=closeness,
+        overlapping=overlapping,
     )
+    _ = question.crowd  # refused here: no way to run the test would have an honest person more
     return answered(question)
 
 
@@ -145,6 +152,7 @@ def required_n(  # noqa: PLR0913 - a façade takes as many keywords as its users
     coins: int | None = None,
     honest_fraction: float = 1.0,
     closeness: bool = False,
+    overlapping: bool = False,
 ) -> int:
     """How many people (in each batch, for closeness) give the best way this predicted power.
 
@@ -166,6 +174,7 @@ def required_n(  # noqa: PLR0913 - a façade takes as many keywords as its users
         coins=int(secure().below(_COINS, 1)[0]) if coins is None else coins,
         honest_fraction=honest_fraction,
         closeness=closeness,
+        overlapping=overlapping,
     )
     if not level < power < 1:
         raise InvalidArgumentError("power", power, f"level = {level:g} < power < 1")

@@ -74,11 +74,35 @@ class Gram:
 
     def spread(self, law: Array) -> Spread:
         """The moments for one message of this law: Σ = diag(r) − rr'."""
-        mean = self.times(law)
-        middle = float(mean @ law)
         if self.is_diagonal:
-            squares = float(((self.entries * law) ** 2).sum())
-        else:
-            squares = float(law @ (self.entries**2 @ law))
-        square = squares - 2 * float(mean**2 @ law) + middle**2
-        return Spread(float(self.diagonal @ law) - middle, square)
+            variances = law * others(law)
+            square = float(((self.entries * variances) ** 2).sum())
+            return Spread(float(self.entries @ variances), square + apart(self.entries * law**2))
+        # Centred first: the squares of what is left are not taken from larger numbers.
+        mean = self.times(law)
+        centred = self.entries - mean[:, None]
+        centred -= mean
+        centred += float(mean @ law)
+        trace = float(np.diagonal(centred) @ law)
+        centred *= centred
+        return Spread(trace, float(law @ (centred @ law)))
+
+
+def others(law: Array) -> Array:
+    """1 − r_m of each message, as the sum of the other probabilities where r_m is near 1."""
+    rest: Array = 1 - law
+    top = int(law.argmax())
+    rest[top] = np.delete(law, top).sum()
+    return rest
+
+
+def apart(values: Array) -> float:
+    """Σ_{i≠j} v_i v_j of numbers that are not negative, also where one is nearly all of the sum.
+
+    >>> apart(np.array([1.0, 1e-12]))
+    2e-12
+    """
+    top = int(values.argmax())
+    rest = np.delete(values, top)
+    total = float(rest.sum())
+    return 2 * float(values[top]) * total + max(0.0, total**2 - float(rest @ rest))

@@ -68,7 +68,7 @@ def several_messages_devices(question: Question) -> list[Device]:
     made = PartitionedDummies.calibrated(
         k=question.k,
         n=question.crowd.honest,
-        epsilon=question.epsilon,
+        epsilon=question.batch_epsilon,
         delta=question.delta,
         symbols=best.symbols,
         partitions=best.partitions,
@@ -119,7 +119,7 @@ def _family(shape: Shape, question: Question) -> partial[PartitionedResponse]:
 def _calibrated(shape: Shape, question: Question) -> float:
     return local_epsilon(
         _family(shape, question),
-        epsilon=question.epsilon,
+        epsilon=question.batch_epsilon,
         delta=question.delta,
         n=question.n,
         honest_fraction=question.honest_fraction,
@@ -136,6 +136,6 @@ def _truth(constant: float, symbols: int) -> float:
 def _per_bin(partitions: int, question: Question) -> float:
     """Dummies per person and bin, as for Gaussian noise."""
     bins = min(question.k, _SAMPLE)
-    epsilon = question.epsilon / math.sqrt(partitions)
+    epsilon = question.batch_epsilon / math.sqrt(partitions)
     honest = question.crowd.honest
     return dummies_rho(n=honest, k=bins, epsilon=epsilon, delta=question.delta) / bins

@@ -31,6 +31,8 @@ NAMES = (*PRIVATE, "projective", DUMMIES, *PUBLIC)
 _LARGEST_N = 10**13
 _CLOSE = 2e-3  # of n: how precisely a required n is found
 _SURE = 1e-12
+_TIGHTENED = 0.999  # of what is left for one of two batches, when both cost a little too much
+_TRIES = 8
 
 Family = Callable[[Question], list[Device]]
 
@@ -64,20 +66,44 @@ class Option:
         """
         if self.device is None:
             return None
-        fixed = replace(
+        fixed = self._as_laid_out()
+        return least_n(lambda n: option(self.name, replace(fixed, n=n)).power, guess=fixed.n)
+
+    def tester(self) -> Tester:
+        """The test that this option is.
+
+        Where people may be in both batches, what one of them may cost was estimated; here the two
+        are composed, and the noise is raised if they cost more than they may.
+        """
+        asked, found = self.question.epsilon, self
+        for _ in range(_TRIES):
+            if found.device is None:
+                raise UnreachableTargetError(
+                    f"a test with {self.name}", found.remark, "choose another way, or ask for less"
+                )
+            made = tester(found.device, self.question)
+            if not self.question.overlapping or made.guarantee.epsilon <= asked:
+                return made
+            found = found._tightened(asked / made.guarantee.epsilon)
+        raise UnreachableTargetError(
+            f"({asked:g}, {self.question.delta:g})-DP for people in both batches",
+            f"{self.name} costs them more",
+            "ask for a smaller delta, or compare people who are in one batch only",
+        )
+
+    def _tightened(self, factor: float) -> Option:
+        """The same way and layout with less for one batch."""
+        return option(
+            self.name,
+            replace(self._as_laid_out(), tightened=self.question.tightened * factor * _TIGHTENED),
+        )
+
+    def _as_laid_out(self) -> Question:
+        return replace(
             self.question,
             symbols=getattr(self.device, "symbols", None),
             partitions=getattr(self.device, "partitions", None),
         )
-        return least_n(lambda n: option(self.name, replace(fixed, n=n)).power, guess=fixed.n)
-
-    def tester(self) -> Tester:
-        """The test that this option is."""
-        if self.device is None:
-            raise UnreachableTargetError(
-                f"a test with {self.name}", self.remark, "choose another way, or ask for less"
-            )
-        return tester(self.device, self.question)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -104,6 +130,7 @@ def tester(device: Device, question: Question) -> Tester:
         delta=question.delta,
         honest_fraction=question.honest_fraction,
         closeness=question.closeness,
+        overlapping=question.overlapping,
     )
 
 
@@ -148,6 +175,7 @@ def option(name: str, question: Question) -> Option:
     empty = Option(name, coin, question)
     try:
         made = [tester(device, question) for device in _family(name)(question)]
+        powers = {found.device: found.power() for found in made}
     except ShoalError as error:
         return replace(empty, remark=str(error))
     cap = question.messages_cap
@@ -160,9 +188,8 @@ def option(name: str, question: Question) -> Option:
         fewest = min((found.device.messages for found in made), default=math.inf)
         remark = f"{fewest:.4g} messages per person on average are over the cap of {cap:g}"
         return replace(empty, remark=remark)
-    powers = [found.power() for found in within]
-    best = max(range(len(within)), key=powers.__getitem__)
-    return replace(empty, device=within[best].device, power=powers[best])
+    best = max((found.device for found in within), key=powers.__getitem__)
+    return replace(empty, device=best, power=powers[best])
 
 
 def _family(name: str) -> Family:
@@ -177,7 +204,7 @@ def _randomizer(name: str, question: Question) -> list[Device]:
     family = partial(by_name(name), k=question.k)
     found = local_epsilon(
         family,
-        epsilon=question.epsilon,
+        epsilon=question.batch_epsilon,
         delta=question.delta,
         n=question.n,
         honest_fraction=question.honest_fraction,
@@ -189,7 +216,7 @@ def _randomizer(name: str, question: Question) -> list[Device]:
 def _dummies(question: Question) -> list[Device]:
     honest = question.crowd.honest
     made = UniformDummies.calibrated(
-        k=question.k, n=honest, epsilon=question.epsilon, delta=question.delta
+        k=question.k, n=honest, epsilon=question.batch_epsilon, delta=question.delta
     )
     return [made]
 
@@ -228,6 +255,6 @@ def first_guess(question: Question) -> int:
     return rates.sample_size(
         k=question.k,
         distance=question.distance,
-        epsilon=question.epsilon,
+        epsilon=question.batch_epsilon,
         delta=question.delta,
     )

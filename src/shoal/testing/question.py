@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting.crowd import Crowd
 from shoal.errors import InvalidArgumentError
+from shoal.testing import overlap
 from shoal.values import Array
 
 Coin = Literal["auto", "private", "public"]
@@ -25,6 +27,8 @@ class Question:
     """n people, (epsilon, delta), and a departure of total variation ``distance`` to be noticed.
 
     ``reference`` is the hypothesis; for closeness it is only what the plan reckons with.
+    ``overlapping`` says that people may be in both of two batches: epsilon is then that of both
+    together, and ``tightened`` a further factor of what is left for one of them.
     """
 
     n: int
@@ -41,6 +45,8 @@ class Question:
     coins: int = 0
     honest_fraction: float = 1.0
     closeness: bool = False
+    overlapping: bool = False
+    tightened: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.count(2, n=self.n))
@@ -52,11 +58,27 @@ class Question:
             raise InvalidArgumentError("coin", self.coin, f"one of {', '.join(get_args(Coin))}")
         if self.messages_cap is not None and not self.messages_cap >= 1:
             raise InvalidArgumentError("messages_cap", self.messages_cap, "messages_cap >= 1")
+        if self.overlapping and not self.closeness:
+            raise InvalidArgumentError("overlapping", True, "two batches (closeness) to overlap")  # noqa: FBT003
+        self._check_layout()
+
+    def _check_layout(self) -> None:
         for name in ("partitions", "symbols"):
             value = getattr(self, name)
             if value is not None and self.coin == "private":
                 expected = f"no {name} with private coins (partitions are public)"
                 raise InvalidArgumentError(name, value, expected)
+        if self.partitions is not None:
+            checks.count(partitions=self.partitions)
+        if self.symbols is not None and checks.count(2, symbols=self.symbols) > self.k:
+            raise InvalidArgumentError("symbols", self.symbols, f"symbols <= k = {self.k}")
+
+    @cached_property
+    def batch_epsilon(self) -> float:
+        """What one batch may cost: all of epsilon, or less where people may be in two."""
+        if not self.overlapping:
+            return self.epsilon
+        return self.epsilon * self.tightened * overlap.share(self.epsilon, self.delta)
 
     @property
     def k(self) -> int:
@@ -93,6 +115,7 @@ class Question:
             "partitions": self.partitions,
             "symbols": self.symbols,
             "honest_fraction": self.honest_fraction,
+            "overlapping": self.overlapping,
         }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.values import Array
 
+MOST_SIMULATIONS = 10**7
+_FEWEST_RANKS = 2000  # M + 1 unless said,
+_REJECTING = 100  # and at least so many of them reject: the threshold is then within some percent
 _ROUNDING = 1e-9  # relative: statistics this close are ties, told apart by rounding alone
 
 
@@ -28,13 +32,39 @@ class Rank:
     rejected: bool
 
 
+def number(level: float, simulations: int | None = None) -> int:
+    """How many simulations to make: those asked for, checked, or enough for the level.
+
+    Enough is 1,999, or some 100/level − 1 where that is more, so that level (M + 1) is whole if the
+    level is written with few digits. With fewer the threshold is uncertain, which costs power.
+
+    >>> number(0.05), number(0.01), number(0.03)
+    (1999, 9999, 3399)
+    """
+    checks.open_probability(level=level)
+    if simulations is not None:
+        allowed(level, simulations)
+        return checks.count(simulations=simulations)
+    if level * MOST_SIMULATIONS < 1:
+        expected = f"level >= {1 / MOST_SIMULATIONS:g} (more is not simulated)"
+        raise InvalidArgumentError("level", level, expected)
+    wanted = min(max(_FEWEST_RANKS, _REJECTING / level), MOST_SIMULATIONS)
+    step = Fraction(repr(float(level))).denominator
+    if step > wanted:
+        return min(math.ceil(math.ceil(level * wanted) / level), MOST_SIMULATIONS) - 1
+    return min(step * math.ceil(wanted / step), MOST_SIMULATIONS // step * step) - 1
+
+
 def allowed(level: float, simulations: int) -> int:
     """How many of M + 1 ranks reject: level (M + 1), rounded down."""
     checks.open_probability(level=level)
     simulations = checks.count(simulations=simulations)
+    if simulations > MOST_SIMULATIONS:
+        expected = f"at most {MOST_SIMULATIONS:,} simulations"
+        raise InvalidArgumentError("simulations", simulations, expected)
     found = math.floor(level * (simulations + 1) * (1 + 1e-12))
     if found < 1:
-        least = math.ceil(1 / level) - 1
+        least = math.ceil(1 / level * (1 - 1e-12)) - 1
         expected = f"at least {least} simulations for level {level:g}"
         raise InvalidArgumentError("simulations", simulations, expected)
     return found

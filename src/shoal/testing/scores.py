@@ -208,7 +208,7 @@ class ResponseScores(ListedMessages):
     def variances(self) -> Array:
         """r_j(1 − r_j)/λ²; no message is rarer than its untruths, however few were seen."""
         law = np.maximum(self.mean, self._lie)
-        found: Array = law * (1 - law) / self._truth**2
+        found: Array = np.maximum(law * (1 - law), self._lie * (1 - self._lie)) / self._truth**2
         return found
 
     @cached_property
@@ -238,8 +238,8 @@ class ListedScores(ListedMessages):
         """From the scores of all messages."""
         law = np.maximum(self.mean, self._table.min(axis=0))
         law = law / law.sum()
-        first = law @ self._scores
-        found: Array = np.maximum(law @ self._scores**2 - first**2, 1e-300)
+        centred = law @ (self._scores - law @ self._scores) ** 2
+        found: Array = np.maximum(centred, _EVEN**2 * centred.max())
         return found
 
     @cached_property

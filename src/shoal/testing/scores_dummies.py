@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from shoal.testing import sampling
-from shoal.testing.gram import Gram, Spread
+from shoal.testing.gram import Gram, Spread, apart
 from shoal.testing.scores import CountTable, Scores
 from shoal.values import Array
 
@@ -68,12 +68,10 @@ class AmongDummies(Scores):
     def spread(self) -> Spread:
         """Σ = diag(t + ρ/L) − tt' − β 11'."""
         truths, alike = self.truths(self.reference), self._alike
-        weights, mean = self.gram.diagonal, self.mean
-        trace = float(weights @ self.cell_variances)
-        square = float(weights**2 @ (mean**2 - 2 * mean * (truths**2 + alike)))
-        square += float(weights @ truths**2) ** 2
-        square += 2 * alike * float(weights @ truths) ** 2 + (alike * float(weights.sum())) ** 2
-        return Spread(trace, square)
+        weights, variances = self.gram.diagonal, self.cell_variances
+        square = float(((weights * variances) ** 2).sum()) + apart(weights * truths**2)
+        square += 2 * alike * apart(weights * truths) + alike**2 * apart(weights)
+        return Spread(float(weights @ variances), square)
 
     @cached_property
     def own(self) -> tuple[Array, float]:

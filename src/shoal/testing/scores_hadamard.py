@@ -14,6 +14,8 @@ from shoal.testing.gram import Spread
 from shoal.testing.scores import OneMessage
 from shoal.values import Array
 
+_LEAST_VARIANCE = 1e-14  # of a squared score: below, it is rounding
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HadamardScores(OneMessage):
@@ -73,7 +75,8 @@ class HadamardScores(OneMessage):
     def variances(self) -> Array:
         """S² times the chance of the block, less the squared mean; no block is rarer than 2/z."""
         squares = np.maximum(self._moments[:, 0], 2 * self._step**2 / self._halves)
-        return np.asarray(squares[self._homes[0]] - self._means**2)
+        found: Array = squares[self._homes[0]] - self._means**2
+        return np.maximum(found, _LEAST_VARIANCE * self._step**2)
 
     def quadratic(self, offsets: Array) -> Array:
         """S² Σ_j w_j (signed sum of the block)²."""
@@ -99,7 +102,12 @@ class HadamardScores(OneMessage):
         pairs = _convolved(self._laid_out(weights))
         crossed = _convolved(self._laid_out(weights * means))
         square = float((moments**2 * pairs).sum()) - 2 * float((moments * crossed).sum())
-        return Spread(trace, square + float(weights @ means**2) ** 2)
+        square += float(weights @ means**2) ** 2
+        # Where one answer is nearly certain the three cancel. The squares of the variances are a
+        # part of the sum, and no covariance matrix has more than the square of its trace.
+        least = float(((weights * self.variances) ** 2).sum())
+        trace = max(trace, float(weights @ self.variances))
+        return Spread(trace, min(max(square, least), trace**2))
 
 
 def walsh(values: Array) -> Array:

@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
+from shoal.errors import InvalidArgumentError
 from shoal.testing import sampling
 from shoal.testing.scores import CountTable, OneMessage
 from shoal.values import Array, Counts
@@ -34,6 +35,9 @@ def statistics(
     return factor * scores.quadratic(first - pooled * (one / (one + two))) - alone
 
 
+MOST_PEOPLE = 10**9 - 1  # in both batches: beyond, no exact way to split them is at hand
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
     """Two batches, and all the ways to split their messages anew."""
@@ -41,6 +45,11 @@ class Split:
     given: OneMessage
     first: Counts
     second: Counts
+
+    def __post_init__(self) -> None:
+        if sum(self.sizes) > MOST_PEOPLE:
+            expected = "fewer than 10^9 people in both batches together: compare a part of each"
+            raise InvalidArgumentError("people", sum(self.sizes), expected)
 
     @cached_property
     def scores(self) -> OneMessage:

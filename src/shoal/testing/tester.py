@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,13 +15,13 @@ from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import Device, Protocol
 from shoal.randomizers.base import Reports
 from shoal.randomness import Randomness, simulator
-from shoal.testing import alternatives, devices, power, ranks, sampling, splitting
+from shoal.testing import alternatives, devices, overlap, power, ranks, sampling, splitting
 from shoal.testing.question import Kind, check_distance, hypothesis, is_uniform
 from shoal.testing.scores import CountTable, OneMessage, Scores
 from shoal.testing.verdict import Verdict
 from shoal.values import Array, Batch, Counts
 
-SIMULATIONS = 1999
+APART = "nobody is in both groups: each person makes one report"
 _SAMPLED = 128  # alternatives that a prediction with public coins averages over,
 _LEAST_SAMPLED = 2  # and of how many at least where there are very many answers
 
@@ -34,6 +34,9 @@ class Tester:
     draws of one distribution is an assumption of the statistics alone: if it fails, the level may
     fail, the privacy does not. So it is with people who do not follow the protocol: they can spoil
     the test, and protect nobody, but harm nobody's privacy beyond what ``honest_fraction`` says.
+
+    Two batches are taken to have nobody in common. If they are ``overlapping``, the guarantee of
+    two batches is that of somebody who reports in both.
 
     >>> from shoal.randomizers.response import RandomizedResponse
     >>> device = RandomizedResponse(k=16, epsilon=3.0)
@@ -50,15 +53,21 @@ class Tester:
     delta: float = 1e-6
     honest_fraction: float = 1.0
     closeness: bool = False
+    overlapping: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference", hypothesis(None, self.reference))
         object.__setattr__(self, "n", checks.count(2, n=self.n))
         checks.open_probability(level=self.level, delta=self.delta)
         check_distance(self.distance, self.reference)
+        if self.coin == "public" and alternatives.furthest(self.reference) == 0:
+            expected = "a reference with two answers or more that occur, where coins are public"
+            raise InvalidArgumentError("reference", "one certain answer", expected)
         _ = self.scores
         if self.closeness:
             self._exchangeable()
+        elif self.overlapping:
+            raise InvalidArgumentError("overlapping", True, "two batches (closeness) to overlap")  # noqa: FBT003
 
     @cached_property
     def scores(self) -> Scores:
@@ -79,8 +88,8 @@ class Tester:
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """The (epsilon, delta) of everybody among n people."""
-        return self._guarantee(self.n)
+        """The (epsilon, delta) of everybody among n people, or in two batches of n each."""
+        return self._guarantee(*([self.n] * (1 + self.closeness)))
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Reports:
         """Everybody's messages; secure randomness unless a simulation's is given."""
@@ -92,33 +101,36 @@ class Tester:
         return float(self.scores.statistics(counts.cells[None, :], counts.n)[0])
 
     def null(
-        self, simulations: int = SIMULATIONS, *, seed: int | None = None, n: int | None = None
+        self, simulations: int | None = None, *, seed: int | None = None, n: int | None = None
     ) -> Array:
-        """So many T of made-up batches whose answers follow the reference."""
-        return self._null(checks.count(simulations=simulations), self._people(n), simulator(seed))
+        """So many T of made-up batches whose answers follow the reference.
+
+        Unless said 1,999 of them, or some 100/level where that is more.
+        """
+        made = ranks.number(self.level, simulations)
+        return self._null(made, self._people(n), simulator(seed))
 
     def decide(
         self,
         batch: Batch | Counts,
         *,
-        simulations: int = SIMULATIONS,
+        simulations: int | None = None,
         seed: int | None = None,
     ) -> Verdict:
         """Test a batch against the reference; n may differ from the plan, the guarantee with it."""
         counts = self._counted(batch)
-        ranks.allowed(self.level, simulations)
-        statistic = self.statistic(counts)
         null = self.null(simulations, seed=seed, n=counts.n)
+        statistic = self.statistic(counts)
         found = ranks.ranked(statistic, null, level=self.level)
         kind: Kind = "uniformity" if is_uniform(self.reference) else "identity"
-        return self._verdict(kind, found, statistic, simulations, (counts.n,))
+        return self._verdict(kind, found, statistic, null.size, (counts.n,))
 
     def compare(
         self,
         first: Batch | Counts,
         second: Batch | Counts,
         *,
-        simulations: int = SIMULATIONS,
+        simulations: int | None = None,
         seed: int | None = None,
     ) -> Verdict:
         """Test whether two batches come from the same distribution, whichever it is.
@@ -128,11 +140,10 @@ class Tester:
         """
         scores = self._exchangeable()
         one, two = self._counted(first), self._counted(second)
-        ranks.allowed(self.level, simulations)
         split = splitting.Split(scores, one, two)
-        null = split.null(checks.count(simulations=simulations), simulator(seed))
+        null = split.null(ranks.number(self.level, simulations), simulator(seed))
         found = ranks.ranked(split.statistic, null, level=self.level)
-        return self._verdict("closeness", found, split.statistic, simulations, (one.n, two.n))
+        return self._verdict("closeness", found, split.statistic, null.size, (one.n, two.n))
 
     def power(self, distance: float | None = None, *, n: int | None = None) -> float:
         """The predicted chance to reject at this distance, with the device as it is.
@@ -149,7 +160,7 @@ class Tester:
         distance: float | None = None,
         *,
         trials: int = 400,
-        simulations: int = SIMULATIONS,
+        simulations: int | None = None,
         seed: int | None = None,
         n: int | None = None,
     ) -> float:
@@ -163,8 +174,8 @@ class Tester:
         check_distance(asked, self.reference)
         generator = simulator(seed)
         spent = checks.count(trials=trials)
-        ranks.allowed(self.level, simulations)
-        limit = ranks.threshold(self._null(simulations, people, generator), level=self.level)
+        null = self._null(ranks.number(self.level, simulations), people, generator)
+        limit = ranks.threshold(null, level=self.level)
         rejected = 0
         for size in sampling.chunks(spent, max(self.scores.outputs, self.reference.size)):
             shares = self._alternatives(asked, size, generator)
@@ -209,7 +220,8 @@ class Tester:
             fitting = sampling.LARGEST_CHUNK // (4 * self.reference.size)
             size = max(_LEAST_SAMPLED, min(_SAMPLED, fitting))
             signals = self.scores.signals(self._alternatives(within, size, simulator(0)))
-        return power.predicted(self.scores.spread, signals, people=people, level=self.level)
+        found = power.predicted(self.scores.spread, signals, people=people, level=self.level)
+        return min(found, power.largest(min(sizes), distance=distance, level=self.level))
 
     def _verdict(
         self,
@@ -230,13 +242,19 @@ class Tester:
             power=self._predicted(self.distance, sizes),
             sizes=sizes,
             simulations=simulations,
-            guarantee=self._guarantee(min(sizes)),
+            guarantee=self._guarantee(*sizes),
             coin=self.coin,
             device=self.device,
         )
 
-    def _guarantee(self, n: int) -> Guarantee:
-        return amplify(self.device, n=n, delta=self.delta, honest_fraction=self.honest_fraction)
+    def _guarantee(self, *sizes: int) -> Guarantee:
+        delta, honest = self.delta, self.honest_fraction
+        if len(sizes) > 1 and self.overlapping:
+            return overlap.guarantee(self.device, sizes, delta=delta, honest_fraction=honest)
+        alone = amplify(self.device, n=min(sizes), delta=delta, honest_fraction=honest)
+        if len(sizes) == 1:
+            return alone
+        return replace(alone, assumptions=(*alone.assumptions, APART))
 
     def _people(self, n: int | None) -> int:
         return self.n if n is None else checks.count(2, n=n)

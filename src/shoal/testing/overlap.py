@@ -1,0 +1,72 @@
+"""People who may be in both of two batches: what their two reports cost together.
+
+A person whose datum changes may then change a message in each batch. Both batches are one release
+each, so their privacy profiles compose. How much of epsilon is left for one batch is estimated as
+for Gaussian noise, whose privacy curve (Dong, Roth, Su, "Gaussian Differential Privacy", J. R.
+Stat. Soc. B 84, 2022, arXiv:1905.02383) with two looks is that of a √2 times as large μ. The
+guarantee does not rest on that: it is composed from the profiles themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from scipy import optimize, special
+
+from shoal.accounting.amplification import profile
+from shoal.accounting.crowd import Crowd
+from shoal.accounting.guarantee import Guarantee
+from shoal.errors import PrecisionError
+from shoal.protocols.base import Device
+
+TWICE = "nobody makes more than one report in each of the two groups"
+_LEAST_SHARE = 0.05
+
+
+def guarantee(
+    device: Device, sizes: tuple[int, ...], *, delta: float, honest_fraction: float
+) -> Guarantee:
+    """The (epsilon, delta) of somebody who reports once in each batch."""
+    crowds = [Crowd(n, honest_fraction) for n in sizes]
+    profiles = [profile(device, n=n, honest_fraction=honest_fraction) for n in sizes]
+    both = profiles[0] + profiles[1]
+    try:
+        epsilon, how = both.answer(delta)
+    except PrecisionError:
+        epsilon, how = both.answer(delta, method="best")
+    said = dict.fromkeys(text for crowd in crowds for text in crowd.assumptions)
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        n=min(crowd.honest for crowd in crowds),
+        local_epsilon=both.local_epsilon,
+        local_delta=both.local_delta,
+        theorem=f"{profiles[0].theorem}, {how}",
+        rounds=len(sizes),
+        assumptions=(profiles[0].scope, *said, TWICE),
+        lower_bound=lambda: both.lower_epsilon(delta),
+    )
+
+
+@lru_cache(maxsize=64)
+def share(epsilon: float, delta: float) -> float:
+    """The share of epsilon that one of two batches may cost, about: 0.69 at (1, 1e-6)."""
+    high = 1.0
+    while _gaussian(high, epsilon) < delta:
+        high *= 2
+    low = high / 2
+    while _gaussian(low, epsilon) > delta:
+        low /= 2
+    both = float(optimize.brentq(lambda mu: _gaussian(mu, epsilon) - delta, low, high))
+    one = both / math.sqrt(2)
+    if _gaussian(one, _LEAST_SHARE * epsilon) <= delta:
+        return _LEAST_SHARE
+    solved = optimize.brentq(lambda part: _gaussian(one, part * epsilon) - delta, _LEAST_SHARE, 1.0)
+    return float(solved)
+
+
+def _gaussian(mu: float, epsilon: float) -> float:
+    """delta of Gaussian noise whose shift is μ standard deviations."""
+    first = float(special.ndtr(mu / 2 - epsilon / mu))
+    return first - math.exp(epsilon + float(special.log_ndtr(-mu / 2 - epsilon / mu)))

@@ -1,0 +1,74 @@
+"""People in both batches: what is assumed of them, and what two reports cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shoal
+from shoal import randomness, testing
+from shoal.accounting.amplification import profile
+from shoal.randomizers.response import RandomizedResponse
+from shoal.testing import options, overlap
+from shoal.testing.tester import APART
+
+# Few people and two answers: quick to compose.
+K, DELTA = 2, 0.01
+ASKED = {"k": K, "epsilon": 1.0, "delta": DELTA, "distance": 0.4, "randomizer": "grr"}
+ONE, TWO = np.arange(20) % K, np.arange(30) % K
+
+
+def compared(**changes):
+    return testing.closeness(
+        ONE, TWO, **ASKED, **changes, seed=1, randomness=randomness.simulated(1)
+    )
+
+
+def test_closeness_assumes_that_nobody_is_in_both_groups():
+    assert APART in compared().guarantee.assumptions
+    assert APART in testing.design(n=20, **ASKED, closeness=True).tester().guarantee.assumptions
+    one = testing.uniformity(ONE, **ASKED, seed=1)
+    assert APART not in one.guarantee.assumptions
+
+
+def test_two_reports_of_one_person_cost_no_more_than_asked():
+    apart, both = compared(), compared(overlapping=True)
+    found = both.guarantee
+    assert found.epsilon <= 1.0
+    assert found.rounds == 2
+    assert APART not in found.assumptions
+    assert overlap.TWICE in found.assumptions
+    profiles = [profile(both.device, n=n) for n in (ONE.size, TWO.size)]
+    assert found.epsilon == pytest.approx((profiles[0] + profiles[1]).epsilon(DELTA), rel=1e-9)
+    assert found.epsilon > max(each.epsilon(DELTA) for each in profiles)
+    assert found.local_epsilon == pytest.approx(2 * both.device.local_epsilon)
+    assert both.device.local_epsilon < apart.device.local_epsilon
+    # What is left for one batch is used: with both as small as the smaller one, most of epsilon.
+    assert 0.8 < (profiles[0] * 2).epsilon(DELTA) <= 1
+
+
+def test_noise_is_raised_where_the_estimate_was_too_large(monkeypatch):
+    monkeypatch.setattr(overlap, "share", lambda *_: 0.95)
+    asked = testing.design(n=20, **ASKED, closeness=True, overlapping=True)
+    first = options.tester(asked.recommended.device, asked.question)
+    assert first.guarantee.epsilon > 1.1
+    made = asked.tester()
+    assert 0.9 < made.guarantee.epsilon <= 1.0
+    assert made.device.local_epsilon < asked.recommended.device.local_epsilon
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1.0, 1e-6), (0.01, 1e-9), (20.0, 1e-3), (0.1, 0.4), (800.0, 1e-6)]
+)
+def test_one_batch_gets_between_a_little_and_all(epsilon, delta):
+    assert 0.05 <= overlap.share(epsilon, delta) < 0.9
+    assert overlap.share(1.0, 1e-6) == pytest.approx(0.6889, abs=1e-3)
+
+
+def test_one_batch_cannot_overlap():
+    device = RandomizedResponse(k=K, epsilon=1.0)
+    asked = {"reference": np.full(K, 1 / K), "n": 20, "distance": 0.3, "overlapping": True}
+    with pytest.raises(shoal.InvalidArgumentError, match="two batches"):
+        testing.Tester(device=device, **asked)
+    with pytest.raises(shoal.InvalidArgumentError, match="two batches"):
+        testing.design(n=20, **ASKED, overlapping=True)
