@@ -57,9 +57,9 @@ TOLD = {
         r"grr +private .* power 0\.36",
     ],
     "audit_your_randomizer.py": [
-        r"declared +consistent +epsilon >= 0\.\d+ \(claimed 0\.226\), eps0 >= 0\.9\d",
-        r"sloppy +violated .* eps0 >= 1\.6\d \(claimed 1\.00\)",
-        r"forgetful +violated +epsilon >= 0\.9\d+ \(claimed 0\.226\)",
+        r"declared +consistent +epsilon >= 0\.\d+ \(claimed 0\.226\), eps0 >= 0\.[89]\d",
+        r"sloppy +violated .* eps0 >= 1\.[4-6]\d \(claimed 1\.00\)",
+        r"forgetful +violated +epsilon >= (0\.[5-9]\d+|1\.00) \(claimed 0\.226\)",
     ],
     "permuted_sgd.py": [
         r"1 epoch\(s\) of 20,000 steps: [89]\d\.\d% right, epsilon = 0\.993 at delta = 1e-06",

@@ -229,11 +229,14 @@ def test_identifiers_are_not_public_answers():
 
 
 def test_numbers_outside_the_bounds_are_moved_to_them():
-    data = pl.DataFrame({"v": [-5.0, 0.25, 7.0, float("inf")]})
+    data = pl.DataFrame({"v": [-5.0, 0.25, 7.0, 9.0]})
     randomizer = Coin(low=0, high=1, epsilon=1.0)
     asked = {"bounds": (0, 1), "randomizer": randomizer, "randomness": randomness.simulated(9)}
     found = run(data, column="v", compare_truth=True, **asked)
-    assert found.truth.tolist() == [2.25 / 4]
+    assert found.truth.tolist() == [11.25 / 4]  # of the numbers as they are
+    assert run(pl.DataFrame({"v": [0.5, float("inf")]}), column="v", **asked).n == 2
+    moved = run(pl.DataFrame({"v": [7.0, 9.0] * 50_000}), column="v", **asked)
+    assert abs(moved.estimate.mean - 1) < SIGMAS * moved.estimate.standard_error
     assert CLAMPED in found.notes
     inside = run(pl.DataFrame({"v": [0.5, 0.5]}), column="v", **asked)
     assert CLAMPED in inside.notes  # whether there are any is nobody's business

@@ -81,7 +81,7 @@ def test_a_target_the_randomizer_keeps_by_itself_needs_one_person():
 
 
 def test_rounds_of_very_different_spread_share_a_grid():
-    fine = PrivacyProfile(BlanketLaw.generic(0.1), 10**12)
+    fine = PrivacyProfile(BlanketLaw.generic(0.1), 10**9)
     coarse = PrivacyProfile(BlanketLaw.generic(4.0), 100)
     both = (fine + coarse).epsilon(1e-4)
     assert coarse.epsilon(1e-4) * (1 - 1e-6) <= both <= coarse.epsilon(1e-4) * 1.01

@@ -15,7 +15,7 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from tables import random_table
 
-often = settings(deadline=None, derandomize=True, max_examples=15)
+often = settings(deadline=None, derandomize=True, max_examples=8)
 
 
 @pytest.mark.parametrize(

@@ -74,11 +74,7 @@ class Coded(Protocol):
 
 
 class _AsItIs:
-    """Devices take what everybody has, and estimate that."""
-
-    def given(self, values: T, _device: Mechanism) -> T:
-        """The same as the device takes it."""
-        return values
+    """Devices estimate what everybody has."""
 
     def estimated(self, found: T, _device: Mechanism) -> T:
         """What the device's estimate says about what everybody has."""
@@ -153,6 +149,10 @@ class Choices(_AsItIs):
                 raise changed(self.name)
             yield codes
 
+    def given(self, values: Values, _device: Mechanism) -> Values:
+        """The answers themselves."""
+        return values
+
     def totals(self, values: Values) -> Array:
         """How many really gave each answer."""
         return np.bincount(values, minlength=len(self.labels)).astype(np.float64)
@@ -206,12 +206,15 @@ class Amounts(_AsItIs):
         return {"bounds": self.bounds}
 
     def chunks(self) -> Iterator[Values]:
-        """Everybody's number, within the bounds."""
-        for numbers in self.column.numbers():
-            yield np.clip(numbers, *self.bounds)
+        """Everybody's number, as it is."""
+        yield from self.column.numbers()
+
+    def given(self, values: Values, _device: Mechanism) -> Values:
+        """Numbers within the bounds."""
+        return np.clip(values, *self.bounds).astype(np.float64, copy=False)
 
     def totals(self, values: Values) -> Array:
-        """The true sum."""
+        """The true sum, of the numbers as they are: what cutting them costs has to show."""
         return np.array([math.fsum(values)])
 
     def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:  # noqa: ARG002

@@ -52,13 +52,12 @@ class Vectors:
         return {"dimension": self.ball.dimension, "norm": self.ball.norm}
 
     def chunks(self) -> Iterator[Values]:
-        """Everybody's vector, no longer than the norm."""
-        for vectors in self.rows.vectors():
-            yield self.ball.shortened(vectors)
+        """Everybody's vector, as it is."""
+        yield from self.rows.vectors()
 
     def given(self, values: Values, device: Mechanism) -> Values:
-        """Vectors of length 1 for those that want them."""
-        return self.ball.given(values, cast("VectorMechanism", device))
+        """Vectors no longer than the norm, of length 1 for devices that want them so."""
+        return self.ball.given(self.ball.shortened(values), cast("VectorMechanism", device))
 
     def estimated(self, found: Found, device: Mechanism) -> VectorEstimate:
         """The mean of the vectors themselves."""
@@ -66,7 +65,7 @@ class Vectors:
         return self.ball.estimated(mean, taken)
 
     def totals(self, values: Values) -> Array:
-        """The true sum."""
+        """The true sum, of the vectors as they are: what shortening costs has to show."""
         total: Array = values.sum(axis=0)
         return total
 

@@ -35,6 +35,10 @@ TRUST = {
 }
 _ALONE = "nobody who passes reports on works for the server"
 _TIMES = "submissions carry nothing but holder and reports: no order, no time"
+_ONE_SIMULATION = (
+    "the chance that the simulation misleads is part of δ, once: the smallest ε of several "
+    "simulations is no bound"
+)
 _UNLINKED = "holders re-encrypt: a message that comes in looks like none that goes out"
 
 
@@ -183,7 +187,7 @@ class WalkAccountant:
         if self.submit == "single":
             stated.append(single.DUMMIES)
         if self.view == "traffic":
-            stated.append(_UNLINKED)
+            stated += [_UNLINKED, _ONE_SIMULATION]
         return stated
 
     @property
