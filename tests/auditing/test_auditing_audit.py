@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -159,13 +160,24 @@ def counted(values):
 
 
 @pytest.mark.parametrize(
-    "pipeline",
-    [unshuffled, always_the_same_order, hardly_shuffled, counted],
-    ids=lambda f: f.__name__,
+    ("pipeline", "runs"),
+    [
+        (unshuffled, 5_000),
+        (always_the_same_order, 5_000),
+        (hardly_shuffled, 20_000),
+        (counted, 5_000),
+    ],
+    ids=lambda each: getattr(each, "__name__", None),
 )
-def test_broken_pipelines(pipeline):
+def test_broken_pipelines(pipeline, runs, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "BITS", simulated(5))
     found = audit(
-        WholePipeline(pipeline), declared=response(1.0), n=PEOPLE, delta=1e-3, runs=10_000
+        WholePipeline(pipeline),
+        declared=response(1.0),
+        n=PEOPLE,
+        delta=1e-3,
+        runs=runs,
+        randomness=simulated(6),
     )
     assert found.verdict == "violated", str(found)
     assert found.local_lower is None

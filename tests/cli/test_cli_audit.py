@@ -13,9 +13,22 @@ GRR = "audit --randomizer grr --k 2 --local-epsilon 1 --n 20 --delta 1e-2 --runs
 MINE = "audit --values 0,1 --local-epsilon 1 --n 5 --delta 0.05 --runs 1000"
 MODULE = """
 import random
+import sys
 import numpy as np
 
 coins = random.Random(1)
+
+def leave(value):
+    sys.exit(1)
+
+class Odd(BaseException):
+    pass
+
+def odd(value):
+    raise Odd("very odd")
+
+def secret(value):
+    return coins.randbytes(8)
 
 def keep(value):
     return value if coins.random() < 0.7 else 1 - value
@@ -43,6 +56,7 @@ number = 7
 def desk(tmp_path, monkeypatch):
     (tmp_path / "audited_module.py").write_text(MODULE)
     (tmp_path / "broken_module.py").write_text("1 / 0\n")
+    (tmp_path / "leaving_module.py").write_text("raise SystemExit(1)\n")
     (tmp_path / "table.csv").write_text("0.7,0.3\n0.3,0.7\n")
     program = tmp_path / "device"
     program.write_text(
@@ -56,7 +70,7 @@ def desk(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
-    for name in ("audited_module", "broken_module"):
+    for name in ("audited_module", "broken_module", "leaving_module"):
         sys.modules.pop(name, None)
 
 
@@ -177,10 +191,79 @@ def test_code_that_fails(run):
     assert said.startswith("import no_such_module failed: ModuleNotFoundError")
 
 
+@pytest.mark.usefixtures("desk")
+def test_code_that_leaves_gives_no_verdict(run):
+    said = run(MINE, "--callable audited_module:leave").refusal()
+    assert said.startswith("audited_module:leave failed: SystemExit: 1 (")
+    said = run(MINE, "--callable leaving_module:f").refusal()
+    assert said.startswith("import leaving_module failed: SystemExit: 1 (")
+
+
+@pytest.mark.usefixtures("desk")
+def test_what_nobody_expected_is_not_a_verdict(run, monkeypatch):
+    finished = run(MINE, "--callable audited_module:odd")
+    assert finished.status == 70
+    assert finished.stdout == ""
+    assert "Odd: very odd" in finished.stderr
+    assert finished.stderr.endswith("failed unexpectedly; nothing was concluded\n")
+    for error, status in ((RuntimeError("bug"), 70), (SystemExit(1), 70), (BrokenPipeError(), 70)):
+
+        def fail(*_words, error=error, **_named):
+            raise error
+
+        monkeypatch.setattr("shoal.cli.audit_answer.run_audit", fail)
+        finished = run(GRR)
+        assert finished.status == status
+        assert ("Traceback" in finished.stderr) == (not isinstance(error, BrokenPipeError))
+
+
+def test_interrupting_is_not_a_verdict(run, monkeypatch):
+    def interrupted(*_words, **_named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shoal.cli.audit_answer.run_audit", interrupted)
+    assert run(GRR).status == 130
+
+
+@pytest.mark.usefixtures("desk")
+def test_unreadable_messages_are_told_of(run):
+    said = " ".join(run(MINE, "--callable audited_module:secret").stdout.split())
+    assert "of the messages never repeat" in said
+    assert "more --runs" not in said
+
+
+def test_the_inputs_tried_are_told(run):
+    few = "audit --randomizer grr --k 70 --n 5 --delta 0.05 --runs 1000 --seed 1"
+    found = run(few, "--json").json()
+    assert len(found["inputs"]) == 5
+    assert found["screened"] == 64
+    listed = ", ".join(map(str, found["inputs"]))
+    assert f"inputs tried: {listed} (of 64 screened)" in run(few).stdout
+    assert "inputs tried: 0, 1\n" in run(GRR).stdout
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ("audit", "nothing to audit"),
+        ("audit --command ' --n 5 --values 0,1 --epsilon 1", "no closing quotation"),
+        ("audit --randomizer grr --k 2 --n 1e9", "n <= 1,000,000"),
+        ("audit --randomizer grr --k 2 --n 5 --runs 1e14", "runs <= 100,000,000"),
+        (
+            "audit --randomizer grr --k 3 --callable audited_module:keep --values 0,7 --n 5",
+            "0 to 2, as declared, got inputs=7",
+        ),
+        (
+            "audit --randomizer grr --k 3 --callable audited_module:keep --values 0,-1 --n 5",
+            "0 to 2, as declared, got inputs=-1",
+        ),
+        ("audit --callable audited_module:Device --n 5 --values 0,1 --epsilon 1", "is a class"),
+        ("audit --pipeline audited_module:Device --n 5 --values 0,1 --epsilon 1", "is a class"),
+        (
+            "audit --randomizer near-central-sum --bounds 1,3 --n 60 --epsilon 2",
+            "from 0 to a whole number: --bounds 0,3, not 1,3",
+        ),
+        ("audit --randomizer near-central-sum --bounds 0,2.5 --n 60 --epsilon 2", "not 0,2.5"),
         ("audit --randomizer grr --k 2", "--n is missing"),
         ("audit --randomizer gr --k 2 --n 5", "did you mean grr"),
         ("audit --randomizer grr --n 5", "needs --k"),

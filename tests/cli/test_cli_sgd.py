@@ -25,11 +25,8 @@ def test_json_is_what_the_library_says(run):
     }
     for (sampling, neighbouring), row in compared.items():
         asked = {"noise_multiplier": 8, "n": 2000, "epochs": 2, "delta": 1e-7}
-        known = learning.account(**asked, sampling=sampling)
-        if neighbouring == known.neighbouring:
-            assert row["epsilon"] == known.epsilon
-        else:
-            assert row["epsilon"] > known.epsilon
+        known = learning.account(**asked, sampling=sampling, neighbouring=neighbouring)
+        assert row["epsilon"] == known.epsilon
         assert (row["noise_multiplier"], row["refused"]) == (8, None)
 
 
@@ -71,23 +68,58 @@ def test_a_target_gives_the_noise(run):
     assert 0.099 < found["epsilon"] <= 0.1
     by = {(row["sampling"], row["neighbouring"]): row for row in found["compared"]}
     assert by["fixed", "replace-one"]["noise_multiplier"] > 10 * found["noise_multiplier"]
-    assert by["poisson", "replace-one"]["epsilon"] > 0.1  # solved for the other neighbours
+    replaced, removed = by["poisson", "replace-one"], by["poisson", "add-or-remove-one"]
+    assert replaced["noise_multiplier"] > 1.5 * removed["noise_multiplier"]
+    assert all(0.099 < row["epsilon"] <= 0.1 for row in found["compared"])
 
 
 def test_the_noise_is_the_headline(run):
     said = run("sgd --n 500 --epsilon 0.1 --sampling fixed").stdout
-    assert "─ noise multiplier 72.6" in said
+    noise = str(learning.noise_for(epsilon=0.1, n=500, sampling="fixed"))
+    assert f"─ noise multiplier {noise} is enough" in said
+    assert said.count(noise) == 2  # in the table, with the same digits
     assert "Noise for ε = 0.1 at δ = 1e-6: 500 examples, 1 epoch" in said
-    assert "(ε = " in said  # Poisson, replace-one: not what was solved for
+    assert "DataLoader(shuffle=False)" in said
 
 
 def test_batches_that_gain_nothing_are_warned_about(run):
     said = run("sgd --n 2000 --noise 4 --batch 100").stdout
     assert "2,000 examples in batches of 100" in said
-    assert "warning: shuffling gains nothing here" in said
+    assert "warning: shuffling gains nothing here: more noise, or smaller batches, would" in said
     assert "no amplification" in said
     (warning,) = run(RUN, "--delta 1e-3 --json").json()["warnings"]
     assert "δ is not smaller than 1/n" in warning
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--n 1 --noise 1", "an epoch is a single step, and there is no order to hide"),
+        ("--n 9 --noise 9 --batch 9", "an epoch is a single step, and there is no order to hide"),
+        ("--n 9 --noise 1", "more noise, or more examples, would"),
+    ],
+)
+def test_advice_fits_the_run(run, options, said):
+    (warning,) = run("sgd --json", options).json()["warnings"]
+    assert warning == f"shuffling gains nothing here: {said}"
+
+
+def test_one_example_is_not_several(run):
+    assert "δ = 1e-6: 1 example, 1 epoch, noise multiplier 1" in run("sgd --n 1 --noise 1").stdout
+
+
+def test_all_shows_what_is_possible_and_why_the_rest_is_not(run):
+    options = "sgd --n 60000 --noise 1.1 --batch 64 --epochs 100 --drop-last"
+    said = run(options, "--sampling all").stdout
+    assert max(map(len, said.splitlines())) <= 80
+    (line,) = [line for line in said.splitlines() if "permutation" in line]
+    assert "–   replace-one         epsilon would be 251, and over 50" in line
+    assert "2.8943   replace-one         Opacus DPDataLoader" in said
+    assert "cannot reach a guarantee with --noise 1.1" in run(options).refusal()
+    found = run("sgd --n 2003 --noise 30 --batch 10 --sampling all --json").json()
+    assert found["sampling"] == "replacement"  # the first one there is
+    assert len(found["compared"]) == 5
+    assert "--batch <= n = 9" in run("sgd --n 9 --noise 1 --batch 20 --sampling all").refusal()
 
 
 def test_a_kind_that_has_no_answer_is_a_row_with_its_reason(run):
@@ -113,15 +145,15 @@ def test_a_plot_of_every_kind_of_sampling(run, tmp_path):
         ("--noise 1", "--n is missing"),
         ("--n 100", "give --noise to get ε, or --epsilon to get the noise"),
         ("--n 100 --noise 1 --epsilon 1", "give --noise to get ε, or --epsilon"),
-        ("--n 100 --noise 0", "expected noise > 0"),
-        ("--n 100 --noise -1", "expected noise > 0"),
-        ("--n 100 --noise 0.01", "raise noise_multiplier to at least"),
-        ("--n 100 --epsilon 70", "epsilon <= 50"),
-        ("--n 100 --noise 2 --batch 200", "batch <= n = 100"),
-        ("--n 100 --noise 2 --batch 7", "batch to divide n = 100"),
-        ("--n 100 --noise 2 --delta 1", "0 < delta < 1"),
-        ("--n 100 --noise 2 --epochs 0", "1 <= epochs"),
-        ("--n 0 --noise 2", "1 <= n"),
+        ("--n 100 --noise 0", "expected --noise > 0 and finite, got --noise 0"),
+        ("--n 100 --noise -1", "expected --noise > 0"),
+        ("--n 100 --noise 0.01", "raise --noise to at least"),
+        ("--n 100 --epsilon 70", "--epsilon <= 50"),
+        ("--n 100 --noise 2 --batch 200", "--batch <= n = 100 examples, got --batch 200"),
+        ("--n 100 --noise 2 --batch 7", "--batch to divide n = 100, or --drop-last: 2 examples"),
+        ("--n 100 --noise 2 --delta 1", "0 < --delta < 1"),
+        ("--n 100 --noise 2 --epochs 0", "1 <= --epochs"),
+        ("--n 0 --noise 2", "1 <= --n"),
         ("--n 100 --noise 2 --sampling shuffled", "permutation, replacement, poisson, fixed, all"),
         ("--n 100 --noise 2 --plot here.txt", "--plot to be a .svg or .png"),
         ("--n 100 --noise 2 --plot nowhere/here.png", "there is no directory"),
@@ -135,3 +167,5 @@ def test_help_names_every_option(run):
     said = run("sgd --help").stdout
     for option in ("--n", "--noise", "--epsilon", "--epochs", "--batch", "--delta", "--sampling"):
         assert option in said
+    assert "How many examples; required." in said
+    assert "--noise or --epsilon is required" in said

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import time
 
 import pytest
 
+from shoal.accounting.rounding import up
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.learning import Sampling, account, compare, noise_for
-from shoal.learning.accountant import LARGEST_EPSILON, poisson_replace_one
+from shoal.learning import Refused, Sampling, account, compare, noise_for
+from shoal.learning.accountant import LARGEST_EPSILON
 from shoal.learning.permuted import BLANKET, CLONES, DELETION, FIXED
 
 # noise, n, delta -> epsilon of permutation, replacement, Poisson (docs/learning.md shows them)
@@ -40,8 +42,11 @@ def test_the_guarantee_says_what_it_is():
     assert plain["epsilon"] == found.epsilon
     assert plain["routes"][0] == {"name": BLANKET, "epsilon": found.epsilon, "remark": ""}
     assert "30,000 steps" in str(found)
-    assert "fresh random order every epoch" in found.words
-    assert "replace-one" in found.words
+    assert found.words == (
+        f"everything published during 3 epochs over 10,000 examples is ({up(found.epsilon)}, 1e-7)-"
+        "differentially private (replace-one) if every epoch has a fresh random order, cut into "
+        "batches"
+    )
 
 
 def test_every_route_beats_no_amplification_by_far_where_noise_is_large():
@@ -166,8 +171,87 @@ def test_poisson_is_about_other_neighbours():
     permutation, replacement, poisson = compare(noise_multiplier=3, n=5000)
     assert poisson.neighbouring == "add-or-remove-one"
     assert permutation.neighbouring == replacement.neighbouring == "replace-one"
-    assert poisson_replace_one(poisson) == pytest.approx(replacement.epsilon, rel=1e-9)
     assert poisson.epsilon < replacement.epsilon < permutation.epsilon
+    replaced = account(noise_multiplier=3, n=5000, sampling="poisson", neighbouring="replace-one")
+    assert replaced.neighbouring == "replace-one"
+    assert poisson.epsilon < replaced.epsilon < replacement.epsilon
+    # one step without sampling: replacing moves the sum twice as far as removing
+    assert replaced.local == replacement.local
+    assert poisson.local == pytest.approx(account(noise_multiplier=6, n=1).local, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("noise", "n", "batch", "epochs", "doubled"),
+    [(1.1, 60_032, 64, 100, 3.64), (2, 10_000, 1, 1, 0.0379), (0.5, 60_000, 60, 10, 24.8)],
+)
+def test_replacing_costs_poisson_less_than_removing_and_adding(noise, n, batch, epochs, doubled):
+    """``doubled`` is (2 eps, (1 + e^eps) delta) from add-or-remove-one, computed elsewhere."""
+    asked = {"noise_multiplier": noise, "n": n, "batch": batch, "epochs": epochs}
+    removed = account(**asked, sampling="poisson").epsilon
+    replaced = account(**asked, sampling="poisson", neighbouring="replace-one").epsilon
+    assert removed < replaced < doubled
+
+
+def test_replacing_under_poisson_sampling_has_the_same_limit():
+    asked = {"noise_multiplier": 0.3, "n": 50, "batch": 5, "epochs": 2, "sampling": "poisson"}
+    with pytest.raises(UnreachableTargetError, match=r"would be 55\.9, and over 50") as caught:
+        account(**asked, neighbouring="replace-one")
+    enough = float(str(caught.value).rsplit(" ", 1)[1])
+    found = account(**asked | {"noise_multiplier": enough}, neighbouring="replace-one")
+    assert 49.9 < found.epsilon <= LARGEST_EPSILON
+
+
+def test_noise_for_replacing_under_poisson_sampling():
+    asked = {"n": 3000, "epochs": 3, "sampling": "poisson", "neighbouring": "replace-one"}
+    noise = noise_for(epsilon=0.3, **asked)
+    assert 0.299 < account(noise_multiplier=noise, **asked).epsilon <= 0.3
+
+
+def test_one_kind_without_a_guarantee_does_not_spoil_the_comparison():
+    asked = {"n": 60_000, "noise_multiplier": 1.1, "batch": 64, "epochs": 100}
+    permutation, replacement, poisson = compare(**asked, drop_last=True)
+    assert isinstance(permutation, Refused)
+    assert (permutation.sampling, permutation.neighbouring) == ("permutation", "replace-one")
+    assert permutation.epsilon is None
+    assert permutation.remark == "epsilon would be 251, and over 50 it guarantees nothing"
+    assert "raise noise_multiplier to at least" in str(permutation)
+    assert poisson.epsilon < replacement.epsilon
+    left_over, *_ = compare(**asked)
+    assert left_over.remark == "the batch does not divide n"
+    assert "drop_last=True: 32 examples would be a crowd apart" in str(left_over)
+    with pytest.raises(InvalidArgumentError, match="batch <= n = 100"):
+        compare(noise_multiplier=1, n=100, batch=200)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"noise_multiplier": 0.5, "n": 1}, "there is no other example to hide among"),
+        ({"noise_multiplier": 9, "n": 8, "batch": 8}, "there is no other batch to hide among"),
+        ({"noise_multiplier": 0.5, "n": 9}, "too few other steps could look like one of them"),
+        (
+            {"noise_multiplier": 400, "n": 60_032, "batch": 64},
+            "too few other batches could have the sum of one of them",
+        ),
+    ],
+)
+def test_a_route_without_an_epsilon_says_what_it_lacks(asked, said):
+    """In batches one step alone may reveal little: it is whole batches that have to be alike."""
+    routes = {route.name: route for route in account(**asked).routes}
+    assert (routes[CLONES].epsilon, routes[CLONES].remark) == (None, said)
+
+
+def test_one_is_not_many():
+    said = str(account(noise_multiplier=1, n=1)) + account(noise_multiplier=1, n=1).words
+    assert "1 epoch, 1 step" in said
+    assert "over 1 example is" in said
+
+
+def test_a_tiny_delta_takes_no_longer():
+    began = time.process_time()
+    found = account(noise_multiplier=1, n=60_000, delta=1e-20)
+    assert 9.1 < found.lower < found.epsilon < 20.2
+    assert time.process_time() - began < 4
 
 
 def test_the_published_analysis_of_replacement_is_there_and_looser():
@@ -186,10 +270,16 @@ def test_the_published_analysis_of_replacement_is_there_and_looser():
         ({"epochs": 0}, "1 <= epochs"),
         ({"batch": 0}, "1 <= batch"),
         ({"batch": 101}, "batch <= n = 100"),
-        ({"batch": 7}, "batch to divide n = 100, or the last batch dropped"),
+        ({"batch": 7}, "batch to divide n = 100, or drop_last=True: 2 examples would be"),
+        ({"batch": 3}, "1 example would be a crowd apart"),
         ({"delta": 0.0}, "0 < delta < 1"),
         ({"delta": 1.0}, "0 < delta < 1"),
         ({"sampling": "shuffle"}, "one of permutation, replacement, poisson, fixed"),
+        ({"neighbouring": "add-or-remove-one"}, "replace-one for sampling 'permutation'"),
+        (
+            {"neighbouring": "replace", "sampling": "poisson"},
+            "neighbouring to be add-or-remove-one or replace-one",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(asked, said):

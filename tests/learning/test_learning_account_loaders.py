@@ -94,6 +94,11 @@ def test_poisson_numbers_are_refused_for_a_shuffled_loader():
         (DataLoader(RandomSampler(DATA), batch_size=30), "drop_last=True: 10 of 100 examples"),
         (DataLoader(RandomSampler(DATA, replacement=True), batch_size=5), "batches of one"),
         (DataLoader(RandomSampler(DATA, num_samples=50)), "num_samples to be the 100 examples"),
+        (
+            DataLoader(RandomSampler(DATA, replacement=True, num_samples=1000)),
+            "num_samples to be the 100 examples",
+        ),
+        (DataLoader(SubsetRandomSampler([0] * 10 + [1, 2])), "some indices are repeated"),
         (iter(DATA), "give it an attribute sampling"),
         (DataLoader(object()), "give it an attribute sampling"),
     ],

@@ -19,7 +19,15 @@ from shoal.learning import gaussian, many_steps
 from shoal.learning.gaussian import Cells
 from shoal.learning.gaussian_blanket import Blanket, Distances
 from shoal.learning.many_steps import StepLaw
-from shoal.learning.sampled import Drawn, poisson_epsilon, poisson_laws, replacement_law
+from shoal.learning.sampled import (
+    Drawn,
+    poisson_epsilon,
+    poisson_laws,
+    poisson_replaced_epsilon,
+    poisson_replaced_law,
+    published_epsilon,
+    replacement_law,
+)
 
 
 def gaussian_law(mu):
@@ -90,6 +98,90 @@ def test_the_atoms_of_one_step_are_above_its_curve(noise, rate, epsilon):
             found = float(atoms.sum()) + law.infinite
             assert found >= truth * (1 - 1e-7) - 1e-15
             assert found <= truth * 1.01 + 1e-4 * rate
+
+
+def test_tiny_rates_are_not_rounded_away():
+    """Few steps add up; at the same delta over rate they are in proportion to the rate."""
+    common, rare = (
+        published_epsilon(Drawn(noise=100.0, rate=rate, steps=10, delta=1e-5 * rate))
+        for rate in (1e-9, 1e-15)
+    )
+    assert rare == pytest.approx(1e-6 * common, rel=1e-4)
+    assert published_epsilon(Drawn(noise=1e3, rate=1 / 9, steps=9, delta=0.5)) == 0
+    for noise, rate in ((0.05, 0.3), (0.05, 1.0), (0.2, 1e-6)):  # one step, then no composition
+        found = published_epsilon(Drawn(noise=noise, rate=rate, steps=1, delta=1e-6))
+        assert found <= gaussian.epsilon(2 / noise, 1e-6 * (1 - 1e-9)) * 1.01
+
+
+@pytest.mark.parametrize("noise", [1e12, 1e20, 1e200])
+def test_noise_beyond_what_floats_can_tell_apart(noise):
+    for law in (
+        replacement_law(noise=noise, rate=0.1, beyond=1e-12),
+        *poisson_laws(noise=noise, rate=0.1, beyond=1e-12),
+        poisson_replaced_law(noise=noise, rate=0.1, beyond=1e-12),
+    ):
+        assert np.isfinite(law.masses).all()
+        assert 0 <= many_steps.epsilon(law, 100, 1e-6) < 1e-9
+
+
+def test_infinite_moments_are_no_obstacle():
+    asked = Drawn(noise=0.2, rate=0.05, steps=20, delta=1e-6)
+    assert 90 < poisson_epsilon(asked) < poisson_replaced_epsilon(asked) < 96
+
+
+def mixture_divergence(rate, first, second, epsilon):
+    """D of (1-q)N(0)+qN(first) and (1-q)N(0)+qN(second) in the plane, by brute force."""
+    side = np.linspace(-9, 9, 241)
+    plane = np.stack(np.meshgrid(side, side), axis=-1)
+    weight = np.exp(-(plane**2).sum(-1) / 2) / (2 * math.pi) * (side[1] - side[0]) ** 2
+    one, two = (1 + rate * np.expm1(plane @ g - g @ g / 2) for g in (first, second))
+    return float((np.maximum(one - math.exp(epsilon) * two, 0) * weight).sum())
+
+
+def step_divergence(law, epsilon):
+    atoms = np.maximum(law.masses * -np.expm1(epsilon - law.losses), 0.0)
+    return float(atoms.sum()) + law.infinite
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(
+    noise=st.floats(0.5, 10.0),
+    rate=st.floats(0.01, 0.95),
+    lengths=st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)),
+    angle=st.floats(0.0, math.pi),
+    share=st.floats(0.0, 2.0),
+)
+def test_replacing_by_the_opposite_is_the_worst_of_poisson_sampling(
+    noise, rate, lengths, angle, share
+):
+    """Any two gradients in the ball, of any lengths and at any angle, in both orders."""
+    law = poisson_replaced_law(noise=noise, rate=rate, beyond=1e-13)
+    first = np.array([lengths[0], 0.0]) / noise
+    second = np.array([math.cos(angle), math.sin(angle)]) * lengths[1] / noise
+    epsilon = share * rate / noise
+    promised = step_divergence(law, epsilon)
+    for pair in ((first, second), (second, first)):
+        assert mixture_divergence(rate, *pair, epsilon) <= promised * (1 + 1e-3) + 1e-7
+    worst = mixture_divergence(rate, np.array([1 / noise, 0]), np.array([-1 / noise, 0]), epsilon)
+    assert worst * (1 - 1e-3) - 1e-7 <= promised <= worst * 1.01 + 1e-5 * rate
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.0, 0.02, 60), (4.0, 0.1, 50), (2, 0.5, 3)])
+def test_replacing_under_poisson_sampling_agrees_with_sums_on_a_grid(noise, rate, steps):
+    """The loss on a fine grid, rounded to the nearest, composed by brute-force convolution."""
+    u = np.linspace(-12, 12, 200_001)
+    density = np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi) * (u[1] - u[0])
+    first, second = (1 + rate * np.expm1(s * u / noise - noise**-2 / 2) for s in (1, -1))
+    width = 1e-3
+    loss = np.rint(np.log(first / second) / width).astype(int)
+    law = np.bincount(loss - loss.min(), weights=first * density)
+    size = 1 << (steps * law.size).bit_length()
+    total = np.fft.irfft(np.fft.rfft(law, size) ** steps, size)
+    losses_ = (np.arange(size) + steps * loss.min()) * width
+    found = poisson_replaced_epsilon(Drawn(noise=noise, rate=rate, steps=steps, delta=1e-6))
+    for epsilon, compared in ((found * 0.99, 1), (found * 1.001, -1)):
+        delta = float(np.maximum(total * -np.expm1(np.minimum(epsilon - losses_, 0)), 0).sum())
+        assert (delta - 1e-6) * compared > 0
 
 
 def test_both_orders_of_poisson_sampling_are_there():

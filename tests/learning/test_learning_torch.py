@@ -96,7 +96,7 @@ def test_each_gradient_is_clipped_over_all_parameters_together(torch):
     summed = learner.clipped_sum(examples, answers, clip=clip)
     expected = (rows * (clip / norms).clamp(max=1.0)[:, None]).sum(dim=0)
     found = torch.cat([gradient.flatten() for gradient in summed.values()])
-    assert torch.allclose(found, expected, rtol=1e-3, atol=1e-4)
+    assert torch.allclose(found, expected.double(), rtol=1e-3, atol=1e-4)
     for i in range(len(examples)):
         one = learner.clipped_sum(examples[i : i + 1], answers[i : i + 1], clip=clip)
         assert torch.cat([gradient.flatten() for gradient in one.values()]).norm() <= clip
@@ -409,3 +409,43 @@ def test_networks_beside_opacus(torch, opacus):
     assert min(found.values()) > 0.75, found
     assert abs(found["whole"] - found["opacus, whole"]) < 0.06, found
     assert abs(found["batches"] - found["opacus, batches"]) < 0.15, found
+
+
+@slow
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+def test_half_precision_is_refused(torch, precision):
+    module = torch.nn.Linear(3, 1).to(getattr(torch, precision))
+    with pytest.raises(InvalidArgumentError, match="single or double precision"):
+        Learner(module=module, loss=torch.nn.MSELoss())
+
+
+@slow
+def test_a_module_that_writes_to_its_buffers_remembers_nobody(torch):
+    class Curious(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 1)
+            self.register_buffer("seen", torch.zeros(2))
+
+        def forward(self, x):
+            self.seen = 0.9 * self.seen + 0.1 * x.mean(0)
+            return self.layer(x)
+
+    module = Curious()
+    learner = Learner(module=module, loss=torch.nn.MSELoss())
+    learner.clipped_sum(torch.ones(4, 2), torch.ones(4, 1), clip=1.0)
+    assert torch.equal(module.seen, torch.zeros(2))
+
+
+@slow
+def test_one_example_moves_a_long_sum_by_no_more_than_twice_the_norm(torch):
+    torch.manual_seed(3)
+    module = torch.nn.Linear(20, 1)
+    learner = Learner(module=module, loss=torch.nn.MSELoss())
+    examples, answers = 100 * torch.randn(4096, 20), 100 * torch.randn(4096, 1)
+    before = learner.clipped_sum(examples, answers, clip=1.0)
+    outputs = module(examples[:1]).detach()
+    answers[0] = 2 * outputs[0] - answers[0]  # the gradient turned round
+    after = learner.clipped_sum(examples, answers, clip=1.0)
+    moved = sum(float((before[name] - after[name]).square().sum()) for name in before)
+    assert 1.9 < moved**0.5 <= 2.0

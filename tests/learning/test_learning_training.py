@@ -458,6 +458,22 @@ def test_a_batch_left_over_is_refused_unless_it_is_dropped():
     assert fit.guarantee.steps == 2
 
 
+@pytest.mark.parametrize("loss", ["logistic", Logistic, None])
+def test_a_loss_that_is_none_is_refused(loss):
+    examples, answers = labelled(10, 2)
+    with pytest.raises(InvalidArgumentError, match=r"Logistic\(\.\.\.\) or Ridge"):
+        train(examples, answers, noise_multiplier=5.0, loss=loss)
+
+
+def test_a_fit_reads_as_a_sentence():
+    examples, answers = labelled(10, 2)
+    said = str(train(examples, answers, noise_multiplier=5.0))
+    assert said.startswith("logistic model of 2 features: everything published during 1 epoch over")
+    assert said.endswith(
+        "private (replace-one) if every epoch has a fresh random order, cut into batches"
+    )
+
+
 @pytest.mark.usefixtures("quickly")
 def test_other_refusals_are_named_too():
     with pytest.raises(InvalidArgumentError, match="l2 >= 0"):

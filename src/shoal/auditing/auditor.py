@@ -11,6 +11,8 @@ import numpy as np
 from shoal import checks
 from shoal import randomness as sources
 from shoal.auditing import data as datasets
+from shoal.auditing import inputs as data_of
+from shoal.auditing import screening
 from shoal.auditing.claims import Claims, claims
 from shoal.auditing.data import Neighbours
 from shoal.auditing.events import Stakes
@@ -18,14 +20,15 @@ from shoal.auditing.knowledge import Knowledge, learned
 from shoal.auditing.limits import coin_bounds
 from shoal.auditing.result import Audit, Evidence
 from shoal.auditing.running import Meter, Progress, Sampler, Trial, evaluated
+from shoal.auditing.screening import Screened
 from shoal.auditing.subjects import Collection, Listed, Subject, subject_of
-from shoal.auditing.training import COMPARED, Budget, trained_crowd, trained_local
+from shoal.auditing.training import Budget, trained_crowd, trained_local
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import AnswerMechanism, Mechanism
+from shoal.randomizers.base import Mechanism
 from shoal.randomness import Randomness
 
 FEWEST_RUNS = 1_000
-_MANY_RUNS = 50_000
+MOST_RUNS = 100_000_000
 _LOCAL_SHARE = 0.25  # of what may go wrong, the part for the local claim
 _SINGLES = (2_000, 100_000)  # messages of single devices per input, at least and at most
 _SINGLES_PER_RUN = 10  # single messages are cheap, and tell more about epsilon_0
@@ -60,17 +63,20 @@ def audit(  # noqa: PLR0913 - as many keywords as its users need
     >>> found.verdict, 1.8 < found.local_lower < 2
     ('consistent', True)
     """
-    n = checks.count(n=n)
-    runs = checks.count(FEWEST_RUNS, runs=runs)
+    n = datasets.people(n)
+    runs = _checked_runs(runs)
     checks.open_probability(confidence=confidence)
     subject = subject_of(device)
-    known = _known(device) if declared is None else _known(declared)
+    known = _known(device if declared is None else declared)
     told = claims(known, n=n, epsilon=epsilon, delta=delta, local_epsilon=local_epsilon)
-    pairs = _candidates(known, n, data, inputs)
-    plan = _Plan(subject, known, n, runs, told, 1 - confidence, pairs)
-    crowd, local = plan.carried_out(
-        sources.secure() if randomness is None else randomness, progress
-    )
+    bits = sources.secure() if randomness is None else randomness
+    offered = _given(known, n, data, inputs)
+    if offered is None:
+        own = declared is None or declared is device
+        offered = _chosen(Sampler(subject, bits, Meter(None, 0)), known, n, own=own)
+    pairs, chosen = offered
+    plan = _Plan(subject, known, n, runs, told, 1 - confidence, pairs, chosen.inputs)
+    crowd, local, unread = plan.carried_out(bits, progress)
     return Audit(
         name=subject.name,
         n=n,
@@ -78,6 +84,9 @@ def audit(  # noqa: PLR0913 - as many keywords as its users need
         confidence=confidence,
         evidence=crowd,
         local_evidence=local,
+        inputs=chosen.inputs,
+        screened=chosen.of,
+        unread=unread,
     )
 
 
@@ -92,6 +101,7 @@ class _Plan:
     claims: Claims
     allowance: float
     candidates: Sequence[Neighbours]
+    inputs: tuple[Hashable, ...]
 
     @property
     def _local_claim(self) -> float | None:
@@ -101,15 +111,7 @@ class _Plan:
 
     @property
     def _budget(self) -> Budget:
-        """A fifth of the runs to train on, a tenth if there are many."""
-        training = self.runs // (10 if self.runs > _MANY_RUNS else 5)
-        tried = min(COMPARED, len(self.candidates))
-        return Budget(compare=max(100, training // (2 * tried)), settle=training // 2)
-
-    @property
-    def _training(self) -> int:
-        tried = min(COMPARED, len(self.candidates))
-        return self._budget.compare * tried + self._budget.settle
+        return Budget.of(self.runs, len(self.candidates))
 
     @property
     def _singles(self) -> int:
@@ -119,7 +121,7 @@ class _Plan:
     @property
     def _crowd_stakes(self) -> Stakes:
         share = 1.0 if self._local_claim is None else 1 - _LOCAL_SHARE
-        evaluation = 2 * (self.runs - self._training)
+        evaluation = 2 * (self.runs - self._budget.total)
         return Stakes(evaluation, self.claims.delta, share * self.allowance)
 
     @property
@@ -128,30 +130,28 @@ class _Plan:
         return Stakes(runs, 0.0, _LOCAL_SHARE * self.allowance, smooth=False)
 
     @property
-    def _inputs(self) -> tuple[Hashable, ...]:
-        found = [x for pair in self.candidates for x in datasets.inputs_of(pair)]
-        return tuple(dict.fromkeys(found))
-
-    @property
     def _messages(self) -> int:
         """The whole work, for the progress bar."""
         local = 0
         if self._local_claim is not None:
-            local = self._singles * len(self._inputs) + self._local_stakes.runs
-        crowd = (2 * self._training + self._crowd_stakes.runs) * self.n
-        return self._singles * len(self._inputs) + local + crowd
+            local = self._singles * len(self.inputs) + self._local_stakes.runs
+        crowd = (2 * self._budget.total + self._crowd_stakes.runs) * self.n
+        return self._singles * len(self.inputs) + local + crowd
 
     def carried_out(
         self, randomness: Randomness, progress: Progress | None
-    ) -> tuple[Evidence, Evidence | None]:
-        """Training, then the runs that count: the crowd's evidence and the local one."""
+    ) -> tuple[Evidence, Evidence | None, float]:
+        """Training, then the runs that count: the crowd's evidence, the local one, what is unread.
+
+        The last is the share of messages that cannot be told apart, as they never repeat.
+        """
         sampler = Sampler(self.subject, randomness, Meter(progress, self._messages))
-        known = learned(sampler, self._inputs, self.known, size=self._singles, n=self.n)
+        known = learned(sampler, self.inputs, self.known, size=self._singles, n=self.n)
         local = self._local(sampler, known)
         trial = trained_crowd(sampler, known, self.candidates, self._crowd_stakes, self._budget)
         crowd = self._counted(sampler, trial, self._crowd_stakes, "crowd", self.claims.epsilon)
         sampler.meter.finish()
-        return crowd, local
+        return crowd, local, known.unread
 
     def _local(self, sampler: Sampler, known: Knowledge) -> Evidence | None:
         if self._local_claim is None:
@@ -192,6 +192,8 @@ class _Plan:
 
 def _known(device: object) -> object | None:
     """What is known of the messages and their law, if it is anything of ours or like it."""
+    if isinstance(device, type):
+        raise InvalidArgumentError("declared", device, "a mechanism, not a class of mechanisms")
     if isinstance(device, Collection):
         return device.device
     if isinstance(device, Subject):
@@ -201,22 +203,40 @@ def _known(device: object) -> object | None:
     return device
 
 
-def _candidates(
+def _checked_runs(runs: float) -> int:
+    found = checks.count(FEWEST_RUNS, runs=runs)
+    if found > MOST_RUNS:
+        raise InvalidArgumentError("runs", found, f"runs <= {MOST_RUNS:,}")
+    return found
+
+
+_Offered = tuple[list[Neighbours], Screened]
+
+
+def _given(
     known: object,
     n: int,
     data: Neighbours | Sequence[Any] | None,
     inputs: Sequence[Hashable] | None,
-) -> list[Neighbours]:
+) -> _Offered | None:
+    """The data sets that somebody asked for."""
     if data is not None:
         if inputs is not None:
             raise InvalidArgumentError("inputs", list(inputs), "inputs or data, not both")
-        return [datasets.given(data, n)]
-    if inputs is not None:
-        return datasets.candidates(datasets.checked_inputs(inputs), n)
-    if isinstance(known, Listed):
-        return datasets.candidates(tuple(range(min(len(known.rows), datasets.MOST_INPUTS))), n)
-    if isinstance(known, Mechanism):
-        ends = not isinstance(known, AnswerMechanism)
-        return datasets.candidates(datasets.inputs_for(known), n, ends=ends)
-    expected = "the values to try (inputs), as nothing is known of the device"
-    raise InvalidArgumentError("inputs", None, expected)
+        pair = datasets.given(data, n)
+        data_of.check(known, pair.inputs)
+        return [pair], Screened(pair.inputs, len(pair.inputs))
+    if inputs is None:
+        return None
+    listed = datasets.checked_inputs(inputs)
+    data_of.check(known, listed)
+    return datasets.candidates(listed, n), Screened(listed, len(listed))
+
+
+def _chosen(sampler: Sampler, known: object, n: int, *, own: bool) -> _Offered:
+    """The data sets that are worth trying on a mechanism that is known."""
+    if not isinstance(known, Listed | Mechanism):
+        expected = "the values to try (inputs), as nothing is known of the device"
+        raise InvalidArgumentError("inputs", None, expected)
+    chosen = screening.screened(sampler, known, n=n, own=own)
+    return datasets.candidates(chosen.inputs, n, ends=data_of.has_ends(known)), chosen

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from shoal import checks
 from shoal.accounting.amplification import amplify
 from shoal.accounting.devices import HasProfile
 from shoal.accounting.law import BlanketLaw
 from shoal.auditing.subjects import Listed
 from shoal.errors import InvalidArgumentError
+from shoal.values import Array
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,9 @@ def claims(
         checks.non_negative(epsilon=epsilon)
     if local_epsilon is not None:
         checks.positive(local_epsilon=local_epsilon)
-    law = _accounted(declared)
-    local = _local(declared, law) if local_epsilon is None else local_epsilon
+    local = _local(declared) if local_epsilon is None else local_epsilon
     if epsilon is None:
+        law = _accounted(declared)
         if law is not None:
             epsilon = amplify(law, n=n, delta=delta).epsilon
         elif local is not None:
@@ -56,8 +59,19 @@ def _accounted(declared: object) -> BlanketLaw | HasProfile | None:
     return law() if callable(law) else None
 
 
-def _local(declared: object, law: BlanketLaw | HasProfile | None) -> float | None:
-    found = getattr(declared, "local_epsilon", None)
-    if found is None and isinstance(law, BlanketLaw):
+def _local(declared: object) -> float | None:
+    found: object = getattr(declared, "local_epsilon", None)
+    if isinstance(declared, Listed):
+        found = _steepest(declared.rows)
+    elif found is None and isinstance(law := _accounted(declared), BlanketLaw):
         found = law.local_epsilon
     return found if isinstance(found, float | int) and math.isfinite(found) else None
+
+
+def _steepest(rows: Array) -> float:
+    """The largest log-ratio of two inputs' probabilities of one message."""
+    largest, least = rows.max(axis=0), rows.min(axis=0)
+    seen = largest > 0
+    if not least[seen].all():
+        return math.inf
+    return float(np.log(largest[seen] / least[seen]).max())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,15 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.near_central import NearCentralSum
-from shoal.protocols.split_vectors import SplitAndMixVectors
-from shoal.randomizers.base import AnswerMechanism, Mechanism, NumberMechanism
-from shoal.randomizers.vectors import CapRandomizer
 from shoal.values import Array
 
 MOST_INPUTS = 8
-_FEW = 4
+MOST_PEOPLE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +29,10 @@ class DataSet:
     @cached_property
     def array(self) -> npt.NDArray[Any]:
         """The same as an array, for code that takes everybody at once."""
-        if any(isinstance(value, str) for value in self.values):
-            return np.array(self.values, dtype=object)
-        return np.array(self.values)
+        kinds = {len(value) if isinstance(value, tuple) else None for value in set(self.values)}
+        if len(kinds) == 1 and all(_numeric(value) for value in set(self.values)):
+            return np.array(self.values)
+        return np.fromiter(self.values, dtype=object, count=len(self.values))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -59,18 +58,26 @@ class Neighbours:
 
     @property
     def _of_others(self) -> str:
-        kinds = list(dict.fromkeys(self.others))
-        if not kinds:
+        if not self.others:
             return "nobody else"
-        if len(kinds) == 1:
-            return f"everybody else {kinds[0]!r}"
-        counts = ", ".join(f"{self.others.count(kind):,} {kind!r}" for kind in kinds)
+        if len(self._held) == 1:
+            return f"everybody else {self.others[0]!r}"
+        counts = ", ".join(f"{count:,} {kind!r}" for kind, count in self._held.items())
         return f"of the others {counts}"
+
+    @cached_property
+    def _held(self) -> Counter[Hashable]:
+        return Counter(self.others)
 
     def shares(self, inputs: Sequence[Hashable]) -> Array:
         """Which share of the others holds each input; if there is nobody, of the two data."""
-        held = self.others or (self.first, self.second)
-        return np.array([held.count(one) for one in inputs]) / len(held)
+        held = self._held or Counter((self.first, self.second))
+        return np.array([held[one] for one in inputs]) / held.total()
+
+    @property
+    def inputs(self) -> tuple[Hashable, ...]:
+        """The different data in them."""
+        return tuple(dict.fromkeys((self.first, self.second, *self._held)))
 
 
 def candidates(inputs: Sequence[Hashable], n: int, *, ends: bool = False) -> list[Neighbours]:
@@ -79,11 +86,12 @@ def candidates(inputs: Sequence[Hashable], n: int, *, ends: bool = False) -> lis
     With ``ends`` the first two inputs are the ends of a range: no other pair is farther apart.
     """
     found = []
+    alike = [(third,) * (n - 1) for third in inputs]
     for first, second in itertools.combinations(inputs[:2] if ends else inputs, 2):
         if n == 1:
             found.append(Neighbours(first, second, ()))
             continue
-        found += [Neighbours(first, second, (third,) * (n - 1)) for third in inputs]
+        found += [Neighbours(first, second, others) for others in alike]
         half = (n - 1) // 2
         if half:
             mixed = (first,) * half + (second,) * (n - 1 - half)
@@ -93,60 +101,70 @@ def candidates(inputs: Sequence[Hashable], n: int, *, ends: bool = False) -> lis
 
 def given(data: Neighbours | Sequence[Any], n: int) -> Neighbours:
     """Data sets that somebody wants to be audited on: (x0, x1, what everybody else holds)."""
-    if isinstance(data, Neighbours):
-        found = data
-    else:
-        if len(data) != 3:
-            raise InvalidArgumentError("data", data, "(x0, x1, others)")
-        first, second, others = data
-        listed = tuple(others) if isinstance(others, list | np.ndarray) else (others,) * (n - 1)
-        found = Neighbours(first, second, listed)
+    found = data if isinstance(data, Neighbours) else _neighbours(data, n)
+    for name, value in (("x0", found.first), ("x1", found.second), ("others", found.others)):
+        _check_hashable(name, value)
     if len(found.others) != n - 1:
         raise InvalidArgumentError(
             "others", len(found.others), f"the data of n - 1 = {n - 1} others"
         )
     if found.first == found.second:
         raise InvalidArgumentError("data", found.first, "two different data x0 and x1")
-    if len(inputs_of(found)) > MOST_INPUTS:
+    if len(found.inputs) > MOST_INPUTS:
         expected = f"at most {MOST_INPUTS} different data"
-        raise InvalidArgumentError("others", len(inputs_of(found)), expected)
+        raise InvalidArgumentError("others", len(found.inputs), expected)
     return found
 
 
-def inputs_of(neighbours: Neighbours) -> tuple[Hashable, ...]:
-    """The different data in them."""
-    return tuple(dict.fromkeys((neighbours.first, neighbours.second, *neighbours.others)))
+def _neighbours(data: object, n: int) -> Neighbours:
+    if not isinstance(data, Sequence) or len(data) != 3:
+        raise InvalidArgumentError("data", data, "(x0, x1, others)")
+    first, second, others = data
+    if isinstance(others, np.ndarray):
+        others = others.tolist()
+    # A vector is a tuple: among vectors one tuple of numbers is what each of the others holds.
+    one = isinstance(others, tuple) and isinstance(first, tuple) and not _nested(others)
+    if one or not isinstance(others, list | tuple):
+        return Neighbours(first, second, (others,) * (n - 1))
+    return Neighbours(first, second, tuple(others))
 
 
-def inputs_for(device: Mechanism) -> tuple[Hashable, ...]:
-    """A few data worth trying: all of them if there are three, the ends if they are numbers."""
-    if isinstance(device, NearCentralSum) and device.levels is None:
-        return tuple(dict.fromkeys((0, int(device.high), int(device.high) // 2)))
-    if isinstance(device, NumberMechanism):
-        return (device.low, device.high, (device.low + device.high) / 2)
-    if isinstance(device, CapRandomizer):
-        axis = (1.0, *[0.0] * (device.dimension - 1))
-        across = (0.0, 1.0, *[0.0] * (device.dimension - 2))
-        return (axis, tuple(-x for x in axis), across)
-    if isinstance(device, SplitAndMixVectors):
-        end = (device.bound, *[0.0] * (device.dimension - 1))
-        return (end, tuple(-x for x in end), tuple(0.0 for _ in end))
-    if isinstance(device, AnswerMechanism):
-        return _answers(device.k)
-    expected = "inputs, as this mechanism does not say which data it takes"
-    raise InvalidArgumentError("inputs", None, expected)
+def _nested(found: tuple[Any, ...]) -> bool:
+    return bool(found) and isinstance(found[0], tuple)
 
 
-def _answers(k: int | None) -> tuple[Hashable, ...]:
-    if k is None:
-        return ("a", "b", "c")
-    return tuple(range(k)) if k <= _FEW else (*range(_FEW), k - 1)
+def _numeric(value: Hashable) -> bool:
+    """A number, or a tuple of numbers."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(part, bool | int | float | np.number | np.bool_) for part in parts)
 
 
-def checked_inputs(inputs: Sequence[Hashable]) -> tuple[Hashable, ...]:
+def _check_hashable(name: str, value: object) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        expected = "data that can be looked up: tuples instead of lists and arrays"
+        raise InvalidArgumentError(name, value, expected) from None
+
+
+def people(n: float) -> int:
+    """How many people, if a run of them all can be made."""
+    found = checks.count(n=n)
+    if found > MOST_PEOPLE:
+        expected = f"n <= {MOST_PEOPLE:,}, as every run makes everybody's messages (audit fewer)"
+        raise InvalidArgumentError("n", found, expected)
+    return found
+
+
+def checked_inputs(inputs: object) -> tuple[Hashable, ...]:
     """Two to eight different data."""
-    found = tuple(dict.fromkeys(inputs))
+    expected = f"2 to {MOST_INPUTS} different values to try"
+    if isinstance(inputs, str) or not isinstance(inputs, Iterable):
+        raise InvalidArgumentError("inputs", inputs, expected)
+    listed = inputs.tolist() if isinstance(inputs, np.ndarray) else list(inputs)
+    for value in listed:
+        _check_hashable("inputs", value)
+    found = tuple(dict.fromkeys(listed))
     if not 2 <= len(found) <= MOST_INPUTS:
-        expected = f"2 to {MOST_INPUTS} different values to try"
-        raise InvalidArgumentError("inputs", list(inputs), expected)
+        raise InvalidArgumentError("inputs", listed, expected)
     return found

@@ -27,11 +27,11 @@ def running(subject: str) -> Iterator[None]:
         yield
     except ShoalError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # leaving is failing: the status is the auditor's
         raise AuditedCodeError(subject, _told(error)) from error
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     words = " ".join(str(error).split())[:_LONGEST]
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

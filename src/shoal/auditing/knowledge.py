@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.auditing import messages
+from shoal.auditing import messages, parts
 from shoal.auditing.data import DataSet, Neighbours
-from shoal.auditing.messages import Binned, Bits, Buckets, Coder, Numbered, Raw
+from shoal.auditing.messages import Binned, Bits, Buckets, Coder, Distinct, Numbered, Raw
 from shoal.auditing.running import Sampler
 from shoal.auditing.subjects import Listed
 from shoal.errors import InvalidArgumentError
@@ -18,6 +18,7 @@ from shoal.protocols.hashed import HashedDummies
 from shoal.randomizers.base import CategoryRandomizer, NumberedMessages
 from shoal.randomizers.grid import GridRandomizer
 from shoal.randomizers.hashing import LocalHashing, fingerprints
+from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.subset import SubsetSelection
 from shoal.randomizers.unary import UnaryEncoding
 from shoal.randomizers.vectors import CapRandomizer
@@ -39,6 +40,11 @@ class Knowledge:
     inputs: tuple[Hashable, ...]
     coder: Coder
     likelihoods: dict[str, Array]
+
+    @property
+    def unread(self) -> float:
+        """The share of messages that are all alike to the coder, as it never saw them before."""
+        return self.coder.unread if isinstance(self.coder, Distinct) else 0.0
 
     def ratios(self, source: str, neighbours: Neighbours) -> tuple[Array, Array]:
         """R_0/R* and R_1/R* of each code, R* being the mixture of what the others hold."""
@@ -66,7 +72,7 @@ def learned(
     sampler: Sampler, inputs: tuple[Hashable, ...], declared: object, *, size: int, n: int
 ) -> Knowledge:
     """Messages of single devices for every input; of whole crowds that hold it, if need be."""
-    samples = [_sample(sampler, x, size, n) for x in inputs]
+    samples = [single_messages(sampler, x, size, n) for x in inputs]
     coder = _coder(declared, inputs, samples)
     rows = np.array([np.bincount(coder(found), minlength=coder.size) for found in samples])
     smooth = rows + 0.5
@@ -77,11 +83,32 @@ def learned(
     return Knowledge(inputs, coder, likelihoods)
 
 
-def _sample(sampler: Sampler, x: Hashable, size: int, n: int) -> Raw:
+def single_messages(sampler: Sampler, x: Hashable, size: int, n: int) -> Raw:
+    """What devices that hold x send; what crowds send who all hold it, if need be."""
     crowd = 1 if sampler.subject.alone else n
     data = DataSet((x,) * crowd)
     found = sampler.seen(data, -(-size // crowd), in_order=False)
     return found.messages
+
+
+def seen_rates(declared: object, inputs: tuple[Hashable, ...], samples: Sequence[Raw]) -> Array:
+    """How often each code was seen for each input; each answer that is supported, if any are."""
+    if _supporting(declared, samples):
+        return np.array([_supports(declared, inputs, sample) for sample in samples])
+    coder = _coder(declared, inputs, samples)
+    found = [np.bincount(coder(sample), minlength=coder.size) for sample in samples]
+    return np.array(found, dtype=np.float64)
+
+
+def _supporting(declared: object, samples: Sequence[Raw]) -> bool:
+    kinds = SubsetSelection | UnaryEncoding | LocalHashing | HashedDummies
+    return isinstance(declared, kinds) and all(map(_rows_of_bytes, samples))
+
+
+def _supports(declared: object, inputs: tuple[Hashable, ...], sample: Raw) -> Array:
+    """How many messages support each answer."""
+    coders = (_coder(declared, (x,), [sample]) for x in inputs)
+    return np.array([(coder(sample) & 1).sum() for coder in coders], dtype=np.float64)
 
 
 def _coder(declared: object, inputs: tuple[Hashable, ...], samples: Sequence[Raw]) -> Coder:
@@ -102,7 +129,7 @@ def _coder(declared: object, inputs: tuple[Hashable, ...], samples: Sequence[Raw
         outputs = declared.outputs  # type: ignore[attr-defined]  # these have it
         if outputs <= _LARGEST_NUMBERED:
             return Numbered(outputs)
-    return messages.fitted(samples)
+    return parts.fitted(samples)
 
 
 def _along(together: Raw, direction: Array) -> Binned:
@@ -123,7 +150,8 @@ def _declared(declared: object, inputs: tuple[Hashable, ...], coder: Coder) -> A
 
 
 def _table_rows(declared: object, inputs: tuple[Hashable, ...]) -> Array | None:
-    if not isinstance(declared, CategoryRandomizer | GridRandomizer | Listed):
+    listing = CategoryRandomizer | GridRandomizer | PartitionedResponse | Listed
+    if not isinstance(declared, listing):
         return None
     try:
         table = declared.table()

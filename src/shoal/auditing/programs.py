@@ -33,10 +33,7 @@ class Program(Subject):
 
     def __post_init__(self) -> None:
         checks.positive(timeout=self.timeout)
-        words = shlex.split(self.words) if isinstance(self.words, str) else list(self.words)
-        if not words:
-            raise InvalidArgumentError("command", self.words, "a program and its arguments")
-        object.__setattr__(self, "words", tuple(words))
+        object.__setattr__(self, "words", _parted(self.words))
 
     @property
     def name(self) -> str:
@@ -67,6 +64,8 @@ class Program(Subject):
             )
         except OSError as error:
             raise AuditedCodeError(self.name, error.strerror or str(error)) from error
+        except ValueError as error:  # what no program can be given: a null character, say
+            raise AuditedCodeError(self.name, str(error)) from error
         except subprocess.TimeoutExpired as error:
             reason = f"it did not answer within {self.timeout:g} seconds"
             raise AuditedCodeError(self.name, reason) from error
@@ -74,3 +73,15 @@ class Program(Subject):
             said = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
             raise AuditedCodeError(self.name, f"exit status {done.returncode}: {said[0]}")
         return as_messages(done.stdout.splitlines())
+
+
+def _parted(words: str | Sequence[str]) -> tuple[str, ...]:
+    """The program and its arguments, as a shell would take the line apart."""
+    try:
+        found = shlex.split(words) if isinstance(words, str) else list(words)
+    except ValueError as error:
+        expected = f"a program and its arguments ({str(error).lower()})"
+        raise InvalidArgumentError("command", words, expected) from error
+    if not found or not all(isinstance(word, str) for word in found):
+        raise InvalidArgumentError("command", words, "a program and its arguments")
+    return tuple(found)

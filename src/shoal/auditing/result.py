@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,6 +14,8 @@ from shoal.auditing.running import Histogram
 from shoal.values import Array
 
 Verdict = Literal["consistent", "violated"]
+
+_MOSTLY = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +85,9 @@ class Audit:
     All lower bounds hold together with probability ``confidence`` or more, whatever the pipeline
     does, if its runs are independent. "consistent" is not a proof: a flaw that this audit does not
     look for, or that so many runs do not show, stays unseen.
+
+    ``inputs`` were tried, of ``screened`` that there were to choose from. ``unread`` is the share
+    of messages that never repeat and have no part by which inputs were told apart.
     """
 
     name: str
@@ -89,6 +96,9 @@ class Audit:
     confidence: float
     evidence: Evidence
     local_evidence: Evidence | None
+    inputs: tuple[Hashable, ...]
+    screened: int
+    unread: float
 
     @property
     def lower(self) -> float:
@@ -130,7 +140,26 @@ class Audit:
     def words(self) -> str:
         """The verdict in a sentence or two."""
         told = [_told(each, self.n) for each in self.evidences]
-        return f"{self.verdict}: {'; '.join(told)} (confidence {plain(self.confidence)})"
+        warned = f"; {self.warning}" if self.warning else ""
+        return f"{self.verdict}: {'; '.join(told)} (confidence {plain(self.confidence)}){warned}"
+
+    @property
+    def warning(self) -> str | None:
+        """That most messages say nothing to this audit, if so."""
+        if self.unread <= _MOSTLY:
+            return None
+        return (
+            f"about {math.floor(100 * self.unread)} % of the messages never repeat, and no part "
+            "that was looked at told inputs apart: what they say stays unseen, however many the "
+            "runs (encryption and random tags have to be taken off before an audit)"
+        )
+
+    @property
+    def tried(self) -> str:
+        """Which inputs were tried."""
+        listed = ", ".join(str(_plain(value)) for value in self.inputs)
+        more = f" (of {self.screened:,} screened)" if self.screened > len(self.inputs) else ""
+        return f"{listed}{more}"
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -147,12 +176,24 @@ class Audit:
             "local_lower": self.local_lower,
             "confidence": self.confidence,
             "runs": self.runs,
+            "inputs": [_plain(value) for value in self.inputs],
+            "screened": self.screened,
+            "unread": self.unread,
             "evidence": self.evidence.to_dict(),
             "local_evidence": None if local is None else local.to_dict(),
         }
 
     def __str__(self) -> str:
         return "\n".join([self.words, *(each.words for each in self.evidences)])
+
+
+def _plain(value: Hashable) -> object:
+    """A datum as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value if value is None or isinstance(value, str | int | float) else repr(value)
 
 
 def _told(found: Evidence, n: int) -> str:

@@ -19,6 +19,7 @@ from shoal.values import Array
 Progress = Callable[[int, int], None]
 Histogram = npt.NDArray[np.int64]
 
+_COINS = 1 << 24  # at once
 _FEW_VALUES = 90
 _BINS = 60
 _NARROWEST = 300  # bins of the narrowest width that would fill the axis
@@ -95,7 +96,7 @@ def evaluated(sampler: Sampler, trial: Trial, runs: int) -> Tally:
 
     Runs are independent, so only how many coins fell to each side matters.
     """
-    first = int(sampler.randomness.bits(runs).sum(dtype=np.int64))
+    first = _heads(sampler.randomness, runs)
     sizes = (first, runs - first)
     inside, histograms = [], []
     for data, size in zip(trial.neighbours.worlds, sizes, strict=True):
@@ -107,6 +108,12 @@ def evaluated(sampler: Sampler, trial: Trial, runs: int) -> Tally:
         inside.append(hits)
         histograms.append(counts)
     return Tally(sizes, (inside[0], inside[1]), (histograms[0], histograms[1]))
+
+
+def _heads(randomness: Randomness, coins: int) -> int:
+    """How many of so many fair coins fall to one side."""
+    blocks = (min(_COINS, coins - start) for start in range(0, coins, _COINS))
+    return sum(int(randomness.bits(size).sum(dtype=np.int64)) for size in blocks)
 
 
 def histogram(values: Array, edges: Array) -> Histogram:

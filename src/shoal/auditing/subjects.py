@@ -29,7 +29,7 @@ from shoal.randomness import Randomness
 from shoal.values import Array, Envelopes
 
 _WEIGHT_BITS = 53
-_BLOCK = 1 << 19
+BLOCK = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Subject(ABC):
     @property
     def block(self) -> int:
         """How many messages are made at once."""
-        return _BLOCK
+        return BLOCK
 
     @abstractmethod
     def run(
@@ -100,7 +100,7 @@ class Collection(Subject):
     def block(self) -> int:
         """Messages made at once."""
         each = self.device.messages * max(1, self.device.message_bytes // 4)
-        return max(1, int(_BLOCK / each))
+        return max(1, int(BLOCK / each))
 
     def run(
         self, data: DataSet, runs: int, randomness: Randomness, *, in_order: bool
@@ -168,6 +168,9 @@ class Function(Subject):
     vectorized: bool = False
     label: str = ""
 
+    def __post_init__(self) -> None:
+        _check_callable(self.call)
+
     @property
     def name(self) -> str:
         """What the code is called."""
@@ -221,6 +224,9 @@ class WholePipeline(Subject):
 
     call: Callable[..., Any]
 
+    def __post_init__(self) -> None:
+        _check_callable(self.call)
+
     @property
     def alone(self) -> bool:
         """Devices cannot be told from the rest."""
@@ -255,6 +261,8 @@ class WholePipeline(Subject):
 
 def subject_of(device: object) -> Subject:
     """What somebody handed in, as something that runs."""
+    if isinstance(device, type):
+        raise InvalidArgumentError("device", device, "a device, not a class of devices")
     if isinstance(device, Subject):
         return device
     if isinstance(device, Mechanism):
@@ -264,6 +272,11 @@ def subject_of(device: object) -> Subject:
     if isinstance(device, np.ndarray | list | tuple):
         return Function(Listed(device).randomize, vectorized=True, label="table")
     return Function.of(device)
+
+
+def _check_callable(call: object) -> None:
+    if not callable(call):
+        raise InvalidArgumentError("call", call, "a function")
 
 
 def _sequence(name: str, found: object) -> Raw:

@@ -25,11 +25,13 @@ from shoal.auditing.statistics import (
     at_places,
 )
 from shoal.auditing.subjects import Transcripts
-from shoal.protocols.base import Protocol
+from shoal.protocols.base import AnswerProtocol, NumberProtocol, Protocol, VectorProtocol
 from shoal.protocols.hashed import HashedDummies
 from shoal.values import Array
 
 COMPARED = 3  # data sets that are tried on real runs
+_FEW_RUNS = 100  # to compare by, if there are so many
+_MANY_RUNS = 50_000
 _CLOSE = 0.9  # to the best promise, to be tried too
 _FEWEST = 20  # runs to compare by, however large the crowd
 _MOST_KEPT = 1 << 22  # messages kept at once
@@ -38,10 +40,23 @@ _MOST_COUNTED = 4096  # kinds of messages that are counted one by one
 
 @dataclass(frozen=True)
 class Budget:
-    """Runs on each data set: to compare, and to set the threshold."""
+    """Runs on each data set: to compare so many of them, and to set the threshold."""
 
+    compared: int
     compare: int
     settle: int
+
+    @classmethod
+    def of(cls, runs: int, candidates: int) -> Budget:
+        """A fifth of the runs, a tenth if there are many: half to compare, half to settle."""
+        training = runs // (10 if runs > _MANY_RUNS else 5)
+        compared = max(1, min(COMPARED, candidates, training // (2 * _FEW_RUNS)))
+        return cls(compared, training // (2 * compared), training // 2)
+
+    @property
+    def total(self) -> int:
+        """Runs on each of the two worlds."""
+        return self.compared * self.compare + self.settle
 
 
 def trained_local(
@@ -73,7 +88,7 @@ def trained_crowd(
     budget: Budget,
 ) -> Trial:
     """The data sets and the statistic that promise most; the threshold from runs of its own."""
-    tried = _promising(known, candidates)
+    tried = _promising(known, candidates, budget.compared)
     found = [trial for pair in tried for trial in _compared(sampler, known, pair, stakes, budget)]
     best = max(found, key=lambda trial: trial.event.predicted)
     worlds = best.neighbours.worlds
@@ -81,10 +96,10 @@ def trained_crowd(
     return _trial(best.neighbours, best.statistic, (fresh[0], fresh[1]), stakes)
 
 
-def _promising(known: Knowledge, candidates: Sequence[Neighbours]) -> list[Neighbours]:
+def _promising(known: Knowledge, candidates: Sequence[Neighbours], most: int) -> list[Neighbours]:
     """The data sets that promise most, and those that come close."""
     promises = [known.promise(pair) for pair in candidates]
-    order = np.argsort(promises)[::-1][:COMPARED]
+    order = np.argsort(promises)[::-1][:most]
     least = _CLOSE * promises[order[0]]
     return [candidates[i] for i in order if promises[i] >= least]
 
@@ -153,7 +168,8 @@ def _estimated(device: object, known: Knowledge, pair: Neighbours) -> Iterator[S
     """What the analyzer of a known protocol would look at, and the two counts that differ."""
     if not isinstance(device, Protocol):
         return
-    if not isinstance(device, HashedDummies):
+    estimating = AnswerProtocol | NumberProtocol | VectorProtocol
+    if isinstance(device, estimating) and not isinstance(device, HashedDummies):
         people = len(pair.others) + 1
         yield EstimateGap("estimate", device, people, pair.first, pair.second)
     telling = _telling(device, known, pair)
@@ -167,7 +183,7 @@ def _estimated(device: object, known: Knowledge, pair: Neighbours) -> Iterator[S
 def _telling(device: Protocol, known: Knowledge, pair: Neighbours) -> tuple[Array, Array] | None:
     """Which codes speak for the one answer and not for the other."""
     codes = np.arange(known.coder.size)
-    if isinstance(known.coder, Numbered) and getattr(device, "k", None) == known.coder.outputs:
+    if isinstance(known.coder, Numbered) and _one_each(device, known.coder.outputs):
         marks = [codes == x for x in (pair.first, pair.second)]
     elif isinstance(known.coder, Buckets):
         supported = [(codes >> known.inputs.index(x)) & 1 for x in (pair.first, pair.second)]
@@ -175,6 +191,11 @@ def _telling(device: Protocol, known: Knowledge, pair: Neighbours) -> tuple[Arra
     else:
         return None
     return marks[0].astype(np.float64), marks[1].astype(np.float64)
+
+
+def _one_each(device: Protocol, outputs: int) -> bool:
+    """Whether every answer has a message of its own."""
+    return isinstance(device, AnswerProtocol) and device.k == outputs
 
 
 def _counts(codes: npt.NDArray[np.intp], seen: Transcripts, size: int) -> Array:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +16,13 @@ from shoal.cli.audit_asked import AuditAsked, Values, values
 from shoal.cli.options import flag, number, option, whole
 from shoal.cli.output import print_json, reporting
 from shoal.cli.parsing import Bounds
+from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from shoal.auditing import Audit
 
 VIOLATED = 1
+UNEXPECTED = 70  # as a traceback's own status is 1, which would be a verdict
 
 _DEVICES = "What is declared"
 _YOURS = "What really runs, if it is yours: one of"
@@ -90,7 +99,8 @@ def audit(
 ) -> None:
     """Whether a pipeline keeps its ε: lower bounds from running it on neighbouring data.
 
-    Exit status 0 if nothing refutes the claims, 1 if a claim is refuted, 2 if the question was.
+    Exit status 0 if nothing refutes the claims, 1 if a claim is refuted, 2 if the question was,
+    70 if shoal itself failed.
     """
     asked = AuditAsked(
         randomizer=randomizer,
@@ -112,12 +122,21 @@ def audit(
         seed=seed,
         plot=plot,
     )
+    with _no_other_verdict():
+        found = _answered(asked, as_json=as_json)
+    if found.verdict == "violated":
+        raise typer.Exit(VIOLATED)
+
+
+def _answered(asked: AuditAsked, *, as_json: bool) -> Audit:
+    """Run the audit, and show what it found."""
     asked.check()
-    files.check(plot)
+    files.check(asked.plot)
     with reporting("auditing") as progress:
         from shoal.cli import audit_answer, audit_figure, audit_show
 
         found = audit_answer.answer(asked, progress)
+    plot = asked.plot
     with files.together() as write:
         if plot is not None:
             write(plot, lambda path: audit_figure.draw(found, path))
@@ -127,5 +146,19 @@ def audit(
         audit_show.show(found)
         if plot is not None:
             typer.echo(f"wrote {plot}")
-    if found.verdict == "violated":
-        raise typer.Exit(VIOLATED)
+    return found
+
+
+@contextmanager
+def _no_other_verdict() -> Iterator[None]:
+    """Whatever else ends the command must not look like the verdict "violated"."""
+    try:
+        yield
+    except (ShoalError, KeyboardInterrupt):
+        raise  # refused, or interrupted: each has a status of its own
+    except BrokenPipeError:
+        raise typer.Exit(UNEXPECTED) from None  # nobody reads what it says
+    except BaseException:  # noqa: BLE001 - told in full, and then there is no verdict
+        traceback.print_exc()
+        sys.stderr.write("error: shoal audit failed unexpectedly; nothing was concluded\n")
+        raise typer.Exit(UNEXPECTED) from None

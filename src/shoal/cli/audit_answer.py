@@ -23,6 +23,7 @@ from shoal.randomness import simulated
 
 _LOCAL_EPSILON = 1.0
 _TIMEOUT = 600.0
+_WHOLE = "near-central-sum"
 
 
 def answer(asked: AuditAsked, progress: Progress) -> Audit:
@@ -70,11 +71,17 @@ def _protocol(asked: AuditAsked, name: str) -> Protocol:
     elif asked.k is not None:
         raise RefusedError(f"--randomizer {name} takes no --k")
     if name in registry.NUMBERS:
-        low, high = asked.bounds or (0.0, 1.0)
-        shape = {"low": low, "high": high}
+        shape = _bounds(name, *(asked.bounds or (0.0, 1.0)))
     elif asked.bounds is not None:
         raise RefusedError(f"--randomizer {name} takes no numbers: leave out --bounds")
     return registry.calibration(name)(n=asked.n, epsilon=asked.epsilon, delta=asked.delta, **shape)
+
+
+def _bounds(name: str, low: float, high: float) -> dict[str, float]:
+    if name == _WHOLE and (low != 0 or high < 1 or not float(high).is_integer()):
+        told = f"0 to a whole number: --bounds 0,3, not {low:g},{high:g}"
+        raise RefusedError(f"{name} adds up whole numbers from {told}")
+    return {"low": low, "high": high}
 
 
 def _yours(asked: AuditAsked) -> Function | WholePipeline | Program | None:
@@ -86,7 +93,7 @@ def _yours(asked: AuditAsked) -> Function | WholePipeline | Program | None:
     if asked.call is not None:
         found = _loaded("--callable", asked.call)
         method = getattr(found, "randomize", None)
-        if callable(method) and not isinstance(found, type):
+        if callable(method):
             return Function(method, vectorized=True, label=asked.call)
         return Function(found, vectorized=asked.vectorized, label=asked.call)
     return None
@@ -101,8 +108,9 @@ def _loaded(option: str, place: str) -> Any:  # noqa: ANN401 - a function, or an
     if here not in sys.path:
         sys.path.insert(0, here)
     with running(f"import {module}"):
-        home = importlib.import_module(module)
-    found: Any = getattr(home, name, None)
+        found: Any = getattr(importlib.import_module(module), name, None)
     if not callable(found) and not hasattr(found, "randomize"):
         raise RefusedError(f"{option}: {module} has no function {name!r}")
+    if isinstance(found, type):
+        raise RefusedError(f"{option}: {place} is a class: name a function, or an object of it")
     return found

@@ -28,6 +28,7 @@ def show(found: Audit) -> None:
         f"{found.name}, {found.runs:,} runs on each data set; all lower bounds hold together with "
         f"confidence {plain(found.confidence)}, if runs are independent."
     )
+    page.print(f"inputs tried: {found.tried}")
     for note in _notes(found):
         page.print(f"note: {note}", style="yellow")
 
@@ -53,6 +54,8 @@ def _name(found: Evidence) -> str:
 
 
 def _notes(found: Audit) -> list[str]:
+    if found.warning is not None:
+        return [found.warning]
     if found.verdict == "consistent" and found.lower == 0:
         return ["so few runs show nothing of the crowd's ε: more --runs, or a larger --delta"]
     return []

@@ -10,16 +10,16 @@ import typer
 from shoal.cli import files
 from shoal.cli.options import choice, flag, number, option, whole
 from shoal.cli.output import print_json, reporting
-from shoal.cli.sgd_asked import Kind, SgdAsked
+from shoal.cli.sgd_asked import Kind, SgdAsked, in_options
 
 _RUN = "The training run"
-_WANTED = "What is asked: one of"
+_WANTED = "What is asked: --noise or --epsilon is required"
 _OUT = "What to make of it"
 
 
 def sgd(
     *,
-    n: Annotated[int | None, whole("How many examples.", _RUN)] = None,
+    n: Annotated[int | None, whole("How many examples; required.", _RUN)] = None,
     epochs: Annotated[int, whole("Passes over them.", _RUN)] = 1,
     batch: Annotated[int, whole("Examples in a step.", _RUN)] = 1,
     sampling: Annotated[
@@ -30,10 +30,10 @@ def sgd(
     ] = False,
     noise: Annotated[
         float | None,
-        number("Deviation of the noise over the clipping norm; ε is the answer.", _WANTED),
+        number("Deviation of the noise over the clipping norm; the answer is ε.", _WANTED),
     ] = None,
     epsilon: Annotated[float | None, number("ε; the answer is the noise.", _WANTED)] = None,
-    delta: Annotated[float, number("δ.", _WANTED)] = 1e-6,
+    delta: Annotated[float, number("δ, with either.", _WANTED)] = 1e-6,
     plot: Annotated[
         Path | None, option("Draw ε against epochs (.svg, .png).", _OUT, "FILE")
     ] = None,
@@ -54,9 +54,10 @@ def sgd(
         drop_last=drop_last,
         plot=plot,
     )
-    asked.check()
+    with in_options():
+        asked.check()
     files.check(plot)
-    with reporting("accounting") as progress:
+    with in_options(), reporting("accounting") as progress:
         from shoal.cli import sgd_answer, sgd_show
 
         found = sgd_answer.answer(asked, progress)

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shoal.cli.sgd_asked import SgdAsked
+from shoal.cli.sgd_asked import Kind, SgdAsked, spoken
 from shoal.errors import ShoalError
-from shoal.learning import LearningGuarantee, Sampling, account, noise_for
-from shoal.learning.accountant import LARGEST_EPSILON, Run, epsilon_of, poisson_replace_one
-from shoal.learning.guarantee import REPLACE
+from shoal.learning import LearningGuarantee, Refused, Sampling, account, noise_for
+from shoal.learning.accountant import LARGEST_EPSILON, Run, epsilon_of, usual_neighbouring
+from shoal.learning.guarantee import REPLACE, counted
 
 Progress = Callable[[int, int], None]
+Outcome = LearningGuarantee | Refused
 
 POINTS = 6
 _MOST_PLOTTED = 64
 _FEWEST_PLOTTED = 10
+_ASKED_ABOUT = (
+    *((sampling, usual_neighbouring(sampling)) for sampling in Sampling),
+    (Sampling.POISSON, REPLACE),
+)
+_COMPARED = tuple(sorted(_ASKED_ABOUT, key=lambda pair: list(Sampling).index(pair[0])))
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,17 @@ class Row:
     epsilon: float | None
     noise: float | None
     refused: str = ""
+    remark: str = ""
+
+    @classmethod
+    def of(cls, outcome: Outcome, given: float | None) -> Row:
+        """The noise is the one that was given, or that was found."""
+        if isinstance(outcome, Refused):
+            said = spoken(outcome.error)
+            about = outcome.sampling, outcome.neighbouring
+            return cls(*about, None, given, refused=said, remark=outcome.remark)
+        about = outcome.sampling, outcome.neighbouring
+        return cls(*about, outcome.epsilon, outcome.noise_multiplier)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -60,9 +77,10 @@ class Accounted:
         found = self.guarantee
         said = []
         if found.delta >= 1 / found.n:
-            said.append(f"δ is not smaller than 1/n: one of {found.n:,} examples could be printed")
+            some = counted(found.n, "example")
+            said.append(f"δ is not smaller than 1/n: one of {some} could be printed")
         if found.sampling is Sampling.PERMUTATION and found.theorem.endswith("no amplification"):
-            said.append("shuffling gains nothing here: more noise, or smaller batches, would")
+            said.append(f"shuffling gains nothing here: {_what_would(found)}")
         return said
 
     def to_dict(self) -> dict[str, object]:
@@ -72,27 +90,48 @@ class Accounted:
 
 
 def answer(asked: SgdAsked, progress: Progress) -> Accounted:
-    """The chosen guarantee first: what it refuses is refused."""
+    """The chosen guarantee first: what it refuses is refused. Of all, one is enough."""
     plotted = 0 if asked.plot is None else len(_plotted(asked)) * len(Sampling)
-    total = 1 + len(Sampling) + plotted
+    total = 1 + len(_COMPARED) + plotted
     progress(0, total)
-    found = _account(asked, Sampling(asked.chosen))
-    rows: list[Row] = []
-    for done, sampling in enumerate(Sampling, start=1):
+    known: dict[tuple[Sampling, str], Outcome] = {}
+    if asked.sampling is not Kind.ALL:
+        chosen = Sampling(asked.sampling)
+        about = chosen, usual_neighbouring(chosen)
+        known[about] = _account(asked, *about)
+    outcomes = []
+    for done, about in enumerate(_COMPARED, start=1):
         progress(done, total)
-        known = found if sampling is found.sampling else None
-        rows.extend(_rows(asked, sampling, known))
+        outcomes.append(known.get(about) or _outcome(asked, *about))
+    found = _explained(asked, outcomes)
+    rows = tuple(Row.of(outcome, asked.noise) for outcome in outcomes)
     curves: dict[Sampling, list[tuple[int, float]]] = {}
     if asked.plot is not None:
-        done = 1 + len(Sampling)
+        done = 1 + len(_COMPARED)
         for sampling in Sampling:
             curves[sampling] = _curve(asked, sampling, found.noise_multiplier)
             done += len(_plotted(asked))
             progress(done, total)
-    return Accounted(asked, found, tuple(rows), curves)
+    return Accounted(asked, found, rows, curves)
 
 
-def _account(asked: SgdAsked, sampling: Sampling) -> LearningGuarantee:
+def _explained(asked: SgdAsked, outcomes: list[Outcome]) -> LearningGuarantee:
+    """The chosen guarantee; the first that there is, if all were asked for."""
+    for outcome in outcomes:
+        wanted = asked.sampling in (Kind.ALL, outcome.sampling.value)
+        if wanted and isinstance(outcome, LearningGuarantee):
+            return outcome
+    raise next(outcome.error for outcome in outcomes if isinstance(outcome, Refused))
+
+
+def _outcome(asked: SgdAsked, sampling: Sampling, neighbouring: str) -> Outcome:
+    try:
+        return _account(asked, sampling, neighbouring)
+    except ShoalError as error:
+        return Refused(sampling=sampling, neighbouring=neighbouring, error=error)
+
+
+def _account(asked: SgdAsked, sampling: Sampling, neighbouring: str) -> LearningGuarantee:
     given = asked.noise
     if given is None:
         given = noise_for(
@@ -103,6 +142,7 @@ def _account(asked: SgdAsked, sampling: Sampling) -> LearningGuarantee:
             delta=asked.delta,
             sampling=sampling,
             drop_last=asked.drop_last,
+            neighbouring=neighbouring,
         )
     return account(
         noise_multiplier=given,
@@ -112,19 +152,16 @@ def _account(asked: SgdAsked, sampling: Sampling) -> LearningGuarantee:
         delta=asked.delta,
         sampling=sampling,
         drop_last=asked.drop_last,
+        neighbouring=neighbouring,
     )
 
 
-def _rows(asked: SgdAsked, sampling: Sampling, known: LearningGuarantee | None) -> list[Row]:
-    try:
-        found = known or _account(asked, sampling)
-    except ShoalError as error:
-        return [Row(sampling, REPLACE, None, asked.noise, str(error))]
-    noise = found.noise_multiplier
-    rows = [Row(sampling, found.neighbouring, found.epsilon, noise)]
-    if sampling is Sampling.POISSON:
-        rows.append(Row(sampling, REPLACE, poisson_replace_one(found), noise))
-    return rows
+def _what_would(found: LearningGuarantee) -> str:
+    if found.n // found.batch == 1:
+        return "an epoch is a single step, and there is no order to hide"
+    if found.batch == 1:
+        return "more noise, or more examples, would"
+    return "more noise, or smaller batches, would"
 
 
 def _plotted(asked: SgdAsked) -> list[int]:
@@ -147,9 +184,10 @@ def _curve(asked: SgdAsked, sampling: Sampling, noise: float) -> list[tuple[int,
                 sampling=sampling,
                 drop_last=asked.drop_last,
             )
+            epsilon = epsilon_of(run)
         except ShoalError:
             break
-        if (epsilon := epsilon_of(run)) > LARGEST_EPSILON:
+        if epsilon > LARGEST_EPSILON:
             break
         found.append((epochs, epsilon))
     return found

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -9,6 +12,7 @@ from pathlib import Path
 from shoal import checks
 from shoal.cli.group import RefusedError
 from shoal.cli.plan import DRAWN
+from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 
 
 class Kind(StrEnum):
@@ -57,7 +61,25 @@ class SgdAsked:
         """How many examples."""
         return checks.count(n=self.n or 0)
 
-    @property
-    def chosen(self) -> Kind:
-        """The one that is explained: a permutation, if all are asked for."""
-        return Kind.PERMUTATION if self.sampling is Kind.ALL else self.sampling
+
+@contextmanager
+def in_options() -> Iterator[None]:
+    """What the library refuses is said in terms of the options of this command."""
+    try:
+        yield
+    except (InvalidArgumentError, UnreachableTargetError) as error:
+        raise RefusedError(spoken(error)) from error
+
+
+def spoken(error: ShoalError) -> str:
+    """The message of an error with the options that stand for the arguments it names.
+
+    >>> spoken(InvalidArgumentError("batch", 7, "batch to divide n = 9, or drop_last=True"))
+    'expected --batch to divide n = 9, or --drop-last, got --batch 7'
+    """
+    text = str(error)
+    if isinstance(error, InvalidArgumentError):
+        expected = re.sub(rf"\b{error.name}\b", f"--{error.name}", error.expected)
+        text = f"expected {expected}, got --{error.name} {error.value}"
+    text = re.sub(r"\bnoise_multiplier=", "--noise ", text)
+    return text.replace("noise_multiplier", "--noise").replace("drop_last=True", "--drop-last")

@@ -10,6 +10,7 @@ from shoal.cli.sgd_answer import Accounted
 from shoal.figures import marks, style
 from shoal.figures.style import Look
 from shoal.learning import Sampling
+from shoal.learning.guarantee import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,5 +51,5 @@ def _fill(axes: Axes, found: Accounted) -> None:
     axes.set_ylabel(f"ε at δ = {plain(run.delta)}")
     batches = f" in batches of {run.batch:,}" if run.batch > 1 else ""
     noise = f"noise multiplier {plain(run.noise_multiplier)}"
-    axes.set_title(f"{run.n:,} examples{batches}, {noise}")
+    axes.set_title(f"{counted(run.n, 'example')}{batches}, {noise}")
     marks.label_ends(axes, gap=0.055)

@@ -11,7 +11,7 @@ from shoal.accounting.rounding import down, plain, up
 from shoal.cli.output import console
 from shoal.cli.sgd_answer import Accounted, Row
 from shoal.cli.sgd_asked import Kind
-from shoal.learning.guarantee import LearningGuarantee, Route
+from shoal.learning.guarantee import LearningGuarantee, Route, counted
 
 
 def show(found: Accounted) -> None:
@@ -38,15 +38,15 @@ def table(found: Accounted) -> Table:
     shown.add_column("sampling", no_wrap=True)
     shown.add_column("noise" if found.solved else "ε", justify="right", no_wrap=True)
     shown.add_column("neighbours", no_wrap=True)
-    shown.add_column("which loader does it")
-    chosen = found.guarantee.sampling
+    shown.add_column("which loader does it", overflow="fold")
+    chosen = found.guarantee
     for row in found.rows:
         shown.add_row(
             row.sampling.value,
             _answer(row, solved=found.solved),
             row.neighbouring,
-            row.refused or row.sampling.loader,
-            style="bold" if row.sampling is chosen else "",
+            row.remark or row.sampling.loader,
+            style="bold" if _about(row) == _about(chosen) else "",
         )
     return shown
 
@@ -64,22 +64,22 @@ def panel(found: Accounted) -> Panel:
 def _title(found: Accounted) -> str:
     run = found.guarantee
     batches = f" in batches of {run.batch:,}" if run.batch > 1 else ""
-    epochs = f"{run.epochs:,} epoch" + ("s" if run.epochs > 1 else "")
+    size = f"{counted(run.n, 'example')}{batches}, {counted(run.epochs, 'epoch')}"
     if found.solved:
         target = f"ε = {plain(found.asked.epsilon or 0.0)} at δ = {plain(run.delta)}"
-        return f"Noise for {target}: {run.n:,} examples{batches}, {epochs}"
+        return f"Noise for {target}: {size}"
     noise = f"noise multiplier {plain(run.noise_multiplier)}"
-    return f"ε at δ = {plain(run.delta)}: {run.n:,} examples{batches}, {epochs}, {noise}"
+    return f"ε at δ = {plain(run.delta)}: {size}, {noise}"
 
 
 def _answer(row: Row, *, solved: bool) -> str:
-    if row.epsilon is None:
+    if row.epsilon is None or row.noise is None:
         return "–"
-    if not solved:
-        return up(row.epsilon)
-    # The noise keeps the target for the neighbours it was solved for, and for no others.
-    kept = row.noise is not None and not (row.sampling == "poisson" and row.neighbouring[0] == "r")
-    return up(row.noise or 0.0) if kept else f"(ε = {up(row.epsilon)})"
+    return plain(row.noise) if solved else up(row.epsilon)  # noise that was found is rounded up
+
+
+def _about(one: Row | LearningGuarantee) -> tuple[str, str]:
+    return one.sampling, one.neighbouring
 
 
 def _headline(found: Accounted) -> str:
@@ -99,7 +99,7 @@ def _lines(run: LearningGuarantee) -> list[tuple[str, str]]:
         ("delta", up(run.delta)),
         *room,
         ("sampling", run.sampling.words),
-        ("steps", f"{run.steps:,}; one of them alone: ε = {up(run.local)}"),
+        ("steps", f"{run.steps:,}; one alone, not hidden: ε = {up(run.local)}"),
         ("theorem", run.theorem),
         ("neighbours", run.neighbouring),
         *zip(("routes", *[""] * len(routes)), routes, strict=False),

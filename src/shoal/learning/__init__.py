@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.learning.accountant import account, compare, noise_for
-from shoal.learning.guarantee import LearningGuarantee, Route, Sampling
+from shoal.learning.guarantee import LearningGuarantee, Refused, Route, Sampling
 from shoal.learning.loaders import require, sampling_of
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ __all__ = [
     "Fit",
     "LearningGuarantee",
     "Logistic",
+    "Refused",
     "Ridge",
     "Route",
     "Sampling",

@@ -19,7 +19,15 @@ from shoal.accounting.rounding import up
 from shoal.accounting.solving import Side
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.learning import gaussian, permuted, sampled
-from shoal.learning.guarantee import ADD_OR_REMOVE, REPLACE, LearningGuarantee, Route, Sampling
+from shoal.learning.guarantee import (
+    ADD_OR_REMOVE,
+    REPLACE,
+    LearningGuarantee,
+    Refused,
+    Route,
+    Sampling,
+    counted,
+)
 from shoal.learning.permuted import Epochs
 from shoal.learning.sampled import Drawn
 
@@ -28,6 +36,11 @@ COMPARED = (Sampling.PERMUTATION, Sampling.REPLACEMENT, Sampling.POISSON)
 _DEFAULT_DELTA = 1e-6
 _CLIPPED = "each example's gradient is clipped to norm C before the sum; noise of deviation z C"
 _ALL_ITERATES = "every iterate may be published; sizes of batches and n are public"
+_ALL_SAMPLED = (
+    "every iterate may be published, but not how many examples a step took: sums are divided by "
+    "the expected number; the rate and n are public"
+)
+_MOST_NOISE = 1e9  # more is accounted for as if it were no more: ratios lose their digits
 _REAL = "noise of real numbers: what rounding gives away is not counted"
 _UPWARDS = Context(prec=6, rounding=ROUND_CEILING)
 _TOLERANCE = 1e-4
@@ -46,6 +59,7 @@ class Run:
     delta: float
     sampling: Sampling | str
     drop_last: bool
+    neighbouring: str | None = None  # the usual ones of the kind of sampling
 
     def __post_init__(self) -> None:
         checks.positive(noise_multiplier=self.noise_multiplier)
@@ -57,16 +71,21 @@ class Run:
         if batch > n:
             raise InvalidArgumentError("batch", batch, f"batch <= n = {n} examples")
         if self.kind is Sampling.PERMUTATION and n % batch and not self.drop_last:
-            expected = (
-                f"batch to divide n = {n}, or the last batch dropped (drop_last): its {n % batch} "
-                "examples would be a crowd of their own"
-            )
+            left = f"{counted(n % batch, 'example')} would be a crowd apart"
+            expected = f"batch to divide n = {n}, or drop_last=True: {left}"
             raise InvalidArgumentError("batch", batch, expected)
+        if self.neighbouring is not None:
+            _require_covered(self.kind, self.neighbouring)
 
     @property
     def kind(self) -> Sampling:
         """How steps come by their examples."""
         return sampling_named(self.sampling)
+
+    @property
+    def relation(self) -> str:
+        """Which data sets count as neighbours."""
+        return self.neighbouring or usual_neighbouring(self.kind)
 
     @property
     def steps(self) -> int:
@@ -78,7 +97,7 @@ class Run:
     def passes(self) -> Epochs:
         """The same as epochs over blocks."""
         return Epochs(
-            noise=self.noise_multiplier,
+            noise=min(self.noise_multiplier, _MOST_NOISE),
             blocks=self.n // self.batch,
             batch=self.batch,
             epochs=self.epochs,
@@ -89,7 +108,7 @@ class Run:
     def drawn(self) -> Drawn:
         """The same as steps that draw their examples anew."""
         return Drawn(
-            noise=self.noise_multiplier,
+            noise=min(self.noise_multiplier, _MOST_NOISE),
             rate=self.batch / self.n,
             steps=self.steps,
             delta=self.delta,
@@ -105,13 +124,16 @@ def account(  # noqa: PLR0913 - one keyword for each thing that the answer depen
     delta: float = _DEFAULT_DELTA,
     sampling: Sampling | str = Sampling.PERMUTATION,
     drop_last: bool = False,
+    neighbouring: str | None = None,
 ) -> LearningGuarantee:
     """The (epsilon, delta) of a training run with this noise.
 
     ``noise_multiplier`` is the deviation of the noise over the clipping norm of one example.
     ``sampling`` says how steps come by their examples: ``"permutation"`` (a fresh random order
-    every epoch), ``"replacement"``, ``"poisson"`` (add-or-remove-one), or ``"fixed"`` (any order:
-    no amplification). A batch that is left over has to be dropped or accounted for as fixed.
+    every epoch), ``"replacement"``, ``"poisson"``, or ``"fixed"`` (any order: no amplification). A
+    batch that is left over has to be dropped or accounted for as fixed. Neighbouring data sets
+    differ in one example that is replaced; for Poisson sampling, by tradition, in one that is
+    added or removed, unless ``neighbouring="replace-one"``.
 
     >>> found = account(noise_multiplier=10, n=10_000)
     >>> up(found.epsilon, 3), found.theorem
@@ -125,6 +147,7 @@ def account(  # noqa: PLR0913 - one keyword for each thing that the answer depen
         delta=delta,
         sampling=sampling,
         drop_last=drop_last,
+        neighbouring=neighbouring,
     )
     return _answered(run)
 
@@ -142,15 +165,17 @@ def _answered(run: Run) -> LearningGuarantee:
         delta=run.delta,
         sampling=kind,
         theorem=f"{best.name}, epochs composed" if composed else best.name,
-        neighbouring=ADD_OR_REMOVE if kind is Sampling.POISSON else REPLACE,
+        neighbouring=run.relation,
         n=run.n,
         batch=run.batch,
         epochs=run.epochs,
         steps=run.steps,
         noise_multiplier=float(run.noise_multiplier),
-        local=gaussian.epsilon(2 / run.noise_multiplier, run.delta),
+        local=gaussian.epsilon(
+            (1 if run.relation == ADD_OR_REMOVE else 2) / run.noise_multiplier, run.delta
+        ),
         routes=routes,
-        assumptions=(_CLIPPED, _ALL_ITERATES, _REAL),
+        assumptions=(_CLIPPED, _ALL_SAMPLED if kind is Sampling.POISSON else _ALL_ITERATES, _REAL),
         lower_bound=lambda: _lower(run),
     )
 
@@ -169,6 +194,7 @@ def noise_for(  # noqa: PLR0913 - as account
     delta: float = _DEFAULT_DELTA,
     sampling: Sampling | str = Sampling.PERMUTATION,
     drop_last: bool = False,
+    neighbouring: str | None = None,
 ) -> float:
     """The smallest noise multiplier that keeps (epsilon, delta), rounded up to six digits.
 
@@ -188,6 +214,7 @@ def noise_for(  # noqa: PLR0913 - as account
         delta=delta,
         sampling=sampling,
         drop_last=drop_last,
+        neighbouring=neighbouring,
     )
     return _smallest_noise(run, epsilon)
 
@@ -200,21 +227,33 @@ def compare(
     batch: int = 1,
     delta: float = _DEFAULT_DELTA,
     drop_last: bool = False,
-) -> tuple[LearningGuarantee, LearningGuarantee, LearningGuarantee]:
-    """The same noise and the same steps under the three kinds of sampling, permutation first."""
-    permutation, replacement, poisson = (
-        account(
-            noise_multiplier=noise_multiplier,
-            n=n,
-            epochs=epochs,
-            batch=batch,
-            delta=delta,
-            sampling=sampling,
-            drop_last=drop_last,
-        )
-        for sampling in COMPARED
-    )
-    return permutation, replacement, poisson
+) -> tuple[LearningGuarantee | Refused, ...]:
+    """The same noise and the same steps under the three kinds of sampling, permutation first.
+
+    A kind that has no guarantee is a :class:`~shoal.learning.guarantee.Refused` that says why, with
+    ``epsilon`` None; if none has one, the first error is raised.
+    """
+    found: list[LearningGuarantee | Refused] = []
+    for sampling in COMPARED:
+        try:
+            guarantee = account(
+                noise_multiplier=noise_multiplier,
+                n=n,
+                epochs=epochs,
+                batch=batch,
+                delta=delta,
+                sampling=sampling,
+                drop_last=drop_last,
+            )
+        except ShoalError as error:
+            usual = usual_neighbouring(sampling)
+            found.append(Refused(sampling=sampling, neighbouring=usual, error=error))
+        else:
+            found.append(guarantee)
+    refused = [one for one in found if isinstance(one, Refused)]
+    if len(refused) == len(found):
+        raise refused[0].error
+    return tuple(found)
 
 
 def sampling_named(name: Sampling | str) -> Sampling:
@@ -224,6 +263,18 @@ def sampling_named(name: Sampling | str) -> Sampling:
     except ValueError:
         expected = f"sampling to be one of {', '.join(Sampling)}"
         raise InvalidArgumentError("sampling", name, expected) from None
+
+
+def usual_neighbouring(kind: Sampling) -> str:
+    """What is meant unless something else is said."""
+    return ADD_OR_REMOVE if kind is Sampling.POISSON else REPLACE
+
+
+def _require_covered(kind: Sampling, neighbouring: str) -> None:
+    covered = (ADD_OR_REMOVE, REPLACE) if kind is Sampling.POISSON else (REPLACE,)
+    if neighbouring not in covered:
+        expected = f"neighbouring to be {' or '.join(covered)} for sampling '{kind}'"
+        raise InvalidArgumentError("neighbouring", neighbouring, expected)
 
 
 def _fixed_epsilon(run: Run) -> float:
@@ -239,7 +290,8 @@ def _permuted(run: Run) -> tuple[Route, ...]:
     for name, solve in permuted.ROUTES.items():
         epsilon = solve(run.passes)
         proved = math.isfinite(epsilon)
-        found.append(Route(name, epsilon if proved else None, "" if proved else permuted.TOO_LOUD))
+        remark = "" if proved else permuted.why_none(run.passes)
+        found.append(Route(name, epsilon if proved else None, remark))
     return (*found, *_fixed(run))
 
 
@@ -253,26 +305,22 @@ def _replaced(run: Run) -> tuple[Route, ...]:
 
 
 def _poisson(run: Run) -> tuple[Route, ...]:
-    epsilon = sampled.poisson_epsilon(run.drawn)
-    return (Route("Poisson subsampling, composed numerically", epsilon),)
+    return (Route("Poisson subsampling, composed numerically", _poisson_epsilon(run)),)
 
 
-def poisson_replace_one(guarantee: LearningGuarantee) -> float:
-    """The replace-one epsilon of a Poisson-sampled run, larger than that of add-or-remove-one."""
-    drawn = Drawn(
-        noise=guarantee.noise_multiplier,
-        rate=guarantee.batch / guarantee.n,
-        steps=guarantee.steps,
-        delta=guarantee.delta,
-    )
-    return sampled.replacement_epsilon(drawn)
+def _poisson_epsilon(run: Run) -> float:
+    if run.relation == REPLACE:
+        return sampled.poisson_replaced_epsilon(run.drawn)
+    return sampled.poisson_epsilon(run.drawn)
 
 
 def _lower(run: Run) -> float:
     if run.kind is Sampling.FIXED:
         mu = 2 * math.sqrt(run.epochs) / run.noise_multiplier
         return gaussian.epsilon(mu, run.delta, side=Side.LOWER)
-    return permuted.lower_epsilon(run.passes) if run.kind is Sampling.PERMUTATION else 0.0
+    if run.kind is not Sampling.PERMUTATION or run.n % run.batch:
+        return 0.0  # an example that is left out at times gives less away than the witnesses do
+    return permuted.lower_epsilon(run.passes)
 
 
 def _quick_permuted(run: Run) -> float:
@@ -328,6 +376,6 @@ _ROUTES: dict[Sampling, Callable[[Run], tuple[Route, ...]]] = {
 _QUICK: dict[Sampling, Callable[[Run], float]] = {
     Sampling.PERMUTATION: _quick_permuted,
     Sampling.REPLACEMENT: lambda run: sampled.replacement_epsilon(run.drawn),
-    Sampling.POISSON: lambda run: sampled.poisson_epsilon(run.drawn),
+    Sampling.POISSON: _poisson_epsilon,
     Sampling.FIXED: _fixed_epsilon,
 }

@@ -109,8 +109,9 @@ def train(  # noqa: PLR0913 - a façade takes as many keywords as its users need
 
     ``intercept`` appends a constant feature 1, clipped together with the others. Examples that do
     not fill a batch are refused, or with ``drop_last`` left out, other ones in each epoch. With
-    ``keep_iterates`` the fit has every theta, which the guarantee covers; ``history`` adds the mean
-    loss after each epoch, which it does not. ``progress`` is called with steps done and all steps.
+    ``keep_iterates`` the fit has every theta, which the guarantee covers; ``history`` fills
+    ``losses`` with the mean loss after each epoch, which it does not. ``progress`` is called with
+    steps done and all steps.
     """
     checks.positive(clip=clip)
     rows, targets, labels = _read(examples, answers, loss)
@@ -152,6 +153,8 @@ def train(  # noqa: PLR0913 - a façade takes as many keywords as its users need
 def _read(
     examples: npt.ArrayLike, answers: npt.ArrayLike, loss: Loss
 ) -> tuple[Array, Array, tuple[Label, ...]]:
+    if not isinstance(loss, Loss):
+        raise InvalidArgumentError("loss", loss, "loss to be Logistic(...) or Ridge(...)")
     rows = numbers("examples", examples, dimensions=2)
     _require_as_many(len(rows), answers)
     targets, labels = loss.reading(answers)

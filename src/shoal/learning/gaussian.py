@@ -102,10 +102,12 @@ class Cells:
         """How much of each cell's mass goes to the end where the ratio of N(mean, 1) is larger.
 
         The ratio is replaced by its values at both ends of the cell with its mean kept: a spread.
+        Where floats cannot tell the ends apart, all of it goes there.
         """
         ends = self.ratios(mean)
         low, high = np.minimum(ends[:-1], ends[1:]), np.maximum(ends[:-1], ends[1:])
         weight = self.masses(0.0)
-        share = (self.masses(mean) - low * weight) / (high - low)
+        excess = self.masses(mean) - low * weight
+        share = np.divide(excess, high - low, out=weight.copy(), where=high > low)
         kept: Array = np.minimum(np.maximum(share, 0.0), weight)
         return kept

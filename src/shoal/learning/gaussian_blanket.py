@@ -80,7 +80,7 @@ class Blanket:
         rho1 = a * np.concatenate([down[1:], down[:-1], down[1:]])
         near, far = float(special.ndtr(mu - end)), float(special.ndtr(-mu - end))
         atoms = zip(mass.tolist(), rho0.tolist(), rho1.tolist(), strict=True)
-        return PairLaw.of(atoms, lost=[(near, far), (far, near)])
+        return PairLaw.of(atoms, lost=[(near, 0.0), (0.0, near), (far, 0.0), (0.0, far)])
 
     def delta(self, epsilon: float) -> float:
         """The certified bound at this epsilon."""
@@ -94,13 +94,17 @@ class Blanket:
         target = math.log(delta)
         guess = gaussian_guess(leading_spread(self.pair, self.n), target)
         cap = guess
-        while self.delta(cap) > delta:
+        while not self._spent(cap, delta) and self.delta(cap) > delta:
             cap *= 1.4
-            if (math.exp(cap) + 1) * self.distance >= delta:
-                return math.inf
+        if self._spent(cap, delta):
+            return math.inf
         return crossing(
             lambda at: math.log(self.delta(at)), target, cap=cap, guess=guess, side=Side.UPPER
         )
+
+    def _spent(self, epsilon: float, delta: float) -> bool:
+        """Whether the exchange alone costs delta at this epsilon, which is quick to see."""
+        return (math.exp(epsilon) + 1) * self.distance >= delta
 
     def law(self, delta: float) -> StepLaw:
         """The curve as the loss of one round of many, sampled to where delta is negligible."""

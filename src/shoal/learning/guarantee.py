@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from shoal.accounting.rounding import down, plain, up
+from shoal.errors import ShoalError, UnreachableTargetError
 
 REPLACE = "replace-one"
 ADD_OR_REMOVE = "add-or-remove-one"
@@ -23,12 +24,12 @@ class Sampling(StrEnum):
 
     @property
     def words(self) -> str:
-        """What the loop does."""
+        """What the loop does, as a clause."""
         return {
-            Sampling.PERMUTATION: "a fresh random order every epoch, cut into batches",
+            Sampling.PERMUTATION: "every epoch has a fresh random order, cut into batches",
             Sampling.REPLACEMENT: "every step draws its batch anew, all batches equally likely",
             Sampling.POISSON: "every step takes each example with the same chance, on its own",
-            Sampling.FIXED: "any order, the same every epoch or not, each example once an epoch",
+            Sampling.FIXED: "every epoch uses each example once, in whatever order",
         }[self]
 
     @property
@@ -87,10 +88,11 @@ class LearningGuarantee:
     @property
     def words(self) -> str:
         """The guarantee in one sentence."""
+        run = f"{counted(self.epochs, 'epoch')} over {counted(self.n, 'example')}"
+        proved = f"({up(self.epsilon)}, {plain(self.delta)})-differentially private"
         return (
-            f"everything published during {_counted(self.epochs, 'epoch')} over {self.n:,} "
-            f"examples is ({up(self.epsilon)}, {plain(self.delta)})-differentially private "
-            f"({self.neighbouring}) if {self.sampling.words}"
+            f"everything published during {run} is {proved} ({self.neighbouring}) if "
+            f"{self.sampling.words}"
         )
 
     def to_dict(self) -> dict[str, object]:
@@ -115,7 +117,7 @@ class LearningGuarantee:
     def lines(self) -> list[tuple[str, str]]:
         """What a reader should know, labelled."""
         size = f"{self.n:,} in batches of {self.batch:,}" if self.batch > 1 else f"{self.n:,}"
-        passes = f"{_counted(self.epochs, 'epoch')}, {_counted(self.steps, 'step')}"
+        passes = f"{counted(self.epochs, 'epoch')}, {counted(self.steps, 'step')}"
         return [
             ("epsilon", f"{up(self.epsilon)} at delta {up(self.delta)}  (proved upper bound)"),
             *([("no analysis below", down(self.lower))] if self.lower > 0 else []),
@@ -134,5 +136,30 @@ class LearningGuarantee:
         return "\n".join(f"{label:<{width}}  {text}" for label, text in self.lines())
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" + ("s" if count > 1 else "")
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """A kind of sampling that has no guarantee in a comparison, and the error that says why."""
+
+    sampling: Sampling
+    neighbouring: str
+    error: ShoalError
+    epsilon: None = None
+
+    @property
+    def remark(self) -> str:
+        """The reason in a few words."""
+        if isinstance(self.error, UnreachableTargetError):
+            return self.error.reason
+        return "the batch does not divide n"
+
+    def __str__(self) -> str:
+        return f"{self.sampling}: {self.error}"
+
+
+def counted(count: int, what: str) -> str:
+    """So many of something.
+
+    >>> counted(1, "example"), counted(2000, "example")
+    ('1 example', '2,000 examples')
+    """
+    return f"{count:,} {what}" + ("" if count == 1 else "s")

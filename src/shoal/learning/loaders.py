@@ -6,7 +6,7 @@ loader of one's own says what it does in an attribute ``sampling``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from shoal.errors import InvalidArgumentError
 from shoal.learning.accountant import sampling_named
@@ -55,22 +55,26 @@ def _parts(loader: object) -> Iterator[object]:
 
 def _random(loader: object, sampler: object) -> Sampling:
     batch = _batch_size(loader)
-    if getattr(sampler, "replacement", False):
-        if batch != 1:
-            expected = "batches of one with replacement: in larger ones an example may be repeated"
-            raise InvalidArgumentError("batch_size", batch, expected)
-        return Sampling.REPLACEMENT
     drawn, size = getattr(sampler, "num_samples", None), _size(sampler)
     if drawn is not None and size is not None and drawn != size:
-        expected = f"num_samples to be the {size} examples, each once an epoch"
+        expected = f"num_samples to be the {size} examples: as many steps as are accounted for"
         raise InvalidArgumentError("num_samples", drawn, expected)
-    return _permutation(loader, sampler)
+    if not getattr(sampler, "replacement", False):
+        return _permutation(loader, sampler)
+    if batch != 1:
+        expected = "batches of one with replacement: in larger ones an example may be repeated"
+        raise InvalidArgumentError("batch_size", batch, expected)
+    return Sampling.REPLACEMENT
 
 
 def _permutation(loader: object, sampler: object) -> Sampling:
     batch, size = _batch_size(loader), _size(sampler)
+    listed = getattr(sampler, "indices", None)
+    if size is not None and isinstance(listed, Iterable) and len({int(i) for i in listed}) < size:
+        expected = "every example once an epoch: some indices are repeated"
+        raise InvalidArgumentError("indices", f"{size} indices", expected)
     if size is not None and batch and size % batch and not _drops_last(loader):
-        expected = f"drop_last=True: {size % batch} of {size} examples are left over"
+        expected = f"drop_last=True: {size % batch} of {size} examples would be left over"
         raise InvalidArgumentError("batch_size", batch, expected)
     return Sampling.PERMUTATION
 

@@ -40,6 +40,7 @@ _PER_SPREAD = 6  # samples of a curve to a deviation of its loss
 _FINE, _STRETCH = 36, 1.08  # so many at that distance, then farther and farther apart
 _FARTHEST = 60.0
 _ORDERS = (-12.0, 18.0)  # log theta
+_INFINITE = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +107,8 @@ def epsilon(law: StepLaw, steps: int, delta: float) -> float:
             f"outputs that give one example away have probability {steps * law.infinite:.3g}",
             "ask for a larger delta, or for fewer steps",
         )
+    if not law.losses.size:  # nothing but the infinite loss, which delta has room for
+        return 0.0
     best, theta = _chernoff(law, steps, target)
     for _ in range(_ATTEMPTS):
         line = _Line.through(law, steps, theta, target)
@@ -120,6 +123,8 @@ def epsilon(law: StepLaw, steps: int, delta: float) -> float:
 
 def delta(law: StepLaw, steps: int, epsilon_: float) -> float:
     """The smallest delta proved at this epsilon for so many steps."""
+    if not law.losses.size:
+        return min(1.0, steps * law.infinite)
     theta = _saddle(law, steps, epsilon_)
     guess = math.exp(max(-700.0, min(0.0, steps * law.log_moment(theta) - theta * epsilon_)))
     line = _Line.through(law, steps, theta, guess)
@@ -155,7 +160,10 @@ def _lowest(function: Callable[[float], float]) -> float:
     grid = np.linspace(*_ORDERS, 121).tolist()
     best = min(range(len(grid)), key=lambda i: function(grid[i]))
     ends = (grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)])
-    found = optimize.minimize_scalar(function, bounds=ends, method="bounded")
+    # SciPy takes differences of values, and moments of large losses may be infinite.
+    found = optimize.minimize_scalar(
+        lambda at: min(function(at), _INFINITE), bounds=ends, method="bounded"
+    )
     return float(found.x)
 
 
@@ -217,7 +225,7 @@ class _Line:
         """log of an upper bound of delta at this epsilon, without the infinite losses."""
         t = self.step * np.arange(self.sizes.size)
         total = float(self.sizes @ np.cos(self.angles - t * epsilon_)) * self.step / math.pi
-        rounding = abs(self.log_peak - self.theta * epsilon_) * 4 * _UNIT + self.doubt
+        rounding = (abs(self.log_peak) + self.theta * abs(epsilon_)) * 4 * _UNIT + self.doubt
         exponent = self.log_peak - self.theta * epsilon_ + rounding
         return exponent + math.log(max(total + self.extra, 1e-300))
 

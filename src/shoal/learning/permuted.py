@@ -37,7 +37,6 @@ BLANKET = "Gaussian blanket"
 DELETION = "deletion clones"
 CLONES = "optimal clones"
 
-TOO_LOUD = "one step reveals too much for the others to hide it"
 _SHARES = (0.1, 0.3, 0.03, 0.01)
 _LEAST_HIDDEN = 2.0
 _NEGLIGIBLE = 1e-3
@@ -136,6 +135,16 @@ ROUTES: dict[str, Callable[[Epochs], float]] = {
 }
 
 
+def why_none(asked: Epochs) -> str:
+    """Why a route through other blocks has no epsilon: what is hidden among is whole blocks."""
+    what = "batch" if asked.batch > 1 else "example"
+    if asked.blocks == 1:
+        return f"there is no other {what} to hide among"
+    if asked.batch == 1:
+        return "too few other steps could look like one of them"
+    return "too few other batches could have the sum of one of them"
+
+
 def lower_epsilon(asked: Epochs) -> float:
     """What one epoch of explicit data really gives away: no analysis goes below.
 
@@ -147,8 +156,10 @@ def lower_epsilon(asked: Epochs) -> float:
     if others == 0:
         return gaussian.epsilon(2 * unit, asked.delta, side=Side.LOWER)
     near = ((unit, -unit), (2 * unit, 0.0), (0.0, 2 * unit))
-    found = [_witnessed(_witness(means), asked) for means in near]
-    return max(_alone(asked), *found)
+    found = _alone(asked)
+    for means in near:
+        found = _witnessed(_witness(means), asked, above=found)
+    return found
 
 
 def _alone(asked: Epochs) -> float:
@@ -230,14 +241,19 @@ def _witness(means: tuple[float, float]) -> PairLaw:
     return PairLaw.of(atoms, lost=lost)
 
 
-def _witnessed(pair: PairLaw, asked: Epochs) -> float:
+def _witnessed(pair: PairLaw, asked: Epochs, *, above: float) -> float:
+    """What this pair gives away, if that is more than ``above``; otherwise ``above``."""
+
     def log_lower(epsilon: float) -> float:
         return integral.enclose(
             pair, n=asked.blocks, epsilon=epsilon, tolerance=_WITNESS_TOLERANCE
         ).log_lower
 
     target = math.log(asked.delta)
+    if above > 0 and log_lower(above) < target:
+        return above
     spread = leading_spread(pair, asked.blocks)
     guess = gaussian_guess(min(spread, 1.0), target)
     cap = gaussian.epsilon(2 / asked.noise, asked.delta)
-    return crossing(log_lower, target, cap=cap, guess=min(guess, 0.9 * cap), side=Side.LOWER)
+    found = crossing(log_lower, target, cap=cap, guess=min(guess, 0.9 * cap), side=Side.LOWER)
+    return max(above, found)

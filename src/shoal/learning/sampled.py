@@ -9,9 +9,9 @@ has the curve
 (Balle, Barthe, Gaboardi, "Privacy Amplification by Subsampling", NeurIPS 2018, arXiv 1807.01647,
 Theorem 11). *Poisson*: each example takes part with probability q, independently. Adding or
 removing one example, mu = 1/noise, the pair (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1) dominates
-a step, in both orders (Zhu, Dong, Wang, AISTATS 2022, arXiv 2106.08567, Theorem 11). Replacing one
-is covered by the curve above, with mu = 2/noise. Everything is composed by
-:mod:`shoal.learning.many_steps`.
+a step, in both orders (Zhu, Dong, Wang, AISTATS 2022, arXiv 2106.08567, Theorem 11). Replacing one,
+the pair (1 - q) N(0, 1) + q N(mu, 1) against (1 - q) N(0, 1) + q N(-mu, 1) does (proved in
+docs/theory/permuted-sgd.md). Everything is composed by :mod:`shoal.learning.many_steps`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ _DEEPEST = 37.0
 _SMALLEST = 1e-290
 _LARGEST_MU = 15.0  # with more, ratios are too large for floats and sampling saves nobody
 _MOST_CELLS = 1_500
+_ROUNDING = 1e-13  # of the mass of a cell: what differences of Phi may lose
+_LARGE = 30.0
+_LARGEST_TAIL = 0.15  # so that cells reach at least one deviation out
 _EXPONENTS = tuple(0.25 * i for i in range(2, 57))
 
 
@@ -53,7 +56,7 @@ class Drawn:
 
 
 def replacement_epsilon(asked: Drawn) -> float:
-    """epsilon of all steps, replace-one; for Poisson sampling too. Never above no sampling."""
+    """epsilon of all steps, replacing one example. Never above no sampling."""
     mu = 2 / asked.noise
     most = gaussian.epsilon(mu * math.sqrt(asked.steps), asked.delta)
     if asked.rate >= 1 or mu > _LARGEST_MU:
@@ -72,6 +75,16 @@ def poisson_epsilon(asked: Drawn) -> float:
     return min(most, max(many_steps.epsilon(law, asked.steps, asked.delta) for law in laws))
 
 
+def poisson_replaced_epsilon(asked: Drawn) -> float:
+    """epsilon of all Poisson-sampled steps, replacing one example. Never above no sampling."""
+    mu = 2 / asked.noise
+    most = gaussian.epsilon(mu * math.sqrt(asked.steps), asked.delta)
+    if asked.rate >= 1 or mu > _LARGEST_MU:
+        return most
+    law = poisson_replaced_law(noise=asked.noise, rate=asked.rate, beyond=asked.beyond)
+    return min(most, many_steps.epsilon(law, asked.steps, asked.delta))
+
+
 def published_epsilon(asked: Drawn) -> float:
     """Subsampling of one (eps0, delta0), then advanced composition; the best delta0.
 
@@ -84,9 +97,7 @@ def published_epsilon(asked: Drawn) -> float:
         share = 10.0**-exponent  # of delta, for the deltas of the steps
         step_delta = min(0.5, share * asked.delta / (asked.rate * asked.steps))
         local = gaussian.epsilon(2 / asked.noise, step_delta)
-        # log(1 + q (e^local - 1)), where e^local may be too large for a float
-        kept = math.log1p(-asked.rate) if asked.rate < 1 else -math.inf
-        each = float(np.logaddexp(kept, math.log(asked.rate) + local))
+        each = _subsampled(local, asked.rate)
         best = min(best, _advanced(each, asked.steps, (1 - share) * asked.delta))
     return best
 
@@ -123,6 +134,37 @@ def poisson_laws(*, noise: float, rate: float, beyond: float) -> tuple[StepLaw, 
     return removed, StepLaw.of(-losses, masses, infinite=below - raised)
 
 
+def poisson_replaced_law(*, noise: float, rate: float, beyond: float) -> StepLaw:
+    """The loss of one Poisson-sampled step when an example is replaced by its opposite.
+
+    The pair is its own mirror image, so cells from 0 on are enough and both orders have one law.
+    In each cell the ratio of the two mixtures is spread to its ends with both masses kept. Of what
+    lies beyond the last cell, the second mixture's mass is given the ratio at the last cut.
+    """
+    mu = 1 / noise
+    tail = min(max(beyond, _SMALLEST), _LARGEST_TAIL)
+    cells = _cut(0.0, mu - float(special.ndtri(tail)), 2 * mu)
+    apart = 2 * math.exp(-(mu**2) / 2) * np.sinh(mu * cells.edges)  # ratios of the two Gaussians
+    excess = rate * apart / (1 + rate * (cells.ratios(-mu) - 1))  # of the mixtures' ratio, over 1
+    alone, near, far = cells.masses(0.0), cells.masses(mu), cells.masses(-mu)
+    weights = (1 - rate) * alone + rate * far
+    gained = rate * (near - far) - excess[:-1] * weights + _ROUNDING * rate * (near + far)
+    raised = np.clip(gained / np.diff(excess), 0.0, weights)
+    masses = np.append(weights - raised, 0.0) + np.append(0.0, raised)
+    (_, above), (_, above_near), (_, above_far) = map(cells.tails, (0.0, mu, -mu))
+    masses[-1] += (1 - rate) * above + rate * above_far
+    losses = np.log1p(excess)[1:]
+    both = np.concatenate([masses[1:] * (1 + excess[1:]), masses[1:]])
+    return StepLaw.of(np.concatenate([losses, -losses]), both, infinite=rate * above_near)
+
+
+def _subsampled(local: float, rate: float) -> float:
+    """log(1 + q (e^local - 1)), also where it is tiny or e^local too large for a float."""
+    if local < _LARGE:
+        return math.log1p(rate * math.expm1(local))
+    return local + math.log(rate + (1 - rate) * math.exp(-local))
+
+
 def _advanced(each: float, steps: int, slack: float) -> float:
     """Kairouz, Oh, Viswanath: so many steps of ``each``, at the price of ``slack``."""
     drift = steps * each * math.tanh(each / 2)
@@ -132,7 +174,10 @@ def _advanced(each: float, steps: int, slack: float) -> float:
 
 
 def _cells(mu: float, low: float, beyond: float) -> Cells:
-    high = mu + _depth(mu, beyond)
+    return _cut(low, mu + _depth(mu, beyond), mu)
+
+
+def _cut(low: float, high: float, mu: float) -> Cells:
     width = max(_WIDTH * min(1.0, 1 / mu), (high - low) / _MOST_CELLS)
     return Cells.between(low, high, width)
 

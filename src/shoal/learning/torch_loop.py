@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
     Gradients: TypeAlias = dict[str, Tensor]
 
+_LEAST_BYTES = 4  # of a parameter
 _ROUNDING = 1.0001  # norms are rounded: what is clipped is a little shorter, never longer
 
 
@@ -62,6 +63,10 @@ class Learner:
         if not self.parameters:
             expected = "a module with parameters that require gradients"
             raise InvalidArgumentError("module", type(self.module).__name__, expected)
+        for name, parameter in self.parameters.items():
+            if parameter.dtype.itemsize < _LEAST_BYTES:
+                expected = "parameters of single or double precision: norms need their digits"
+                raise InvalidArgumentError("module", f"{name} of {parameter.dtype}", expected)
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
@@ -73,8 +78,12 @@ class Learner:
         """One gradient per example: the examples come first in each array."""
         from torch.func import functional_call, grad, vmap
 
+        # Handed over like the parameters: a module that writes to them writes to a copy.
+        buffers = dict(self.module.named_buffers())
+
         def alone(parameters: Gradients, example: Tensor, answer: Tensor) -> Tensor:
-            outputs = functional_call(self.module, parameters, (example.unsqueeze(0),))
+            state = {**parameters, **buffers}
+            outputs = functional_call(self.module, state, (example.unsqueeze(0),))
             lost = self.loss(outputs, answer.unsqueeze(0))
             if lost.ndim:
                 expected = "a loss that is one number: reduction='mean' or 'sum'"
@@ -102,7 +111,8 @@ class Learner:
             norms = torch.where(strange, 0.0, norms)
         factors = (clip / (_ROUNDING * norms)).clamp(max=1.0)  # one for a gradient of zero
         return {
-            name: (factors.to(gradient.dtype) @ gradient.flatten(1)).view(gradient.shape[1:])
+            # In double precision: roundings of long sums must not outgrow what one example moves.
+            name: (factors.double() @ gradient.flatten(1).double()).view(gradient.shape[1:])
             for name, gradient in found.items()
         }
 

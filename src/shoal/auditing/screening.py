@@ -1,0 +1,129 @@
+"""Of many inputs, a few that are far apart: by the table that is declared, and by what is sent.
+
+Two inputs a and b are far apart in one message if log R_a(y)/R_b(y) is large for some y, and in a
+crowd that holds c if the variance of the privacy loss, to leading order the sum of
+(R_a - R_b)^2/R_c, is. Inputs are taken in turn from the pairs that are first in either order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.auditing import inputs as data_of
+from shoal.auditing.data import MOST_INPUTS
+from shoal.auditing.knowledge import seen_rates, single_messages
+from shoal.auditing.running import Sampler
+from shoal.auditing.subjects import BLOCK, Listed
+from shoal.protocols.partitioned import PartitionedDummies
+from shoal.randomizers.partitioned import PartitionedResponse
+from shoal.values import Array
+
+FEW = 5  # inputs of a mechanism that are tried
+_MESSAGES = 1_000  # of every input that is screened
+_FEWEST = 20
+_MOST_COLUMNS = 4096
+_IMPOSSIBLE = 1e-15
+_SURE = 2.0  # standard errors by which a log-ratio is taken towards zero
+
+
+@dataclass(frozen=True)
+class Screened:
+    """The inputs to try, and how many there were to choose from."""
+
+    inputs: tuple[Hashable, ...]
+    of: int
+
+
+def screened(sampler: Sampler, known: object, *, n: int, own: bool) -> Screened:
+    """Inputs of a known mechanism; ``own`` says that it is its own code that runs.
+
+    A table that is drawn from by Shoal is taken at its word. Somebody's code, and a mechanism with
+    more answers than are tried, runs by itself on many of them.
+    """
+    if isinstance(known, Listed) and len(known.rows) > MOST_INPUTS:
+        told = farthest(known.rows, n=n, most=MOST_INPUTS if own else MOST_INPUTS // 2)
+        if own:
+            return Screened(tuple(sorted(told)), len(known.rows))
+        return _by_messages(sampler, known, told, n=n, most=MOST_INPUTS)
+    if isinstance(known, PartitionedResponse | PartitionedDummies) and known.k > FEW:
+        return _by_messages(sampler, known, known.layout.most_apart, n=n, most=FEW)
+    tried = data_of.worth_trying(known)
+    if isinstance(known, Listed) or len(tried) <= FEW:
+        return Screened(tried, len(tried))
+    return _by_messages(sampler, known, (), n=n, most=FEW)
+
+
+def _by_messages(
+    sampler: Sampler, known: object, told: Sequence[int], *, n: int, most: int
+) -> Screened:
+    """Those that were told, and those whose messages are far apart."""
+    pool = sorted({*data_of.some_of(data_of.answers(known) or 0), *told})
+    size = max(_FEWEST, _MESSAGES * sampler.subject.block // BLOCK)
+    samples = [single_messages(sampler, x, size, n) for x in pool]
+    counts = seen_rates(known, tuple(pool), samples)
+    sent = np.array([[max(1, len(sample))] for sample in samples])
+    rates, errors = (counts + 0.5) / (sent + 1), 1 / np.sqrt(counts + 0.5)
+    found = [pool[place] for place in farthest(rates, n=n, most=most, errors=errors)]
+    kept = list(dict.fromkeys((*told, *found)))[:most]
+    return Screened(tuple(sorted(kept)), len(pool))
+
+
+def farthest(rows: Array, *, n: int, most: int, errors: Array | None = None) -> tuple[int, ...]:
+    """Rows that are far from each other, those farthest apart first.
+
+    ``errors`` are standard errors of the logarithms of the entries.
+
+    >>> farthest(np.array([[0.5, 0.5], [0.5, 0.5], [0.4, 0.6], [0.9, 0.1]]), n=10, most=2)
+    (2, 3)
+    """
+    places = _extreme_rows(rows)
+    columns = np.argsort(rows.max(axis=0))[-_MOST_COLUMNS:]
+    part = np.maximum(rows[np.ix_(places, columns)], _IMPOSSIBLE)
+    noise = np.zeros_like(part) if errors is None else errors[np.ix_(places, columns)]
+    found: dict[int, None] = {}
+    for local, crowd in zip(_by_ratio(part, noise), _by_variance(part, n), strict=True):
+        found.update(dict.fromkeys((*local, *crowd)))
+        if len(found) >= most:
+            break
+    return tuple(int(places[place]) for place in [*found][:most])
+
+
+def _extreme_rows(rows: Array) -> npt.NDArray[np.intp]:
+    """All rows, or those that hold the extremes of the columns that vary most."""
+    if len(rows) <= data_of.MOST_SCREENED:
+        return np.arange(len(rows))
+    high, low = rows.argmax(axis=0), rows.argmin(axis=0)
+    largest, least = rows.max(axis=0), np.maximum(rows.min(axis=0), _IMPOSSIBLE)
+    orders = [np.argsort(-largest / least), np.argsort(-((largest - least) ** 2) / least)]
+    varied = [column for pair in zip(*orders, strict=True) for column in pair]
+    ends = [row for column in varied for row in (int(high[column]), int(low[column]))]
+    found = list(dict.fromkeys([*ends, *data_of.some_of(len(rows))]))
+    return np.array(found[: data_of.MOST_SCREENED], dtype=np.intp)
+
+
+def _by_ratio(rows: Array, noise: Array) -> list[tuple[int, int]]:
+    """Pairs by the largest log-ratio that they surely have."""
+    logs, variances = np.log(rows), noise**2
+    apart = np.zeros((len(rows), len(rows)))
+    for a in range(len(rows)):
+        error = _SURE * np.sqrt(variances[a] + variances)
+        apart[a] = (np.abs(logs[a] - logs) - error).max(axis=1)
+    return _ranked(apart)
+
+
+def _by_variance(rows: Array, n: int) -> list[tuple[int, int, int]]:
+    """Pairs by the variance in the crowd in which it is largest, with what that crowd holds."""
+    # The person's own report bounds what a message can tell that nobody else sends.
+    inverse = 1 / (rows + rows.max(axis=0) / (2 * n))
+    variances = np.array([(rows - row) ** 2 @ inverse.T for row in rows])
+    return [(a, b, int(variances[a, b].argmax())) for a, b in _ranked(variances.max(axis=2))]
+
+
+def _ranked(apart: Array) -> list[tuple[int, int]]:
+    pairs = [*itertools.combinations(range(len(apart)), 2)]
+    return sorted(pairs, key=lambda pair: -apart[pair])
