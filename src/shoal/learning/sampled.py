@@ -17,6 +17,7 @@ docs/theory/permuted-sgd.md). Everything is composed by :mod:`shoal.learning.man
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,32 +58,26 @@ class Drawn:
 
 def replacement_epsilon(asked: Drawn) -> float:
     """epsilon of all steps, replacing one example. Never above no sampling."""
-    mu = 2 / asked.noise
-    most = gaussian.epsilon(mu * math.sqrt(asked.steps), asked.delta)
-    if asked.rate >= 1 or mu > _LARGEST_MU:
-        return most
-    law = replacement_law(noise=asked.noise, rate=asked.rate, beyond=asked.beyond)
-    return min(most, many_steps.epsilon(law, asked.steps, asked.delta))
+    return _composed(asked, 2 / asked.noise, lambda **step: (replacement_law(**step),))
 
 
 def poisson_epsilon(asked: Drawn) -> float:
     """epsilon of all steps, adding or removing one example. Never above no sampling."""
-    mu = 1 / asked.noise
-    most = gaussian.epsilon(mu * math.sqrt(asked.steps), asked.delta)
-    if asked.rate >= 1 or mu > _LARGEST_MU:
-        return most
-    laws = poisson_laws(noise=asked.noise, rate=asked.rate, beyond=asked.beyond)
-    return min(most, max(many_steps.epsilon(law, asked.steps, asked.delta) for law in laws))
+    return _composed(asked, 1 / asked.noise, poisson_laws)
 
 
 def poisson_replaced_epsilon(asked: Drawn) -> float:
     """epsilon of all Poisson-sampled steps, replacing one example. Never above no sampling."""
-    mu = 2 / asked.noise
+    return _composed(asked, 2 / asked.noise, lambda **step: (poisson_replaced_law(**step),))
+
+
+def _composed(asked: Drawn, mu: float, laws: Callable[..., tuple[StepLaw, ...]]) -> float:
+    """All steps under the worst of these laws; ``mu`` is what one step without sampling shows."""
     most = gaussian.epsilon(mu * math.sqrt(asked.steps), asked.delta)
     if asked.rate >= 1 or mu > _LARGEST_MU:
         return most
-    law = poisson_replaced_law(noise=asked.noise, rate=asked.rate, beyond=asked.beyond)
-    return min(most, many_steps.epsilon(law, asked.steps, asked.delta))
+    made = laws(noise=asked.noise, rate=asked.rate, beyond=asked.beyond)
+    return min(most, max(many_steps.epsilon(law, asked.steps, asked.delta) for law in made))
 
 
 def published_epsilon(asked: Drawn) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy.typing as npt
 
@@ -10,7 +11,7 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.randomness import secure
 from shoal.testing import options as ways
 from shoal.testing.options import Option
-from shoal.testing.question import Coin, Question, hypothesis
+from shoal.testing.question import Question, Wishes, hypothesis
 from shoal.testing.tester import Tester
 
 _ALIKE = 0.02  # of power: what public coins, or more messages, have to gain to be worth it
@@ -76,21 +77,17 @@ def design(  # noqa: PLR0913 - a façade takes as many keywords as its users nee
     n: int,
     epsilon: float,
     distance: float,
-    delta: float = 1e-6,
-    level: float = 0.05,
     k: int | None = None,
     reference: npt.ArrayLike | None = None,
-    coin: Coin = "auto",
-    messages_cap: float | None = 1.0,
-    randomizer: str | None = None,
-    partitions: int | None = None,
-    symbols: int | None = None,
     coins: int | None = None,
-    honest_fraction: float = 1.0,
     closeness: bool = False,
     overlapping: bool = False,
+    **wishes: Unpack[Wishes],
 ) -> Design:
     """The ways to notice a total variation ``distance`` from uniform on k answers, or a reference.
+
+    ``wishes`` are delta (1e-6), level (0.05), coin ("auto", "private" or "public"), messages_cap
+    (1), randomizer (a name), partitions, symbols and honest_fraction (1).
 
     Every way keeps (epsilon, delta) among n people, of whom ``honest_fraction`` follow the
     protocol; they are ranked by their predicted power at ``level``. Public coins, or several
@@ -107,22 +104,20 @@ def design(  # noqa: PLR0913 - a façade takes as many keywords as its users nee
     question = Question(
         n=n,
         epsilon=epsilon,
-        delta=delta,
         distance=distance,
-        level=level,
         reference=hypothesis(k, reference),
-        coin=coin,
-        messages_cap=messages_cap,
-        randomizer=randomizer,
-        partitions=partitions,
-        symbols=symbols,
-        coins=int(secure().below(_COINS, 1)[0]) if coins is None else coins,
-        honest_fraction=honest_fraction,
+        coins=_drawn(coins),
         closeness=closeness,
         overlapping=overlapping,
+        **wishes,
     )
     _ = question.crowd  # refused here: no way to run the test would have an honest person more
     return answered(question)
+
+
+def _drawn(coins: int | None) -> int:
+    """Public coins: as given, or fresh ones that no distribution can have been made for."""
+    return int(secure().below(_COINS, 1)[0]) if coins is None else coins
 
 
 def answered(question: Question) -> Design:
@@ -139,22 +134,17 @@ def required_n(  # noqa: PLR0913 - a façade takes as many keywords as its users
     *,
     epsilon: float,
     distance: float,
-    delta: float = 1e-6,
-    level: float = 0.05,
     power: float = 0.95,
     k: int | None = None,
     reference: npt.ArrayLike | None = None,
-    coin: Coin = "auto",
-    messages_cap: float | None = 1.0,
-    randomizer: str | None = None,
-    partitions: int | None = None,
-    symbols: int | None = None,
     coins: int | None = None,
-    honest_fraction: float = 1.0,
     closeness: bool = False,
     overlapping: bool = False,
+    **wishes: Unpack[Wishes],
 ) -> int:
     """How many people (in each batch, for closeness) give the best way this predicted power.
+
+    Takes the other arguments of :func:`design`.
 
     >>> required_n(k=64, epsilon=1.0, distance=0.1, coin="private")
     2841
@@ -162,20 +152,14 @@ def required_n(  # noqa: PLR0913 - a façade takes as many keywords as its users
     question = Question(
         n=2,
         epsilon=epsilon,
-        delta=delta,
         distance=distance,
-        level=level,
         reference=hypothesis(k, reference),
-        coin=coin,
-        messages_cap=messages_cap,
-        randomizer=randomizer,
-        partitions=partitions,
-        symbols=symbols,
-        coins=int(secure().below(_COINS, 1)[0]) if coins is None else coins,
-        honest_fraction=honest_fraction,
+        coins=_drawn(coins),
         closeness=closeness,
         overlapping=overlapping,
+        **wishes,
     )
+    level = question.level
     if not level < power < 1:
         raise InvalidArgumentError("power", power, f"level = {level:g} < power < 1")
     return _fewest(question, power)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,19 @@ _SUM_TOLERANCE = 1e-6
 _EVEN = 1e-9
 
 
+class Wishes(TypedDict, total=False):
+    """What every test may be asked beside its hypothesis; what is left out is as in Question."""
+
+    delta: float  # 1e-6
+    level: float  # 0.05
+    coin: Coin
+    messages_cap: float | None
+    randomizer: str | None
+    partitions: int | None
+    symbols: int | None
+    honest_fraction: float
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Question:
     """n people, (epsilon, delta), and a departure of total variation ``distance`` to be noticed.
@@ -33,10 +46,10 @@ class Question:
 
     n: int
     epsilon: float
-    delta: float
     distance: float
-    level: float
     reference: Array
+    delta: float = 1e-6
+    level: float = 0.05
     coin: Coin = "auto"
     messages_cap: float | None = 1.0
     randomizer: str | None = None
