@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
+from shoal.accounting import gaussian
+from shoal.accounting.gaussian import Cells
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.accounting.solving import Side
 from shoal.errors import UnreachableTargetError
-from shoal.learning import gaussian, many_steps
-from shoal.learning.gaussian import Cells
+from shoal.learning import many_steps
 from shoal.learning.gaussian_blanket import Blanket, Distances
 from shoal.learning.many_steps import StepLaw
 from shoal.learning.sampled import (

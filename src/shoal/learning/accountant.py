@@ -15,10 +15,11 @@ from decimal import ROUND_CEILING, Context
 from scipy import optimize
 
 from shoal import checks
+from shoal.accounting import gaussian
 from shoal.accounting.rounding import up
 from shoal.accounting.solving import Side
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
-from shoal.learning import gaussian, permuted, sampled
+from shoal.learning import permuted, sampled
 from shoal.learning.guarantee import (
     ADD_OR_REMOVE,
     REPLACE,

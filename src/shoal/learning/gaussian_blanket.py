@@ -22,12 +22,12 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from shoal.accounting import integral
+from shoal.accounting import gaussian, integral
 from shoal.accounting.atoms import PairLaw
 from shoal.accounting.crossings import leading_spread
+from shoal.accounting.gaussian import Cells
 from shoal.accounting.solving import Side, crossing, gaussian_guess
-from shoal.learning import gaussian, many_steps
-from shoal.learning.gaussian import Cells
+from shoal.learning import many_steps
 from shoal.learning.many_steps import StepLaw
 
 _TOLERANCE = 0.06  # of delta: worth 0.3 % of epsilon and less

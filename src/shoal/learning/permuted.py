@@ -19,16 +19,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from shoal.accounting import integral
+from shoal.accounting import gaussian, integral
 from shoal.accounting.approximate import ApproximateProfile, optimal_distance
 from shoal.accounting.atoms import PairLaw
 from shoal.accounting.crossings import leading_spread
 from shoal.accounting.crowd import Crowd
 from shoal.accounting.devices import Devices, Profile
+from shoal.accounting.gaussian import Cells
 from shoal.accounting.solving import Side, crossing, gaussian_guess
 from shoal.errors import UnreachableTargetError
-from shoal.learning import gaussian, gaussian_blanket, many_steps
-from shoal.learning.gaussian import Cells
+from shoal.learning import gaussian_blanket, many_steps
 from shoal.learning.gaussian_blanket import Distances
 from shoal.learning.many_steps import StepLaw
 

@@ -23,10 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from shoal.accounting import gaussian
 from shoal.accounting.atoms import Array
+from shoal.accounting.gaussian import Cells
 from shoal.accounting.solving import Side
-from shoal.learning import gaussian, many_steps
-from shoal.learning.gaussian import Cells
+from shoal.learning import many_steps
 from shoal.learning.many_steps import StepLaw
 
 _WIDTH = 0.05  # of a cell: costs about 2e-4 of epsilon

@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from scipy import optimize, special
+from scipy import optimize
 
+from shoal.accounting import gaussian
 from shoal.accounting.amplification import profile
 from shoal.accounting.crowd import Crowd
 from shoal.accounting.guarantee import Guarantee
@@ -53,20 +54,16 @@ def guarantee(
 def share(epsilon: float, delta: float) -> float:
     """The share of epsilon that one of two batches may cost, about: 0.69 at (1, 1e-6)."""
     high = 1.0
-    while _gaussian(high, epsilon) < delta:
+    while gaussian.delta(high, epsilon) < delta:
         high *= 2
     low = high / 2
-    while _gaussian(low, epsilon) > delta:
+    while gaussian.delta(low, epsilon) > delta:
         low /= 2
-    both = float(optimize.brentq(lambda mu: _gaussian(mu, epsilon) - delta, low, high))
+    both = float(optimize.brentq(lambda mu: gaussian.delta(mu, epsilon) - delta, low, high))
     one = both / math.sqrt(2)
-    if _gaussian(one, _LEAST_SHARE * epsilon) <= delta:
+    if gaussian.delta(one, _LEAST_SHARE * epsilon) <= delta:
         return _LEAST_SHARE
-    solved = optimize.brentq(lambda part: _gaussian(one, part * epsilon) - delta, _LEAST_SHARE, 1.0)
+    solved = optimize.brentq(
+        lambda part: gaussian.delta(one, part * epsilon) - delta, _LEAST_SHARE, 1.0
+    )
     return float(solved)
-
-
-def _gaussian(mu: float, epsilon: float) -> float:
-    """delta of Gaussian noise whose shift is μ standard deviations."""
-    first = float(special.ndtr(mu / 2 - epsilon / mu))
-    return first - math.exp(epsilon + float(special.log_ndtr(-mu / 2 - epsilon / mu)))
