@@ -21,6 +21,7 @@ from shoal.randomizers.base import (
     NumberedMessages,
     source,
 )
+from shoal.randomizers.mixing import GOLDEN, WORD, mixed
 from shoal.randomizers.weights import LARGEST_EPSILON, Odds
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Estimate, Messages, category_codes
@@ -28,8 +29,6 @@ from shoal.values import Array, Batch, Counts, Estimate, Messages, category_code
 Codes = npt.NDArray[np.int64]
 
 LARGEST_K = 1 << 24
-_WORD = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True)
@@ -265,13 +264,7 @@ def _transformed(cells: Codes) -> Codes:
 
 
 def _public_order(k: int, width: int) -> Codes:
-    """The numbers 0, ..., k - 1 sorted by a hash of them, of k and of the width.
-
-    The hash is the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a bijection of
-    64-bit words, so no two numbers tie.
-    """
-    start = np.uint64((k * _GOLDEN ^ width) * _GOLDEN & _WORD)
-    words = (np.arange(k, dtype=np.uint64) + start) * np.uint64(_GOLDEN)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.argsort(words ^ (words >> np.uint64(31))).astype(np.int64)
+    """The numbers 0, ..., k - 1 sorted by a hash of them, of k and of the width: no two tie."""
+    start = np.uint64((k * GOLDEN ^ width) * GOLDEN & WORD)
+    words = (np.arange(k, dtype=np.uint64) + start) * np.uint64(GOLDEN)
+    return np.argsort(mixed(words)).astype(np.int64)

@@ -20,15 +20,14 @@ from shoal.accounting.atoms import AtomLike
 from shoal.accounting.law import BlanketLaw, Claim
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import LARGEST_TABLE, NumberedMessages, source
+from shoal.randomizers.mixing import GOLDEN, WORD, mixed
 from shoal.randomizers.weights import Odds
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, Words
 from shoal.values import Array, Messages, category_codes
 
 Codes = npt.NDArray[np.int64]
 
 LARGEST_BINS = 1 << 26  # partitions times answers
-_WORD = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
 _ANSWERS_COMPARED = 1024  # up to here every pair of answers is compared
 _ROWS_COMPARED = 16  # of more answers, so many are compared with all others
 
@@ -248,21 +247,13 @@ def _most_apart(k: int, partitions: int, symbols: int, coins: int) -> tuple[int,
     return (fewest if every else 0), pair
 
 
-def _hashed(numbers: npt.NDArray[np.uint64], *key: int) -> npt.NDArray[np.uint64]:
-    """A hash of each number under this key: the finalizer of SplitMix64.
+def _hashed(numbers: Words, *key: int) -> Words:
+    """A hash of each number under this key; no two numbers tie.
 
-    It is a bijection of 64-bit words (Steele, Lea, Flood, OOPSLA 2014), so no two numbers tie; the
-    key is hashed by the same function, part by part, so that nearby keys have nothing in common.
+    The key is hashed by the same function, part by part, so that nearby keys have nothing in
+    common.
     """
     start = 0
     for part in key:
-        start = int(
-            _finalized(np.array([(start + part + 1) * _GOLDEN & _WORD], dtype=np.uint64))[0]
-        )
-    return _finalized(numbers * np.uint64(_GOLDEN) + np.uint64(start))
-
-
-def _finalized(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+        start = int(mixed(np.array([(start + part + 1) * GOLDEN & WORD], dtype=np.uint64))[0])
+    return mixed(numbers * np.uint64(GOLDEN) + np.uint64(start))
