@@ -28,23 +28,23 @@ def demo(
     files.check(out / REPORT)
     with working("inventing people"):
         import shoal
-        from shoal.cli import survey, tour
+        from shoal.cli import demo_data, tour
 
-        answers = survey.answers()
+        answers = demo_data.answers()
     page = console()
     _tell(page, "The question", tour.question())
     with working("planning"):
         plan = shoal.plan(
             epsilon=tour.EPSILON,
             delta=tour.DELTA,
-            n=survey.PEOPLE,
-            categories=len(survey.TOPICS),
+            n=demo_data.PEOPLE,
+            categories=len(demo_data.TOPICS),
             local_epsilon_cap=tour.LOCAL_EPSILON,
         )
         _ = plan.guarantee
     _tell(page, "The plan", tour.planned(plan))
     with working("collecting"):
-        result = shoal.run(answers, column=survey.QUESTION, plan=plan)
+        result = shoal.run(answers, column=demo_data.QUESTION, plan=plan)
         truth = tour.true_shares(answers, result.labels)
     _tell(page, "The chart", tour.collected(result, truth))
     _tell(page, "What it gives away", tour.given_away(result))

@@ -16,8 +16,8 @@ from rich.table import Table
 import shoal
 from shoal.accounting.rounding import plain, up
 from shoal.cli import plan_show, run_show
+from shoal.cli.demo_data import PEOPLE, QUESTION, TOPICS
 from shoal.cli.show import Proved
-from shoal.cli.survey import PEOPLE, QUESTION, TOPICS
 from shoal.report.words import factor
 
 if TYPE_CHECKING:
