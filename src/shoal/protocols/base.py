@@ -21,10 +21,12 @@ from shoal.randomizers.base import (
     Mechanism,
     NumberMechanism,
     Randomizer,
+    Rows,
     VectorMechanism,
     decode_integers,
     encode_integers,
     integer_width,
+    integers_of,
     populated,
 )
 from shoal.randomness import Randomness
@@ -85,6 +87,13 @@ class Protocol(Mechanism):
     def decode(self, rows: npt.NDArray[np.uint8]) -> Envelopes:
         """Rows of bytes as envelopes; what no device can have sent is an error."""
 
+    @abstractmethod
+    def decode_slots(self, rows: Rows) -> Messages:
+        """The messages of single slots, a row each, after the shuffler mixed them.
+
+        Empty slots are left out; what no device can have sent is an error.
+        """
+
     @property
     def envelope_bytes(self) -> int:
         """Length of every encoded envelope."""
@@ -141,6 +150,11 @@ class NumberedEnvelopes(Protocol):
         """How many messages there are."""
 
     @property
+    def always_full(self) -> bool:
+        """Whether everybody sends as many messages as there are slots: then none is empty."""
+        return False
+
+    @property
     def message_bits(self) -> float:
         """log2 of the number of messages, the empty one included."""
         return math.log2(self.outputs + 1)
@@ -181,6 +195,16 @@ class NumberedEnvelopes(Protocol):
         numbers = decode_integers(flat, self.message_bytes, self.outputs + 1)
         sent = (numbers < self.outputs).reshape(len(rows), self.slots)
         return Envelopes(numbers[sent.ravel()], sent.sum(axis=1).astype(np.int64))
+
+    def decode_slots(self, rows: Rows) -> Messages:
+        """The numbers of slots that are not empty."""
+        numbers = decode_integers(rows, self.message_bytes, self.outputs + 1)
+        return numbers[numbers < self.outputs]
+
+    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Numbers below ``outputs``, and the empty slot if there are any."""
+        largest = self.outputs - self.always_full
+        return integers_of(rows, self.message_bytes) <= np.uint64(largest)
 
 
 def checked_messages(messages: Messages, outputs: int) -> npt.NDArray[np.int64]:

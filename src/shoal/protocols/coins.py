@@ -14,7 +14,7 @@ from shoal.accounting.noise import Divergence, NoiseProfile, binary_delta, binar
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerProtocol, NumberedEnvelopes
-from shoal.randomizers.base import source
+from shoal.randomizers.base import Integers, source
 from shoal.randomizers.support import Support
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, category_codes
@@ -85,6 +85,16 @@ class FairCoins(NumberedEnvelopes, AnswerProtocol):
     def slots(self) -> int:
         """One."""
         return 1
+
+    @property
+    def integers(self) -> Integers:
+        """The chance of a coin, of 2^52."""
+        return {"coins": shares.numerator(self.coins), "bits": shares.BITS}
+
+    @property
+    def always_full(self) -> bool:
+        """Everybody sends one message."""
+        return True
 
     @property
     def influence(self) -> float:

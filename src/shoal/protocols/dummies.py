@@ -15,7 +15,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerProtocol, NumberedEnvelopes, ragged
 from shoal.protocols.counting import noisy_counts
-from shoal.randomizers.base import source
+from shoal.randomizers.base import Integers, source
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, category_codes
 
@@ -45,6 +45,17 @@ class AmongDummies(AnswerProtocol):
         return self.dummies - self._always
 
     @property
+    def integers(self) -> Integers:
+        """The dummies that everybody sends, and the chance of one more, of 2^52."""
+        more = shares.numerator(self._sometimes)
+        return {"always": self._always, "sometimes": more, "bits": shares.BITS}
+
+    @property
+    def always_full(self) -> bool:
+        """Whether everybody sends the same number of dummies."""
+        return not self._sometimes
+
+    @property
     def messages(self) -> float:
         """The truth and the dummies."""
         return 1 + self.dummies
@@ -63,7 +74,7 @@ class AmongDummies(AnswerProtocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UniformDummies(NumberedEnvelopes, AmongDummies):
+class UniformDummies(AmongDummies, NumberedEnvelopes):
     """Send the answer, and ``dummies`` answers on average drawn at random.
 
     Of ⌊ρ⌋ dummies and one more with probability ρ − ⌊ρ⌋ each is uniform on the k answers.

@@ -19,7 +19,7 @@ from shoal.accounting.noise import (
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.dummies import AmongDummies
 from shoal.randomizers import hashing
-from shoal.randomizers.base import populated, source
+from shoal.randomizers.base import Integers, Rows, checked_rows, populated, source
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Messages, category_codes
 
@@ -77,6 +77,11 @@ class HashedDummies(AmongDummies):
     def collision(self) -> float:
         """The chance that two different answers share their bucket, the same for all of them."""
         return _collision(self.buckets)
+
+    @property
+    def integers(self) -> Integers:
+        """Those of the dummies, and the number of buckets."""
+        return {**super().integers, "buckets": self.buckets}
 
     @property
     def message_bits(self) -> float:
@@ -207,6 +212,19 @@ class HashedDummies(AmongDummies):
         sent = messages.any(axis=2)
         hashing.row_parts(messages[sent], self.buckets)
         return Envelopes(messages[sent], sent.sum(axis=1).astype(np.int64))
+
+    def decode_slots(self, rows: Rows) -> Messages:
+        """The rows that are not empty."""
+        found = checked_rows(rows, self.message_bytes)
+        sent = found[found.any(axis=1)]
+        hashing.row_parts(sent, self.buckets)
+        return sent
+
+    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """A function of the family and a bucket, or the zeros of an empty slot if there are any."""
+        found = checked_rows(rows, self.message_bytes)
+        sent = hashing.admissible_rows(found, self.buckets)
+        return sent if self.always_full else sent | ~found.any(axis=1)
 
 
 def _collision(buckets: int) -> float:

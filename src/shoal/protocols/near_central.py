@@ -25,7 +25,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import AnswerProtocol, NumberedEnvelopes, NumberProtocol, margins
 from shoal.protocols.laplace_mean import LaplaceMean
 from shoal.protocols.negative_binomial import Difference, SharedCount
-from shoal.randomizers.base import source
+from shoal.randomizers.base import Integers, source
 from shoal.randomizers.grid import rounded
 from shoal.randomness import Randomness
 from shoal.values import (
@@ -111,6 +111,11 @@ class _NearCentral(NumberedEnvelopes):
         """One person's share of the pairs."""
         law = NegativeBinomial.of_mean(self.pairs, shape=self.shape)
         return SharedCount.of(law, people=self.people)
+
+    @property
+    def integers(self) -> Integers:
+        """What the shares of single messages and of pairs are drawn by."""
+        return {**self._single.count.integers("single"), **self._paired.count.integers("pairs")}
 
     @property
     def outputs(self) -> int:

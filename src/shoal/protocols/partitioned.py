@@ -18,7 +18,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.protocols import shares
 from shoal.protocols.base import NumberedEnvelopes, ragged
 from shoal.protocols.dummies import MOST_DUMMIES
-from shoal.randomizers.base import source
+from shoal.randomizers.base import Integers, source
 from shoal.randomizers.partitioned import Partitions
 from shoal.randomness import Randomness
 from shoal.values import Envelopes, category_codes
@@ -119,6 +119,17 @@ class PartitionedDummies(NumberedEnvelopes):
     def sometimes(self) -> float:
         """The chance of one more."""
         return self.dummies - self.always
+
+    @property
+    def integers(self) -> Integers:
+        """The dummies that everybody sends for a partition, and the chance of one more."""
+        more = shares.numerator(self.sometimes)
+        return {"always": self.always, "sometimes": more, "bits": shares.BITS}
+
+    @property
+    def always_full(self) -> bool:
+        """Whether everybody sends the same number of dummies."""
+        return not self.sometimes
 
     @property
     def messages(self) -> float:

@@ -40,7 +40,7 @@ from shoal.protocols.dummies import UniformDummies
 from shoal.protocols.prefix_plan import Errors, Prospect, Shape, fewest_cells, planned
 from shoal.protocols.strings import Alphabet
 from shoal.protocols.tree import PrefixTree
-from shoal.randomizers.base import Mechanism, NumberedMessages, source
+from shoal.randomizers.base import Integers, Mechanism, NumberedMessages, source
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import Randomness
 from shoal.values import Envelopes, Messages
@@ -136,6 +136,16 @@ class PrefixDummies(PrefixMechanism, NumberedEnvelopes):
     def oracle(self) -> UniformDummies:
         """What reports the cells."""
         return UniformDummies(k=self.tree.k, dummies=self.dummies)
+
+    @property
+    def integers(self) -> Integers:
+        """Those of what reports the cells."""
+        return self.oracle.integers
+
+    @property
+    def always_full(self) -> bool:
+        """Whether everybody sends the same number of dummies."""
+        return self.oracle.always_full
 
     @property
     def keep(self) -> float:
@@ -236,6 +246,11 @@ class PrefixResponse(PrefixMechanism, NumberedMessages):
     def oracle(self) -> RandomizedResponse:
         """What reports the cells."""
         return RandomizedResponse(k=self.tree.k, epsilon=self.epsilon)
+
+    @property
+    def integers(self) -> Integers:
+        """Those of what reports the cells."""
+        return self.oracle.integers
 
     @property
     def local_epsilon(self) -> float:

@@ -10,18 +10,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from hashlib import sha256
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
+from shoal.randomizers.base import Integers
 from shoal.randomness import Randomness
 
-_UNIT = 1 << 52
+BITS = 52  # of a chance
+_UNIT = 1 << BITS
 _TOTAL = 1 << 62
 _ROUNDING = 1e-12  # relative error of the probabilities handed to a table, at most
 _FEW = 24
+_LISTED = 512  # weights that a description spells out; of more it has the hash
 
 
 def rounded_up(share: float) -> float:
@@ -34,6 +38,11 @@ def rounded_up(share: float) -> float:
     return math.ceil(share * _UNIT) / _UNIT
 
 
+def numerator(share: float) -> int:
+    """2^52 times a chance that is a multiple of 2^-52."""
+    return round(share * _UNIT)
+
+
 def rounded_up_or_zero(share: float) -> float:
     """The same, where no chance at all stays none."""
     return rounded_up(share) if share > 0 else 0.0
@@ -41,7 +50,7 @@ def rounded_up_or_zero(share: float) -> float:
 
 def coins(share: float, size: int, randomness: Randomness) -> npt.NDArray[np.bool_]:
     """Independent coins that are true with exactly this chance."""
-    return randomness.below(_UNIT, size) < np.uint64(round(share * _UNIT))
+    return randomness.below(_UNIT, size) < np.uint64(numerator(share))
 
 
 def hits(share: float, size: int, randomness: Randomness) -> npt.NDArray[np.int64]:
@@ -72,6 +81,13 @@ class CountTable:
         weights[likeliest] = np.uint64(_TOTAL - int(weights.sum(dtype=np.uint64)))
         error = omitted + (_ROUNDING + 2.0**-50) * float(np.delete(pmf, likeliest).sum())
         return cls(np.cumsum(weights, dtype=np.uint64), error + pmf.size / float(_TOTAL))
+
+    @property
+    def integers(self) -> str | list[str]:
+        """The steps, or of very many the SHA-256 of their 64-bit big-endian numbers."""
+        if self.steps.size > _LISTED:
+            return f"sha256:{sha256(self.steps.astype('>u8').tobytes()).hexdigest()}"
+        return [str(step) for step in self.steps.tolist()]
 
     @property
     def largest(self) -> int:
@@ -113,6 +129,13 @@ class RareCount:
     def of(cls, chance: float, amount: CountTable) -> RareCount:
         """Above 0 with this chance; ``amount`` draws by how much it is above 1 then."""
         return cls(divmod(int(Fraction(chance) * _TOTAL**2), _TOTAL), amount)
+
+    def integers(self, name: str) -> Integers:
+        """The chance in base 2^62 and the steps of the amount, under this name."""
+        return {
+            f"{name}_chance": [str(digit) for digit in self.chance],
+            f"{name}_steps": self.amount.integers,
+        }
 
     @property
     def largest(self) -> int:

@@ -24,7 +24,7 @@ from shoal.protocols.base import (
 )
 from shoal.protocols.counting import noisy_counts
 from shoal.protocols.zero_rule import Whole, Withheld
-from shoal.randomizers.base import source
+from shoal.randomizers.base import Integers, source
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, category_codes
 
@@ -87,6 +87,12 @@ class SparseHistogram(NumberedEnvelopes, AnswerProtocol):
     @property
     def _table(self) -> shares.CountTable:
         return copies_table(self.k, self.gamma, self.most)
+
+    @property
+    def integers(self) -> Integers:
+        """The chance of a copy, of 2^52, and what their number is drawn by."""
+        chance = shares.numerator(self.gamma)
+        return {"gamma": chance, "bits": shares.BITS, "copies_steps": self._table.integers}
 
     @property
     def outputs(self) -> int:

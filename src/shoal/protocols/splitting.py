@@ -22,7 +22,14 @@ from shoal.accounting.noise.windows import checked_epsilon, checked_target
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols.base import Protocol, checked_messages
 from shoal.protocols.polya import MOST_COUNTS, TAIL, PolyaNoise
-from shoal.randomizers.base import decode_integers, encode_integers, integer_width
+from shoal.randomizers.base import (
+    Integers,
+    Rows,
+    decode_integers,
+    encode_integers,
+    integer_width,
+    integers_of,
+)
 from shoal.randomness import Randomness
 from shoal.values import Counts, Envelopes, Messages
 
@@ -116,6 +123,11 @@ class SplitProtocol(Protocol):
     @property
     def _noise(self) -> PolyaNoise | None:
         return None if self.rate is None else PolyaNoise.of(rate=self.rate, people=self.people)
+
+    @property
+    def integers(self) -> Integers:
+        """What a person's share of the noise is drawn by, if there is noise."""
+        return {} if self._noise is None else self._noise.either.integers("noise")
 
     def noise_variance(self, n: int) -> float:
         """Variance of the noise of n people in one coordinate's sum, in levels."""
@@ -222,6 +234,14 @@ class SplitProtocol(Protocol):
         flat = rows.reshape(-1, self.message_bytes)
         numbers = decode_integers(flat, self.message_bytes, self.outputs)
         return Envelopes(numbers, np.full(len(rows), self.slots, dtype=np.int64))
+
+    def decode_slots(self, rows: Rows) -> Messages:
+        """The numbers of all slots: none is empty."""
+        return decode_integers(rows, self.message_bytes, self.outputs)
+
+    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Numbers below ``outputs``: each of them is a share."""
+        return integers_of(rows, self.message_bytes) < np.uint64(self.outputs)
 
 
 def fitted(make: Callable[..., S], *, n: int, epsilon: float, delta: float) -> S:

@@ -37,7 +37,7 @@ from shoal.protocols.zero_rule import (
     ZeroRuleEstimate,
     simulation_table,
 )
-from shoal.randomizers.base import source
+from shoal.randomizers.base import Integers, source
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, category_codes
 
@@ -55,6 +55,11 @@ class ZeroSum(NumberedEnvelopes, AnswerProtocol):
         if self.gamma > 0.5:
             raise InvalidArgumentError("gamma", self.gamma, "0 < gamma <= 1/2")
         object.__setattr__(self, "gamma", shares.rounded_up(self.gamma))
+
+    @property
+    def integers(self) -> Integers:
+        """The chance to withhold a copy, of 2^52."""
+        return {"gamma": shares.numerator(self.gamma), "bits": shares.BITS}
 
     @property
     def slots(self) -> int:

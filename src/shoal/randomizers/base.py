@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +27,12 @@ from shoal.values import (
 )
 
 Reports = Messages | Envelopes
+Rows = npt.NDArray[np.uint8]
+# The whole numbers of a sampler; those that a double may not hold are written as text.
+Integers: TypeAlias = dict[str, int | str | list[int] | list[str]]
 
 LARGEST_TABLE = 4_000_000
+_LARGEST_NUMBER = (1 << 53) - 1  # beyond it, doubles do not tell whole numbers apart
 
 
 class Mechanism(ABC):
@@ -62,6 +67,18 @@ class Mechanism(ABC):
     def slots(self) -> int:
         """The most messages that one person sends: what an envelope has room for."""
         return 1
+
+    @property
+    def integers(self) -> Integers:
+        """The whole numbers that the sampler draws by, as this machine derives them.
+
+        Empty where nothing is derived: the public parameters are whole numbers themselves.
+        """
+        return {}
+
+    @abstractmethod
+    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Which rows of ``message_bytes`` bytes a device can have sent as one of its messages."""
 
     @abstractmethod
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Reports:
@@ -138,6 +155,10 @@ class Randomizer(Mechanism):
     def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
         """Rows of bytes as messages; what no device can have sent is an error."""
 
+    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Which rows a device can have sent: those that decode."""
+        return readable(checked_rows(rows, self.message_bytes), self.decode)
+
     def counted(self, batch: Batch | Counts) -> Counts:
         """Counts of a batch, or counts as they are: at least of one person."""
         return populated(self.tally(batch.messages) if isinstance(batch, Batch) else batch)
@@ -186,6 +207,10 @@ class NumberedMessages(Randomizer):
         """The messages' numbers."""
         return decode_integers(rows, self.message_bytes, self.outputs)
 
+    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Numbers below ``outputs``: each of them is sent now and then."""
+        return integers_of(rows, self.message_bytes) < np.uint64(self.outputs)
+
 
 def populated(counts: Counts) -> Counts:
     """The counts, if anybody is in them."""
@@ -207,15 +232,47 @@ def encode_integers(messages: Messages, width: int) -> npt.NDArray[np.uint8]:
 
 def decode_integers(rows: npt.NDArray[np.uint8], width: int, limit: int) -> Messages:
     """Big-endian rows as whole numbers below ``limit``."""
-    rows = np.asarray(rows, dtype=np.uint8)
-    if rows.ndim != 2 or rows.shape[1] != width:
-        raise InvalidArgumentError("rows", rows.shape, f"rows of {width} bytes")
-    wide = np.zeros((len(rows), 8), dtype=np.uint8)
-    wide[:, 8 - width :] = rows
-    numbers = wide.view(">u8").ravel().astype(np.int64)
+    numbers = integers_of(rows, width)
     if numbers.size and int(numbers.max()) >= limit:
         raise InvalidArgumentError("message", int(numbers.max()), f"messages below {limit}")
-    return numbers
+    return numbers.astype(np.int64)
+
+
+def integers_of(rows: Rows, width: int) -> npt.NDArray[np.uint64]:
+    """Big-endian rows of at most eight bytes as whole numbers, whatever they are."""
+    wide = np.zeros((len(rows), 8), dtype=np.uint8)
+    wide[:, 8 - width :] = checked_rows(rows, width)
+    return wide.view(">u8").ravel().astype(np.uint64)
+
+
+def checked_rows(rows: Rows, width: int) -> Rows:
+    """Rows of so many bytes, or an error saying what they are instead."""
+    found = np.asarray(rows, dtype=np.uint8)
+    if found.ndim != 2 or found.shape[1] != width:
+        raise InvalidArgumentError("rows", found.shape, f"rows of {width} bytes")
+    return found
+
+
+def readable(rows: Rows, read: Callable[[Rows], object]) -> npt.NDArray[np.bool_]:
+    """Which rows ``read`` takes: all of them at once, or else each half by itself."""
+    try:
+        read(rows)
+    except InvalidArgumentError:
+        if len(rows) == 1:
+            return np.zeros(1, dtype=bool)
+    else:
+        return np.ones(len(rows), dtype=bool)
+    middle = len(rows) // 2
+    return np.concatenate([readable(rows[:middle], read), readable(rows[middle:], read)])
+
+
+def exact(number: int) -> int | str:
+    """A whole number as a configuration holds it: text where a double might not.
+
+    >>> exact(3), exact(1 << 60)
+    (3, '1152921504606846976')
+    """
+    return number if abs(number) <= _LARGEST_NUMBER else str(number)
 
 
 def integer_width(limit: int) -> int:

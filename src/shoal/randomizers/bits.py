@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
+from shoal.randomizers import base
 from shoal.values import Messages
 
 MOST_ANSWERS = 1 << 24
@@ -34,10 +35,20 @@ def checked_rows(rows: Messages, k: int) -> npt.NDArray[np.uint8]:
     if found.dtype != np.uint8 or found.ndim != 2 or found.shape[1] != width:
         expected = f"uint8 rows of {width} bytes"
         raise InvalidArgumentError("rows", f"{found.dtype} of shape {found.shape}", expected)
-    padding = np.uint8((1 << (8 * width - k)) - 1)
-    if (found[:, -1] & padding).any():
+    if not _ends(found, k).all():
         raise InvalidArgumentError("rows", "set bits after the last answer's", f"rows of {k} bits")
     return found.astype(np.uint8, copy=False)
+
+
+def clean_rows(rows: npt.NDArray[np.uint8], k: int) -> npt.NDArray[np.bool_]:
+    """Which rows have no bit set after the last answer's."""
+    return _ends(base.checked_rows(rows, row_bytes(k)), k)
+
+
+def _ends(rows: npt.NDArray[np.integer], k: int) -> npt.NDArray[np.bool_]:
+    padding = np.uint8((1 << (8 * row_bytes(k) - k)) - 1)
+    unused: npt.NDArray[np.bool_] = (rows[:, -1] & padding) == 0
+    return unused
 
 
 def bit_counts(rows: npt.NDArray[np.uint8], k: int) -> npt.NDArray[np.int64]:

@@ -18,6 +18,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     LARGEST_TABLE,
     CategoryRandomizer,
+    Integers,
     NumberedMessages,
     source,
 )
@@ -112,6 +113,12 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
     def _total(self) -> int:
         """Weight of half a block holding the truth and of the other 2B - 1 halves."""
         return self._odds.high + (2 * self.layout.blocks - 1) * self._odds.low
+
+    @property
+    def integers(self) -> Integers:
+        """The layout, the odds, and what the draws are below."""
+        sizes = {"blocks": self.layout.blocks, "width": self.layout.width}
+        return {**sizes, **self._odds.integers, "total": self._total}
 
     @cached_property
     def homes(self) -> tuple[Codes, Codes]:

@@ -18,9 +18,13 @@ from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     CategoryRandomizer,
+    Integers,
+    Rows,
+    checked_rows,
     decode_integers,
     encode_integers,
     integer_width,
+    integers_of,
     source,
 )
 from shoal.randomizers.response import RandomizedResponse
@@ -86,6 +90,11 @@ class LocalHashing(CategoryRandomizer):
     @property
     def _response(self) -> RandomizedResponse:
         return RandomizedResponse(k=self.g, epsilon=self.epsilon)
+
+    @property
+    def integers(self) -> Integers:
+        """The buckets, and the numbers of the response about them."""
+        return {"buckets": self.g, **self._response.integers}
 
     @property
     def local_epsilon(self) -> float:
@@ -178,6 +187,10 @@ class LocalHashing(CategoryRandomizer):
     def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
         """The rows as they are; each holds a function of the family and a bucket."""
         return self.encode(rows)
+
+    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """A function of the family and a bucket."""
+        return admissible_rows(rows, self.g)
 
     @property
     def _support(self) -> Support:
@@ -316,6 +329,17 @@ def row_parts(rows: Messages, g: int) -> tuple[Functions, Words]:
         raise InvalidArgumentError("u", 0, "a hash function with u > 0")
     buckets = decode_integers(parts[:, _FUNCTION_BYTES:], integer_width(g), g)
     return (u, v), buckets.astype(np.uint64)
+
+
+def admissible_rows(rows: Rows, g: int) -> npt.NDArray[np.bool_]:
+    """Which rows are a function of the family and a bucket."""
+    found = checked_rows(rows, row_bytes(g))
+    u = integers_of(found[:, :_FACTOR_BYTES], _FACTOR_BYTES)
+    v = integers_of(found[:, _FACTOR_BYTES:_FUNCTION_BYTES], _FACTOR_BYTES)
+    buckets = integers_of(found[:, _FUNCTION_BYTES:], integer_width(g))
+    prime = np.uint64(PRIME)
+    inside: npt.NDArray[np.bool_] = (u > 0) & (u < prime) & (v < prime) & (buckets < np.uint64(g))
+    return inside
 
 
 def _factors(rows: npt.NDArray[np.uint8]) -> Words:

@@ -11,6 +11,7 @@ import numpy as np
 
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
+from shoal.randomizers.base import Integers
 from shoal.randomizers.grid import GridRandomizer, Levels
 from shoal.randomizers.laws import Weights, envelope_law
 from shoal.randomizers.weights import LARGEST_EPSILON, Odds
@@ -84,6 +85,11 @@ class Laplace(GridRandomizer):
     @property
     def _total(self) -> int:
         return self._tails[0] + self._tails[1]
+
+    @property
+    def integers(self) -> Integers:
+        """The weights of noise 0, 1, ... or more, and what the draws are below."""
+        return {"tails": self._tails, "total": self._total}
 
     @cached_property
     def _weights(self) -> Weights:

@@ -19,7 +19,7 @@ from shoal.accounting import table as tables
 from shoal.accounting.atoms import AtomLike
 from shoal.accounting.law import BlanketLaw, Claim
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import LARGEST_TABLE, NumberedMessages, source
+from shoal.randomizers.base import LARGEST_TABLE, Integers, NumberedMessages, source
 from shoal.randomizers.mixing import GOLDEN, WORD, mixed
 from shoal.randomizers.weights import Odds
 from shoal.randomness import Randomness, Words
@@ -144,6 +144,11 @@ class PartitionedResponse(NumberedMessages):
     @property
     def _total(self) -> int:
         return self._odds.high + (self.symbols - 1) * self._odds.low
+
+    @property
+    def integers(self) -> Integers:
+        """The odds, and what the draws are below."""
+        return {**self._odds.integers, "total": self._total}
 
     @property
     def truth(self) -> float:

@@ -19,6 +19,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     LARGEST_TABLE,
     CategoryRandomizer,
+    Integers,
     NumberedMessages,
     source,
 )
@@ -255,6 +256,12 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer):
     @property
     def _total(self) -> int:
         return self._inside * self._odds.high + (self.space.size - self._inside) * self._odds.low
+
+    @property
+    def integers(self) -> Integers:
+        """The space, the odds, and what the draws are below."""
+        sizes = {"q": self.space.q, "t": self.space.t}
+        return {**sizes, **self._odds.integers, "total": self._total}
 
     @property
     def local_epsilon(self) -> float:

@@ -15,6 +15,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     LARGEST_TABLE,
     CategoryRandomizer,
+    Integers,
     NumberedMessages,
     source,
 )
@@ -56,6 +57,11 @@ class RandomizedResponse(NumberedMessages, CategoryRandomizer):
     @property
     def _total(self) -> int:
         return self._odds.high + (self.k - 1) * self._odds.low
+
+    @property
+    def integers(self) -> Integers:
+        """The odds, and what the draws are below."""
+        return {**self._odds.integers, "total": self._total}
 
     @property
     def local_epsilon(self) -> float:

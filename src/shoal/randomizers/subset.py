@@ -15,12 +15,13 @@ from shoal import checks
 from shoal.accounting.law import BlanketLaw, Claim
 from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import LARGEST_TABLE, CategoryRandomizer, source
+from shoal.randomizers.base import LARGEST_TABLE, CategoryRandomizer, Integers, Rows, source
 from shoal.randomizers.bits import (
     CELLS_AT_ONCE,
     bit_counts,
     checked_answers,
     checked_rows,
+    clean_rows,
     row_bytes,
 )
 from shoal.randomizers.support import Support
@@ -86,6 +87,11 @@ class SubsetSelection(CategoryRandomizer):
     @property
     def _total(self) -> int:
         return self._with + self._without
+
+    @property
+    def integers(self) -> Integers:
+        """The size of the sets, the weight of those with the truth, and the total."""
+        return {"size": self._w, "with": self._with, "total": self._total}
 
     @property
     def local_epsilon(self) -> float:
@@ -177,10 +183,15 @@ class SubsetSelection(CategoryRandomizer):
     def decode(self, rows: Messages) -> npt.NDArray[np.uint8]:
         """The rows as they are; every one has exactly w bits set."""
         found = checked_rows(rows, self.k)
-        sizes = np.bitwise_count(found).sum(axis=1, dtype=np.int64)
+        sizes = _sizes(found)
         wrong = np.flatnonzero(sizes != self._w)
         if wrong.size:
             raise InvalidArgumentError("set", int(sizes[wrong[0]]), f"sets of {self._w} answers")
+        return found
+
+    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Rows of k bits, w of them set."""
+        found: npt.NDArray[np.bool_] = clean_rows(rows, self.k) & (_sizes(rows) == self._w)
         return found
 
     @property
@@ -196,6 +207,12 @@ class SubsetSelection(CategoryRandomizer):
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """Variance of each estimated share, given the true ones."""
         return self._support.variance(frequencies, n=n)
+
+
+def _sizes(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """How many bits of each row are set."""
+    sizes: npt.NDArray[np.int64] = np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
+    return sizes
 
 
 def _completed(

@@ -15,12 +15,13 @@ from shoal import checks
 from shoal.accounting.law import BlanketLaw, Claim
 from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import LARGEST_TABLE, CategoryRandomizer, source
+from shoal.randomizers.base import LARGEST_TABLE, CategoryRandomizer, Integers, Rows, source
 from shoal.randomizers.bits import (
     CELLS_AT_ONCE,
     bit_counts,
     checked_answers,
     checked_rows,
+    clean_rows,
     row_bytes,
 )
 from shoal.randomizers.support import Support
@@ -78,6 +79,11 @@ class UnaryEncoding(CategoryRandomizer):
     def _true(self) -> int:
         """2^32 P."""
         return _SCALE - self._false if self.symmetric else _SCALE // 2
+
+    @property
+    def integers(self) -> Integers:
+        """2^32 P and 2^32 Q."""
+        return {"true": self._true, "false": self._false, "bits": 32}
 
     @property
     def _odds(self) -> tuple[int, int]:
@@ -165,6 +171,10 @@ class UnaryEncoding(CategoryRandomizer):
     def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
         """The rows as they are."""
         return checked_rows(rows, self.k)
+
+    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Any k bits, with nothing after them."""
+        return clean_rows(rows, self.k)
 
     @property
     def _support(self) -> Support:

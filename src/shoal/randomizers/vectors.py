@@ -35,7 +35,14 @@ from scipy import special
 from shoal import checks
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import Randomizer, VectorMechanism, source
+from shoal.randomizers.base import (
+    Integers,
+    Randomizer,
+    Rows,
+    VectorMechanism,
+    checked_rows,
+    source,
+)
 from shoal.randomizers.laws import two_level_law
 from shoal.randomizers.weights import LARGEST_EPSILON
 from shoal.randomness import Randomness
@@ -142,6 +149,12 @@ class CapRandomizer(Randomizer, VectorMechanism):
             odds = Decimal(self.epsilon).exp() * Decimal(self.cap) / (1 - Decimal(self.cap))
             return int((1 << _CHOICE_BITS) * odds / (1 + odds))
 
+    @property
+    def integers(self) -> Integers:
+        """The chance of the cap, of 2^62, and the share of the cap as a fraction."""
+        cap = [str(part) for part in self.cap.as_integer_ratio()]
+        return {"choice": str(self._choice), "bits": _CHOICE_BITS, "cap": cap}
+
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One row of whole numbers per unit vector: its report in units of 2^-24."""
         vectors = self._unit_vectors(values)
@@ -207,13 +220,23 @@ class CapRandomizer(Randomizer, VectorMechanism):
             raise InvalidArgumentError(
                 "messages", f"{reports.dtype} of shape {reports.shape}", expected
             )
-        lengths = np.sqrt((reports.astype(np.float64) ** 2).sum(axis=1)) / _UNIT
-        shortest, longest = self._lengths
-        wrong = (lengths < shortest) | (lengths > longest)
+        wrong = ~self._possible(reports)
         if wrong.any():
+            shortest, longest = self._lengths
             expected = f"reports of length {shortest:.6g} to {longest:.6g}"
-            raise InvalidArgumentError("message", float(lengths[wrong][0]), expected)
+            raise InvalidArgumentError("message", float(_long(reports[wrong][:1])[0]), expected)
         return reports
+
+    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Coordinates of a length that a report can have."""
+        found = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
+        return self._possible(found.view(">i4"))
+
+    def _possible(self, reports: Messages) -> npt.NDArray[np.bool_]:
+        lengths = _long(reports)
+        shortest, longest = self._lengths
+        possible: npt.NDArray[np.bool_] = (lengths >= shortest) & (lengths <= longest)
+        return possible
 
     @property
     def _lengths(self) -> tuple[float, float]:
@@ -250,6 +273,12 @@ class CapRandomizer(Randomizer, VectorMechanism):
         contrast = excess / (1 + excess * self.cap)
         along = self._along(self.cap, contrast) / self.shrinkage**2 - 1
         return along, (self._best[2] - along) / (self.dimension - 1)
+
+
+def _long(reports: Messages) -> Array:
+    """Lengths of reports in units of 2^-24."""
+    lengths: Array = np.sqrt((reports.astype(np.float64) ** 2).sum(axis=1)) / _UNIT
+    return lengths
 
 
 def _uniforms(randomness: Randomness, size: int) -> Array:

@@ -32,6 +32,11 @@ class Odds:
         exact = _EXACT.ln(_EXACT.divide(Decimal(self.high), Decimal(self.low)))
         return math.nextafter(float(exact), math.inf)
 
+    @property
+    def integers(self) -> dict[str, int]:
+        """Both numbers by name; they are below 2^52."""
+        return {"high": self.high, "low": self.low}
+
     @classmethod
     def of(cls, epsilon: float, *, highs: float, lows: float) -> Odds:
         """The finest odds for which ``highs * high + lows * low`` stays below 2^52."""

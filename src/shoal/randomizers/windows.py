@@ -18,7 +18,7 @@ import numpy as np
 
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import LARGEST_TABLE
+from shoal.randomizers.base import LARGEST_TABLE, Integers
 from shoal.randomizers.grid import GridRandomizer, Levels
 from shoal.randomizers.laws import two_level_law
 from shoal.randomizers.weights import Odds
@@ -56,6 +56,12 @@ class WindowRandomizer(GridRandomizer):
     @property
     def _total(self) -> int:
         return self.width * self._excess + self.outputs * self._odds.low
+
+    @property
+    def integers(self) -> Integers:
+        """The window, the odds, and what the draws are below."""
+        sizes = {"width": self.width, "outputs": self.outputs}
+        return {**sizes, **self._odds.integers, "total": self._total}
 
     @property
     def local_epsilon(self) -> float:
