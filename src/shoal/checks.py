@@ -47,7 +47,7 @@ def above_one(**arguments: float) -> None:
     _require(lambda v: v > 1 and math.isfinite(v), "{} > 1 and finite", arguments)
 
 
-def count(minimum: int = 1, **arguments: float) -> int:
+def count(minimum: int = 1, /, **arguments: float) -> int:
     """One argument is a whole number, at least ``minimum``; returned as an int (1e5 is 100000)."""
     ((name, value),) = arguments.items()
     expected = f"a whole number {name} with {minimum} <= {name} <= 1e15"

@@ -66,7 +66,7 @@ def draw_all(
     """
     if only is not None and only not in NAMES:
         raise InvalidArgumentError("only", only, f"one of {', '.join(NAMES)}")
-    count = None if points is None else checks.count(minimum=4, points=points)
+    count = None if points is None else checks.count(4, points=points)
     out.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     for drawing in DRAWINGS:

@@ -11,8 +11,10 @@ from shoal.sealing.errors import FramingError, MalformedError, NotOpenableError,
 from shoal.sealing.framing import Deframer, framed, joined, records
 from shoal.sealing.identity import Plain, SurveyId, canonical, parsed
 from shoal.sealing.keys import KeyPair, PublicKey
+from shoal.sealing.suites import SUITES
 
 __all__ = [
+    "SUITES",
     "Deframer",
     "Envelope",
     "FramingError",

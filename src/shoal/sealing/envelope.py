@@ -1,15 +1,15 @@
 """Envelopes of one size: hybrid public key encryption, bound to a survey and to a purpose.
 
 The suite is DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM in base mode (Barnes, Bhargavan,
-Lipp, Wood, "Hybrid Public Key Encryption", RFC 9180): the sender is anonymous, and every envelope
-has a key of its own. What an envelope is for goes into HPKE's ``info``, so that it opens nowhere
-else:
+Lipp, Wood, "Hybrid Public Key Encryption", RFC 9180), or the hybrid one of
+:mod:`shoal.sealing.suites`: the sender is anonymous, and every envelope has a key of its own.
+What an envelope is for goes into HPKE's ``info``, so that it opens nowhere else:
 
 ::
 
     info      = "shoal/1 " role 00 survey[32] key number[1] details
     plaintext = 01 length[2] message zeros, up to the capacity
-    envelope  = 01 key number[1] enc[32] ciphertext[3 + capacity + 16]
+    envelope  = 01 key number[1] enc[32 or 1120] ciphertext[3 + capacity + 16]
 
 A role has no zero byte and the survey's name a fixed length, so two different purposes never have
 the same ``info``. All envelopes of one kind have one size, whatever is in them.
@@ -18,26 +18,27 @@ the same ``info``. All envelopes of one kind have one size, whatever is in them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.sealing.errors import NotOpenableError
+from shoal.sealing.framing import records
 from shoal.sealing.identity import SurveyId
 from shoal.sealing.keys import KeyPair, PublicKey
+from shoal.sealing.suites import SUITES, X25519, SealingSuite, by_name
 
 VERSION = 1
 LARGEST_CAPACITY = (1 << 16) - 1
-_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 _HEADER_BYTES = 2  # version, key number
 _LENGTH_BYTES = 2
 _PADDING_BYTES = 1 + _LENGTH_BYTES  # version, length
 _TAG_BYTES = 16
-_ENC_BYTES = 32
-OVERHEAD = _HEADER_BYTES + _ENC_BYTES + _PADDING_BYTES + _TAG_BYTES
+_BESIDE_ENC = _HEADER_BYTES + _PADDING_BYTES + _TAG_BYTES
+OVERHEAD = X25519.enc_bytes + _BESIDE_ENC  # of the suite without a lattice
 _ROLE = re.compile(r"[a-z]{1,32}")
 
 
@@ -59,36 +60,73 @@ class Envelope:
     survey: SurveyId
     role: str
     capacity: int
+    suite: str = X25519.name
 
     def __post_init__(self) -> None:
+        if by_name(self.suite) is None:
+            raise InvalidArgumentError("suite", self.suite, f"one of {', '.join(SUITES)}")
         if not _ROLE.fullmatch(self.role):
             raise InvalidArgumentError("role", self.role, "1 to 32 lower-case letters")
         checks.count(0, capacity=self.capacity)
         if self.capacity > LARGEST_CAPACITY:
             raise InvalidArgumentError("capacity", self.capacity, f"at most {LARGEST_CAPACITY}")
 
+    def __getstate__(self) -> dict[str, object]:
+        # The algorithms are the library's objects, which do not travel to other processes.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def _algorithms(self) -> SealingSuite:
+        found = by_name(self.suite)
+        assert found is not None  # noqa: S101 - checked when it was made
+        return found
+
     @property
     def size(self) -> int:
         """Bytes of every envelope of this kind."""
-        return OVERHEAD + self.capacity
+        return self._algorithms.enc_bytes + _BESIDE_ENC + self.capacity
 
     def seal(self, message: bytes, key: PublicKey, *, details: bytes = b"") -> bytes:
         """A fresh envelope that only the owner of the key opens."""
+        if key.suite is not self._algorithms:
+            raise InvalidArgumentError("key", key.suite.name, f"a key for {self.suite}")
         padded = pad(message, self.capacity)
-        sealed = _SUITE.encrypt(padded, key.point, info=self._info(key, details))
+        sealed = self._algorithms.hpke.encrypt(padded, key.point, info=self._info(key, details))
         return bytes([VERSION, key.number]) + sealed
 
     def open(self, envelope: bytes, pair: KeyPair, *, details: bytes = b"") -> bytes:
         """The message in an envelope, if it is ours and of this kind."""
         header = bytes([VERSION, pair.public.number])
-        if len(envelope) != self.size or envelope[:_HEADER_BYTES] != header:
+        ours = pair.public.suite is self._algorithms
+        if not ours or len(envelope) != self.size or envelope[:_HEADER_BYTES] != header:
             raise NotOpenableError
         try:
             info = self._info(pair.public, details)
-            padded = _SUITE.decrypt(envelope[_HEADER_BYTES:], pair.secret, info=info)
+            padded = self._algorithms.hpke.decrypt(envelope[_HEADER_BYTES:], pair.secret, info=info)
         except (InvalidTag, ValueError):  # the latter for a sender's point of small order
             raise NotOpenableError from None
         return unpad(padded)
+
+    def open_all(self, body: bytes, pair: KeyPair, *, details: bytes = b"") -> list[bytes | None]:
+        """The messages of envelopes that lie one after the other; None for what does not open.
+
+        The same as :meth:`open` of each, with everything that is the same for all done once.
+        """
+        listed = records(body, length=self.size)
+        if pair.public.suite is not self._algorithms:
+            return [None] * len(listed)
+        decrypt, secret = self._algorithms.hpke.decrypt, pair.secret
+        info, header = self._info(pair.public, details), bytes([VERSION, pair.public.number])
+
+        def opened(envelope: bytes) -> bytes | None:
+            if envelope[:_HEADER_BYTES] != header:
+                return None
+            try:
+                return unpad(decrypt(envelope[_HEADER_BYTES:], secret, info=info))
+            except (InvalidTag, ValueError):  # the latter for small orders and wrong padding too
+                return None
+
+        return [opened(envelope) for envelope in listed]
 
     def _info(self, key: PublicKey, details: bytes) -> bytes:
         purpose = f"shoal/{VERSION} {self.role}".encode() + b"\x00"

@@ -1,4 +1,4 @@
-"""X25519 keys of those who open envelopes: pairs, public halves, numbers and fingerprints.
+"""Keys of those who open envelopes: pairs, public halves, numbers and fingerprints.
 
 A key's number (0 to 255) travels with every envelope, so that an owner who changes keys knows which
 one to take. Its fingerprint names it in a configuration, and is what people compare.
@@ -6,23 +6,26 @@ one to take. Its fingerprint names it in a configuration, and is what people com
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from shoal import checks
+from shoal import checks, randomness
 from shoal.errors import InvalidArgumentError
+from shoal.sealing import suites
 from shoal.sealing.errors import MalformedError
+from shoal.sealing.suites import X25519, Point, SealingSuite, Secret
 
-KEY_BYTES = 32
 _VERSION = b"\x01"
 _PUBLIC, _PRIVATE = b"\x00", b"\x01"
-_WRITTEN_BYTES = 3 + KEY_BYTES
+_HEADER_BYTES = 3  # version, kind, number
+_CURVE_BYTES = X25519.public_bytes
 _FINGERPRINTED = b"shoal/1 key\x00"
 # X25519 maps the few points of small order to zero whatever the secret: any secret finds them.
-_PROBE = X25519PrivateKey.from_private_bytes(b"\x01" * KEY_BYTES)
+_PROBE = X25519PrivateKey.from_private_bytes(b"\x01" * _CURVE_BYTES)
 
 
 @dataclass(frozen=True)
@@ -34,18 +37,27 @@ class PublicKey:
 
     def __post_init__(self) -> None:
         _check_number(self.number)
-        if len(self.raw) != KEY_BYTES:
-            raise InvalidArgumentError("raw", self.raw, f"{KEY_BYTES} bytes")
+        if suites.by_public_length(len(self.raw)) is None:
+            raise InvalidArgumentError("raw", self.raw, "32 bytes, or 1216 of a hybrid key")
         try:
-            _PROBE.exchange(self.point)
+            # The curve's part is the last in a hybrid key too.
+            _PROBE.exchange(X25519PublicKey.from_public_bytes(self.raw[-_CURVE_BYTES:]))
+            _ = self.point
         except ValueError:
             expected = "a point of large order (this key would seal for everybody)"
             raise InvalidArgumentError("raw", self.raw.hex(), expected) from None
 
     @cached_property
-    def point(self) -> X25519PublicKey:
+    def suite(self) -> SealingSuite:
+        """The algorithms it is for."""
+        found = suites.by_public_length(len(self.raw))
+        assert found is not None  # noqa: S101 - checked when it was made
+        return found
+
+    @cached_property
+    def point(self) -> Point:
         """The key as the cryptographic library knows it."""
-        return X25519PublicKey.from_public_bytes(self.raw)
+        return self.suite.point(self.raw)
 
     def __reduce__(self) -> tuple[type[PublicKey], tuple[bytes, int]]:
         return PublicKey, (self.raw, self.number)
@@ -56,7 +68,7 @@ class PublicKey:
         return sha256(_FINGERPRINTED + self.raw).hexdigest()
 
     def to_bytes(self) -> bytes:
-        """Version, kind, number and key: 35 bytes."""
+        """Version, kind, number and key: 35 bytes, or 1219."""
         return _VERSION + _PUBLIC + bytes([self.number]) + self.raw
 
     @classmethod
@@ -73,29 +85,35 @@ class PublicKey:
 class KeyPair:
     """A secret key with its public half. Neither ``repr`` nor comparison touches the secret."""
 
-    secret: X25519PrivateKey = field(repr=False, compare=False)
+    secret: Secret = field(repr=False, compare=False)
     public: PublicKey
+    raw: bytes = field(repr=False, compare=False)
 
     @classmethod
-    def generate(cls, *, number: int = 0) -> KeyPair:
+    def generate(cls, *, number: int = 0, suite: str = X25519.name) -> KeyPair:
         """A fresh pair, from the operating system's randomness."""
-        return cls._of(X25519PrivateKey.generate(), number)
+        chosen = suites.by_name(suite)
+        if chosen is None:
+            raise InvalidArgumentError("suite", suite, f"one of {', '.join(suites.SUITES)}")
+        words = randomness.secure().words(-(-chosen.secret_bytes // 8))
+        return cls.from_secret(words.tobytes()[: chosen.secret_bytes], number=number)
 
     @classmethod
     def from_secret(cls, raw: bytes, *, number: int = 0) -> KeyPair:
-        """The pair of a secret of 32 bytes."""
-        if len(raw) != KEY_BYTES:
-            raise InvalidArgumentError("raw", "a secret", f"a secret of {KEY_BYTES} bytes")
-        return cls._of(X25519PrivateKey.from_private_bytes(raw), number)
+        """The pair of a secret: 32 bytes, or 96 of a hybrid one."""
+        suite = suites.by_secret_length(len(raw))
+        if suite is None:
+            raise InvalidArgumentError("raw", "a secret", "a secret of 32 bytes, or 96 (hybrid)")
+        raw = bytes(raw)
+        return cls(suite.secret(raw), PublicKey(suite.public_raw(raw), number), raw)
 
-    @classmethod
-    def _of(cls, secret: X25519PrivateKey, number: int) -> KeyPair:
-        return cls(secret, PublicKey(secret.public_key().public_bytes_raw(), number))
+    def __reduce__(self) -> tuple[Callable[[bytes], KeyPair], tuple[bytes]]:
+        # For other processes of the owner: the library's objects do not travel, the secret does.
+        return KeyPair.from_bytes, (self.to_bytes(),)
 
     def to_bytes(self) -> bytes:
-        """Version, kind, number and secret: 35 bytes to keep to oneself."""
-        number = bytes([self.public.number])
-        return _VERSION + _PRIVATE + number + self.secret.private_bytes_raw()
+        """Version, kind, number and secret: 35 bytes, or 99, to keep to oneself."""
+        return _VERSION + _PRIVATE + bytes([self.public.number]) + self.raw
 
     @classmethod
     def from_bytes(cls, data: bytes) -> KeyPair:
@@ -105,9 +123,11 @@ class KeyPair:
 
 
 def _read(data: bytes, kind: bytes, what: str) -> tuple[int, bytes]:
-    if len(data) != _WRITTEN_BYTES or data[:2] != _VERSION + kind:
-        raise MalformedError(what, f"{_WRITTEN_BYTES} bytes beginning with {_VERSION + kind!r}")
-    return data[2], bytes(data[3:])
+    find = suites.by_public_length if kind == _PUBLIC else suites.by_secret_length
+    if find(len(data) - _HEADER_BYTES) is None or data[:2] != _VERSION + kind:
+        expected = f"a key of a known length beginning with {_VERSION + kind!r}"
+        raise MalformedError(what, expected)
+    return data[2], bytes(data[_HEADER_BYTES:])
 
 
 def _check_number(number: int) -> None:

@@ -81,7 +81,7 @@ class Query:
         checks.positive(local_epsilon=self.local_epsilon)
         checks.open_probability(delta=self.delta)
         n = checks.count(n=self.n)
-        k = None if self.k is None else checks.count(minimum=2, k=self.k)
+        k = None if self.k is None else checks.count(2, k=self.k)
         if self.mechanism is not None and self.mechanism not in MECHANISMS:
             expected = f"mechanism to be one of {', '.join(MECHANISMS)}, or None"
             raise InvalidArgumentError("mechanism", self.mechanism, expected)

@@ -60,7 +60,7 @@ def renyi(*, local_epsilon: float, n: int, order: int) -> float:
     """Return ε(λ) at the integer order λ, and never more than ε0, which always holds."""
     checks.positive(local_epsilon=local_epsilon)
     reports = checks.count(n=n)
-    whole = checks.count(minimum=2, order=order)
+    whole = checks.count(2, order=order)
     if whole > LARGEST_ORDER:
         given = {"order": whole}
         raise OutOfRegimeError(NAME, f"order <= {LARGEST_ORDER}", given, OPTIMAL_CLONES)

@@ -48,7 +48,7 @@ _ROUNDING = 1e-9
 def lower_bound_delta(*, k: int, local_epsilon: float, n: int, epsilon: float) -> float:
     """Return a δ that ε0-DP k-ary randomized response (k >= 3), shuffled, cannot be below at ε."""
     checks.positive(local_epsilon=local_epsilon)
-    symbols = checks.count(minimum=3, k=k)
+    symbols = checks.count(3, k=k)
     spread = -math.expm1(-local_epsilon)
     variation = spread / (1 + (symbols - 1) * math.exp(-local_epsilon))
     return claimed_delta(
