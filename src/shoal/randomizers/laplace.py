@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -113,7 +114,7 @@ class Laplace(GridRandomizer):
         if broken:
             expected = f"few enough levels for 52-bit weights at epsilon={self.epsilon:g}"
             raise InvalidArgumentError("levels", self.levels, expected)
-        return max((Odds(h, w) for h, w in zip(high, low, strict=True)), key=lambda o: o.epsilon)
+        return Odds(*max(zip(high, low, strict=True), key=lambda pair: Fraction(*pair)))
 
     @property
     def local_epsilon(self) -> float:

@@ -21,7 +21,7 @@ disjoint windows, or the two ends of the range.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,11 @@ from shoal.accounting.table import witness_pairs
 
 Weights = npt.NDArray[np.int64]
 Point = tuple[int, int]
+Corners = tuple[Weights, Weights]  # places and heights
+
+_ENOUGH = 512  # points that are not worth thinning out
+_THINNED = 16
+_ROUNDING = 2.0**-40
 
 
 def two_level_law(*, share: float, epsilon: float, disjoint: int = 2) -> BlanketLaw:
@@ -83,16 +88,32 @@ def envelope_law(weights: Weights, *, local_epsilon: float) -> BlanketLaw:
     )
 
 
-def _corners(blanket: Weights, heights: Weights, order: Weights) -> list[Point]:
+def _corners(blanket: Weights, heights: Weights, order: Weights) -> Corners:
     """Partial sums of the outputs in each input's order, sorted by place, then height."""
     places = np.cumsum(blanket[order], axis=1).ravel()
     sums = np.cumsum(np.take_along_axis(heights, order, axis=1), axis=1).ravel()
     by_place = np.lexsort((sums, places))
-    return [(0, 0), *zip(places[by_place].tolist(), sums[by_place].tolist(), strict=True)]
+    return np.append(0, places[by_place]), np.append(0, sums[by_place])
 
 
-def _concave_hull(points: list[Point]) -> list[Point]:
-    """Corners of the least concave function above points sorted by place, then height."""
+def _concave_hull(corners: Corners) -> list[Point]:
+    """Corners of the least concave function above points sorted by place, then height.
+
+    Few points decide. The hull of every sixteenth of them is below the hull of all, so that what
+    lies below it, by more than floats get wrong, is no corner of either.
+    """
+    places, heights = corners
+    if len(places) > _ENOUGH:
+        chosen = np.append(np.arange(0, len(places) - 1, _THINNED), len(places) - 1)
+        rough = np.array(_concave_hull((places[chosen], heights[chosen])), dtype=np.float64)
+        least = np.interp(places, rough[:, 0], rough[:, 1], left=-np.inf, right=-np.inf)
+        near = heights >= least - _ROUNDING * max(1.0, float(np.abs(heights).max()))
+        places, heights = places[near], heights[near]
+    return _exact_hull(zip(places.tolist(), heights.tolist(), strict=True))
+
+
+def _exact_hull(points: Iterable[Point]) -> list[Point]:
+    """The hull in whole numbers."""
     hull: list[Point] = []
     for place, height in points:
         while hull and hull[-1][0] == place:
