@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from collections import Counter
 from itertools import permutations
 
@@ -6,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from repository import environment
 from shoal import randomness
 from shoal.errors import InvalidArgumentError
 
@@ -77,3 +80,27 @@ def test_nothing_is_a_fine_amount(source):
     assert source.words(0).size == 0
     assert source.below(10, 0).size == 0
     assert source.permutation(0).size == 0
+
+
+FORKED = """
+import os
+from shoal import randomness
+os.getpid = lambda: 1  # as in containers, and when numbers come back
+source = randomness.secure()
+ours = source.words(4).tobytes()
+read, write = os.pipe()
+if not os.fork():
+    if not os.fork():
+        os.write(write, source.words(4).tobytes())
+        os._exit(0)
+    os.wait()
+    os._exit(0)
+os.wait()
+theirs = os.read(read, 32)
+assert len(theirs) == 32
+assert theirs != source.words(4).tobytes()
+"""
+
+
+def test_a_process_with_the_same_number_does_not_repeat_the_stream():
+    subprocess.run([sys.executable, "-c", FORKED], env=environment(), check=True)

@@ -25,6 +25,15 @@ _ALL_BITS = np.uint64((1 << 64) - 1)
 _ZEROS = np.zeros(1 << 17, dtype=np.uint8)  # encrypted, they are the keystream
 _RARE_BITS = 10  # a rejection once in 2^10 words costs next to nothing
 _REKEY_AFTER = 1 << 36  # bytes of one keystream, far below the birthday bound of its block
+_forks = [0]  # between the first process and this one
+
+
+def _forked() -> None:
+    _forks[0] += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class Randomness(ABC):
@@ -86,17 +95,19 @@ class SecureRandomness(Randomness):
     """An AES-CTR keystream with a key of its own from the operating system."""
 
     def __init__(self) -> None:
-        self._process = -1
+        self._process = (-1, -1)
         self._used = 0
 
     def words(self, size: int) -> Words:
         """Independent uniform 64-bit words."""
         length = size * _WORD_BYTES
-        if self._process != os.getpid() or self._used + length > _REKEY_AFTER:
-            # A forked child must not repeat its parent's stream.
+        # A forked child must not repeat its parent's stream. Numbers of processes come back, and
+        # are 1 in every container; forks by other means than Python's are not counted.
+        process = (os.getpid(), _forks[0])
+        if self._process != process or self._used + length > _REKEY_AFTER:
             key, nonce = os.urandom(16), os.urandom(16)
             self._stream = Cipher(AES(key), CTR(nonce)).encryptor()
-            self._process, self._used = os.getpid(), 0
+            self._process, self._used = process, 0
         self._used += length
         # The cipher asks for room for a block more than it writes.
         drawn = np.empty(size + 2, dtype=np.uint64)

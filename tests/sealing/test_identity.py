@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import decimal
 import json
 import math
 import struct
@@ -172,3 +173,23 @@ def test_names_read_back_or_are_malformed(text):
 def test_a_name_has_32_bytes():
     with pytest.raises(InvalidArgumentError, match="32 bytes"):
         SurveyId(bytes(31))
+
+
+def test_the_calling_threads_decimals_do_not_matter():
+    values = {
+        "a": 0.123456789,
+        "b": 1.7976931348623157e308,
+        "c": -12345.678,
+        "d": 1e21,
+        "e": 5e-324,
+    }
+    written = canonical(values)
+    for changes in (
+        {"prec": 4},
+        {"Emax": 5, "Emin": -5},
+        {"rounding": decimal.ROUND_UP, "prec": 1},
+    ):
+        with decimal.localcontext(**changes):
+            assert canonical(values) == written
+    assert b"0.123456789" in written
+    assert b"-12345.678" in written

@@ -19,7 +19,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -142,10 +141,12 @@ def _number(value: float) -> str:
         raise InvalidArgumentError("value", value, "finite numbers")
     if value == 0:
         return "0"  # -0 too
-    parts = Decimal(repr(value)).normalize().as_tuple()
-    digits, exponent = "".join(map(str, parts.digits)), int(parts.exponent)
-    point = len(digits) + exponent  # value = 0.digits * 10^point
-    return ("-" if parts.sign else "") + _decimal(digits, point)
+    # By the text alone: arithmetic of decimals would round as the calling thread has it set.
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    point = len(digits) - len(fraction) + int(exponent or 0)  # value = 0.digits * 10^point
+    return "-" * (value < 0) + _decimal(digits.rstrip("0"), point)
 
 
 def _decimal(digits: str, point: int) -> str:
