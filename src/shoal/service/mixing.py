@@ -1,0 +1,218 @@
+"""One uniformly random order for the records of a batch, however large it is.
+
+*In memory.* Records are sorted by independent random keys, drawn again where two are equal: every
+order has the same probability.
+
+*On disk.* What does not fit is spread first: every record goes into one of B buckets, chosen by
+itself and uniformly, and the buckets are mixed one after the other (Rao, "Generation of Random
+Permutation of Given Number of Elements Using Random Sampling Numbers", Sankhya A 23, 1961;
+Sandelius, "A Simple Randomization Procedure", JRSS B 24, 1962). The order is exactly uniform too.
+Let every record have an independent uniform number in [0, 1). Sorted by it, all orders are equally
+likely. The first log2 B binary digits of the number are a uniform bucket; given the buckets, the
+other digits are independent and uniform still, so that inside a bucket all orders are equally
+likely. Nothing has to be corrected for the sizes of the buckets, which are what the digits make
+them, and a bucket that turns out too large may be spread again.
+
+Buckets are files without a name: they are gone when the process is, however it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, BinaryIO, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import checks
+from shoal.randomizers.base import source
+from shoal.randomness import Randomness
+from shoal.sealing import FramingError
+from shoal.service import failpoints
+
+MEMORY = 256 << 20
+MOST_BUCKETS = 256  # files open at a time
+_BESIDE = 40  # bytes of keys and order while one record is sorted
+_BLOCK_BYTES = 4 << 20
+_FEWEST = 16  # records read at a time, however little memory there is
+
+Rows = npt.NDArray[np.uint8]
+
+
+class Digest(Protocol):
+    """What is told of everything that is written, such as ``hashlib.sha256()``."""
+
+    def update(self, data: memoryview, /) -> None:
+        """Take these bytes in."""
+
+
+def mix_records(  # noqa: PLR0913 - where from, where to, and how
+    sources: Sequence[Path],
+    destination: BinaryIO,
+    *,
+    record_bytes: int,
+    scratch: Path,
+    randomness: Randomness | None = None,
+    memory: int = MEMORY,
+    digest: Digest | None = None,
+) -> int:
+    """Write the records of all sources to an open file, in one uniformly random order.
+
+    Returns how many there were. Secure randomness unless a simulation's is given. ``memory`` is how
+    many bytes may be used; beyond it, unnamed files in the directory ``scratch`` are.
+    """
+    length = checks.count(record_bytes=record_bytes)
+    out = _Destination(destination, digest)
+    mixer = _Mixer(
+        length=length,
+        fits=max(1, checks.count(memory=memory) // (length + _BESIDE)),
+        scratch=scratch,
+        randomness=source(randomness),
+        out=out,
+    )
+    files = [_File(path, _whole_records(path, length)) for path in sources]
+    total = sum(file.records for file in files)
+    out.half = total * length // 2
+    mixer.mix(files)
+    return total
+
+
+@dataclass(frozen=True)
+class _File:
+    """A source, opened when it is read and no longer: there may be more than a process may open."""
+
+    path: Path
+    records: int
+
+    @contextmanager
+    def reading(self) -> Iterator[IO[bytes]]:
+        with self.path.open("rb") as file:
+            yield file
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """A file without a name."""
+
+    file: IO[bytes]
+    records: int
+
+    @contextmanager
+    def reading(self) -> Iterator[IO[bytes]]:
+        self.file.seek(0)
+        yield self.file
+
+
+_Readable: TypeAlias = _File | _Bucket
+
+
+@dataclass
+class _Destination:
+    """Where the records go, and how far they have got."""
+
+    file: BinaryIO
+    digest: Digest | None
+    half: int = 0
+    written: int = 0
+
+    def write(self, rows: Rows) -> None:
+        view = rows.reshape(-1).data
+        if self.digest is not None:
+            self.digest.update(view)
+        while view:
+            view = view[self.file.write(view) :]
+        before, self.written = self.written, self.written + rows.size
+        if before <= self.half < self.written:
+            failpoints.reached("shuffle.half-written")
+
+
+@dataclass(frozen=True)
+class _Mixer:
+    """``fits`` records of ``length`` bytes are mixed in memory, more of them through buckets."""
+
+    length: int
+    fits: int
+    scratch: Path
+    randomness: Randomness
+    out: _Destination
+    block: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        largest = max(1, _BLOCK_BYTES // self.length)
+        object.__setattr__(self, "block", min(largest, max(_FEWEST, self.fits // 4)))
+
+    def mix(self, files: Sequence[_Readable]) -> None:
+        """Write the records of files in a uniformly random order."""
+        total = sum(file.records for file in files)
+        if total <= self.fits:
+            self._mix_in_memory(files, total)
+            return
+        # Twice as many as needed: hardly any bucket will be too large.
+        wanted = 1 << (2 * total // self.fits).bit_length()
+        with ExitStack() as stack:
+            buckets = [
+                stack.enter_context(TemporaryFile(dir=self.scratch))
+                for _ in range(min(MOST_BUCKETS, wanted))
+            ]
+            counts = self._spread(files, buckets)
+            for bucket, count in zip(buckets, counts.tolist(), strict=True):
+                self.mix([_Bucket(bucket, count)])
+                bucket.close()  # frees the disk at once
+
+    def _mix_in_memory(self, files: Sequence[_Readable], total: int) -> None:
+        rows = np.empty((total, self.length), dtype=np.uint8)
+        start = 0
+        for each in files:
+            with each.reading() as file:
+                _read_into(file, rows[start : start + each.records])
+            start += each.records
+        order = self.randomness.permutation(total)
+        for start in range(0, total, self.block):
+            self.out.write(rows.take(order[start : start + self.block], axis=0))
+
+    def _spread(
+        self, files: Sequence[_Readable], buckets: Sequence[IO[bytes]]
+    ) -> npt.NDArray[np.int64]:
+        """Every record into a bucket of its own choice; how many each bucket got."""
+        counts = np.zeros(len(buckets), dtype=np.int64)
+        for rows in self._blocks(files):
+            chosen = self.randomness.below(len(buckets), len(rows)).astype(np.intp)
+            sizes = np.bincount(chosen, minlength=len(buckets))
+            grouped = rows.take(np.argsort(chosen, kind="stable"), axis=0)
+            ends = np.cumsum(sizes)
+            for number in np.flatnonzero(sizes).tolist():
+                end = int(ends[number])
+                buckets[number].write(grouped[end - int(sizes[number]) : end].data)
+            counts += sizes
+        return counts
+
+    def _blocks(self, files: Sequence[_Readable]) -> Iterator[Rows]:
+        for each in files:
+            with each.reading() as file:
+                for start in range(0, each.records, self.block):
+                    size = min(self.block, each.records - start)
+                    rows = np.empty((size, self.length), dtype=np.uint8)
+                    _read_into(file, rows)
+                    yield rows
+
+
+def _whole_records(path: Path, length: int) -> int:
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+    if size % length:
+        raise FramingError(size, f"whole records of {length} bytes in {file.name}")
+    return size // length
+
+
+def _read_into(file: IO[bytes], rows: Rows) -> None:
+    """Fill the rows from a file that has at least as many."""
+    view = rows.reshape(-1).data
+    while view:
+        got = file.readinto(view)  # type: ignore[attr-defined]
+        if not got:
+            raise FramingError(rows.size - len(view), f"{rows.size} bytes in {file.name}")
+        view = view[got:]

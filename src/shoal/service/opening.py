@@ -1,0 +1,151 @@
+"""Opening many envelopes at once: whole reports for the shuffler, single records for the analyzer.
+
+What does not open is counted and left out, and never stops the rest. A shuffler's reports come back
+in a fresh random order, so that what is kept of them says nothing about the order they came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import randomness
+from shoal.errors import InvalidArgumentError
+from shoal.protocols.base import Device, Protocol
+from shoal.sealing import Envelope, FramingError, KeyPair, records
+from shoal.service.processes import Processes
+from shoal.service.wire import HEADER_BYTES, VERSION, Wire
+from shoal.values import Batch
+
+TAG_BYTES = 16
+CHUNK = 2000  # envelopes handed to a process at a time
+
+Rows = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedReports:
+    """Sealed messages of whole reports, by the number of the analyzer's key that opens them.
+
+    ``by_key`` has the records of ``counts[key]`` reports, in an order that means nothing;
+    ``rejected`` reports did not open; ``unopened`` are they, one after the other.
+    """
+
+    by_key: dict[int, bytes]
+    counts: dict[int, int]
+    rejected: int
+    unopened: bytes = b""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedRecords:
+    """Messages of a batch, a row of bytes each, in the order of their records.
+
+    ``tags`` has 16 bytes of the SHA-256 of each message's record: equal ones are replays.
+    """
+
+    messages: Rows
+    tags: Rows
+    rejected: int
+
+
+class Pool(Processes):
+    """Opens envelopes in so many processes; with 0 or 1 in this one."""
+
+    def open_reports(
+        self,
+        wire: Wire,
+        pair: KeyPair,
+        body: bytes,
+        *,
+        known: Collection[int] | None = None,
+    ) -> OpenedReports:
+        """The reports of a body, which has one or more of them, opened with the shuffler's key.
+
+        If the analyzer's keys are ``known``, what is for another is rejected, too.
+        """
+        whole = wire.outer.capacity
+        opened = list(self._opened(wire.outer, pair, body))
+        fits = np.array([sealed is not None and len(sealed) == whole for sealed in opened])
+        rows = _rows(
+            [sealed for sealed in opened if sealed is not None and len(sealed) == whole], whole
+        )[:, : wire.opened_bytes]
+        heads = rows.reshape(len(rows), wire.slots, wire.record_bytes)[:, :, :HEADER_BYTES]
+        # A report whose messages are for several keys would tell them from others.
+        alike = (heads == heads[:, :1]).all(axis=(1, 2)) & (heads[:, 0, 0] == VERSION)
+        keys = heads[:, 0, 1]
+        if known is not None:
+            alike &= np.isin(keys, np.array(sorted(known), dtype=np.int64))
+        fits[fits] = alike
+        found = np.unique(keys[alike]).tolist()
+        mixed = {key: _mixed(rows[alike & (keys == key)]) for key in found}
+        return OpenedReports(
+            by_key={key: part.tobytes() for key, part in mixed.items()},
+            counts={key: len(part) for key, part in mixed.items()},
+            rejected=len(fits) - int(alike.sum()),
+            unopened=_rows([body], wire.report_bytes)[~fits].tobytes(),
+        )
+
+    def open_records(self, wire: Wire, pair: KeyPair, body: bytes) -> OpenedRecords:
+        """The records of a body, which has one or more of them, opened with the analyzer's key."""
+        opened = list(self._opened(wire.inner, pair, body))
+        sealed = records(body, length=wire.record_bytes)
+        kept = [
+            (message, sha256(record).digest()[:TAG_BYTES])
+            for message, record in zip(opened, sealed, strict=True)
+            if message is not None and len(message) == wire.message_bytes
+        ]
+        return OpenedRecords(
+            messages=_rows([message for message, _ in kept], wire.message_bytes),
+            tags=_rows([tag for _, tag in kept], TAG_BYTES),
+            rejected=len(opened) - len(kept),
+        )
+
+    def _opened(self, envelope: Envelope, pair: KeyPair, body: bytes) -> Iterator[bytes | None]:
+        if not body or len(body) % envelope.size:
+            raise FramingError(len(body), f"one or more records of {envelope.size} bytes")
+        work = partial(envelope.open_all, pair=pair)
+        for part in self.map(work, _pieces(body, envelope.size, self.width)):
+            yield from part
+
+
+def open_reports(wire: Wire, pair: KeyPair, body: bytes) -> OpenedReports:
+    """The reports of a body, in this process."""
+    return Pool(0).open_reports(wire, pair, body)
+
+
+def open_records(wire: Wire, pair: KeyPair, body: bytes) -> OpenedRecords:
+    """The records of a batch, in this process."""
+    return Pool(0).open_records(wire, pair, body)
+
+
+def batch_of(device: Device, rows: Rows, people: int) -> Batch:
+    """The batch of so many people whose admissible messages these are, a row of bytes each."""
+    if isinstance(device, Protocol):
+        return Batch(device.decode_slots(rows), people)
+    if len(rows) != people:
+        raise InvalidArgumentError("people", people, f"{len(rows)} people, one for each message")
+    return Batch(device.decode(rows))
+
+
+def _pieces(body: bytes, size: int, width: int) -> Iterator[bytes]:
+    """Parts of nearly equal numbers of envelopes, enough for all processes, none too large."""
+    total = len(body) // size
+    parts = min(total, max(width, -(-total // CHUNK)))
+    ends = [size * (total * part // parts) for part in range(parts + 1)]
+    for start, end in pairwise(ends):
+        yield body[start:end]
+
+
+def _rows(parts: list[bytes], length: int) -> Rows:
+    return np.frombuffer(b"".join(parts), dtype=np.uint8).reshape(-1, length)
+
+
+def _mixed(rows: Rows) -> Rows:
+    return rows[randomness.secure().permutation(len(rows))]

@@ -1,0 +1,306 @@
+"""From what is wanted to a survey that keeps it: the planner's choice for the least crowd.
+
+The promise of a survey has to hold for the smallest batch that is ever released, for one person's
+R reports together and for the share of people who may be dishonest (see
+:mod:`shoal.service.survey.promise`). So a mechanism is planned for the people among whom one report
+of the smallest batch hides, and errors are foretold for batches of that size and of the target.
+
+>>> batches = Batches(minimum=500, target=1000, max_age=604_800)
+>>> design = Design(epsilon=1.0, delta=1e-6, batches=batches, categories=4)
+>>> design.device.name, round(design.device.local_epsilon, 3), design.expected(1000) < 0.05
+('grr', 2.789, True)
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from typing import Any, NotRequired, TypedDict, Unpack, cast
+
+from scipy import optimize
+
+from shoal import checks
+from shoal.accounting.amplification import required_n
+from shoal.checks import LARGEST_COUNT
+from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
+from shoal.planning import Plan, plan
+from shoal.planning.errors import of_categories, of_numbers
+from shoal.protocols.base import Device, Protocol
+from shoal.randomizers.base import AnswerMechanism, NumberMechanism
+from shoal.service.survey.batches import Batches
+from shoal.service.survey.party import Party
+from shoal.service.survey.promise import Terms, promised
+from shoal.service.survey.stated import LARGEST_LOCAL
+from shoal.service.survey.survey import Survey
+
+_TOLERANCE = 1e-3  # of the search for one report's share, in logarithms
+_STRIDE = 0.4  # of the search for a bracket, in logarithms
+_TRIALS = 6  # of designs with another minimum
+_MOST_PEOPLE = 10**8
+_SMALLEST = 1e-3  # share of epsilon that one report is given at least
+
+
+class About(TypedDict):
+    """What a survey says besides its design."""
+
+    name: str
+    question: str
+    purpose: str
+    answers: NotRequired[tuple[str, ...]]
+    not_before: int
+    not_after: int
+    shuffler: Party
+    analyzer: Party
+    suite: NotRequired[str]
+    token_bytes: NotRequired[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """What is wanted of a survey; the mechanism follows, unless one is ``given``.
+
+    One of so many ``categories``, or a number between ``bounds``. ``choose`` names a mechanism; the
+    best one is taken otherwise. ``messages_cap`` above 1 lets in protocols with several messages.
+    """
+
+    epsilon: float
+    delta: float
+    batches: Batches
+    categories: int | None = None
+    bounds: tuple[float, float] | None = None
+    reports_per_person: int = 1
+    dishonest: float = 0.0
+    participation: float = 1.0
+    local_epsilon_cap: float | None = None
+    messages_cap: float | None = 1.0
+    choose: str | None = None
+    given: Device | None = None
+
+    def __post_init__(self) -> None:
+        checks.positive(epsilon=self.epsilon)
+        checks.open_probability(delta=self.delta)
+        checks.closed_probability(dishonest=self.dishonest)
+        checks.share(participation=self.participation)
+        reports = checks.count(reports_per_person=self.reports_per_person)
+        object.__setattr__(self, "reports_per_person", reports)
+        if self.terms.crowd(self.batches.minimum) < 1:
+            raise UnreachableTargetError(
+                f"any guarantee with minimum={self.batches.minimum}",
+                f"nobody hides {reports} reports of one person",
+                "ask for a larger minimum or fewer reports per person",
+            )
+
+    @property
+    def terms(self) -> Terms:
+        """What the promise counts on besides the mechanism."""
+        return Terms(
+            delta=self.delta,
+            reports_per_person=self.reports_per_person,
+            dishonest=self.dishonest,
+            participation=self.participation,
+        )
+
+    @property
+    def crowd(self) -> int:
+        """People among whom each report hides in the smallest batch."""
+        return self.terms.crowd(self.batches.minimum)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The planner's options for one report of a person, best (or chosen) first.
+
+        Of several reports each is planned for about its share, to choose by; see ``device``.
+        """
+        found = plan(
+            epsilon=self._share,
+            delta=self.terms.delta_taking_part,
+            n=self.crowd,
+            categories=self.categories,
+            bounds=self.bounds,
+            local_epsilon_cap=self.local_epsilon_cap,
+            messages_cap=self.messages_cap,
+        )
+        return found if self.choose is None else found.choose(self.choose)
+
+    @cached_property
+    def device(self) -> Device:
+        """What every device runs: with the least noise that keeps the promise."""
+        if self.given is not None:
+            return self.given
+        chosen = self.plan.randomizer
+        return chosen if self.reports_per_person == 1 else self._for_several(chosen)
+
+    def _for_several(self, chosen: Device) -> Device:
+        """The same kind with the least noise with which R reports together keep epsilon."""
+        if isinstance(chosen, Protocol):
+            return self._searched(partial(self._calibrated, chosen), self._share, self.epsilon)
+        most = min(self.local_epsilon_cap or LARGEST_LOCAL, LARGEST_LOCAL)
+        start = min(most, chosen.local_epsilon)
+        return self._searched(partial(_with_epsilon, chosen), start, most)
+
+    @property
+    def _share(self) -> float:
+        """About what one of a person's reports may cost, to begin with."""
+        return self.epsilon / math.sqrt(self.reports_per_person)
+
+    def _searched(self, make: Callable[[float], Device], start: float, most: float) -> Device:
+        """What is made of the largest number up to ``most`` that keeps the promise, nearly."""
+
+        @cache
+        def excess(logarithm: float) -> float:
+            try:
+                device = make(math.exp(logarithm))
+                found = promised(device, self.terms, self.batches.minimum).epsilon
+            except ShoalError:  # noise that so few people cannot make
+                return 1.0
+            return math.log(found / self.epsilon)
+
+        low = high = math.log(start)
+        while excess(low) > 0:
+            low -= _STRIDE
+            if low < math.log(_SMALLEST * self.epsilon):
+                raise self._unreachable()
+        while excess(high) <= 0:
+            if high >= math.log(most):
+                return make(math.exp(high))
+            low, high = high, min(high + _STRIDE, math.log(most))
+        root = float(optimize.brentq(excess, low, high, xtol=_TOLERANCE))
+        while excess(root) > 0:
+            root -= _TOLERANCE
+        return make(math.exp(root))
+
+    def _unreachable(self) -> UnreachableTargetError:
+        return UnreachableTargetError(
+            f"epsilon={self.epsilon:g} for {self.reports_per_person} reports of one person",
+            f"{self.plan.recommended.name} among {self.crowd} people is not private enough",
+            "ask for a larger minimum or fewer reports per person",
+        )
+
+    def _calibrated(self, chosen: Protocol, epsilon: float) -> Protocol:
+        make = cast("Any", type(chosen)).calibrated
+        wanted = set(inspect.signature(make).parameters) & {"k", "low", "high", "buckets", "levels"}
+        shape = {name: getattr(chosen, name) for name in wanted}
+        made: Protocol = make(
+            n=self.crowd, epsilon=epsilon, delta=self.terms.delta_taking_part, **shape
+        )
+        return made
+
+    def expected(self, valid: int) -> float:
+        """Expected error of so many valid reports, all of them honest.
+
+        Of answers: the standard error of one's share if everybody's answers are spread evenly. Of
+        numbers: that of the mean in the worst case, in their own unit.
+        """
+        return expected_error(self.device, valid)
+
+    def survey(self, **about: Unpack[About]) -> Survey:
+        """The survey of this design; it refuses a mechanism that does not keep the promise."""
+        return Survey(
+            device=self.device,
+            batches=self.batches,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            reports_per_person=self.reports_per_person,
+            dishonest=self.dishonest,
+            participation=self.participation,
+            **about,
+        )
+
+
+def _with_epsilon(randomizer: Device, epsilon: float) -> Device:
+    changed: Device = replace(cast("Any", randomizer), epsilon=epsilon)
+    return changed
+
+
+def expected_error(device: Device, valid: int) -> float:
+    """Standard error of an answer's share (spread evenly), or of the mean (in the worst case)."""
+    valid = checks.count(valid=valid)
+    if isinstance(device, AnswerMechanism):
+        return of_categories(device, valid).l2 / math.sqrt(device.k) / valid
+    if isinstance(device, NumberMechanism):
+        return of_numbers(device, valid).l2 / valid
+    raise InvalidArgumentError("device", device.name, "a mechanism for answers or for numbers")
+
+
+def tells_nothing(device: Device, valid: int) -> bool:
+    """Whether the expected error is more than a quarter of all there can be: of 1, or the range."""
+    return _blur(device, valid) > 1
+
+
+def telling_minimum(design: Design) -> int | None:
+    """A minimum with which a batch tells something, to two digits; None if none was found soon.
+
+    Every trial is a design of its own, as more people need less noise each. The error of what is
+    designed for n people falls about as 1/n, so that a few trials are enough; that of a given
+    mechanism, or where its local epsilon is capped, as the root of that.
+    """
+    minimum, device = design.batches.minimum, design.device
+    for trial in range(_TRIALS):
+        if not tells_nothing(device, minimum):
+            return minimum
+        power = 1 if trial < _TRIALS / 2 and design.given is None else 2
+        minimum = _two_digits(math.ceil(_blur(device, minimum) ** power * minimum))
+        if minimum > _MOST_PEOPLE:
+            return None
+        batches = replace(design.batches, minimum=minimum, target=2 * minimum)
+        try:
+            device = replace(design, batches=batches).device
+        except ShoalError:  # a mechanism that exists for few people only
+            return None
+    return None
+
+
+def _blur(device: Device, valid: int) -> float:
+    """The expected error, in quarters of all there can be."""
+    whole = device.high - device.low if isinstance(device, NumberMechanism) else 1.0
+    return 4 * expected_error(device, valid) / whole
+
+
+def _two_digits(number: int) -> int:
+    """Rounded up, so that it grows by at least one.
+
+    >>> _two_digits(1201), _two_digits(1300), _two_digits(7)
+    (1300, 1400, 8)
+    """
+    unit: int = 10 ** max(0, len(str(number)) - 2)
+    return (number // unit + 1) * unit
+
+
+def least_minimum(device: Device, *, epsilon: float, terms: Terms) -> int:
+    """The fewest valid reports of a batch with which the mechanism keeps epsilon.
+
+    For several reports of one person, where every trial takes a while, up to half a per cent more.
+    """
+    delta = terms.delta_taking_part
+    people = max(2, required_n(device, epsilon=epsilon, delta=delta))
+    if terms.reports_per_person > 1:
+        people = _enough_for_several(device, people, epsilon, terms)
+    needed = people * terms.reports_per_person
+    valid = math.ceil(needed / (1 - terms.dishonest))
+    while terms.honest(valid) < needed:
+        valid += 1
+    return valid
+
+
+def _enough_for_several(device: Device, low: int, epsilon: float, terms: Terms) -> int:
+    reports, certain = terms.reports_per_person, replace(terms, dishonest=0.0)
+
+    def keeps(people: int) -> bool:
+        return promised(device, certain, people * reports).epsilon <= epsilon
+
+    high = low
+    while not keeps(high):
+        low, high = high, 2 * high
+        if high > LARGEST_COUNT // reports:
+            raise UnreachableTargetError(
+                f"epsilon={epsilon:g} for {reports} reports of one person",
+                f"not even {low:.2g} people are enough",
+                "ask for more epsilon or fewer reports per person",
+            )
+    while high - low > max(1, high // 200):
+        middle = (low + high) // 2
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high

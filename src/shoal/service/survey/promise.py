@@ -1,0 +1,125 @@
+"""The (epsilon, delta) of one person over a survey's life, from the accountant."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache, partial
+
+from shoal.accounting.amplification import amplify
+from shoal.accounting.compose import Method
+from shoal.accounting.guarantee import Guarantee
+from shoal.accounting.rounding import up
+from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
+from shoal.protocols.base import Device
+
+_LARGEST_DELTA = 0.5  # beyond, a smaller delta is asked about: its epsilon holds for the larger one
+_LEAST_LOSS_DELTA = 1e-13  # below, loss distributions are never precise enough
+_OTHERS: tuple[Method, ...] = ("renyi", "advanced")
+_MARGIN = 1 + 2**-50  # more than the two functions of taking_part round off
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What is counted on besides the mechanism: how often somebody reports, and who is honest.
+
+    With ``participation`` q below 1 a person reports at all with probability 1 - (1 - q)^R. If not,
+    both answers look the same; if so, the crowd hides them as it hides those who always report. So
+    epsilon at delta/(1 - (1 - q)^R) is epsilon at delta. No more is counted on: batches close on
+    the number of reports, so that whoever knows when one closed may know who took part. The
+    promise is made before the coin is tossed. Whoever is seen to take part, as the shuffler sees
+    it, has (epsilon, delta/(1 - (1 - q)^R)).
+    """
+
+    delta: float
+    reports_per_person: int = 1
+    dishonest: float = 0.0
+    participation: float = 1.0
+
+    def honest(self, valid: int) -> int:
+        """How many of so many valid reports may be counted on: n'."""
+        # The share as it was written: 0.1 is one tenth, not the float next to it.
+        return math.floor(valid * (1 - Fraction(repr(float(self.dishonest)))))
+
+    def crowd(self, valid: int) -> int:
+        """The people among whom each of one person's reports hides, that person included."""
+        return self.honest(valid) // self.reports_per_person
+
+    @property
+    def taking_part(self) -> float:
+        """Probability that a person reports at all, or a little more."""
+        if self.participation == 1 or self.reports_per_person == 1:
+            return self.participation
+        rough = -math.expm1(self.reports_per_person * math.log1p(-self.participation))
+        return min(1.0, rough * _MARGIN)
+
+    @property
+    def delta_taking_part(self) -> float:
+        """The delta of somebody who reports for sure that is worth ``delta``, never rounded up."""
+        largest = max(self.delta, _LARGEST_DELTA)
+        if self.delta >= largest * self.taking_part:
+            return largest
+        found = self.delta / self.taking_part
+        exact = Fraction(self.delta) / Fraction(self.taking_part)
+        return found if found <= exact else math.nextafter(found, 0.0)
+
+
+def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
+    """R adaptive rounds among floor(honest / R) people each; R = 1 is the accountant's answer."""
+    honest, crowd = terms.honest(valid), terms.crowd(valid)
+    reports = terms.reports_per_person
+    if crowd < 1:
+        raise UnreachableTargetError(
+            f"any guarantee with {valid} valid reports",
+            f"{honest} honest ones leave nobody to hide {reports} of one person among",
+            "ask for a larger minimum or fewer reports per person",
+        )
+    found = _accounted(device, crowd, terms.delta_taking_part, reports)
+    as_accounted = reports == 1 and terms.taking_part == 1
+    return replace(
+        found,
+        n=honest,
+        delta=terms.delta,
+        assumptions=_assumptions(found, valid, honest, terms),
+        # What is claimed for several reports, or for a coin, is another claim than the one below
+        # which no analysis can go.
+        lower_bound=found.lower_bound if as_accounted else lambda: 0.0,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _accounted(device: Device, crowd: int, delta: float, rounds: int) -> Guarantee:
+    account = partial(amplify, device, n=crowd, delta=delta, rounds=rounds)
+    if rounds == 1 or delta >= _LEAST_LOSS_DELTA:
+        try:
+            return account()
+        except PrecisionError:  # they are quicker and tighter, but not for every delta
+            pass
+    found: list[Guarantee] = []
+    for composition in _OTHERS:
+        try:
+            found.append(account(composition=composition))
+        except (OutOfRegimeError, UnreachableTargetError):
+            if not found and composition == _OTHERS[-1]:
+                raise
+    return min(found, key=lambda kept: kept.epsilon)
+
+
+def _assumptions(found: Guarantee, valid: int, honest: int, terms: Terms) -> tuple[str, ...]:
+    reports, participation = terms.reports_per_person, terms.participation
+    plural = "s" * (reports > 1)
+    stated = [
+        found.assumptions[0],
+        f"at least {honest:,} of {valid:,} valid reports are from people who follow the protocol",
+        f"one person sends at most {reports} report{plural} over the survey's life",
+        "that this is so is assumed, not enforced, unless tokens are used",
+        "batches of different people do not add up",
+    ]
+    if participation < 1:
+        stated.append(f"each person takes part with probability {participation:g}")
+        stated.append(
+            "once somebody is seen to take part, what holds for them is epsilon at "
+            f"delta = {up(terms.delta_taking_part)}"
+        )
+    return tuple(stated)

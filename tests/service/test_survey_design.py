@@ -1,0 +1,111 @@
+"""From what is wanted to a survey that keeps it, and not by far."""
+
+from __future__ import annotations
+
+import pytest
+
+import shoal
+from example_surveys import ANALYZER, SHUFFLER, mechanism
+from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.randomizers.privunit import PrivUnit
+from shoal.randomizers.response import RandomizedResponse
+from shoal.service.survey import Batches
+from shoal.service.survey.design import Design, expected_error, least_minimum
+from shoal.service.survey.promise import Terms, promised
+
+BATCHES = Batches(minimum=600, target=1200, max_age=3600)
+WANTED = {"epsilon": 1.0, "delta": 1e-6, "batches": BATCHES}
+ABOUT = {
+    "name": "travel",
+    "question": "How?",
+    "purpose": "Planning",
+    "not_before": 0,
+    "not_after": 10,
+    "shuffler": SHUFFLER,
+    "analyzer": ANALYZER,
+}
+KINDS = [
+    {"categories": 4},
+    {"categories": 4, "dishonest": 0.2, "participation": 0.3},
+    {"categories": 4, "choose": "dummies", "messages_cap": None},
+    pytest.param({"categories": 4, "reports_per_person": 2}, marks=pytest.mark.slow),
+    pytest.param(
+        {"categories": 4, "reports_per_person": 2, "choose": "dummies", "messages_cap": None},
+        marks=pytest.mark.slow,
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_the_promise_is_kept_and_used_up(kind):
+    design = Design(**WANTED, **kind)
+    survey = design.survey(**ABOUT, answers=("a", "b", "c", "d"))
+    assert 0.995 < survey.guarantee(600).epsilon <= 1 + 1e-9
+    if "choose" in kind:
+        assert survey.device.name == kind["choose"]
+
+
+@pytest.mark.slow
+def test_numbers_are_planned_too():
+    design = Design(**WANTED, bounds=(0.0, 10.0), choose="duchi")
+    survey = design.survey(**ABOUT)
+    assert 0.995 < survey.guarantee(600).epsilon <= 1 + 1e-9
+    assert (survey.device.low, survey.device.high) == (0.0, 10.0)
+    assert design.expected(1200) < design.expected(600) < 10
+
+
+def test_errors_are_those_of_a_simulation():
+    device = RandomizedResponse(k=4, epsilon=1.5)
+    drawn = shoal.randomness.simulated(7)
+    values = [0, 1, 2, 3] * 100
+    errors = []
+    for _ in range(300):
+        found = device.estimate(shoal.shuffle(device.randomize(values, randomness=drawn)))
+        errors.extend((found.frequencies - 0.25) ** 2)
+    measured = (sum(errors) / len(errors)) ** 0.5
+    assert expected_error(device, 400) == pytest.approx(measured, rel=0.15)
+    with pytest.raises(InvalidArgumentError, match="answers or for numbers"):
+        expected_error(PrivUnit(dimension=4, epsilon=1.0), 100)
+
+
+def test_a_cap_is_kept():
+    design = Design(**WANTED, categories=4, local_epsilon_cap=0.5, reports_per_person=2)
+    assert design.device.local_epsilon <= 0.5
+    assert design.survey(**ABOUT, answers=("a", "b", "c", "d")).guarantee(600).epsilon < 1
+
+
+def test_a_given_mechanism_is_taken_or_refused():
+    device = RandomizedResponse(k=4, epsilon=1.0)
+    design = Design(**WANTED, given=device)
+    assert design.survey(**ABOUT, answers=("a", "b", "c", "d")).device is device
+    weak = Design(**WANTED, given=RandomizedResponse(k=4, epsilon=9.0))
+    with pytest.raises(UnreachableTargetError, match="minimum=600"):
+        weak.survey(**ABOUT, answers=("a", "b", "c", "d"))
+
+
+def test_too_few_people_are_told_so():
+    few = Batches(minimum=3, target=3, max_age=1)
+    with pytest.raises(UnreachableTargetError, match="nobody hides 4 reports"):
+        Design(**WANTED | {"batches": few}, categories=4, reports_per_person=4)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        Terms(delta=1e-6),
+        Terms(delta=1e-6, dishonest=0.3, participation=0.2),
+        pytest.param(Terms(delta=1e-6, reports_per_person=2), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_the_least_minimum_is_the_least(terms):
+    device = RandomizedResponse(k=4, epsilon=1.0)
+    least = least_minimum(device, epsilon=0.3, terms=terms)
+    assert promised(device, terms, least).epsilon <= 0.3 * (1 + 1e-6)
+    fewer = least - max(2, least // 100 * (terms.reports_per_person > 1))
+    assert promised(device, terms, fewer).epsilon > 0.3
+
+
+def test_noise_that_was_made_for_more_people_needs_them():
+    device = mechanism("split-and-mix")
+    assert least_minimum(device, epsilon=2.0, terms=Terms(delta=1e-6)) == 1000
