@@ -1,0 +1,58 @@
+"""Lists of one party, one after the other: what a later one may not say.
+
+An honest ring signs a list with a later ``issued`` whenever anything changes, and uses a number
+for one key only. Two documents of one ``issued``, or two keys of one number, are therefore made by
+whoever has the identity, on purpose: with them a person could be given a key that nobody else has,
+and be recognised by it. Both documents are signed, so whoever has the two can show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from shoal.service.keyring.errors import ContradictionError, KeyListError
+from shoal.service.keyring.key_list import KeyList
+
+_LIE = "its operator signed both: send nothing, and show both to others"
+_LATER = "a newer one was seen: fetch it again"
+
+
+def digest(document: bytes) -> bytes:
+    """What is remembered of a list when the list itself is not."""
+    return sha256(document).digest()
+
+
+def numbered(found: KeyList) -> dict[int, str]:
+    """The fingerprint of every key of a list, by the key's number."""
+    return {key.number: key.public.fingerprint for key in found.keys}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Before:
+    """What was seen of a party's lists: the last one, and the key of every number there ever was.
+
+    ``issued`` is -1 if there was no list yet.
+    """
+
+    issued: int = -1
+    digest: bytes = b""
+    keys: Mapping[int, str] = field(default_factory=dict)
+
+    def check(self, found: KeyList) -> None:
+        """Refuse a list that cannot come after what was seen."""
+        self.check_keys(found)
+        if found.issued == self.issued and digest(found.document) != self.digest:
+            reason = f"two different lists say that they were issued at {found.issued}"
+            raise ContradictionError(reason, _LIE)
+        if found.issued < self.issued:
+            reason = f"it was issued at {found.issued}, one of {self.issued} was seen before"
+            raise KeyListError(reason, _LATER)
+
+    def check_keys(self, found: KeyList) -> None:
+        """Refuse another key under a number that is taken."""
+        for number, fingerprint in numbered(found).items():
+            if self.keys.get(number, fingerprint) != fingerprint:
+                reason = f"key {number} was another key before"
+                raise ContradictionError(reason, _LIE)

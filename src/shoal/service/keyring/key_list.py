@@ -1,0 +1,248 @@
+"""The signed list of a party's keys: what devices fetch, check and seal with.
+
+::
+
+    {"identity": hex, "list": {...}, "signature": hex}    canonical JSON (RFC 8785), at most 64 KiB
+
+It says when each key is in which state, not the state itself: the document is the same bytes for
+everybody, and stays the same while time passes, until a key comes or goes. A service that wanted
+to recognise somebody by a key made for them alone would have to sign two different lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from shoal.errors import InvalidArgumentError
+from shoal.sealing import SUITES, MalformedError, Plain, PublicKey, canonical, parsed
+from shoal.service.keyring.errors import KeyListError
+from shoal.service.keyring.identity import (
+    PUBLIC_BYTES,
+    SIGNATURE_BYTES,
+    Identity,
+    fingerprint,
+    is_signed,
+)
+from shoal.service.keyring.schedule import DAY, ROLES, KeyState, Role
+
+VERSION = 1
+MOST_KEYS = 16  # of the larger suite they still fit into a document
+FUTURE_TOLERANCE = DAY
+_WHAT = "the list of keys"
+_DOCUMENT = {"identity", "list", "signature"}
+_LIST = {"version", "kind", "role", "issued", "valid_until", "keys"}
+_TIMES = ("created", "active_from", "expires_at", "deletes_at")
+_KEY = {"number", "suite", "public", *_TIMES}
+_FETCH = "fetch it again; if that does not help, its operator has to act"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyInfo:
+    """A public key and its times, in seconds since 1970. ``deletes_at`` is the earliest moment."""
+
+    number: int
+    suite: str
+    public: PublicKey
+    state: KeyState
+    created: int
+    active_from: int
+    expires_at: int
+    deletes_at: int
+
+    def published(self) -> dict[str, Plain]:
+        """What a list says of it."""
+        return {
+            "number": self.number,
+            "suite": self.suite,
+            "public": self.public.raw.hex(),
+            **{name: cast("int", getattr(self, name)) for name in _TIMES},
+        }
+
+    def at(self, now: int) -> KeyInfo:
+        """With the state that its times give it."""
+        return replace(self, state=self._state(now))
+
+    def _state(self, now: int) -> KeyState:
+        if now < self.active_from:
+            return KeyState.PENDING
+        if now < self.expires_at:
+            return KeyState.ACTIVE
+        return KeyState.EXPIRED if now < self.deletes_at else KeyState.DELETED
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyList:
+    """The keys of one party, signed: whoever has the same bytes has the same keys."""
+
+    role: Role
+    issued: int
+    valid_until: int
+    keys: tuple[KeyInfo, ...]
+    identity: bytes = field(repr=False)
+    document: bytes = field(repr=False)
+
+    def to_bytes(self) -> bytes:
+        """The document, as it was signed."""
+        return self.document
+
+    @property
+    def fingerprint(self) -> str:
+        """What a survey has to say for this list to be the right one."""
+        return fingerprint(self.role, self.identity)
+
+    @classmethod
+    def signed(
+        cls, identity: Identity, keys: tuple[KeyInfo, ...], *, issued: int, valid_until: int
+    ) -> KeyList:
+        """A new list."""
+        content: dict[str, Plain] = {
+            "version": VERSION,
+            "kind": "keys",
+            "role": identity.role,
+            "issued": issued,
+            "valid_until": valid_until,
+            "keys": [key.published() for key in keys],
+        }
+        document = canonical(
+            {
+                "identity": identity.public.hex(),
+                "list": content,
+                "signature": identity.sign(canonical(content)).hex(),
+            }
+        )
+        return cls(
+            role=identity.role,
+            issued=issued,
+            valid_until=valid_until,
+            keys=keys,
+            identity=identity.public,
+            document=document,
+        )
+
+    @classmethod
+    def verified(
+        cls, data: bytes, *, fingerprint: str, now: int, role: Role | None = None
+    ) -> KeyList:
+        """The list in these bytes, if whom the survey names signed it and it is valid now.
+
+        ``role`` is what the keys are wanted for. States are those at ``now``.
+        """
+        found, signature, content = _read(data)
+        if found.fingerprint != fingerprint:
+            reason = f"it is of {found.fingerprint} ({found.role}), not of {fingerprint}"
+            raise KeyListError(reason, "somebody else answers at this address: send nothing")
+        if not is_signed(found.identity, signature, content):
+            raise KeyListError("its signature is wrong", "it was changed on the way: send nothing")
+        if role is not None and role != found.role:
+            reason = f"it has keys of the {found.role}, not of the {role}"
+            raise KeyListError(reason, "the survey names the wrong party: send nothing")
+        if now > found.valid_until:
+            raise KeyListError(f"it was valid until {found.valid_until}, now is {now}", _FETCH)
+        if found.issued > now + FUTURE_TOLERANCE:
+            reason = f"it was issued at {found.issued}, and here it is {now}"
+            raise KeyListError(reason, "set this machine's clock, then fetch it again")
+        return replace(found, keys=tuple(key.at(now) for key in found.keys))
+
+    def current(self, suite: str, now: int) -> PublicKey:
+        """The key to seal with: of those in use the newest."""
+        if suite not in SUITES:
+            raise InvalidArgumentError("suite", suite, f"one of {', '.join(SUITES)}")
+        offered = [key for key in self.keys if key.suite == suite]
+        usable = [key for key in offered if key.active_from <= now < key.expires_at]
+        if usable:
+            return max(usable, key=lambda key: (key.active_from, key.number)).public
+        reason = f"none of its {len(offered)} keys for {suite} is in use at {now}"
+        if not offered:
+            reason = f"it has no key for {suite}"
+        raise KeyListError(reason, _FETCH)
+
+
+def unverified(data: bytes) -> KeyList:
+    """A list as it is written, whoever signed it; its own service reads it so. States: pending."""
+    return _read(data)[0]
+
+
+def _read(data: bytes) -> tuple[KeyList, bytes, bytes]:
+    try:
+        document = parsed(data)
+    except MalformedError as error:
+        raise MalformedError(_WHAT, error.expected) from None
+    _check_names(document, _DOCUMENT)
+    content = _mapping(document["list"])
+    _check_names(content, _LIST)
+    if content["version"] != VERSION or content["kind"] != "keys":
+        raise MalformedError(_WHAT, f"keys of version {VERSION}")
+    if content["role"] not in ROLES:
+        raise MalformedError(_WHAT, f"a role: {' or '.join(ROLES)}")
+    issued, valid_until = _time(content, "issued"), _time(content, "valid_until")
+    if issued >= valid_until:
+        raise MalformedError(_WHAT, "a list that is valid for a while")
+    found = KeyList(
+        role=content["role"],
+        issued=issued,
+        valid_until=valid_until,
+        keys=_keys(content["keys"]),
+        identity=_bytes(document["identity"], PUBLIC_BYTES),
+        document=data,
+    )
+    return found, _bytes(document["signature"], SIGNATURE_BYTES), canonical(content)
+
+
+def _keys(stored: Plain) -> tuple[KeyInfo, ...]:
+    if not isinstance(stored, list) or not 1 <= len(stored) <= MOST_KEYS:
+        raise MalformedError(_WHAT, f"1 to {MOST_KEYS} keys")
+    keys = tuple(_key(_mapping(item)) for item in stored)
+    numbers = [key.number for key in keys]
+    if numbers != sorted(set(numbers)):
+        raise MalformedError(_WHAT, "keys in the order of their numbers")
+    return keys
+
+
+def _key(stored: Mapping[str, Plain]) -> KeyInfo:
+    _check_names(stored, _KEY)
+    number = _time(stored, "number")
+    times = {name: _time(stored, name) for name in _TIMES}
+    if list(times.values()) != sorted(times.values()):
+        raise MalformedError(_WHAT, "times of a key in their order")
+    try:
+        public = PublicKey(_bytes(stored["public"]), number)
+    except InvalidArgumentError as error:
+        raise MalformedError(_WHAT, error.expected) from None
+    if public.suite.name != stored["suite"]:
+        raise MalformedError(_WHAT, "keys as long as their suite has them")
+    return KeyInfo(
+        number=number, suite=public.suite.name, public=public, state=KeyState.PENDING, **times
+    )
+
+
+def _check_names(stored: Mapping[str, Plain], names: set[str]) -> None:
+    if set(stored) != names:
+        raise MalformedError(_WHAT, f"exactly the fields {', '.join(sorted(names))}")
+
+
+def _mapping(value: Any) -> Mapping[str, Plain]:  # noqa: ANN401 - whatever was sent
+    if not isinstance(value, dict):
+        raise MalformedError(_WHAT, "an object with named fields")
+    return value
+
+
+def _time(stored: Mapping[str, Plain], name: str) -> int:
+    value = stored[name]
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise MalformedError(_WHAT, f"a whole number {name}, 0 or more")
+    return value
+
+
+def _bytes(value: Any, length: int | None = None) -> bytes:  # noqa: ANN401 - whatever was sent
+    malformed = MalformedError(_WHAT, "keys and signatures in lower-case hexadecimal digits")
+    if not isinstance(value, str):
+        raise malformed
+    try:
+        found = bytes.fromhex(value)
+    except ValueError:
+        raise malformed from None
+    if found.hex() != value or (length is not None and len(found) != length):
+        raise malformed
+    return found

@@ -1,0 +1,115 @@
+"""A ring's secrets in their files, one each: the identity and every key that is not deleted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from shoal.errors import InvalidArgumentError
+from shoal.sealing import KeyPair
+from shoal.service.keyring import files
+from shoal.service.keyring.errors import (
+    DamagedKeyringError,
+    IdentityOfflineError,
+    KeyringError,
+)
+from shoal.service.keyring.identity import Identity
+from shoal.service.keyring.protection import Protection, kind_of
+from shoal.service.keyring.schedule import Role
+
+IDENTITY = "identity"
+_KEY = re.compile(r"key-(\d{3})")
+
+
+class SecretFiles:
+    """The secrets of one ring; without a protection it knows only which there are."""
+
+    def __init__(
+        self,
+        directory: Path,
+        role: Role,
+        protection: Protection | None,
+        identity: Path | None = None,
+    ) -> None:
+        self._directory = directory
+        self._role = role
+        self._protection = protection
+        self.identity_path = identity or directory / IDENTITY
+
+    @property
+    def locked(self) -> bool:
+        """Whether nothing may be read."""
+        return self._protection is None
+
+    @property
+    def can_sign(self) -> bool:
+        """Whether the identity is here and may be read."""
+        return self._protection is not None and self.identity_path.exists()
+
+    def identity(self) -> Identity:
+        """What signs the list."""
+        if not self.identity_path.exists():
+            raise IdentityOfflineError(self.identity_path)
+        raw = self._unlocked().opened(self._identity_name, self.identity_path)
+        return Identity(self._role, raw)
+
+    def write_identity(self, identity: Identity) -> None:
+        """Keep it."""
+        content = self._unlocked().protected(self._identity_name, identity.raw)
+        files.write_private(self.identity_path, content)
+
+    def pair(self, number: int) -> KeyPair:
+        """A key that opens."""
+        path = self._path(number)
+        raw = self._unlocked().opened(self._name(number), path)
+        try:
+            return KeyPair.from_secret(raw, number=number)
+        except InvalidArgumentError as error:
+            raise DamagedKeyringError(path, f"expected {error.expected}") from None
+
+    def write_pair(self, pair: KeyPair) -> None:
+        """Keep it, before anybody hears of it."""
+        number = pair.public.number
+        content = self._unlocked().protected(self._name(number), pair.raw)
+        files.write_private(self._path(number), content)
+
+    def shred(self, number: int) -> None:
+        """Destroy it."""
+        files.shred(self._path(number))
+
+    def numbers(self) -> list[int]:
+        """Of the keys that there are files of."""
+        names = (_KEY.fullmatch(path.name) for path in self._directory.iterdir())
+        return sorted(int(found[1]) for found in names if found)
+
+    def shred_unfinished(self) -> None:
+        """Destroy what a process that died was writing."""
+        for path in self._directory.glob(f"*{files.TEMPORARY}"):
+            files.shred(path)
+
+    def _unlocked(self) -> Protection:
+        if self._protection is None:
+            raise KeyringError(
+                f"the secrets in {self._directory} are locked; open the ring with its passphrase "
+                "or key file"
+            )
+        return self._protection
+
+    def _path(self, number: int) -> Path:
+        return self._directory / f"key-{number:03d}"
+
+    def _name(self, number: int) -> str:
+        return f"key {number} of the {self._role}"
+
+    @property
+    def _identity_name(self) -> str:
+        return f"identity of the {self._role}"
+
+
+def protection_kind(directory: Path, identity: Path | None = None) -> str:
+    """How the secrets of a ring are protected: none, passphrase or keyfile."""
+    places = [identity or directory / IDENTITY, *sorted(directory.glob("key-[0-9][0-9][0-9]"))]
+    for path in places:
+        if path.is_file():
+            return kind_of(path)
+    raise KeyringError(f"there are no keys in {directory}; make some: shoal keys new {directory}")
