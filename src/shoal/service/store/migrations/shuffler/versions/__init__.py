@@ -1,0 +1,1 @@
+"""One module per step; each says which step it follows."""

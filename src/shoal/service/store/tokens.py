@@ -1,0 +1,91 @@
+"""Bearer tokens: shown once when they are made, kept as hashes."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from hashlib import sha256
+
+import sqlalchemy as sa
+
+from shoal import checks, randomness
+from shoal.errors import InvalidArgumentError
+from shoal.sealing import SurveyId
+from shoal.service.clock import Clock
+from shoal.service.errors import ForbiddenError, NotAuthorizedError
+from shoal.service.store.database import Database
+from shoal.service.store.surveys import SurveyTable
+from shoal.service.store.values import TokenScope
+
+LONGEST_LABEL = 200
+KEPT_AFTER_END = 30 * 86_400  # seconds in which a token that ended is still told of
+_PREFIX = "shoal_"
+_SECRET_WORDS = 4  # 256 bits: too many to try, so a plain hash hides them
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A table of tokens: hash, survey, label, expires."""
+
+    database: Database
+    clock: Clock
+    surveys: SurveyTable
+    table: sa.Table
+
+    def add(self, label: str, survey: SurveyId | None, lifetime: int) -> str:
+        """A new token for a survey, or for all of them, for so many seconds."""
+        if not label.strip() or len(label) > LONGEST_LABEL:
+            expected = f"text of 1 to {LONGEST_LABEL} characters"
+            raise InvalidArgumentError("label", label, expected)
+        token = _PREFIX + randomness.secure().words(_SECRET_WORDS).tobytes().hex()
+        row = {
+            "hash": _hashed(token),
+            "survey": None if survey is None else self.surveys.find(survey).number,
+            "label": label,
+            "expires": self.clock() + checks.count(lifetime=lifetime),
+        }
+        with self.database.write() as connection:
+            connection.execute(self.table.insert(), row)
+        return token
+
+    def check(self, token: str, survey: SurveyId | None) -> TokenScope:
+        """What a token is for, if it counts and covers the survey (None: all of them)."""
+        hashed = _hashed(token)
+        with self.database.read() as connection:
+            row = connection.execute(
+                sa.select(self.table).where(self.table.c.hash == hashed)
+            ).first()
+        found = bytes(row.hash) if row else bytes(len(hashed))
+        if not hmac.compare_digest(found, hashed) or row is None or row.expires <= self.clock():
+            raise NotAuthorizedError
+        scope = self._scope(row.survey)
+        if scope is not None and scope != survey:
+            raise ForbiddenError(row.label)
+        return TokenScope(row.label, scope, row.expires)
+
+    def listed(self) -> list[TokenScope]:
+        """What every token is for, by label; the tokens themselves nobody has."""
+        query = sa.select(self.table).order_by(self.table.c.label, self.table.c.expires)
+        with self.database.read() as connection:
+            rows = connection.execute(query).all()
+        return [TokenScope(row.label, self._scope(row.survey), row.expires) for row in rows]
+
+    def forget_ended(self) -> int:
+        """Delete those that ended a month ago; how many."""
+        ended = self.table.c.expires <= self.clock() - KEPT_AFTER_END
+        with self.database.write() as connection:
+            return connection.execute(self.table.delete().where(ended)).rowcount
+
+    def _scope(self, number: int | None) -> SurveyId | None:
+        return None if number is None else self.surveys.numbered(number).survey.id
+
+    def revoke(self, label: str) -> int:
+        """Delete the tokens of a label; how many."""
+        with self.database.write() as connection:
+            return connection.execute(
+                self.table.delete().where(self.table.c.label == label)
+            ).rowcount
+
+
+def _hashed(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "surrogatepass")).digest()

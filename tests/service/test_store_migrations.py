@@ -1,0 +1,185 @@
+"""Tables change under a store that works, and never by accident."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from service.store_contract import LEASE, START, make_reports, make_survey, send
+from shoal.errors import InvalidArgumentError
+from shoal.service.analyzer import schema as analyzer_schema
+from shoal.service.clock import ManualClock
+from shoal.service.errors import StoreUnavailableError, StoreVersionError
+from shoal.service.store import Database, ShufflerStore, migrating, schema
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request, store_urls):
+    database = Database(store_urls[request.param], patience=20)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def other(database):
+    """Another process."""
+    other = Database(database._engine.url.render_as_string(hide_password=False), patience=20)
+    yield other
+    other.close()
+
+
+def differences(database, tree, metadata):
+    with database.read() as connection:
+        options = {"version_table": f"{tree}_revision", "compare_server_default": True}
+        return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
+
+
+@pytest.mark.parametrize(
+    ("tree", "metadata"),
+    [("shuffler", schema.METADATA), ("analyzer", analyzer_schema.metadata)],
+)
+def test_the_steps_lead_to_the_tables_of_this_version(database, tree, metadata):
+    assert database.revision(tree) is None
+    assert database.migrate(tree) == migrating.head(tree) == database.revision(tree)
+    database.require(tree)
+    assert differences(database, tree, metadata) == []
+    assert database.migrate(tree) == migrating.head(tree)
+
+
+def test_older_tables_are_refused_until_they_are_migrated(database, tmp_path):
+    clock = ManualClock(START)
+    with pytest.raises(StoreVersionError, match=r"is empty, .*--migrate"):
+        ShufflerStore(database, tmp_path, clock, node="a")
+    database.migrate("shuffler", "0001")
+    with pytest.raises(StoreVersionError, match=r"at revision 0001, .*--migrate"):
+        ShufflerStore(database, tmp_path, clock, node="a")
+    database.migrate("shuffler")
+    ShufflerStore(database, tmp_path, clock, node="a")
+
+
+def test_newer_tables_are_refused_and_left_alone(database, tmp_path):
+    database.migrate("shuffler")
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE shuffler_revision SET version_num = '9999'"))
+    for refused in (
+        lambda: database.migrate("shuffler"),
+        lambda: database.require("shuffler"),
+        lambda: ShufflerStore(database, tmp_path, ManualClock(START), node="a"),
+    ):
+        with pytest.raises(StoreVersionError, match=r"9999, .* newer version of Shoal"):
+            refused()
+    assert database.revision("shuffler") == "9999"
+
+
+def test_shuffler_and_analyzer_share_no_database(database):
+    database.migrate("shuffler")
+    with pytest.raises(StoreVersionError, match="one of its own"):
+        database.migrate("analyzer")
+    with pytest.raises(StoreVersionError, match="one of its own"):
+        database.require("analyzer")
+    with pytest.raises(InvalidArgumentError):
+        database.migrate("relay")
+
+
+def test_a_live_store_is_migrated_and_keeps_what_it_has(database, other, tmp_path):
+    """Reports of the old version wait, another connection adds more while the tables change."""
+    survey = make_survey()
+    database.migrate("shuffler", "0001")
+    with database.write() as connection:
+        row = {"number": 1, "id": survey.id.digest, "configuration": survey.to_bytes()}
+        connection.execute(schema.surveys.insert(), row)
+    begun, stop = threading.Event(), threading.Event()
+    insert = sa.text(
+        "INSERT INTO extents (survey, key, segment, start, count) VALUES (1, 0, 'x', :start, 1)"
+    )
+
+    def work():
+        added = 0
+        while not stop.is_set() or added < 5:
+            with other.write() as connection:
+                connection.execute(insert, {"start": added})
+            added += 1
+            begun.set()
+        return added
+
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(work)
+        assert begun.wait(20)
+        assert database.migrate("shuffler") == migrating.head("shuffler")
+        stop.set()
+        added = working.result()
+    (tmp_path / "shuffler" / "segments").mkdir(parents=True)
+    (tmp_path / "shuffler" / "segments" / "x.segment").touch()
+    store = ShufflerStore(database, tmp_path / "shuffler", ManualClock(START), node="a")
+    claim = store.claim_extents(10**6, LEASE)
+    assert (claim.survey, claim.count, claim.attempts) == (survey.id, added, 0)
+    store.set_aside(claim)
+    send(store, survey, range(3))
+    assert store.read(store.claim_extents(10, LEASE)) == make_reports(survey, range(3))
+    store.close()
+
+
+def test_a_step_that_fails_changes_nothing(database, monkeypatch):
+    database.migrate("shuffler", "0001")
+    from alembic import op
+
+    real = op.add_column
+
+    def failing(*arguments, **options):
+        real(*arguments, **options)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(op, "add_column", failing)
+    with pytest.raises(ZeroDivisionError):
+        database.migrate("shuffler")
+    monkeypatch.undo()
+    assert database.revision("shuffler") == "0001"
+    with database.read() as connection:
+        columns = {column["name"] for column in sa.inspect(connection).get_columns("extents")}
+    assert "attempts" not in columns
+    assert database.migrate("shuffler") == migrating.head("shuffler")
+
+
+def test_two_that_migrate_at_once_both_succeed(database, other):
+    begin = threading.Barrier(2)
+
+    def migrate(one):
+        begin.wait()
+        return one.migrate("shuffler")
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(migrate, [database, other])) == [migrating.head("shuffler")] * 2
+    assert differences(database, "shuffler", schema.METADATA) == []
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://x/y", "nonsense"])
+def test_databases_of_other_kinds_are_refused(url):
+    with pytest.raises(InvalidArgumentError, match="sqlite:///path or postgresql"):
+        Database(url)
+
+
+def test_a_password_is_not_in_the_refusal():
+    with pytest.raises(InvalidArgumentError) as refused:
+        Database("mysql://me:hunter2@host/db")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_database_that_cannot_be_opened_is_unavailable(tmp_path):
+    with pytest.raises(StoreUnavailableError, match="No such file"):
+        Database(f"sqlite:///{tmp_path}/missing/store.sqlite")
+    (tmp_path / "noise.sqlite").write_bytes(b"no database at all" * 100)
+    database = Database(f"sqlite:///{tmp_path}/noise.sqlite")
+    with pytest.raises(StoreUnavailableError, match="not a database"):
+        database.migrate("shuffler")
+    database.close()
+
+
+def test_a_wrong_question_is_not_an_unavailable_store(database):
+    database.migrate("shuffler")
+    with pytest.raises(sa.exc.IntegrityError), database.write() as connection:
+        connection.execute(schema.surveys.insert(), {"id": None, "configuration": b""})

@@ -1,0 +1,37 @@
+"""The shuffler's store on PostgreSQL."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.store_contract import StoreContract, rows_of, send
+from shoal.service.errors import StoreUnavailableError
+from shoal.service.store import Receipt, schema
+
+
+class TestPostgresql(StoreContract):
+    @pytest.fixture
+    def url(self, postgres_url):
+        return postgres_url
+
+    def test_it_is_durable(self, database):
+        with database.read() as connection:
+            assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+
+    def test_without_its_server_it_acknowledges_nothing(
+        self, postgres_server, database, store, survey
+    ):
+        send(store, survey, range(5))
+        postgres_server.stop()
+        try:
+            for attempt in (
+                lambda: send(store, survey, range(10)),
+                lambda: store.claim_extents(10, 60),
+                store.advance,
+            ):
+                with pytest.raises(StoreUnavailableError):
+                    attempt()
+        finally:
+            postgres_server.ensure_postgres_running()
+        assert rows_of(database, schema.tags) == 5
+        assert send(store, survey, range(10)) == Receipt(5, 5)
