@@ -1,0 +1,209 @@
+"""An OpenAPI 3.1 document and the routes of an application, made from one list of operations.
+
+An :class:`Operation` is a path, a method, the function that answers, and what it takes and gives.
+:func:`routes` and :func:`document` read the same list, so neither can have what the other has not.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from shoal.service.http.problems import MEDIA_TYPE as PROBLEM
+from shoal.service.http.problems import PREFIX
+
+Schema: TypeAlias = Mapping[str, Any]
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+DOCUMENT_PATH = "/openapi.json"
+JSON = "application/json"
+BYTES = "application/octet-stream"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """One thing beside the body that a request carries."""
+
+    name: str
+    place: Literal["path", "query", "header"]
+    schema: Schema
+    description: str
+    required: bool = True
+
+    def document(self) -> dict[str, Any]:
+        """As the document has it."""
+        return {
+            "name": self.name,
+            "in": self.place,
+            "required": self.required,
+            "description": self.description,
+            "schema": self.schema,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """A body: its media types, each with a schema, and the headers that come with an answer."""
+
+    description: str
+    media: Mapping[str, Schema] = field(default_factory=dict)
+    headers: Mapping[str, Schema] = field(default_factory=dict)
+
+    def response(self) -> dict[str, Any]:
+        """As an answer."""
+        found: dict[str, Any] = {"description": self.description}
+        if self.media:
+            found["content"] = {name: {"schema": schema} for name, schema in self.media.items()}
+        if self.headers:
+            found["headers"] = {name: {"schema": schema} for name, schema in self.headers.items()}
+        return found
+
+    def request(self) -> dict[str, Any]:
+        """As what is sent."""
+        content = {name: {"schema": schema} for name, schema in self.media.items()}
+        return {"description": self.description, "required": True, "content": content}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One method of one path.
+
+    ``problems`` maps a status to what it means here. ``head`` says whether HEAD answers too, which
+    only what changes nothing may do. ``secured`` operations want a bearer token.
+    """
+
+    path: str
+    method: Literal["GET", "POST", "PUT", "DELETE"] = "GET"
+    endpoint: Endpoint
+    summary: str
+    description: str = ""
+    parameters: Sequence[Parameter] = ()
+    body: Content | None = None
+    answers: Mapping[int, Content]
+    problems: Mapping[int, str] = field(default_factory=dict)
+    secured: bool = False
+    head: bool = True
+
+    @property
+    def name(self) -> str:
+        """The operation's name in the document."""
+        return self.endpoint.__name__.strip("_")
+
+    def route(self) -> Route:
+        """What the application serves."""
+        made = Route(self.path, self.endpoint, methods=[self.method], name=self.name)
+        if not self.head and made.methods:
+            made.methods.discard("HEAD")
+        return made
+
+    def document(self) -> dict[str, Any]:
+        """What the document says."""
+        answers = {str(status): answer.response() for status, answer in self.answers.items()}
+        problems = {str(status): _problem(text) for status, text in self.problems.items()}
+        found: dict[str, Any] = {
+            "operationId": self.name,
+            "summary": self.summary,
+            "responses": {**answers, **problems},
+        }
+        if self.description:
+            found["description"] = inspect.cleandoc(self.description)
+        if self.parameters:
+            found["parameters"] = [parameter.document() for parameter in self.parameters]
+        if self.body is not None:
+            found["requestBody"] = self.body.request()
+        if self.secured:
+            found["security"] = [{"bearer": []}]
+        return found
+
+
+def document(
+    operations: Iterable[Operation],
+    *,
+    title: str,
+    version: str,
+    description: str = "",
+    schemas: Mapping[str, Schema] | None = None,
+) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of these operations; ``schemas`` may be referred to by name."""
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        methods = paths.setdefault(operation.path, {})
+        methods[operation.method.lower()] = operation.document()
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": version, "description": inspect.cleandoc(description)},
+        "paths": paths,
+        "components": {
+            "schemas": {"Problem": PROBLEM_SCHEMA, **(schemas or {})},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def routes(operations: Iterable[Operation], described: Mapping[str, Any]) -> list[Route]:
+    """The routes of these operations, and the one of their document."""
+    body = json.dumps(described, ensure_ascii=False, sort_keys=True).encode()
+
+    async def openapi(_request: Request) -> Response:
+        return Response(body, media_type=JSON, headers={"Cache-Control": "max-age=3600"})
+
+    return [*(operation.route() for operation in operations), Route(DOCUMENT_PATH, openapi)]
+
+
+def reference(name: str) -> Schema:
+    """A schema by its name in the document."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def record(properties: Mapping[str, Schema], *, optional: Iterable[str] = ()) -> Schema:
+    """An object with these members and no others."""
+    left_out = set(optional)
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": [name for name in properties if name not in left_out],
+        "additionalProperties": False,
+    }
+
+
+def array(items: Schema) -> Schema:
+    """A list."""
+    return {"type": "array", "items": items}
+
+
+def digits(count: int) -> Schema:
+    """So many lower-case hexadecimal digits."""
+    return {"type": "string", "pattern": f"^[0-9a-f]{{{count}}}$"}
+
+
+def count(minimum: int = 0, maximum: int | None = None) -> Schema:
+    """A whole number."""
+    above = {} if maximum is None else {"maximum": maximum}
+    return {"type": "integer", "minimum": minimum, **above}
+
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+PROBLEM_SCHEMA: Schema = {
+    "type": "object",
+    "description": "Problem details (RFC 9457).",
+    "properties": {
+        "type": {"type": "string", "pattern": f"^{re.escape(PREFIX)}[a-z_]+$"},
+        "title": TEXT,
+        "status": count(400, 599),
+        "detail": TEXT,
+        "retry_after": count(0),
+    },
+    "required": ["type", "title", "status", "detail"],
+}
+
+
+def _problem(text: str) -> dict[str, Any]:
+    return {"description": text, "content": {PROBLEM: {"schema": reference("Problem")}}}

@@ -1,0 +1,189 @@
+"""What is wrong with a request, and what to do about it: problem details (RFC 9457).
+
+Every answer with a status of 400 or more is one JSON object of type ``application/problem+json``::
+
+    {"type": "urn:shoal:problem:unknown_survey", "title": ..., "status": 404, "detail": ...}
+
+``type`` is for programs and never changes its meaning; ``detail`` is one sentence for people. A
+problem that passes by waiting says how long, in ``retry_after`` and in the header of that name.
+
+A handler raises :class:`ProblemError`, or lets an error of the service through: :func:`problem_of`
+knows which problem each of them is. :func:`exception_handlers` is for the application.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TypeAlias
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ExceptionHandler
+
+from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.sealing import Plain, SealingError
+from shoal.service import errors
+from shoal.service.keyring import KeyringError
+
+MEDIA_TYPE = "application/problem+json"
+PREFIX = "urn:shoal:problem:"
+RETRY_SECONDS = 10
+_CHALLENGE = 'Bearer realm="shoal"'
+
+# What is measured: a name, a value, and a reason or nothing. Never who, and never what they sent.
+Observe: TypeAlias = Callable[[str, float, str], None]
+
+_log = logging.getLogger(__name__)
+
+
+def unobserved(_name: str, _value: float, _reason: str) -> None:
+    """Measure nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One refusal: ``kind`` completes the type's name, ``extra`` members go into the document.
+
+    ``close`` ends the connection after the answer, where the rest of the request was not read.
+
+    >>> Problem(kind="unknown_survey", status=404, detail="no such survey").document()["type"]
+    'urn:shoal:problem:unknown_survey'
+    """
+
+    kind: str
+    status: int
+    detail: str
+    title: str = ""
+    retry_after: int | None = None
+    extra: Mapping[str, Plain] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    close: bool = False
+
+    def document(self) -> dict[str, Plain]:
+        """The members of the JSON object."""
+        waiting = {} if self.retry_after is None else {"retry_after": self.retry_after}
+        return {
+            "type": PREFIX + self.kind,
+            "title": self.title or HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            **waiting,
+            **self.extra,
+        }
+
+    def response(self) -> Response:
+        """The answer."""
+        headers = {"Cache-Control": "no-store", **self.headers}
+        if self.retry_after is not None:
+            headers["Retry-After"] = str(self.retry_after)
+        if self.close:
+            headers["Connection"] = "close"
+        body = json.dumps(self.document(), ensure_ascii=False).encode()
+        return Response(body, self.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+class ProblemError(Exception):
+    """Raised by a handler to answer with a problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(problem.detail)
+
+
+# Looked up along the class's bases, so that the nearest one decides.
+_KINDS: dict[type[BaseException], tuple[str, int]] = {
+    errors.StoreUnavailableError: ("unavailable", 503),
+    errors.UnreadableError: ("unavailable", 503),
+    KeyringError: ("unavailable", 503),
+    errors.UnknownSurveyError: ("unknown_survey", 404),
+    errors.SurveyClosedError: ("survey_closed", 403),
+    errors.UnknownBatchError: ("unknown_batch", 404),
+    errors.NotReadyError: ("not_ready", 425),
+    errors.AlreadyCollectedError: ("already_collected", 409),
+    errors.DigestMismatchError: ("wrong_digest", 409),
+    errors.NotAuthorizedError: ("not_authorized", 401),
+    errors.ForbiddenError: ("forbidden", 403),
+    SealingError: ("malformed", 400),
+    InvalidArgumentError: ("invalid", 400),
+    ShoalError: ("refused", 409),
+}
+_WAITING = {425, 429, 503}
+# What is wrong inside is for the log; paths and addresses of the operator's are nobody's business.
+_INSIDE = "what is sent cannot be kept, or what is asked for not be read, now; try again later"
+_CHALLENGES = {
+    401: f'{_CHALLENGE}, error="invalid_token"',
+    403: f'{_CHALLENGE}, error="insufficient_scope"',
+}
+
+
+def problem_of(error: ShoalError) -> Problem:
+    """The problem that an error of the service is."""
+    kind, status = next(_KINDS[base] for base in type(error).__mro__ if base in _KINDS)
+    asked = getattr(error, "retry_after", None)
+    waiting = asked if isinstance(asked, int) else RETRY_SECONDS
+    unauthorized = isinstance(error, errors.NotAuthorizedError | errors.ForbiddenError)
+    return Problem(
+        kind=kind,
+        status=status,
+        detail=_INSIDE if status >= 500 else str(error),
+        retry_after=waiting if status in _WAITING else None,
+        headers={"WWW-Authenticate": _CHALLENGES[status]} if unauthorized else {},
+    )
+
+
+def no_token() -> Problem:
+    """No bearer token came with the request."""
+    return Problem(
+        kind="not_authorized",
+        status=401,
+        detail="send the token of this survey in the header Authorization: Bearer ...",
+        headers={"WWW-Authenticate": _CHALLENGE},
+    )
+
+
+def exception_handlers(
+    observe: Observe = unobserved,
+) -> dict[type[Exception] | int, ExceptionHandler]:
+    """For the argument of that name of a Starlette application."""
+
+    def answer(_request: Request, error: Exception) -> Response:
+        problem = _problem(error)
+        observe("refused_requests", 1, problem.kind)
+        if problem.status >= 500:
+            _log.warning(problem.kind, exc_info=error)
+        return problem.response()
+
+    return dict.fromkeys((ProblemError, ShoalError, HTTPException, Exception), answer)
+
+
+def _problem(error: Exception) -> Problem:
+    match error:
+        case ProblemError():
+            return error.problem
+        case ShoalError():
+            return problem_of(error)
+        case HTTPException():
+            return _of_the_framework(error)
+        case _:
+            detail = "this is a defect of the service; the request may be sent again"
+            return Problem(kind="internal", status=500, detail=detail)
+
+
+def _of_the_framework(error: HTTPException) -> Problem:
+    """No such path, or a method that it does not have."""
+    kinds = {404: "no_such_path", 405: "wrong_method"}
+    details = {
+        404: "there is nothing here; /openapi.json lists what there is",
+        405: "this path has other methods; they are in the header Allow",
+    }
+    return Problem(
+        kind=kinds.get(error.status_code, "refused"),
+        status=error.status_code,
+        detail=details.get(error.status_code, error.detail),
+        headers=error.headers or {},
+    )

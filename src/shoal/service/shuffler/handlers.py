@@ -1,0 +1,262 @@
+"""What the shuffler does with each kind of request."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from shoal.sealing import MalformedError, Plain, SurveyId
+from shoal.service.clock import Clock
+from shoal.service.errors import SurveyClosedError, UnknownBatchError, UnknownSurveyError
+from shoal.service.http import bodies
+from shoal.service.http.limits import Addresses, Limits, Room
+from shoal.service.http.openapi import BYTES, JSON
+from shoal.service.http.problems import RETRY_SECONDS, Observe, Problem, ProblemError, no_token
+from shoal.service.keyring import CACHE_SECONDS, Keyring
+from shoal.service.shuffler.intake import Intake
+from shoal.service.shuffler.sorting import Upload, sorted_upload
+from shoal.service.store import BatchInfo, ShufflerStore
+from shoal.service.survey import Survey
+from shoal.service.wire import Wire
+
+REQUEST_HEADER = "Shoal-Request"
+_HEX32 = re.compile(r"[0-9a-f]{32}")
+_HEX64 = re.compile(r"[0-9a-f]{64}")
+_ACK_BYTES = 4096
+_PIECE = 1 << 20
+_LONGEST_TOKEN = 1000
+_KEPT = {"Cache-Control": f"public, max-age={CACHE_SECONDS}"}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A survey that requests are about, with what is derived from it once."""
+
+    survey: Survey
+    wire: Wire
+    body: bytes
+
+
+@dataclass(kw_only=True)
+class Handlers:
+    """The endpoints, and what they share."""
+
+    store: ShufflerStore
+    keyring: Keyring
+    intake: Intake
+    limits: Limits
+    clock: Clock
+    observe: Observe
+
+    def __post_init__(self) -> None:
+        self._asked: dict[str, _Asked] = {}
+
+    @cached_property
+    def _room(self) -> Room:
+        return Room(self.limits)
+
+    @cached_property
+    def _addresses(self) -> Addresses:
+        return Addresses(self.limits)
+
+    async def keys(self, request: Request) -> Response:
+        """The signed list of public keys, the same bytes for everybody."""
+        self._charge(request)
+        body = await run_in_threadpool(lambda: self.keyring.list().to_bytes())
+        return Response(body, media_type=JSON, headers=_KEPT)
+
+    async def analyzer_keys(self, request: Request) -> Response:
+        """The survey's analyzer's signed list of keys, the same bytes for everybody."""
+        self._charge(request)
+        asked = await self._about(request)
+        name = asked.survey.analyzer.fingerprint
+        found = await run_in_threadpool(self.store.copies.find, name)
+        if found is None or found.valid_until < self.clock():
+            detail = "there is no valid list of the analyzer's keys here yet; try again later"
+            waiting = Problem(
+                kind="no_keys_yet", status=503, detail=detail, retry_after=RETRY_SECONDS
+            )
+            raise ProblemError(waiting)
+        return Response(found.document, media_type=JSON, headers=_KEPT)
+
+    async def survey(self, request: Request) -> Response:
+        """The survey's canonical configuration, whose hash is its name."""
+        self._charge(request)
+        asked = await self._about(request)
+        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(asked.body, media_type=JSON, headers=headers)
+
+    async def send_reports(self, request: Request) -> Response:
+        """Keep reports; the answer comes when they are durable."""
+        self._charge(request)
+        asked = await self._about(request)
+        self._check_open(asked.survey)
+        bodies.expect(request, BYTES, limit=self.limits.body_bytes)
+        with self._room.entered(self._addresses.key(_sender(request))) as hold:
+            body = await bodies.read(
+                request,
+                limit=self.limits.body_bytes,
+                seconds=self.limits.body_seconds,
+                hold=hold,
+            )
+            upload = self._sorted(asked, body)
+            if upload.reports > 1:
+                self._charge(request, upload.reports - 1)
+            self.observe("queue", self._room.share, "")
+            await self.intake.commit(upload.arrivals)
+        for reason, places in upload.refused.items():
+            self.observe("refused_reports", len(places), reason)
+        return _json(upload.document(), 202)
+
+    async def progress(self, request: Request) -> Response:
+        """How far the open batch was lately, in quarters of the least crowd."""
+        self._charge(request)
+        asked = await self._about(request)
+        found = await run_in_threadpool(self.store.progress, asked.survey.id)
+        return _json(
+            {
+                "share": found.share,
+                "minimum": found.minimum,
+                "closes_in": found.closes_in,
+            }
+        )
+
+    async def batches(self, request: Request) -> Response:
+        """The batches that can be collected, or were."""
+        asked = await self._authorized(request)
+        after = request.query_params.get("after")
+        if after is not None and not _HEX32.fullmatch(after):
+            raise ProblemError(_malformed("after", "the id of a batch: 32 hexadecimal digits"))
+        found = await run_in_threadpool(self.store.batches, asked.survey.id, after)
+        return _json({"batches": [_shown(info) for info in found]})
+
+    async def batch(self, request: Request) -> Response:
+        """The whole batch, the same bytes whenever the same request asks."""
+        asked = await self._authorized(request)
+        batch = _batch_of(request)
+        name = request.headers.get(REQUEST_HEADER)
+        if name is None or not _HEX32.fullmatch(name):
+            expected = "32 hexadecimal digits that this collection chose for itself"
+            raise ProblemError(_malformed(f"the header {REQUEST_HEADER}", expected))
+        path = await run_in_threadpool(self.store.release, asked.survey.id, batch, name)
+        stream, length = await run_in_threadpool(_opened, path)
+        headers = {"Content-Length": str(length), "Cache-Control": "no-store"}
+        return StreamingResponse(_pieces(stream), media_type=BYTES, headers=headers)
+
+    async def acknowledge(self, request: Request) -> Response:
+        """The batch has arrived whole, and may be deleted here."""
+        asked = await self._authorized(request)
+        batch = _batch_of(request)
+        given = await bodies.read_record(
+            request, limit=_ACK_BYTES, seconds=self.limits.body_seconds
+        )
+        name, digest = _acknowledgement(given)
+        await run_in_threadpool(self.store.acknowledge, asked.survey.id, batch, name, digest)
+        return _json({"batch": batch, "digest": digest})
+
+    def _sorted(self, asked: _Asked, body: bytes) -> Upload:
+        return sorted_upload(
+            body, wire=asked.wire, accepts=self.keyring.accepts, most=self.limits.reports
+        )
+
+    def _charge(self, request: Request, tokens: int = 1) -> None:
+        self._addresses.charge(_sender(request), tokens)
+
+    def _check_open(self, survey: Survey) -> None:
+        now = self.clock()
+        if now < survey.not_before:
+            raise SurveyClosedError(str(survey.id), "it has not begun")
+        if now > survey.not_after:
+            raise SurveyClosedError(str(survey.id), "it is over")
+
+    async def _about(self, request: Request) -> _Asked:
+        text = request.path_params["survey"]
+        found = self._asked.get(text)
+        if found is not None:
+            return found
+        try:
+            name = SurveyId.from_text(text)
+        except MalformedError:
+            raise UnknownSurveyError("of this name") from None
+        survey = await run_in_threadpool(self.store.survey, name)
+        found = self._asked[text] = _Asked(survey, Wire.of(survey), survey.to_bytes())
+        return found
+
+    async def _authorized(self, request: Request) -> _Asked:
+        """The survey, if the request shows a token for it; without one nothing is told of it."""
+        self._charge(request)
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
+            raise ProblemError(no_token())
+        try:
+            name = SurveyId.from_text(request.path_params["survey"])
+        except MalformedError:
+            raise UnknownSurveyError("of this name") from None
+        await run_in_threadpool(self.store.check_token, token, name)
+        return await self._about(request)
+
+
+def _sender(request: Request) -> str | None:
+    return request.client.host if request.client else None
+
+
+def _acknowledgement(given: Mapping[str, str]) -> tuple[str, str]:
+    name, digest = given.get("request", ""), given.get("digest", "")
+    if set(given) != {"request", "digest"} or not _HEX32.fullmatch(name):
+        raise ProblemError(_malformed("the body", '{"request": 32 digits, "digest": 64 digits}'))
+    if not _HEX64.fullmatch(digest):
+        raise ProblemError(_malformed("digest", "64 hexadecimal digits"))
+    return name, digest
+
+
+def _batch_of(request: Request) -> str:
+    batch: str = request.path_params["batch"]
+    if not _HEX32.fullmatch(batch):
+        raise UnknownBatchError("of this name")
+    return batch
+
+
+def _shown(info: BatchInfo) -> dict[str, Plain]:
+    return {
+        "batch": info.id,
+        "state": info.state,
+        "key": info.inner_key,
+        "reports": info.reports,
+        "records": info.records,
+        "bytes": info.bytes,
+        "digest": info.digest,
+        "closed": info.closed,
+    }
+
+
+def _opened(path: Path) -> tuple[BinaryIO, int]:
+    stream = path.open("rb")
+    return stream, stream.seek(0, 2)
+
+
+async def _pieces(stream: BinaryIO) -> AsyncIterator[bytes]:
+    try:
+        await run_in_threadpool(stream.seek, 0)
+        while piece := await run_in_threadpool(stream.read, _PIECE):
+            yield piece
+    finally:
+        stream.close()
+
+
+def _json(value: Mapping[str, Plain], status: int = 200) -> Response:
+    body = json.dumps(value, separators=(",", ":")).encode()
+    return Response(body, status, media_type=JSON, headers={"Cache-Control": "no-store"})
+
+
+def _malformed(what: str, expected: str) -> Problem:
+    return Problem(kind="malformed", status=400, detail=f"{what} must be {expected}")

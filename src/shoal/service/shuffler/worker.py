@@ -1,0 +1,368 @@
+"""What a shuffler does between requests: open, close, mix, delete.
+
+Any number of workers may run on one store, in one process or many. All they know of each other is
+in the store: who has claimed what, and until when. A worker that dies leaves claims that others
+take over when their lease has run out; one that is merely slow renews them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from threading import Event, Thread
+
+import numpy as np
+
+from shoal import checks
+from shoal.errors import ShoalError
+from shoal.sealing import KeyPair
+from shoal.service.batch_file import BatchHeader, write_header
+from shoal.service.clock import Clock, system_clock
+from shoal.service.errors import (
+    LeaseLostError,
+    MissingFileError,
+    StoreUnavailableError,
+    StoreVersionError,
+)
+from shoal.service.keyring import Keyring, KeyringError
+from shoal.service.mixing import MEMORY, mix_records
+from shoal.service.opening import OpenedReports, Pool
+from shoal.service.processes import ProcessesLostError
+from shoal.service.shuffler.notary import Notary
+from shoal.service.store import Claim, SealedBatch, ShufflerStore, files
+from shoal.service.store.openings import NARROWER
+from shoal.service.survey import Survey
+from shoal.service.wire import Wire
+
+_LAST_WORD = 1.0  # seconds that a thread has left at the end
+
+_log = logging.getLogger(__name__)
+
+# What can go wrong with any reports, because disk, memory or keys are as they are: it does not
+# count. A file that is gone is among them: its disk may come back, the reports would not.
+_PASSING = (KeyringError, MissingFileError, StoreVersionError, OSError, MemoryError)
+_NOT_THEIR_FAULT = (StoreUnavailableError, LeaseLostError, ProcessesLostError, *_PASSING)
+_MOST_UNKNOWN = 8  # keys of an analyzer that nobody has a list of
+_DEATHS = 3  # of workers, each after it had opened another report
+_MANY = 100  # reports; if none of them opens, somebody should look
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How much at a time, and how long between.
+
+    ``reports`` are opened at once; work is claimed for ``lease`` seconds, and renewed while it
+    lasts. Reports that are to blame when the last of ``attempts`` fails are set aside. An idle
+    worker looks again after ``pause`` seconds, and deletes files every ``upkeep`` seconds.
+    ``memory`` is how many bytes mixing may use. What waits is opened together, every ``gather``
+    seconds (three pauses unless given), so that files tell little about when one report came.
+    """
+
+    reports: int = 20_000
+    lease: int = 600
+    attempts: int = 10
+    pause: float = 1.0
+    upkeep: int = 60
+    memory: int = MEMORY
+    gather: float | None = None
+
+    @property
+    def gathering(self) -> float:
+        """Seconds between the beginnings of two rounds of opening."""
+        return 3 * self.pause if self.gather is None else self.gather
+
+    def __post_init__(self) -> None:
+        for name in ("reports", "lease", "attempts", "memory"):
+            checks.count(**{name: getattr(self, name)})
+        checks.positive(pause=self.pause)
+        checks.count(0, upkeep=self.upkeep)
+        checks.non_negative(gather=self.gathering)
+
+
+class ShufflerWorker:
+    """One worker; :meth:`step` does one unit of each kind of work that there is.
+
+    While it runs, ``notary`` fetches the analyzers' lists of keys. No batch dies while the clock is
+    not ``steady``.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it works on, and how
+        self,
+        store: ShufflerStore,
+        keyring: Keyring,
+        pool: Pool,
+        clock: Clock = system_clock,
+        *,
+        pace: Pace | None = None,
+        notary: Notary | None = None,
+        steady: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._store = store
+        self._keyring = keyring
+        self._pool = pool
+        self._clock = clock
+        self._pace = pace or Pace()
+        self._notary = notary
+        self._steady = steady
+        self._cleaned: int | None = None
+        self._forgotten: frozenset[int] = frozenset()
+        self._opening = False
+        self._next_round = 0.0
+
+    def run(self, stop: Event) -> None:
+        """Work until asked to stop; what fails is tried again later."""
+        with self._notarized(stop):
+            self._run(stop)
+
+    def _run(self, stop: Event) -> None:
+        while not stop.is_set():
+            try:
+                busy = self.step()
+            except StoreUnavailableError:
+                _log.warning("store_unavailable", exc_info=True)
+                busy = False
+            except Exception:  # noqa: BLE001 - one failure must not end the worker
+                _log.error("step_failed", exc_info=True)
+                busy = False
+            if not busy:
+                stop.wait(self._pace.pause)
+
+    @contextmanager
+    def _notarized(self, stop: Event) -> Iterator[None]:
+        """Analyzers that do not answer, or slowly, hold nothing up: they are asked in a thread."""
+        if self._notary is None:
+            yield
+            return
+        thread = Thread(target=self._notary.run, args=(stop,), name="notary", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join(_LAST_WORD)
+
+    def step(self) -> bool:
+        """One unit of work of every kind; whether there was any."""
+        kinds: tuple[Callable[[], bool], ...] = (
+            self._keep_keys,
+            self._open,
+            self._advance,
+            self._mix,
+            self._clean,
+        )
+        done = [work() for work in kinds]
+        return any(done)
+
+    def _keep_keys(self) -> bool:
+        """Let keys pass into their next state; what was kept against replays goes with its key."""
+        try:
+            deleted = self._keyring.tick(keep=self._store.waiting_keys)
+            # Another process may have deleted a key, and ended before it forgot the tags.
+            gone = self._keyring.gone() - self._forgotten
+        except KeyringError:  # the keys that there are still open what came in
+            _log.warning("keys_not_kept", exc_info=True)
+            return False
+        for number in sorted(gone):
+            if self._store.forget_key(number):
+                _log.info("key_forgotten", extra={"key": number})
+        self._forgotten |= gone
+        return bool(deleted)
+
+    def _open(self) -> bool:
+        """Open reports that came in, and put what was in them into the open batches."""
+        if not self._is_round():
+            return False
+        claim = self._store.claim_extents(self._pace.reports, self._pace.lease)
+        if claim is None:
+            self._opening = False
+            return False
+        with self._tried(claim):
+            if self._is_deadly(claim):
+                _log.error("set_aside", extra=_about(claim))
+                self._store.set_aside(claim)
+            else:
+                self._finish_or_set_aside(claim)
+        return True
+
+    def _is_round(self) -> bool:
+        """Whether what waits is opened now: a round lasts until nothing waits."""
+        now = time.monotonic()
+        if not self._opening and now >= self._next_round:
+            self._opening, self._next_round = True, now + self._pace.gathering
+        return self._opening
+
+    def _is_deadly(self, claim: Claim) -> bool:
+        """Whether workers died of reports, time and again, that had just opened another.
+
+        Once an extent has been alone and has failed for long, an attempt counts only after the
+        worker has shown that it can open at all: a machine that cannot is not the reports' fault.
+        """
+        alone_after = -(-self._pace.reports.bit_length() // NARROWER)
+        enough = max(self._pace.attempts, alone_after)
+        if claim.attempts < enough or claim.key in self._keyring.gone():
+            return False
+        self._store.excuse(claim)
+        self._open_another(claim)
+        self._store.blame(claim)
+        return claim.attempts >= enough + _DEATHS
+
+    def _open_another(self, claim: Claim) -> None:
+        survey = self._store.survey(claim.survey)
+        wire, pair = Wire.of(survey), self._keyring.pair(claim.key)
+        analyzer = KeyPair.generate(number=0, suite=survey.suite).public
+        message = np.zeros((wire.slots, wire.message_bytes), dtype=np.uint8)
+        another = wire.seal(message, analyzer=analyzer, shuffler=pair.public)
+        if self._pool.open_reports(wire, pair, another).rejected:
+            text = f"nothing opens with key {claim.key}; look at the keys and at this machine"
+            raise KeyringError(text)
+
+    def _finish_or_set_aside(self, claim: Claim) -> None:
+        try:
+            self._finish(claim)
+        except _NOT_THEIR_FAULT:
+            raise
+        except Exception:
+            # What failed together is claimed in smaller pieces, until the guilty are alone.
+            if claim.attempts + 1 < self._pace.attempts or len(claim.extents) > 1:
+                raise
+            self._store.check_place()
+            _log.error("set_aside", extra=_about(claim), exc_info=True)
+            self._store.set_aside(claim)
+
+    def _finish(self, claim: Claim) -> None:
+        survey = self._store.survey(claim.survey)
+        if survey.shuffler.fingerprint != self._keyring.fingerprint:
+            message = f"survey {survey.id} is for other keys than these; restore the right ones"
+            raise KeyringError(message)
+        if claim.key in self._keyring.gone():
+            _log.warning("key_gone", extra=_about(claim))
+            self._store.finish_opening(claim, {}, claim.count)
+            return
+        known = self._store.copies.keys(survey.analyzer.fingerprint)
+        opened = self._pool.open_reports(
+            Wire.of(survey),
+            self._keyring.pair(claim.key),
+            self._store.read(claim),
+            known=known or None,
+        )
+        if not opened.counts and claim.count >= _MANY:
+            _log.warning("nothing_opened", extra=_about(claim))
+        taken = opened.counts.keys() if known else self._some_keys(survey, opened)
+        parts = {key: (opened.by_key[key], opened.counts[key]) for key in taken}
+        rejected = claim.count - sum(count for _, count in parts.values())
+        self._store.finish_opening(claim, parts, rejected, opened.unopened)
+
+    def _some_keys(self, survey: Survey, opened: OpenedReports) -> list[int]:
+        """The keys to open batches for, while nobody knows which ones the analyzer has."""
+        begun = self._store.inner_keys(survey.id)
+        new = sorted(opened.counts.keys() - begun, key=lambda key: -opened.counts[key])
+        room = max(0, _MOST_UNKNOWN - len(begun))
+        return [*(opened.counts.keys() & begun), *new[:room]]
+
+    def _advance(self) -> bool:
+        """Close the batches that are due."""
+        changes = self._store.advance(expire=self._steady())
+        for change in changes:
+            _log.info("batch_closed", extra={"batch": change.batch, "state": str(change.state)})
+        return bool(changes)
+
+    def _mix(self) -> bool:
+        """Mix one closed batch into the file that will be released."""
+        batch = self._store.claim_batch(self._pace.lease)
+        if batch is None:
+            return False
+        with self._tried(batch):
+            try:
+                self._write(batch)
+            except BaseException:
+                files.remove([batch.draft])  # half a batch, on a disk that may be full
+                raise
+        return True
+
+    def _write(self, batch: SealedBatch) -> None:
+        wire = Wire.of(self._store.survey(batch.survey))
+        digest = sha256()
+        with os.fdopen(files.create(batch.draft), "wb") as draft:
+            header = write_header(
+                draft,
+                BatchHeader(
+                    survey=batch.survey,
+                    batch=batch.id,
+                    key=batch.inner_key,
+                    reports=batch.valid,
+                    records=batch.valid * wire.slots,
+                    record_bytes=wire.record_bytes,
+                ),
+            )
+            digest.update(header)
+            records = mix_records(
+                batch.parts,
+                draft,
+                record_bytes=wire.record_bytes,
+                scratch=batch.draft.parent,
+                memory=self._pace.memory,
+                digest=digest,
+            )
+        length = len(header) + records * wire.record_bytes
+        self._store.finish_shuffle(batch, digest.hexdigest(), records, length)
+
+    def _clean(self) -> bool:
+        """Delete files that nobody needs."""
+        now = self._clock()
+        if self._cleaned is not None and 0 <= now - self._cleaned < self._pace.upkeep:
+            return False
+        self._cleaned = now
+        self._store.tokens.forget_ended()
+        return bool(self._store.purge() + self._store.collect())
+
+    @contextmanager
+    def _tried(self, work: Claim | SealedBatch) -> Iterator[None]:
+        """Keep the lease while this lasts; what goes wrong with one piece of work stays with it.
+
+        After a failure the rest of the lease is the time until the next try.
+        """
+        try:
+            with self._renewed(work):
+                yield
+        except StoreUnavailableError:
+            with suppress(ShoalError):
+                self._store.give_back(work)
+            raise
+        except LeaseLostError:
+            _log.warning("lease_lost", extra=_about(work))
+        except Exception as error:  # noqa: BLE001 - nor what is wrong with one piece of work
+            _log.error("work_failed", extra=_about(work), exc_info=True)
+            if isinstance(work, Claim) and isinstance(error, _PASSING):
+                with suppress(ShoalError):
+                    self._store.excuse(work)
+
+    @contextmanager
+    def _renewed(self, work: Claim | SealedBatch) -> Iterator[None]:
+        done = Event()
+
+        def renew() -> None:
+            while not done.wait(self._pace.lease / 3):
+                try:
+                    self._store.renew(work, self._pace.lease)
+                except LeaseLostError:  # finishing will find out
+                    return
+                except StoreUnavailableError:
+                    _log.warning("lease_not_renewed", extra=_about(work))
+
+        thread = Thread(target=renew, name="renewing", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+def _about(work: Claim | SealedBatch) -> dict[str, object]:
+    if isinstance(work, Claim):
+        return {"survey": str(work.survey), "key": work.key}
+    return {"survey": str(work.survey), "batch": work.id}

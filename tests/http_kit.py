@@ -1,0 +1,52 @@
+"""A real HTTP server in a thread, and a client that writes its bytes by hand."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import contextmanager
+from threading import Thread
+from time import monotonic, sleep
+
+import uvicorn
+
+BYTES = {"Content-Type": "application/octet-stream"}
+SETTINGS = {"log_config": None, "access_log": False, "lifespan": "on", "proxy_headers": False}
+
+
+@contextmanager
+def serving(app, **settings):
+    """An application behind a real server on a port of its own; gives the address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, **(SETTINGS | settings)))
+        thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        until = monotonic() + 20
+        while not server.started:
+            assert thread.is_alive()
+            assert monotonic() < until
+            sleep(0.005)
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+def talk(url, request, *, pause=0.0, seconds=10.0):
+    """Send raw bytes, piece by piece, and read all that is answered until the server closes."""
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=seconds) as connection:
+        for piece in [request] if isinstance(request, bytes) else request:
+            try:
+                connection.sendall(piece)
+            except OSError:  # the server has heard enough
+                break
+            sleep(pause)
+        answer = b""
+        try:
+            while piece := connection.recv(65536):
+                answer += piece
+        except OSError:
+            pass
+    return answer

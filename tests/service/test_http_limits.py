@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import gc
+import sys
+from contextlib import ExitStack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.errors import InvalidArgumentError
+from shoal.service.http.limits import Addresses, Limits, Room
+from shoal.service.http.problems import ProblemError
+
+HERE, THERE = "203.0.113.7", "203.0.113.8"
+
+
+class Timer:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def addresses(**limits):
+    timer = Timer()
+    return Addresses(Limits(**limits), timer=timer), timer
+
+
+def refused(buckets, address, tokens):
+    with pytest.raises(ProblemError) as caught:
+        buckets.charge(address, tokens)
+    assert caught.value.problem.status == 429
+    return caught.value.problem.retry_after
+
+
+def test_a_burst_then_a_rate():
+    buckets, timer = addresses(address_rate=10.0, address_burst=100)
+    buckets.charge(HERE, 100)
+    assert refused(buckets, HERE, 20) == 2
+    timer.now += 2
+    buckets.charge(HERE, 20)
+    refused(buckets, HERE, 1)
+    buckets.charge(THERE, 100)
+
+
+def test_a_body_larger_than_the_burst_passes_a_full_bucket():
+    buckets, timer = addresses(address_rate=10.0, address_burst=5)
+    buckets.charge(HERE, 1000)
+    assert refused(buckets, HERE, 1) == 100
+    timer.now += 100
+    buckets.charge(HERE, 1000)
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.floats(0, 5)), max_size=60))
+def test_over_any_time_no_more_than_burst_and_rate(steps):
+    buckets, timer = addresses(address_rate=10.0, address_burst=50)
+    passed, began = 0, timer.now
+    for tokens, pause in steps:
+        timer.now += pause
+        try:
+            buckets.charge(HERE, tokens)
+        except ProblemError as error:
+            # Waiting as long as was said is enough.
+            timer.now += error.problem.retry_after
+            buckets.charge(HERE, tokens)
+        passed += tokens
+        assert passed <= 50 + 10 * (timer.now - began) + 1e-6
+
+
+@pytest.mark.parametrize("address", [None, "127.0.0.1", "::1", "::ffff:127.0.0.1", "/run/s.sock"])
+def test_this_machine_is_not_limited(address):
+    buckets, _ = addresses(address_rate=1.0, address_burst=1)
+    for _ in range(5):
+        buckets.charge(address, 1000)
+
+
+def test_a_household_is_one_address():
+    buckets, _ = addresses(address_rate=1.0, address_burst=5)
+    buckets.charge("2001:db8:0:1::1", 5)
+    refused(buckets, "2001:db8:0:1:ffff::2", 1)
+    buckets.charge("2001:db8:0:2::1", 5)
+    buckets.charge("::ffff:203.0.113.7", 5)
+    refused(buckets, HERE, 1)
+
+
+def test_behind_a_proxy_nobody_is_limited_by_address():
+    buckets, _ = addresses(address_rate=None, address_burst=1)
+    for _ in range(5):
+        buckets.charge(HERE, 1000)
+
+
+def test_memory_is_bounded_and_forgotten_daily():
+    buckets, timer = addresses(address_rate=1.0, address_burst=5, addresses=10)
+    for last in range(100):
+        buckets.charge(f"203.0.113.{last}", 5)
+    assert len(buckets._missing) == 10
+    refused(buckets, "203.0.113.99", 1)
+    salt = buckets._salt
+    timer.now += 86401
+    buckets.charge(HERE, 1)
+    assert len(buckets._missing) == 1
+    assert buckets._salt != salt
+
+
+def test_no_address_is_kept():
+    buckets, _ = addresses(address_rate=1.0)
+    buckets.charge(HERE, 1)
+    held = [found for found in gc.get_referents(buckets._missing) if isinstance(found, bytes)]
+    packed = bytes(int(part) for part in HERE.split("."))
+    assert all(HERE.encode() not in key and packed not in key for key in buckets._missing)
+    assert all(HERE.encode() not in key for key in held)
+
+
+def test_room_is_given_back_whatever_happens():
+    room = Room(Limits(waiting_bytes=100, waiting_requests=2))
+    with room.entered() as hold:
+        hold(60)
+        with pytest.raises(ProblemError) as caught:
+            hold(41)
+        assert room.share == 0.6
+    assert caught.value.problem.status == 503
+    assert caught.value.problem.retry_after
+    assert room.share == 0
+    with room.entered() as hold, room.entered() as held:
+        hold(60)
+        held(40)
+        assert room.share == 1
+        with pytest.raises(ProblemError), room.entered() as more:
+            more(1)
+    assert room.share == 0
+
+
+def test_a_request_counts_from_its_first_byte():
+    room = Room(Limits(waiting_requests=2))
+    with ExitStack() as stack:
+        silent = [stack.enter_context(room.entered()) for _ in range(10)]
+        silent[0](0)
+        assert room.share == 0
+        for hold in silent[:2]:
+            hold(1)
+        with pytest.raises(ProblemError) as caught:
+            silent[2](1)
+        assert caught.value.problem.status == 503
+    with room.entered() as hold:
+        hold(1)
+
+
+def test_one_address_has_its_share_of_the_room():
+    buckets, timer = addresses()
+    here, there = buckets.key(HERE), buckets.key(THERE)
+    room = Room(Limits(address_requests=2))
+    with ExitStack() as stack:
+
+        def began(address):
+            stack.enter_context(room.entered(address))(1)
+
+        for address in (here, here, there, None, None, None):
+            began(address)
+        with pytest.raises(ProblemError) as caught:
+            began(here)
+        assert (caught.value.problem.status, caught.value.problem.close) == (429, True)
+        assert caught.value.problem.retry_after
+        began(there)
+    assert room.share == 0
+    assert not room._of_address
+    with room.entered(here) as hold:
+        hold(1)
+    timer.now += 86401
+    assert buckets.key(HERE) != here
+    assert buckets.key("127.0.0.1") is None
+    assert addresses(address_rate=None)[0].key(HERE) is None
+
+
+@pytest.mark.parametrize("wrong", [{"body_bytes": 0}, {"address_rate": 0}, {"body_seconds": -1}])
+def test_limits_are_checked(wrong):
+    with pytest.raises(InvalidArgumentError):
+        Limits(**wrong)
+
+
+def test_one_bucket_is_small():
+    buckets, _ = addresses()
+    buckets.charge(HERE, 1)
+    ((key, value),) = buckets._missing.items()
+    assert sys.getsizeof(key) + sys.getsizeof(value) < 200

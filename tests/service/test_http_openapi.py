@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+
+from starlette.responses import Response
+
+from shoal.service.http.openapi import (
+    BYTES,
+    JSON,
+    Content,
+    Operation,
+    Parameter,
+    array,
+    count,
+    digits,
+    document,
+    record,
+    reference,
+    routes,
+)
+
+
+async def look(_request):
+    return Response()
+
+
+async def _change(_request):
+    return Response()
+
+
+NAME = Parameter(name="name", place="path", schema=digits(4), description="Its name.")
+OPERATIONS = [
+    Operation(
+        path="/things/{name}",
+        endpoint=look,
+        summary="Look.",
+        parameters=[NAME],
+        answers={200: Content(description="A thing.", media={JSON: reference("Thing")})},
+        problems={404: "No such thing."},
+    ),
+    Operation(
+        path="/things/{name}",
+        method="POST",
+        endpoint=_change,
+        summary="Change.",
+        description="""
+        Really.
+        """,
+        parameters=[NAME],
+        body=Content(description="How.", media={BYTES: {"type": "string"}}),
+        answers={204: Content(description="Done.", headers={"X": count()})},
+        secured=True,
+    ),
+    Operation(
+        path="/once",
+        endpoint=look,
+        summary="Once.",
+        answers={200: Content(description="")},
+        head=False,
+    ),
+]
+THING = record({"a": count(1, 2), "b": array(digits(2))}, optional=["b"])
+
+
+def test_the_document_says_what_the_operations_say():
+    made = document(OPERATIONS, title="T", version="1", schemas={"Thing": THING})
+    assert json.loads(json.dumps(made)) == made
+    assert set(made["paths"]) == {"/things/{name}", "/once"}
+    both = made["paths"]["/things/{name}"]
+    assert set(both) == {"get", "post"}
+    assert both["get"]["operationId"] == "look"
+    assert "security" not in both["get"]
+    assert both["get"]["responses"]["404"]["content"].keys() == {"application/problem+json"}
+    assert both["post"]["operationId"] == "change"
+    assert both["post"]["description"] == "Really."
+    assert both["post"]["security"] == [{"bearer": []}]
+    assert both["post"]["requestBody"]["required"]
+    assert both["post"]["responses"]["204"] == {
+        "description": "Done.",
+        "headers": {"X": {"schema": {"type": "integer", "minimum": 0}}},
+    }
+    assert made["components"]["schemas"]["Thing"]["required"] == ["a"]
+
+
+def test_the_routes_are_the_operations_and_the_document():
+    made = routes(OPERATIONS, document(OPERATIONS, title="T", version="1"))
+    found = {(route.path, method) for route in made for method in route.methods}
+    assert found == {
+        ("/things/{name}", "GET"),
+        ("/things/{name}", "HEAD"),
+        ("/things/{name}", "POST"),
+        ("/once", "GET"),
+        ("/openapi.json", "GET"),
+        ("/openapi.json", "HEAD"),
+    }

@@ -1,0 +1,132 @@
+"""What the tests of the shuffler share: a survey, reports that are really sealed, a real server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import httpx
+import numpy as np
+
+from http_kit import BYTES
+from shoal.randomizers.response import RandomizedResponse
+from shoal.sealing import KeyPair
+from shoal.service.clock import ManualClock
+from shoal.service.http.limits import Limits
+from shoal.service.keyring import Keyring, Protection
+from shoal.service.opening import Pool
+from shoal.service.shuffler.app import shuffler_app
+from shoal.service.shuffler.worker import Pace, ShufflerWorker
+from shoal.service.store import Database, ShufflerStore
+from shoal.service.store.patience import AT_ONCE
+from shoal.service.survey import Batches, Party, Survey
+from shoal.service.wire import Wire
+
+NOW = 1_800_000_000
+DAY = 86400
+
+
+def survey_of(shuffler: str, *, name="colours", minimum=20, target=40, **changes):
+    """A survey that is open at NOW; its promise is loose, so that batches may be small."""
+    party = Party(url="https://analyzer.example", fingerprint="a" * 64)
+    given = {
+        "name": name,
+        "question": "Which colour?",
+        "purpose": "Paint.",
+        "device": RandomizedResponse(k=4, epsilon=1.0),
+        "answers": ("red", "green", "blue", "none"),
+        "batches": Batches(minimum=minimum, target=target, max_age=3600),
+        "epsilon": 1.01,
+        "delta": 1e-6,
+        "not_before": NOW - DAY,
+        "not_after": NOW + 30 * DAY,
+        "shuffler": Party(url="https://shuffler.example", fingerprint=shuffler),
+        "analyzer": party,
+    }
+    return Survey(**(given | changes))
+
+
+@dataclass
+class Shuffler:
+    """A whole shuffler in a directory, its clock in our hands."""
+
+    store: ShufflerStore
+    keyring: Keyring
+    clock: ManualClock
+    survey: Survey
+    analyzer: KeyPair
+    database: Database
+    observed: list = field(default_factory=list)
+
+    def close(self):
+        self.store.close()
+        self.database.close()
+
+    @property
+    def wire(self):
+        return Wire.of(self.survey)
+
+    @property
+    def path(self):
+        return f"/v1/surveys/{self.survey.id}"
+
+    def app(self, **limits):
+        def observe(*seen):
+            self.observed.append(seen)
+
+        return shuffler_app(
+            self.store, self.keyring, limits=Limits(**limits), clock=self.clock, observe=observe
+        )
+
+    def worker(self, pool=None, **pace):
+        return ShufflerWorker(
+            self.store,
+            self.keyring,
+            pool or Pool(0),
+            self.clock,
+            pace=Pace(upkeep=0, gather=0, **pace),
+        )
+
+    def work(self):
+        worker = self.worker()
+        while worker.step():
+            pass
+
+    def reports(self, count, *, analyzer=None, shuffler=None):
+        """Really sealed; each holds another message's bytes only by chance."""
+        key = shuffler or self.keyring.list().current(self.survey.suite, self.clock())
+        row = np.zeros((self.wire.slots, self.wire.message_bytes), dtype=np.uint8)
+        public = (analyzer or self.analyzer).public
+        return [self.wire.seal(row, analyzer=public, shuffler=key) for _ in range(count)]
+
+    def forged(self, count, key=0):
+        """Right in length, version and key number; nothing in them opens."""
+        noise = np.random.default_rng(1).integers(0, 256, (count, self.wire.report_bytes))
+        noise[:, 0], noise[:, 1] = 1, key
+        return noise.astype(np.uint8).tobytes()
+
+    def token(self, survey=None, lifetime=DAY):
+        chosen = self.survey.id if survey is None else survey
+        return {"Authorization": f"Bearer {self.store.add_token('test', chosen, lifetime)}"}
+
+
+def made(directory, *, url=None, **survey):
+    """A new shuffler with one survey and one key."""
+    clock = ManualClock(NOW)
+    keyring = Keyring.create(
+        directory / "keys", role="shuffler", clock=clock, protection=Protection.none()
+    )
+    database = Database(url or f"sqlite:///{directory / 'store.sqlite'}")
+    database.migrate("shuffler")
+    store = ShufflerStore(database, directory, clock, node="test", patience=AT_ONCE)
+    found = survey_of(keyring.fingerprint, **survey)
+    store.add_survey(found)
+    return Shuffler(store, keyring, clock, found, KeyPair.generate(number=3), database)
+
+
+def post(client, shuffler, reports, **settings):
+    body = reports if isinstance(reports, bytes) else b"".join(reports)
+    return client.post(f"{shuffler.path}/reports", content=body, headers=BYTES, **settings)
+
+
+def client_of(url):
+    return httpx.Client(base_url=url, timeout=30)
