@@ -1,0 +1,98 @@
+"""``shoal collect``: an analyzer pulls what its shufflers have ready, and shows what it found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.cli import files
+from shoal.cli.options import flag, number, option, whole
+
+_WHAT = "What is collected"
+_KEPT = "What it keeps"
+_WORK = "How it works"
+_OUT = "What to make of it"
+
+
+def collect(
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="The analyzer's directory; its keys are in DIR/keys."),
+    ],
+    *,
+    survey: Annotated[
+        str | None, option("Of this survey alone: the first digits of its name.", _WHAT, "ID")
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        option("The shufflers' tokens (shoal keys token); DIR/token.", _WHAT, "FILE"),
+    ] = None,
+    again: Annotated[
+        str | None,
+        option("Ask once more for a batch that was refused: its first digits.", _WHAT, "BATCH"),
+    ] = None,
+    offline: Annotated[
+        bool, flag("--offline", "Ask nobody: show what was found before.", _WHAT)
+    ] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SHOAL_STORE",
+            metavar="URL",
+            help="The database: sqlite:///FILE or postgresql+psycopg://…; DIR/store.sqlite.",
+            rich_help_panel=_KEPT,
+        ),
+    ] = None,
+    migrate: Annotated[
+        bool, flag("--migrate", "Bring the tables up to date first.", _KEPT)
+    ] = False,
+    passphrase_file: Annotated[
+        Path | None,
+        option("A file whose first line is the passphrase; else SHOAL_PASSPHRASE.", _KEPT, "FILE"),
+    ] = None,
+    key_file: Annotated[
+        Path | None, option("The key file, if the keys are protected by one.", _KEPT, "FILE")
+    ] = None,
+    processes: Annotated[
+        int, whole("Processes that open envelopes; 0: none beside it.", _WORK)
+    ] = 0,
+    watch: Annotated[bool, flag("--watch", "Go on until it is interrupted.", _WORK)] = False,
+    every: Annotated[float, number("With --watch: seconds between two looks.", _WORK)] = 30.0,
+    report: Annotated[Path | None, option("Write a page to hand on.", _OUT, "FILE.html")] = None,
+    csv: Annotated[Path | None, option("Write the estimates.", _OUT, "FILE.csv")] = None,
+    as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,
+) -> None:
+    """Pull closed batches from the shuffler, open and count them, and publish what they say.
+
+    Each batch is published once, however often this runs or is interrupted.
+    """
+    from shoal.cli.collect_asked import CollectAsked
+
+    files.check(report, csv)
+    asked = CollectAsked(
+        directory=directory,
+        survey=survey,
+        token_file=token_file,
+        again=again,
+        offline=offline,
+        store=store,
+        migrate=migrate,
+        passphrase_file=passphrase_file,
+        key_file=key_file,
+        processes=processes,
+        watch=watch,
+        every=every,
+        report=report,
+        csv=csv,
+        as_json=as_json,
+    )
+    asked.check()
+    from shoal.service.running.extras import need_database, need_server
+
+    need_server("shoal collect")
+    need_database("shoal collect", store)
+    from shoal.cli import collect_answer
+
+    collect_answer.answer(asked)

@@ -1,0 +1,256 @@
+"""The analyzer's operations, as its OpenAPI document tells them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shoal.service.analyzer.documents import NOT_ENFORCED, PUBLISHED, WITHHELD
+from shoal.service.analyzer.handlers import CSV, Handlers
+from shoal.service.analyzer.opened import REASONS
+from shoal.service.http import openapi
+from shoal.service.http.openapi import (
+    JSON,
+    NUMBER,
+    TEXT,
+    Content,
+    Operation,
+    Parameter,
+    Schema,
+)
+
+VERSION = "1"
+_SURVEY = "/v1/surveys/{survey}"
+
+_survey = Parameter(
+    name="survey",
+    place="path",
+    schema=openapi.digits(64),
+    description="The survey's name: SHA-256 of its canonical configuration.",
+)
+_batch = Parameter(
+    name="batch", place="path", schema=openapi.digits(32), description="The batch's id."
+)
+_format = Parameter(
+    name="format",
+    place="query",
+    schema={"enum": ["json", "csv"]},
+    description="What to answer with; without it the header Accept decides.",
+    required=False,
+)
+_fingerprint = Parameter(
+    name="fingerprint",
+    place="query",
+    schema=openapi.digits(64),
+    description="Which shuffler: as the survey says. Not needed where there is only one.",
+    required=False,
+)
+
+_EVERYWHERE = {
+    429: "Too many requests from one place.",
+    503: "The store is unavailable: try again later.",
+}
+_UNKNOWN = {404: "No such survey.", **_EVERYWHERE}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+_SHARE = openapi.record(
+    {
+        "answer": TEXT,
+        "share": NUMBER,
+        "low": NUMBER,
+        "high": NUMBER,
+        "standard_error": NUMBER,
+        "count": NUMBER,
+    }
+)
+_MEAN = openapi.record(
+    {"mean": NUMBER, "low": NUMBER, "high": NUMBER, "standard_error": NUMBER, "sum": NUMBER}
+)
+_LIFE = openapi.record(
+    {
+        "epsilon": _or_null(NUMBER),
+        "batches": openapi.count(),
+        "smallest": _or_null(openapi.count()),
+        "analyzer_epsilon": _or_null(NUMBER),
+        "opened": openapi.count(),
+    }
+)
+_ABOUT: dict[str, Schema] = {"survey": openapi.digits(64), "name": TEXT, "question": TEXT}
+_WORTH: dict[str, Schema] = {
+    "valid": openapi.count(),
+    "honest": openapi.count(),
+    "epsilon": _or_null(NUMBER),
+    "delta": NUMBER,
+    "local_epsilon": _or_null(NUMBER),
+    "theorem": _or_null(TEXT),
+    "reports_per_person": openapi.count(1),
+    "reports_per_person_is": {"enum": [NOT_ENFORCED]},
+    "participation": NUMBER,
+    "dishonest": NUMBER,
+    "assumptions": openapi.array(TEXT),
+    "trust": TEXT,
+}
+_FOUND: dict[str, Schema] = {
+    "level": NUMBER,
+    "estimates": _or_null(openapi.array(openapi.reference("Share"))),
+    "mean": _or_null(openapi.reference("Mean")),
+    "bias_bound": _or_null(NUMBER),
+    "withheld": _or_null(TEXT),
+}
+_RESULT = openapi.record(
+    {
+        "version": openapi.count(1),
+        "status": {"enum": [PUBLISHED, WITHHELD]},
+        **_ABOUT,
+        "batch": openapi.digits(32),
+        "reports": openapi.count(1),
+        "rejected": openapi.record(dict.fromkeys(REASONS, openapi.count())),
+        **_WORTH,
+        **_FOUND,
+        "life": openapi.reference("Life"),
+        "published": openapi.count(),
+    }
+)
+_COMBINED = openapi.record({"batches": openapi.count(1), **_WORTH, **_FOUND})
+_RESULTS = openapi.record(
+    {
+        "version": openapi.count(1),
+        **_ABOUT,
+        "batches": openapi.array(openapi.reference("Result")),
+        "combined": _or_null(openapi.reference("Combined")),
+        "refused": openapi.array(openapi.record({"batch": openapi.digits(32), "reason": TEXT})),
+        "life": openapi.reference("Life"),
+    }
+)
+_ENTRY = openapi.record(
+    {
+        "batch": openapi.digits(32),
+        "epsilon": _or_null(NUMBER),
+        "delta": NUMBER,
+        "valid": openapi.count(),
+        "honest": openapi.count(),
+        "released": {"type": "boolean"},
+    }
+)
+_LEDGER = openapi.record(
+    {
+        "survey": openapi.digits(64),
+        "promised": openapi.record({"epsilon": NUMBER, "delta": NUMBER}),
+        "batches": openapi.array(_ENTRY),
+        "life": openapi.reference("Life"),
+    }
+)
+_LISTED = openapi.record({"surveys": openapi.array(openapi.record(_ABOUT))})
+_OBJECT: Schema = {"type": "object"}
+
+
+def described(handlers: Handlers) -> tuple[list[Operation], dict[str, Any]]:
+    """The operations, and their document."""
+    operations = [*_public(handlers), *_of_results(handlers)]
+    document = openapi.document(
+        operations,
+        title="Shoal analyzer",
+        version=VERSION,
+        description="Publishes what surveys found, with its error and its privacy guarantee.",
+        schemas={
+            "Share": _SHARE,
+            "Mean": _MEAN,
+            "Life": _LIFE,
+            "Result": _RESULT,
+            "Combined": _COMBINED,
+            "Results": _RESULTS,
+            "Ledger": _LEDGER,
+        },
+    )
+    return operations, document
+
+
+def _public(handlers: Handlers) -> list[Operation]:
+    return [
+        Operation(
+            path="/v1/keys",
+            endpoint=handlers.keys,
+            summary="The analyzer's public keys, signed; the same bytes for everybody.",
+            answers={200: Content(description="The list.", media={JSON: _OBJECT})},
+            problems=_EVERYWHERE,
+        ),
+        Operation(
+            path="/v1/keys/shuffler",
+            endpoint=handlers.shuffler_keys,
+            summary="The list of keys that the shuffler shows to this analyzer.",
+            description="""
+            Devices that fetch the shuffler's list themselves can compare: a shuffler that gives
+            somebody keys of their own would have to show two different lists.
+            """,
+            parameters=[_fingerprint],
+            answers={200: Content(description="The list.", media={JSON: _OBJECT})},
+            problems={404: "No copy of such a list.", **_EVERYWHERE},
+        ),
+        Operation(
+            path="/v1/surveys",
+            endpoint=handlers.surveys,
+            summary="The surveys that are collected here.",
+            answers={200: Content(description="Surveys.", media={JSON: _LISTED})},
+            problems=_EVERYWHERE,
+        ),
+        Operation(
+            path=_SURVEY,
+            endpoint=handlers.survey,
+            summary="The survey's canonical configuration: its SHA-256 is the survey's name.",
+            parameters=[_survey],
+            answers={200: Content(description="The survey.", media={JSON: _OBJECT})},
+            problems=_UNKNOWN,
+        ),
+    ]
+
+
+def _of_results(handlers: Handlers) -> list[Operation]:
+    secured = not handlers.public_results
+    tokens = {401: "No token that counts.", 403: "A token for another survey."} if secured else {}
+    refusals = {**tokens, **_UNKNOWN}
+    return [
+        Operation(
+            path=f"{_SURVEY}/results",
+            endpoint=handlers.results,
+            summary="The result of every batch, and of all of them together.",
+            description="""
+            A batch with too few valid reports is withheld: it says how many there were and what
+            they would have cost, and has no estimates. What counts together is the sum of the
+            batches; its epsilon is that of a person in the smallest of them.
+            """,
+            parameters=[_survey, _format],
+            answers={
+                200: Content(
+                    description="Results.",
+                    media={JSON: openapi.reference("Results"), CSV: TEXT},
+                )
+            },
+            problems={400: "Another format.", **refusals},
+            secured=secured,
+        ),
+        Operation(
+            path=f"{_SURVEY}/results/{{batch}}",
+            endpoint=handlers.result,
+            summary="The result of one batch, as it was published.",
+            parameters=[_survey, _batch],
+            answers={
+                200: Content(description="Result.", media={JSON: openapi.reference("Result")})
+            },
+            problems={**refusals, 404: "No such survey, or no result of such a batch."},
+            secured=secured,
+        ),
+        Operation(
+            path=f"{_SURVEY}/ledger",
+            endpoint=handlers.ledger,
+            summary="What every batch tells about a person in it.",
+            parameters=[_survey],
+            answers={
+                200: Content(description="Ledger.", media={JSON: openapi.reference("Ledger")})
+            },
+            problems=refusals,
+            secured=secured,
+        ),
+    ]

@@ -1,0 +1,169 @@
+"""What the analyzer does with each kind of request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shoal.sealing import MalformedError, SurveyId
+from shoal.service.analyzer.documents import written
+from shoal.service.analyzer.results import SurveyResults, survey_results
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.errors import UnknownBatchError, UnknownSurveyError
+from shoal.service.http.limits import Addresses, Limits
+from shoal.service.http.openapi import JSON
+from shoal.service.http.problems import Problem, ProblemError, no_token
+from shoal.service.keyring import Keyring
+
+CSV = "text/csv"
+KEYS_MAX_AGE = 86400
+_BATCH = re.compile(r"[0-9a-f]{32}")
+_LONGEST_TOKEN = 1000
+
+
+@dataclass(kw_only=True)
+class Handlers:
+    """The endpoints, and what they share."""
+
+    store: AnalyzerStore
+    keyring: Keyring
+    limits: Limits
+    public_results: bool
+
+    def __post_init__(self) -> None:
+        self._remembering = Lock()
+        self._remembered: dict[tuple[SurveyId, str], tuple[tuple[object, ...], Response]] = {}
+
+    @cached_property
+    def _addresses(self) -> Addresses:
+        return Addresses(self.limits)
+
+    async def keys(self, request: Request) -> Response:
+        """The signed list of public keys, the same bytes for everybody."""
+        self._charge(request)
+        body = await run_in_threadpool(lambda: self.keyring.list().to_bytes())
+        headers = {"Cache-Control": f"public, max-age={KEYS_MAX_AGE}"}
+        return Response(body, media_type=JSON, headers=headers)
+
+    async def shuffler_keys(self, request: Request) -> Response:
+        """The newest list of keys that a shuffler showed to this analyzer."""
+        self._charge(request)
+        copies = await run_in_threadpool(self.store.copies)
+        asked = request.query_params.get("fingerprint")
+        found = copies.get(asked) if asked is not None else None
+        if asked is None and len(copies) == 1:
+            (found,) = copies.values()
+        if found is None:
+            detail = "there is no copy of one such list; name the shuffler by its fingerprint"
+            raise ProblemError(Problem(kind="no_copy", status=404, detail=detail))
+        return Response(found, media_type=JSON, headers={"Cache-Control": "no-cache"})
+
+    async def surveys(self, request: Request) -> Response:
+        """The surveys that are collected here."""
+        self._charge(request)
+        found = await run_in_threadpool(self.store.surveys)
+        listed = [
+            {"survey": str(survey.id), "name": survey.name, "question": survey.question}
+            for survey in found
+        ]
+        return _json({"surveys": listed})
+
+    async def survey(self, request: Request) -> Response:
+        """The survey's canonical configuration, whose hash is its name."""
+        self._charge(request)
+        found = await run_in_threadpool(self.store.survey, _named(request))
+        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(found.to_bytes(), media_type=JSON, headers=headers)
+
+    async def results(self, request: Request) -> Response:
+        """The result of every batch, and of all together."""
+        name = await self._authorized(request)
+        wanted = _wanted(request)
+
+        return await run_in_threadpool(self._results, name, wanted)
+
+    def _results(self, name: SurveyId, wanted: str) -> Response:
+        """As they were made for somebody before, unless there are others by now."""
+        with self._remembering:
+            version = self.store.version(name)  # before: what comes meanwhile is asked for again
+            kept = self._remembered.get((name, wanted))
+            if kept is None or kept[0] != version:
+                found = survey_results(self.store, name)
+                made = _table(found) if wanted == CSV else _json(found.to_dict())
+                kept = self._remembered[name, wanted] = version, made
+            return kept[1]
+
+    async def result(self, request: Request) -> Response:
+        """The result of one batch, as it was published."""
+        name = await self._authorized(request)
+        batch = request.path_params["batch"]
+        if not _BATCH.fullmatch(batch):
+            raise UnknownBatchError("of this name")
+        body = await run_in_threadpool(self.store.result, name, batch)
+        return Response(body, media_type=JSON, headers=_PRIVATE)
+
+    async def ledger(self, request: Request) -> Response:
+        """What every batch tells about a person in it."""
+        name = await self._authorized(request)
+        survey = await run_in_threadpool(self.store.survey, name)
+        entries = await run_in_threadpool(self.store.ledger, name)
+        life = await run_in_threadpool(self.store.life, name)
+        promised = {"epsilon": survey.epsilon, "delta": survey.delta}
+        body = {"survey": str(name), "promised": promised, "batches": entries, "life": life}
+        return _json(body)
+
+    async def _authorized(self, request: Request) -> SurveyId:
+        """The survey's name, if its results are for everybody or the request shows a token."""
+        self._charge(request)
+        name = _named(request)
+        if not self.public_results:
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            token = token.strip()
+            if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
+                raise ProblemError(no_token())
+            await run_in_threadpool(self.store.tokens.check, token, name)
+        return name
+
+    def _charge(self, request: Request) -> None:
+        self._addresses.charge(request.client.host if request.client else None, 1)
+
+
+_PRIVATE = {"Cache-Control": "no-store"}
+
+
+def _named(request: Request) -> SurveyId:
+    try:
+        return SurveyId.from_text(request.path_params["survey"])
+    except MalformedError:
+        raise UnknownSurveyError("of this name") from None
+
+
+def _wanted(request: Request) -> str:
+    """JSON, unless a table is asked for by ``format`` or, without it, by the header Accept."""
+    asked = request.query_params.get("format")
+    if asked is None:
+        accepted = request.headers.get("accept", "")
+        types = [part.partition(";")[0].strip().lower() for part in accepted.split(",")]
+        return CSV if CSV in types and JSON not in types else JSON
+    if asked not in {"json", "csv"}:
+        detail = "format must be json or csv"
+        raise ProblemError(Problem(kind="malformed", status=400, detail=detail))
+    return CSV if asked == "csv" else JSON
+
+
+def _table(found: SurveyResults) -> Response:
+    name = f"{str(found.survey.id)[:16]}.csv"
+    headers = {**_PRIVATE, "Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(found.to_csv(), media_type=f"{CSV}; charset=utf-8", headers=headers)
+
+
+def _json(value: Mapping[str, Any]) -> Response:
+    return Response(written(value), media_type=JSON, headers=_PRIVATE)

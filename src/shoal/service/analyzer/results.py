@@ -1,0 +1,197 @@
+"""All that a survey has found so far: the result of every batch, and of all batches together.
+
+Counts of batches add up, so that the estimate from all of them is the mechanism's own estimate from
+the sum. Together they cost a person no more than the costliest of them: reports of one person are
+accounted for in the guarantee of the smallest crowd, and batches of different people do not add up.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+from shoal.accounting.rounding import plain, up
+from shoal.errors import ShoalError
+from shoal.results import ColumnResult, Result, harmless
+from shoal.sealing import SurveyId
+from shoal.service.analyzer import schema
+from shoal.service.analyzer.documents import (
+    LEVEL,
+    VERSION,
+    Document,
+    about,
+    bias,
+    estimates,
+    worth,
+)
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.analyzer.verdict import Verdict, estimated, guaranteed
+from shoal.service.survey import Survey
+from shoal.values import Counts
+
+ALL = "all"
+_MEAN = ("mean", "low", "high", "standard_error", "sum")
+_SHARE = ("answer", "share", "low", "high", "standard_error", "count")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SurveyResults:
+    """The results of one survey.
+
+    ``counts`` is the sum over all batches that were published with estimates, None if there is
+    none; ``spoiled`` is how many of their reports lack a message. ``refused`` has the batches that
+    were not what they claimed to be, and why.
+    """
+
+    survey: Survey
+    batches: tuple[Document, ...]
+    refused: tuple[Document, ...]
+    life: Document
+    counts: Counts | None
+    spoiled: int
+
+    def to_dict(self) -> Document:
+        """Plain values."""
+        return {
+            "version": VERSION,
+            **about(self.survey),
+            "batches": list(self.batches),
+            "combined": self.combined(),
+            "refused": list(self.refused),
+            "life": self.life,
+        }
+
+    def combined(self) -> Document | None:
+        """The estimate from all batches together; None before there is one."""
+        if self.counts is None:
+            return None
+        told = self._verdict(self.counts)
+        found = {} if told.withheld is not None else estimates(self.survey, self.counts)
+        bound = None if told.withheld else bias(self.survey, self.counts, told, self.spoiled)
+        return {
+            "batches": self.life["batches"],
+            **worth(self.survey, told),
+            "epsilon": self.life["epsilon"],
+            "level": LEVEL,
+            "estimates": None,
+            "mean": None,
+            **found,
+            "bias_bound": bound,
+            "withheld": told.withheld,
+        }
+
+    def _verdict(self, counts: Counts) -> Verdict:
+        """All valid reports, under the guarantee of the smallest batch."""
+        smallest = guaranteed(self.survey, int(self.life["smallest"]))
+        try:
+            estimated(self.survey, counts)
+        except ShoalError:
+            reason = "counts of several batches that do not add up"
+            return Verdict(counts.n, self.survey.honest(counts.n), smallest, reason)
+        return Verdict(counts.n, self.survey.honest(counts.n), smallest, None)
+
+    def result(self) -> Result | None:
+        """All batches together as a result like any other, for charts and pages."""
+        if self.counts is None:
+            return None
+        told = self._verdict(self.counts)
+        if told.guarantee is None or told.withheld is not None:
+            return None
+        column = ColumnResult(
+            column=self.survey.question,
+            labels=self.survey.answers,
+            estimate=estimated(self.survey, self.counts),
+            randomizer=self.survey.device,
+            guarantee=told.guarantee,
+            n=self.counts.n,
+        )
+        return Result(columns=(column,), guarantee=told.guarantee, notes=tuple(self._notes(told)))
+
+    def _notes(self, told: Verdict) -> Iterator[str]:
+        one = self.life["batches"] == 1
+        yield (
+            f"one batch of {self.life['smallest']:,} valid reports"
+            if one
+            else f"{self.life['batches']} batches, the smallest of {self.life['smallest']:,} valid "
+            "reports: the guarantee is that of a person in it"
+        )
+        left_out = sum(sum(document["rejected"].values()) for document in self.batches)
+        if left_out:
+            yield f"{left_out:,} records were left out, and hide nobody"
+        withheld = sum(document["withheld"] is not None for document in self.batches)
+        if withheld:
+            were = "batch was" if withheld == 1 else "batches were"
+            worst = self.life["analyzer_epsilon"]
+            lost = "no guarantee" if worst is None else f"at most epsilon {up(worst)}"
+            yield (
+                f"{withheld} {were} withheld, and not counted; towards the analyzer, who opened "
+                f"them all, there is {lost} (at delta {plain(self.survey.delta)})"
+            )
+        bound = None if self.counts is None else bias(self.survey, self.counts, told, self.spoiled)
+        if bound:
+            what = "the mean" if not self.survey.answers else "a share"
+            yield f"those assumed dishonest can have shifted {what} by at most {bound:.3g}"
+
+    def to_csv(self) -> str:
+        """One line per batch and answer, and those of all batches together."""
+        head = ("batch", "status", *(_SHARE if self.survey.answers else _MEAN))
+        names = (*head, "reports", "valid", "epsilon", "delta")
+        text = io.StringIO()
+        writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+        writer.writeheader()
+        for row in self._rows():
+            writer.writerow(harmless({name: row[name] for name in names if name in row}))
+        return text.getvalue()
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for document in self.batches:
+            yield from _lines(document)
+        combined = self.combined()
+        if combined is not None:
+            status = "published" if combined["withheld"] is None else "withheld"
+            reports = sum(document["reports"] for document in self.batches if _counts(document))
+            yield from _lines({**combined, "batch": ALL, "status": status, "reports": reports})
+
+
+def survey_results(store: AnalyzerStore, name: SurveyId) -> SurveyResults:
+    """What a survey has found so far: all of it follows from the documents read first."""
+    batches = store.results(name)
+    told = [document for document in batches if _counts(document)]
+    counts = store.counts(name)
+    survey = store.survey(name)
+    return SurveyResults(
+        survey=survey,
+        batches=tuple(batches),
+        refused=tuple(
+            {"batch": each.batch, "reason": each.reason}
+            for each in store.collections(name)
+            if each.state == schema.REFUSED
+        ),
+        life={
+            **store.life(name),  # towards the analyzer, who has opened more than it has told
+            "epsilon": max((each["epsilon"] for each in told), default=None),
+            "batches": len(told),
+            "smallest": min((each["valid"] for each in told), default=None),
+        },
+        counts=reduce(add, (counts[each["batch"]] for each in told)) if told else None,
+        spoiled=sum(each["reports"] - each["valid"] for each in told if survey.slots > 1),
+    )
+
+
+def _counts(document: Mapping[str, Any]) -> bool:
+    """Whether a batch was published with its estimates."""
+    return document["withheld"] is None
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    if document["estimates"] is not None:
+        yield from ({**document, **estimate} for estimate in document["estimates"])
+    elif document["mean"] is not None:
+        yield {**document, **document["mean"]}
+    else:
+        yield {name: value for name, value in document.items() if name != "mean"}

@@ -1,0 +1,170 @@
+"""The analyzer's work, again and again: keys in time, then every survey's batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from threading import Event
+from types import TracebackType
+from typing import Self
+
+from shoal.errors import ShoalError
+from shoal.service.analyzer.collector import Collector, Pass, unexpected
+from shoal.service.analyzer.keeping import needed_keys
+from shoal.service.analyzer.source import BatchSource
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.clock import Clock, system_clock
+from shoal.service.errors import StoreUnavailableError
+from shoal.service.keyring import KeyList, Keyring, KeyringError
+from shoal.service.opening import Pool
+from shoal.service.survey import Survey
+
+INTERVAL = 30.0
+_COPY_SECONDS = 3600
+
+_log = logging.getLogger(__name__)
+
+Sources = Callable[[Survey], BatchSource]
+
+
+class AnalyzerWorker:
+    """Collects for all surveys of a store; ``sources`` gives the shuffler of each.
+
+    ``interval`` is how many seconds it waits after a pass in which nothing went on.
+    """
+
+    def __init__(
+        self,
+        store: AnalyzerStore,
+        keyring: Keyring,
+        sources: Sources,
+        pool: Pool,
+        *,
+        clock: Clock = system_clock,
+        interval: float = INTERVAL,
+    ) -> None:
+        self._store = store
+        self._keyring = keyring
+        self._sources = sources
+        self._pool = pool
+        self._clock = clock
+        self._interval = interval
+        self._collectors: dict[bytes, Collector] = {}
+        self._copied: dict[str, int] = {}
+        self._forgotten: frozenset[int] = frozenset()
+        self._tidied = -_COPY_SECONDS
+
+    def step(self) -> bool:
+        """One pass over everything; whether anything went on."""
+        return any(self.collect().values())
+
+    def collect(self, surveys: Iterable[Survey] | None = None) -> dict[str, Pass]:
+        """One pass over the batches of these surveys, or of all; by the survey's name.
+
+        What goes wrong with one of them is in its own pass, and keeps no other waiting.
+        """
+        known = self._store.surveys()
+        self._tend_keys(known)
+        self._forget_tokens()
+        return {
+            str(survey.id): self._pass(survey) for survey in (known if surveys is None else surveys)
+        }
+
+    def _pass(self, survey: Survey) -> Pass:
+        try:
+            done = self._collector(survey).step()
+            self._copy_keys(survey)
+        except Exception as error:  # noqa: BLE001 - of one survey, and others wait
+            said = {"survey": str(survey.id), "reason": type(error).__name__}
+            _log.warning("survey_waits", extra=said, exc_info=error)
+            why = str(error) if isinstance(error, ShoalError) else unexpected(error)
+            done = Pass(problems={"": why})
+        if "" in done.problems:  # asked anew next time: there may be another token by then
+            self._drop(survey)
+        return done
+
+    def run(self, stop: Event) -> None:
+        """Work until told to stop; what is unavailable for a while is tried again."""
+        while not stop.is_set():
+            went_on = False
+            try:
+                went_on = self.step()
+            except ShoalError as error:
+                reason = {"reason": type(error).__name__}
+                _log.warning("analyzer_waits", extra=reason, exc_info=error)
+            if not went_on:
+                stop.wait(self._interval)
+
+    def close(self) -> None:
+        """Leave everything to others, and close the connections."""
+        for collector in self._collectors.values():
+            _close(collector)
+        self._collectors.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _collector(self, survey: Survey) -> Collector:
+        name = survey.id.digest
+        if name not in self._collectors:
+            self._collectors[name] = Collector(
+                self._store, self._keyring, survey, self._sources(survey), self._pool
+            )
+        return self._collectors[name]
+
+    def _drop(self, survey: Survey) -> None:
+        dropped = self._collectors.pop(survey.id.digest, None)
+        if dropped is not None:
+            _close(dropped)
+
+    def _tend_keys(self, surveys: Iterable[Survey]) -> None:
+        """Keys change in time; those that batches may still need are kept until these are open."""
+        try:
+            self._keyring.tick(keep=partial(needed_keys, self._store, self._keyring))
+        except KeyringError as error:  # an identity that is elsewhere signs later: batches go on
+            reason = {"reason": type(error).__name__}
+            _log.warning("keys_wait", extra=reason, exc_info=error)
+        if any(each.analyzer.fingerprint != self._keyring.fingerprint for each in surveys):
+            return  # what is gone of other keys says nothing about what these surveys counted
+        gone = self._keyring.gone()
+        for number in sorted(gone - self._forgotten):
+            self._store.forget_key(number)
+        self._forgotten = gone
+
+    def _forget_tokens(self) -> None:
+        """Those that ended long ago, now and then."""
+        now = self._clock()
+        if not 0 <= now - self._tidied < _COPY_SECONDS:
+            self._store.tokens.forget_ended()
+            self._tidied = now
+
+    def _copy_keys(self, survey: Survey) -> None:
+        """Keep the shuffler's list of keys, so that people can see whether theirs is the same."""
+        name, now = survey.shuffler.fingerprint, self._clock()
+        if 0 <= now - self._copied.get(name, -_COPY_SECONDS) < _COPY_SECONDS:
+            return
+        try:
+            document = self._collector(survey).source.keys()
+            if document is not None:
+                found = KeyList.verified(document, fingerprint=name, now=now, role="shuffler")
+                self._store.keep_copy(found)
+        except StoreUnavailableError:
+            raise
+        except ShoalError as error:
+            reason = {"reason": type(error).__name__}
+            _log.warning("no_copy_of_keys", extra=reason, exc_info=error)
+        self._copied[name] = now
+
+
+def _close(collector: Collector) -> None:
+    collector.close()
+    collector.source.close()

@@ -1,0 +1,261 @@
+"""What the tests of the analyzer share: a survey, an analyzer, and a shuffler that may lie."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from repository import ROOT, environment
+from shoal.randomizers.response import RandomizedResponse
+from shoal.randomness import simulated
+from shoal.service import failpoints
+from shoal.service.analyzer.collection import Offer
+from shoal.service.analyzer.collector import Collector
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.batch_file import BatchHeader
+from shoal.service.clock import ManualClock
+from shoal.service.errors import AlreadyCollectedError
+from shoal.service.keyring import Keyring, Protection
+from shoal.service.opening import Pool
+from shoal.service.store import Database
+from shoal.service.survey import Batches, Party, Survey
+from shoal.service.wire import Wire
+
+START = 1_700_000_000
+HOUR, DAY = 3600, 86_400
+LABELS = ("red", "green", "blue")
+
+
+def make_survey(keyring, *, device=None, answers=LABELS, minimum=50, **changes):
+    """Three colours of at least fifty people, unless told otherwise."""
+    fields = {
+        "name": "colours",
+        "question": "Which colour?",
+        "purpose": "To know.",
+        "device": device or RandomizedResponse(k=3, epsilon=1.0),
+        "answers": answers,
+        "batches": Batches(minimum=minimum, target=10 * minimum, max_age=HOUR),
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "not_before": START,
+        "not_after": START + 30 * DAY,
+        "shuffler": Party(url="http://localhost:1", fingerprint="ab" * 32),
+        "analyzer": Party(url="http://localhost:2", fingerprint=keyring.fingerprint),
+    }
+    return Survey(**{**fields, **changes})
+
+
+def sealed(survey, keyring, values, *, seed=1):
+    """The sealed records of everybody's report, in order, a list of bytes."""
+    wire, device = Wire.of(survey), survey.device
+    reports = device.randomize(np.asarray(values), randomness=simulated(seed))
+    rows = np.ascontiguousarray(device.encode(reports)).reshape(-1, wire.message_bytes)
+    assert len(rows) == len(values) * wire.slots
+    public = keyring.list().current(survey.suite, START)
+    return [wire.inner.seal(row.tobytes(), public) for row in rows]
+
+
+def forged(survey, keyring, message):
+    """A record that opens to any message at all."""
+    wire = Wire.of(survey)
+    return wire.inner.seal(message, keyring.list().current(survey.suite, START))
+
+
+class Shuffler:
+    """A source of batches that survives its process: a directory of batch files.
+
+    It hands out whatever it is given, whether that is right or not.
+    """
+
+    def __init__(self, directory):
+        self.directory = Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+
+    def put(self, survey, records, *, batch="11" * 16, lies=None):
+        """A batch of these records; ``lies`` replace what its header would truly say."""
+        wire = Wire.of(survey)
+        said = {
+            "survey": survey.id,
+            "batch": batch,
+            "key": 0,
+            "reports": len(records) // wire.slots,
+            "records": len(records),
+            "record_bytes": wire.record_bytes,
+        }
+        data = BatchHeader(**{**said, **(lies or {})}).to_bytes() + b"".join(records)
+        self.path(batch).write_bytes(data)
+        return batch
+
+    def path(self, batch):
+        return self.directory / f"{batch}.batch"
+
+    def offers(self):
+        found = []
+        for path in sorted(self.directory.glob("*.batch")):
+            if path.with_suffix(".ack").exists():
+                continue
+            data = path.read_bytes()
+            digest = sha256(data).hexdigest()
+            found.append(Offer(batch=path.stem, digest=digest, size=len(data)))
+        return found
+
+    @contextmanager
+    def fetch(self, batch, request):
+        self._tell("fetch", batch, request)
+        recorded = self.path(batch).with_suffix(".request")
+        if recorded.exists() and recorded.read_text() != request:
+            raise AlreadyCollectedError(batch)
+        recorded.write_text(request)
+        data = self.path(batch).read_bytes()
+        yield (data[start : start + 1000] for start in range(0, len(data), 1000))
+
+    def acknowledge(self, batch, request, digest):
+        self._tell("acknowledge", batch, request)
+        assert self.path(batch).with_suffix(".request").read_text() == request
+        assert digest == sha256(self.path(batch).read_bytes()).hexdigest()
+        self.path(batch).with_suffix(".ack").write_text(digest)
+
+    def keys(self):
+        return None
+
+    def close(self):
+        """There is nothing to close."""
+
+    def acknowledged(self, batch):
+        return self.path(batch).with_suffix(".ack").exists()
+
+    def told(self, what):
+        log = self.directory / "log"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [json.loads(line) for line in lines if json.loads(line)[0] == what]
+
+    def _tell(self, *words):
+        with (self.directory / "log").open("a") as log:
+            log.write(json.dumps(words) + "\n")
+
+
+class Analyzer:
+    """An analyzer's directory, its keys, its store; ``url`` is that of another database."""
+
+    def __init__(self, directory, *, url=None, now=START, lease=600):
+        self.directory = Path(directory)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.clock = ManualClock(now)
+        keys = self.directory / "keys"
+        protection = Protection.none()
+        if keys.exists():
+            self.keyring = Keyring.open(keys, protection=protection, clock=self.clock)
+        else:
+            self.keyring = Keyring.create(
+                keys, role="analyzer", protection=protection, clock=self.clock
+            )
+        self.database = Database(url or f"sqlite:///{self.directory / 'store.sqlite'}")
+        self.database.migrate("analyzer")
+        self.store = AnalyzerStore(self.database, self.directory, self.clock, lease=lease)
+        self.shuffler = Shuffler(self.directory.parent / f"{self.directory.name}-shuffler")
+
+    def asking(self, **changes):
+        """A survey that this analyzer collects for."""
+        survey = make_survey(self.keyring, **changes)
+        self.store.add_survey(survey)
+        return survey
+
+    def send(self, survey, values, *, batch="11" * 16, seed=1):
+        """A batch of honest people's reports."""
+        return self.shuffler.put(
+            survey, sealed(survey, self.keyring, values, seed=seed), batch=batch
+        )
+
+    def collector(self, survey, source=None):
+        return Collector(self.store, self.keyring, survey, source or self.shuffler, Pool(0))
+
+    def collect(self, survey, source=None):
+        """One pass."""
+        with self.collector(survey, source) as collector:
+            return collector.step()
+
+    def document(self, survey, batch="11" * 16):
+        return json.loads(self.store.result(survey.id, batch))
+
+    def close(self):
+        self.database.close()
+
+
+class Others:
+    """Other processes that make one pass each, and may die on it.
+
+    They are forked from one that has imported everything and done nothing, so that they are
+    there at once.
+    """
+
+    def __init__(self):
+        variables = environment()
+        variables["PYTHONPATH"] += f":{ROOT / 'tests'}"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "analyzer_kit"],
+            env=variables,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def collect(self, directory, *points, url=None):
+        """How each ended, and what it published; one for every failpoint (None: none)."""
+        asked = {"directory": str(directory), "points": points, "url": url}
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        return [
+            (status, published) for status, published in json.loads(self._process.stdout.readline())
+        ]
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+        self._process.stdout.close()
+
+
+def _serve():
+    for line in sys.stdin:
+        asked = json.loads(line)
+        children = [_forked(asked["directory"], point, asked["url"]) for point in asked["points"]]
+        answers = [_ended(*child) for child in children]
+        sys.stdout.write(json.dumps(answers) + "\n")
+        sys.stdout.flush()
+
+
+def _forked(directory, point, url):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        return child, reading
+    status = 1
+    try:
+        if point:
+            failpoints._target, failpoints._left = failpoints._parsed(point)
+        analyzer = Analyzer(directory, url=url)
+        passes = [analyzer.collect(survey) for survey in analyzer.store.surveys()]
+        published = [batch for each in passes for batch in each.published]
+        os.write(writing, json.dumps(published).encode())
+        analyzer.close()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _ended(child, reading):
+    with os.fdopen(reading) as said:
+        published = said.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return status, json.loads(published) if published else None
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,238 @@
+"""Processes that die anywhere, and processes that want the same: one debit, one publication."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from analyzer_kit import START, Analyzer, Others, sealed
+from shoal.service.analyzer import schema
+from shoal.service.analyzer.collector import Collector
+from shoal.service.errors import LeaseLostError
+from shoal.service.failpoints import NAMES
+from shoal.service.opening import Pool
+
+BATCH = "11" * 16
+VALUES = [0] * 60 + [1] * 30 + [2] * 10
+POINTS = [name for name in NAMES if name.startswith(("collect.", "analysis."))]
+
+
+@pytest.fixture
+def analyzer(tmp_path):
+    made = Analyzer(tmp_path / "analyzer")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def on_postgresql(tmp_path, postgres_url):
+    made = Analyzer(tmp_path / "analyzer", url=postgres_url)
+    yield made, postgres_url
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def others():
+    made = Others()
+    yield made
+    made.close()
+
+
+def rows(analyzer, table):
+    with analyzer.database.read() as connection:
+        return connection.execute(table.select()).all()
+
+
+def assert_published_once(analyzer, survey, batch=BATCH):
+    assert len(rows(analyzer, schema.ledger)) == 1
+    assert len(rows(analyzer, schema.results)) == 1
+    found = analyzer.document(survey, batch)
+    assert found["status"] == "published"
+    assert found["valid"] == len(VALUES)
+    assert sum(found["rejected"].values()) == 0, "its own records are no replays"
+    assert analyzer.shuffler.acknowledged(batch)
+    assert len({request for _, _, request in analyzer.shuffler.told("fetch")}) == 1
+    assert not list(analyzer.store.incoming.iterdir())
+    return found
+
+
+def test_every_failpoint_is_tried():
+    assert len(POINTS) == 6
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_process_killed_anywhere_is_succeeded(analyzer, others, point):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    assert others.collect(analyzer.directory, point) == [(-signal.SIGKILL, None)]
+    left = {row.batch: bytes(row.document) for row in rows(analyzer, schema.results)}
+    debits = rows(analyzer, schema.ledger)
+    # No clock has moved: the next one need not wait for the lease of the dead.
+    analyzer.collect(survey)
+    found = assert_published_once(analyzer, survey)
+    if left:
+        assert left == {BATCH: analyzer.store.result(survey.id, BATCH)}
+    if debits:
+        assert debits == rows(analyzer, schema.ledger)
+    # The same records, counted without a crash, say the same.
+    again = Analyzer(analyzer.directory.parent / "calm")
+    again.keyring, again.shuffler = analyzer.keyring, _Unacknowledged(analyzer.shuffler)
+    again.store.add_survey(survey)
+    again.collect(survey)
+    assert again.document(survey) == found
+    again.close()
+
+
+class _Unacknowledged:
+    """The shuffler's batches, for somebody who has never heard of them."""
+
+    def __init__(self, shuffler):
+        self.directory = shuffler.directory
+        for path in [*self.directory.glob("*.ack"), *self.directory.glob("*.request")]:
+            path.unlink()
+        self.offers, self.fetch = shuffler.offers, shuffler.fetch
+        self.acknowledge, self.keys = shuffler.acknowledge, shuffler.keys
+
+
+def test_racing_processes_publish_once(analyzer, others):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    ended = others.collect(analyzer.directory, None, None, None)
+    assert sorted(ended) == [(0, []), (0, []), (0, [BATCH])]
+    assert_published_once(analyzer, survey)
+
+
+def race(analyzer, survey, contestants, passes=1):
+    barrier = threading.Barrier(contestants)
+    done, failed = [], []
+
+    def run():
+        with Collector(
+            analyzer.store, analyzer.keyring, survey, analyzer.shuffler, Pool(0)
+        ) as collector:
+            barrier.wait()
+            try:
+                done.extend(collector.step() for _ in range(passes))
+            except BaseException as error:  # noqa: BLE001 - told by the test
+                failed.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(contestants)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    return [batch for each in done for batch in each.published]
+
+
+def test_racing_threads_publish_every_batch_once(analyzer):
+    survey = analyzer.asking()
+    names = [f"{place:032x}" for place in range(4)]
+    for seed, name in enumerate(names):
+        analyzer.send(survey, VALUES[:60], batch=name, seed=seed)
+    published = race(analyzer, survey, contestants=4, passes=2)
+    assert sorted(published) == names
+    assert len(rows(analyzer, schema.ledger)) == len(rows(analyzer, schema.results)) == 4
+
+
+def test_batches_opened_at_once_do_not_count_a_record_twice(analyzer):
+    survey = analyzer.asking()
+    records = sealed(survey, analyzer.keyring, VALUES)
+    names = [f"{place:032x}" for place in range(3)]
+    for name in names:
+        analyzer.shuffler.put(survey, records, batch=name)
+    race(analyzer, survey, contestants=3, passes=2)
+    analyzer.collect(survey)
+    valid = sorted(analyzer.document(survey, name)["valid"] for name in names)
+    assert valid == [0, 0, len(VALUES)]
+
+
+def test_work_that_was_taken_over_is_dropped(analyzer):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    slow = analyzer.collector(survey)
+    offer = analyzer.shuffler.offers()[0]
+    held = analyzer.store.claim(analyzer.store.request(survey.id, offer), "slow")
+    assert analyzer.store.claim(held, "quick") is None
+    analyzer.clock.advance(analyzer.store.lease)
+    taken = analyzer.store.claim(held, "quick")
+    assert taken.owner == "quick"
+    with pytest.raises(LeaseLostError):
+        analyzer.store.received(held, key=0, reports=100, records=100)
+    analyzer.store.release(held)
+    assert analyzer.store.collection(survey.id, BATCH).owner == "quick", "not ours to release"
+    analyzer.store.release(taken)
+    assert slow.step().published == (BATCH,)
+    slow.close()
+    assert_published_once(analyzer, survey)
+
+
+def test_a_lease_given_before_the_clock_was_set_back_does_not_last_for_ever(analyzer):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    found = analyzer.store.request(survey.id, analyzer.shuffler.offers()[0])
+    analyzer.store.claim(found, "before")
+    analyzer.clock.now = START - 86_400
+    assert analyzer.store.claim(found, "after") is not None
+
+
+def test_long_work_keeps_its_lease(analyzer):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    store, shuffler = analyzer.store, analyzer.shuffler
+
+    class Slow:
+        offers, acknowledge, keys = shuffler.offers, shuffler.acknowledge, shuffler.keys
+
+        def fetch(self, batch, request):
+            analyzer.clock.advance(store.lease // 2)
+            return shuffler.fetch(batch, request)
+
+    class SlowPool(Pool):
+        def open_records(self, *words):
+            assert store.claim(store.collection(survey.id, BATCH), "thief") is None
+            analyzer.clock.advance(store.lease // 2)
+            return super().open_records(*words)
+
+    with Collector(store, analyzer.keyring, survey, Slow(), SlowPool(0)) as collector:
+        assert collector.step().published == (BATCH,)
+
+
+def test_a_file_that_somebody_deleted_is_fetched_again(analyzer, others):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    others.collect(analyzer.directory, "collect.received")
+    for path in analyzer.store.incoming.glob("*.batch"):
+        path.unlink()
+    assert analyzer.collect(survey).published == (BATCH,)
+    assert_published_once(analyzer, survey)
+
+
+@pytest.mark.parametrize("point", ["analysis.opened", "analysis.debited", "analysis.published"])
+def test_the_same_with_postgresql(on_postgresql, others, point):
+    analyzer, url = on_postgresql
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    ended = others.collect(analyzer.directory, point, url=url)
+    assert ended == [(-signal.SIGKILL, None)]
+    analyzer.collect(survey)
+    assert_published_once(analyzer, survey)
+
+
+def test_racing_with_postgresql(on_postgresql, others):
+    analyzer, url = on_postgresql
+    survey = analyzer.asking()
+    records = sealed(survey, analyzer.keyring, VALUES)
+    names = [f"{place:032x}" for place in range(3)]
+    for name in names:
+        analyzer.shuffler.put(survey, records, batch=name)
+    ended = others.collect(analyzer.directory, None, None, url=url)
+    assert [status for status, _ in ended] == [0, 0]
+    race(analyzer, survey, contestants=3)
+    analyzer.collect(survey)
+    valid = sorted(analyzer.document(survey, name)["valid"] for name in names)
+    assert valid == [0, 0, len(VALUES)]
+    assert len(rows(analyzer, schema.ledger)) == len(rows(analyzer, schema.results)) == 3
+    assert analyzer.store.forget_key(0) == len(VALUES)

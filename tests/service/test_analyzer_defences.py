@@ -1,0 +1,475 @@
+"""A shuffler that sends nonsense, too much or too slowly harms nobody but its own survey."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from analyzer_kit import DAY, HOUR, START, Analyzer, sealed
+from shoal.cli.collect_show import troubles
+from shoal.sealing import SurveyId
+from shoal.service.analyzer import arriving, collector, http_source, schema
+from shoal.service.analyzer.collection import Offer
+from shoal.service.analyzer.collector import Pass, WrongKeysError
+from shoal.service.analyzer.http_source import HttpSource, Patience
+from shoal.service.analyzer.source import SourceUnavailableError
+from shoal.service.analyzer.worker import AnalyzerWorker
+from shoal.service.errors import NotReadyError, StoreUnavailableError
+from shoal.service.keyring import Keyring, Protection, Schedule
+from shoal.service.opening import Pool
+from shoal.service.survey import Batches
+
+FIRST, SECOND = "11" * 16, "22" * 16
+DIGEST = "cd" * 32
+VALUES = [0] * 60
+
+
+@pytest.fixture
+def analyzer(tmp_path):
+    made = Analyzer(tmp_path / "analyzer")
+    yield made
+    made.close()
+
+
+def worker_of(analyzer, sources):
+    return AnalyzerWorker(
+        analyzer.store, analyzer.keyring, sources, Pool(0), clock=analyzer.clock, interval=0.001
+    )
+
+
+def answering(reply, patience=None):
+    return HttpSource(
+        "http://shuffler.example",
+        SurveyId(bytes(32)),
+        "secret",
+        transport=httpx.MockTransport(reply),
+        patience=patience,
+    )
+
+
+def page(*entries):
+    listed = [
+        {"batch": FIRST, "digest": DIGEST, "state": "SHUFFLED", "bytes": 9} | e for e in entries
+    ]
+    return httpx.Response(200, json={"batches": listed})
+
+
+def problem(kind, status, detail="x", **headers):
+    body = {"type": f"urn:shoal:problem:{kind}", "detail": detail}
+    return httpx.Response(status, json=body, headers=headers)
+
+
+# One survey, or one batch, that cannot go on
+
+
+def never_ready(request):
+    if request.url.path.endswith("/batches"):
+        return page() if "after" in request.url.params else page({})
+    return problem("not_ready", 425, **{"Retry-After": "9" * 5000})
+
+
+def no_number(_request):
+    entry = {"batch": FIRST, "digest": DIGEST, "state": "SHUFFLED", "bytes": 0}
+    text = json.dumps({"batches": [entry]}).replace(": 0}", ": 1e999}")
+    return httpx.Response(200, content=text)
+
+
+def fails(_request):
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        never_ready,
+        no_number,
+        fails,
+        lambda _request: page({"bytes": 10**30}),
+        lambda _r: page({"key": 999}),
+    ],
+)
+def test_a_hostile_shuffler_stops_no_other_survey(analyzer, hostile):
+    bad, good = analyzer.asking(), analyzer.asking(name="another")
+    analyzer.send(good, VALUES)
+
+    def sources(survey):
+        return analyzer.shuffler if survey == good else answering(hostile)
+
+    with worker_of(analyzer, sources) as worker:
+        passes = worker.collect()
+    assert passes[str(good.id)].published == (FIRST,)
+    assert passes[str(bad.id)].problems
+    assert not passes[str(bad.id)]
+
+
+def test_a_store_without_room_for_one_survey_has_it_for_another(analyzer):
+    bad, good = analyzer.asking(), analyzer.asking(name="another")
+    analyzer.send(good, VALUES)
+
+    class Full:
+        def offers(self):
+            raise StoreUnavailableError("receiving", "disk full")
+
+        def close(self):
+            pass
+
+    with worker_of(analyzer, lambda s: analyzer.shuffler if s == good else Full()) as worker:
+        passes = worker.collect()
+    assert passes[str(good.id)].published == (FIRST,)
+    assert "disk full" in passes[str(bad.id)].problems[""]
+
+
+def test_what_nobody_foresaw_stops_one_batch_only(analyzer):
+    survey = analyzer.asking()
+    for batch, seed in ((FIRST, 1), (SECOND, 2)):
+        analyzer.send(survey, VALUES, batch=batch, seed=seed)
+    honest = analyzer.shuffler
+
+    class Odd:
+        offers, acknowledge, keys, close = (
+            honest.offers,
+            honest.acknowledge,
+            honest.keys,
+            honest.close,
+        )
+
+        def fetch(self, batch, request):
+            if batch == FIRST:
+                raise ZeroDivisionError("secret")
+            return honest.fetch(batch, request)
+
+    done = analyzer.collect(survey, Odd())
+    assert done.published == (SECOND,)
+    assert "ZeroDivisionError" in done.problems[FIRST]
+    assert "secret" not in done.problems[FIRST]
+
+
+def test_a_shuffler_that_did_not_answer_is_asked_with_what_there_is_then(analyzer):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    given = [answering(lambda _request: problem("unauthorized", 401)), analyzer.shuffler]
+    with worker_of(analyzer, lambda _survey: given.pop(0)) as worker:
+        assert "token is refused" in worker.collect()[str(survey.id)].problems[""]
+        assert worker.collect()[str(survey.id)].published == (FIRST,)
+
+
+# Too much, too slowly
+
+
+def test_a_list_without_end_is_cut(monkeypatch):
+    monkeypatch.setattr(http_source, "MOST_OFFERS", 5)
+    asked = []
+
+    def reply(request):
+        asked.append(request)
+        return page(*({"batch": f"{3 * len(asked) + i:032x}"} for i in range(3)))
+
+    assert len(answering(reply).offers()) == 5
+    assert len(asked) == 2
+
+
+def test_a_list_has_its_time():
+    now = [0.0]
+
+    def reply(_request):
+        now[0] += 100
+        return page({"batch": f"{int(now[0]):032x}", "state": "PURGED"})
+
+    with pytest.raises(SourceUnavailableError, match="no whole list of batches in time"):
+        answering(reply, Patience(clock=lambda: now[0])).offers()
+    assert now[0] < 1000
+
+
+def test_no_more_is_asked_for_than_is_worked_off(analyzer, monkeypatch):
+    monkeypatch.setattr(collector, "MOST_WAITING", 4)
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES, batch="00" * 16)
+
+    class Many:
+        acknowledge, keys = analyzer.shuffler.acknowledge, analyzer.shuffler.keys
+
+        def offers(self):
+            invented = [Offer(batch=f"{i:032x}", digest=DIGEST, size=10) for i in range(1, 9)]
+            return [*analyzer.shuffler.offers(), *invented]
+
+        @contextmanager
+        def fetch(self, batch, request):
+            if batch != "00" * 16:
+                raise SourceUnavailableError("there", "no such thing")
+            with analyzer.shuffler.fetch(batch, request) as pieces:
+                yield pieces
+
+    done = analyzer.collect(survey, Many())
+    assert done.published == ("00" * 16,), "what is real goes on"
+    assert "5 more batches wait" in done.problems[""]
+    assert len(analyzer.store.collections(survey.id)) == 4
+    analyzer.collect(survey, Many())
+    assert len(analyzer.store.collections(survey.id)) == 5, "one was worked off"
+
+
+def test_a_batch_that_would_fill_the_disk_is_not_fetched(analyzer, monkeypatch):
+    survey = analyzer.asking()
+    size = analyzer.shuffler.path(analyzer.send(survey, VALUES)).stat().st_size
+    free = SimpleNamespace(free=2 * size - 2)
+    monkeypatch.setattr(arriving.shutil, "disk_usage", lambda _path: free)
+    done = analyzer.collect(survey)
+    assert f"there is room for {size - 1:,}" in done.problems[FIRST]
+    assert not analyzer.shuffler.told("fetch")
+    monkeypatch.setattr(arriving, "LARGEST", size - 1)
+    free.free = 10 * size
+    assert FIRST in analyzer.collect(survey).problems
+    assert not analyzer.shuffler.told("fetch")
+    monkeypatch.setattr(arriving, "LARGEST", size)
+    assert analyzer.collect(survey).published == (FIRST,)
+
+
+def dripping(now, count, seconds, piece=b"x"):
+    def pieces():
+        for _ in range(count):
+            now[0] += seconds
+            yield piece
+
+    return lambda _request: httpx.Response(200, content=pieces())
+
+
+def test_a_byte_now_and_then_is_too_slow():
+    now = [0.0]
+    source = answering(dripping(now, 1000, 59), Patience(clock=lambda: now[0]))
+    with pytest.raises(SourceUnavailableError, match="fewer than"), source.fetch(FIRST, "0") as got:
+        list(got)
+    assert now[0] < 200
+    now[0] = 0.0
+    with pytest.raises(SourceUnavailableError, match="fewer than"):
+        source.keys()
+    steady = answering(dripping(now, 100, 59, bytes(6_000_000)), Patience(clock=lambda: now[0]))
+    with steady.fetch(FIRST, "0") as got:
+        assert sum(map(len, got)) == 600_000_000
+
+
+def test_many_small_pieces_cost_no_more_than_their_sum():
+    now = [0.0]
+    source = answering(dripping(now, 300_000, 0, b"xxxx"))
+    began = time.process_time()
+    assert len(source.keys()) == 1_200_000
+    assert time.process_time() - began < 6, "13 s if every piece copies all before it"
+
+
+def test_what_is_packed_is_not_unpacked():
+    headers = {"Content-Encoding": "gzip"}
+    source = answering(lambda _request: httpx.Response(200, content=iter([b"x"]), headers=headers))
+    with pytest.raises(SourceUnavailableError, match="packed"):
+        source.keys()
+    with pytest.raises(SourceUnavailableError, match="packed"), source.fetch(FIRST, "0") as got:
+        list(got)
+
+
+def test_fetching_for_one_survey_ends_and_the_rest_goes_on(analyzer):
+    survey = analyzer.asking()
+    for batch, seed in ((FIRST, 1), (SECOND, 2)):
+        analyzer.send(survey, VALUES, batch=batch, seed=seed)
+    held = analyzer.store.claim(
+        analyzer.store.request(survey.id, analyzer.shuffler.offers()[0]), "a"
+    )
+    arriving.arrive(analyzer.store.incoming, held, analyzer.shuffler, lambda: None)
+    analyzer.store.release(analyzer.store.received(held, key=0, reports=60, records=60))
+    with collector.Collector(
+        analyzer.store, analyzer.keyring, survey, analyzer.shuffler, Pool(0), patience=-1
+    ) as late:
+        assert late.step().published == (FIRST,), "it was here already"
+    assert analyzer.store.collection(survey.id, SECOND).state == schema.REQUESTED
+    assert analyzer.collect(survey).published == (SECOND,)
+
+
+# What a shuffler says goes to a terminal
+
+
+def test_what_it_says_commands_no_terminal(analyzer):
+    said = "\x1b[2J\x07wait\nfor \ud800it"
+    source = answering(
+        lambda _request: httpx.Response(
+            425, content=json.dumps({"type": "urn:shoal:problem:not_ready", "detail": said})
+        )
+    )
+    with pytest.raises(NotReadyError) as caught, source.fetch(FIRST, "0"):
+        pass
+    assert str(caught.value).isprintable()
+    assert "wait for" in str(caught.value)
+    survey = analyzer.asking()
+    (line,) = troubles(survey, Pass(problems={FIRST: said.encode("utf-8", "replace").decode()}))
+    assert line.isprintable()
+
+
+# Keys that a survey does not name
+
+
+def test_other_keys_open_nothing_and_lose_nothing(analyzer, tmp_path):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    own, analyzer.keyring = (
+        analyzer.keyring,
+        Keyring.create(
+            tmp_path / "other", role="analyzer", protection=Protection.none(), clock=analyzer.clock
+        ),
+    )
+    with pytest.raises(WrongKeysError, match=own.fingerprint):
+        analyzer.collect(survey)
+    with worker_of(analyzer, lambda _survey: analyzer.shuffler) as worker:
+        assert "nothing was fetched" in worker.collect()[str(survey.id)].problems[""]
+    assert not analyzer.shuffler.told("fetch")
+    analyzer.keyring = own
+    assert analyzer.collect(survey).published == (FIRST,)
+
+
+def test_other_keys_forget_nothing_that_was_counted(analyzer, tmp_path):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    analyzer.collect(survey)
+    other = Keyring.create(
+        tmp_path / "other", role="analyzer", protection=Protection.none(), clock=analyzer.clock
+    )
+    other.retire(0, delete=True)
+    with AnalyzerWorker(
+        analyzer.store, other, lambda _s: analyzer.shuffler, Pool(0), clock=analyzer.clock
+    ) as worker:
+        worker.collect()
+    assert analyzer.store.forget_key(0) == len(VALUES)
+
+
+# Batches that wait for a key, or were refused
+
+
+def test_a_key_that_is_not_there_yet_is_waited_for(analyzer):
+    survey = analyzer.asking()
+    records = sealed(survey, analyzer.keyring, VALUES)
+    analyzer.shuffler.put(survey, records, lies={"key": 7})
+    for _ in range(2):
+        done = analyzer.collect(survey)
+        assert "key 7 opens nothing here" in done.problems[FIRST]
+        assert not done.refused
+    assert len(analyzer.shuffler.told("fetch")) == 1, "it is here"
+    assert analyzer.store.collection(survey.id, FIRST).state == schema.RECEIVED
+
+
+def test_a_refused_batch_can_be_asked_for_again(analyzer):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    before = analyzer.keyring.list
+    analyzer.keyring.gone = lambda: frozenset({0})  # as if it had been deleted
+    analyzer.keyring.pair = lambda number: (_ for _ in ()).throw(
+        collector.KeyGoneError(number, "it is deleted")
+    )
+    assert analyzer.collect(survey).refused == (FIRST,)
+    refused = analyzer.store.collection(survey.id, FIRST)
+    del analyzer.keyring.gone, analyzer.keyring.pair
+    assert before == analyzer.keyring.list
+    assert not analyzer.collect(survey), "by itself it is an end"
+    again = analyzer.store.again(survey.id, FIRST)
+    assert (again.state, again.reason, again.request) == ("REQUESTED", None, refused.request)
+    assert analyzer.collect(survey).published == (FIRST,)
+    assert analyzer.store.again(survey.id, FIRST).state == schema.PUBLISHED, "only what was refused"
+
+
+# Keys that are needed for longer
+
+STEP = 5  # days
+
+
+@pytest.fixture
+def patient(tmp_path):
+    """An analyzer whose ring believes a clock that is looked at every few days."""
+    place = tmp_path / "patient"
+    place.mkdir(mode=0o700)
+    Keyring.create(
+        place / "keys",
+        role="analyzer",
+        protection=Protection.none(),
+        clock=lambda: START,
+        schedule=Schedule(believed=STEP * DAY),
+    )
+    made = Analyzer(place)
+    yield made
+    made.close()
+
+
+def until(day, analyzer, worker):
+    while analyzer.clock() < START + day * DAY:
+        analyzer.clock.advance(STEP * DAY)
+        worker.step()
+
+
+def asking(analyzer, *, small, life=30):
+    batches = Batches(minimum=50, target=500, max_age=HOUR, small=small)
+    return analyzer.asking(batches=batches, not_after=START + life * DAY)
+
+
+class Away:
+    """A shuffler that announces, and does not deliver until it is back."""
+
+    def __init__(self, shuffler):
+        self._shuffler, self.back = shuffler, False
+        self.acknowledge, self.keys, self.close = (
+            shuffler.acknowledge,
+            shuffler.keys,
+            shuffler.close,
+        )
+
+    def offers(self):
+        return [
+            Offer(batch=each.batch, digest=each.digest, size=each.size, key=0)
+            for each in self._shuffler.offers()
+        ]
+
+    def fetch(self, batch, request):
+        if not self.back:
+            raise SourceUnavailableError("there", "away")
+        return self._shuffler.fetch(batch, request)
+
+
+def test_a_batch_that_was_asked_for_keeps_its_key(patient):
+    survey = asking(patient, small="expire")
+    patient.send(survey, VALUES)
+    away = Away(patient.shuffler)
+    with worker_of(patient, lambda _survey: away) as worker:
+        until(60, patient, worker)
+        assert 0 not in patient.keyring.gone()
+        away.back = True
+        worker.step()
+        assert patient.document(survey)["valid"] == len(VALUES)
+        until(65, patient, worker)
+        assert 0 in patient.keyring.gone()
+
+
+def test_a_batch_that_never_comes_keeps_its_key_for_a_time_only(patient):
+    survey = asking(patient, small="expire")
+    patient.send(survey, VALUES)
+    with worker_of(patient, lambda _survey: Away(patient.shuffler)) as worker:
+        until(120, patient, worker)
+        assert 0 not in patient.keyring.gone()
+        until(125, patient, worker)
+        assert 0 in patient.keyring.gone()
+
+
+@pytest.mark.parametrize("small", ["carry", "expire"])
+def test_a_survey_that_carries_batches_on_keeps_its_keys(patient, small):
+    asking(patient, small=small, life=100)
+    with worker_of(patient, lambda _survey: patient.shuffler) as worker:
+        until(110, patient, worker)
+        kept = 0 not in patient.keyring.gone()
+        assert kept == (small == "carry")
+        until(120, patient, worker)
+        assert 0 in patient.keyring.gone()
+
+
+@pytest.mark.slow
+def test_however_long_it_is_open_keys_still_change(patient):
+    asking(patient, small="carry", life=800)
+    with worker_of(patient, lambda _survey: patient.shuffler) as worker:
+        until(600, patient, worker)
+    keys = patient.keyring.list().keys
+    assert keys[-1].number >= 18
+    assert len(keys) > 12, "as many as there is room for"

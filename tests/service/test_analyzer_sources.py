@@ -1,0 +1,300 @@
+"""Batches from a real shuffler over HTTP, and from one that answers nonsense."""
+
+from __future__ import annotations
+
+import json
+from threading import Event, Thread
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from analyzer_kit import Analyzer
+from http_kit import serving
+from shoal.sealing import SurveyId
+from shoal.service.analyzer.collection import Offer
+from shoal.service.analyzer.http_source import LARGEST_ANSWER, HttpSource
+from shoal.service.analyzer.results import survey_results
+from shoal.service.analyzer.source import DirectSource, SourceUnavailableError
+from shoal.service.analyzer.worker import AnalyzerWorker
+from shoal.service.errors import (
+    AlreadyCollectedError,
+    NotReadyError,
+    StoreUnavailableError,
+    UnknownBatchError,
+)
+from shoal.service.opening import Pool
+from shoal.service.survey import Party
+from shuffler_kit import NOW, client_of, made, post
+
+SURVEY = SurveyId(bytes(32))
+BATCH, REQUEST, DIGEST = "11" * 16, "ab" * 16, "cd" * 32
+
+
+@pytest.fixture
+def parties(tmp_path):
+    """An analyzer, and a whole shuffler with a closed batch of fifty people for it."""
+    analyzer = Analyzer(tmp_path / "analyzer", now=NOW)
+    party = Party(url="https://analyzer.example", fingerprint=analyzer.keyring.fingerprint)
+    place = tmp_path / "shuffler"
+    place.mkdir(mode=0o700)
+    shuffler = made(place, analyzer=party)
+    survey = shuffler.survey
+    analyzer.store.add_survey(survey)
+    public = analyzer.keyring.list().current(survey.suite, NOW)
+    shuffler.reports_of = lambda count: shuffler.reports(
+        count, analyzer=SimpleNamespace(public=public)
+    )
+    yield analyzer, shuffler
+    shuffler.store.close()
+    analyzer.close()
+
+
+def token_of(shuffler):
+    return shuffler.store.add_token("analyzer", shuffler.survey.id, 86_400)
+
+
+def test_from_device_to_result_over_http(parties):
+    analyzer, shuffler = parties
+    with serving(shuffler.app()) as url, client_of(url) as client:
+        reports = shuffler.reports_of(50)
+        assert post(client, shuffler, reports + reports[:10]).status_code == 202
+        post(client, shuffler, shuffler.forged(5))
+        shuffler.work()
+        source = HttpSource(url, shuffler.survey.id, token_of(shuffler))
+        (offer,) = source.offers()
+        done = analyzer.collect(shuffler.survey, source)
+        assert done.published == (offer.batch,)
+        assert not done.problems
+        found = analyzer.document(shuffler.survey, offer.batch)
+        assert (found["reports"], found["valid"]) == (50, 50)
+        assert found["estimates"][0]["share"] > 0.9
+        assert not source.offers(), "acknowledged"
+        shuffler.work()
+        (info,) = shuffler.store.batches(shuffler.survey.id)
+        assert info.state == "PURGED"
+        source.close()
+
+
+def test_a_second_analyzer_gets_nothing(parties):
+    analyzer, shuffler = parties
+    with serving(shuffler.app()) as url, client_of(url) as client:
+        post(client, shuffler, shuffler.reports_of(50))
+        shuffler.work()
+        source = HttpSource(url, shuffler.survey.id, token_of(shuffler))
+        (offer,) = source.offers()
+        with source.fetch(offer.batch, REQUEST) as pieces:
+            first = b"".join(pieces)
+        with source.fetch(offer.batch, REQUEST) as pieces:
+            assert b"".join(pieces) == first
+        done = analyzer.collect(shuffler.survey, source)
+        assert "collected by another request" in done.problems[offer.batch]
+        with pytest.raises(UnknownBatchError), source.fetch("ff" * 16, REQUEST):
+            pass
+        source.close()
+
+
+def test_a_wrong_token_is_told(parties):
+    analyzer, shuffler = parties
+    with serving(shuffler.app()) as url:
+        source = HttpSource(url, shuffler.survey.id, "nonsense")
+        done = analyzer.collect(shuffler.survey, source)
+        assert "the token is refused" in done.problems[""]
+        source.close()
+
+
+def test_directly_from_a_store(parties):
+    analyzer, shuffler = parties
+    with serving(shuffler.app()) as url, client_of(url) as client:
+        post(client, shuffler, shuffler.reports_of(50))
+    shuffler.work()
+    source = DirectSource(shuffler.store, shuffler.survey.id)
+    assert analyzer.collect(shuffler.survey, source).published
+    assert not source.offers()
+
+
+def test_nobody_there(parties):
+    analyzer, shuffler = parties
+    source = HttpSource("http://127.0.0.1:9", shuffler.survey.id, "token")
+    done = analyzer.collect(shuffler.survey, source)
+    assert done.problems[""].startswith("no batches from http://127.0.0.1:9")
+    source.close()
+
+
+def answering(reply):
+    seen = []
+
+    def handle(request):
+        seen.append(request)
+        return reply(request)
+
+    source = HttpSource(
+        "http://shuffler.example", SURVEY, "secret", transport=httpx.MockTransport(handle)
+    )
+    return source, seen
+
+
+def listed(**changes):
+    entry = {"batch": BATCH, "state": "SHUFFLED", "digest": DIGEST, "bytes": 100}
+    return {k: v for k, v in (entry | changes).items() if v is not None}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"nonsense",
+        b"[]",
+        b"{}",
+        b'{"batches": 5}',
+        b'{"batches": [5]}',
+        b'{"batches": ["x"]}',
+        b"[" * 100_000,
+        json.dumps({"batches": [listed(batch="../../x")]}).encode(),
+        json.dumps({"batches": [listed(digest=None)]}).encode(),
+        json.dumps({"batches": [listed(bytes="many")]}).encode(),
+        json.dumps({"batches": [listed(bytes=[1])]}).encode(),
+        b" " * (LARGEST_ANSWER + 1),
+    ],
+)
+def test_lists_that_are_none(body):
+    source, _ = answering(lambda _request: httpx.Response(200, content=body))
+    with pytest.raises(SourceUnavailableError, match="it sent"):
+        source.offers()
+
+
+def test_a_list_without_end_is_not_read_for_ever():
+    page = json.dumps({"batches": [listed()]})
+    source, seen = answering(lambda _request: httpx.Response(200, content=page))
+    with pytest.raises(SourceUnavailableError, match="does not come to an end"):
+        source.offers()
+    assert len(seen) == 2
+
+
+def test_pages_are_put_together():
+    def reply(request):
+        after = request.url.params.get("after", "")
+        names = [f"{place:032x}" for place in range(5)]
+        page = [listed(batch=name) for name in names if name > after][:2]
+        return httpx.Response(200, json={"batches": page})
+
+    source, seen = answering(reply)
+    assert [offer.batch for offer in source.offers()] == [f"{place:032x}" for place in range(5)]
+    assert len(seen) == 4
+
+
+def test_what_cannot_be_collected_is_not_offered():
+    def reply(request):
+        states = ["SHUFFLED", "RELEASED", "ACKED", "PURGED"]
+        page = [listed(batch=f"{i:032x}", state=state) for i, state in enumerate(states)]
+        return httpx.Response(200, json={"batches": [] if "after" in request.url.params else page})
+
+    source, _ = answering(reply)
+    offer = Offer(batch=f"{0:032x}", digest=DIGEST, size=100)
+    assert source.offers()[0] == offer
+    assert len(source.offers()) == 2
+
+
+def test_the_token_goes_nowhere_else():
+    elsewhere = httpx.Response(302, headers={"Location": "http://elsewhere.example/"})
+    source, seen = answering(lambda _request: elsewhere)
+    with pytest.raises(SourceUnavailableError, match="status 302"):
+        source.offers()
+    assert [request.url.host for request in seen] == ["shuffler.example"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "error"),
+    [
+        ("already_collected", 409, AlreadyCollectedError),
+        ("unknown_batch", 404, UnknownBatchError),
+        ("not_ready", 425, NotReadyError),
+        ("unavailable", 503, SourceUnavailableError),
+    ],
+)
+def test_problems_become_errors_again(kind, status, error):
+    problem = {"type": f"urn:shoal:problem:{kind}", "detail": "wait\n a little", "status": status}
+    headers = {"Retry-After": "7"}
+    source, _ = answering(lambda _request: httpx.Response(status, json=problem, headers=headers))
+    with pytest.raises(error) as caught, source.fetch(BATCH, REQUEST):
+        pass
+    assert getattr(caught.value, "retry_after", 7) == 7
+    with pytest.raises(error):
+        source.acknowledge(BATCH, REQUEST, DIGEST)
+
+
+def test_a_worker_collects_until_it_is_stopped(parties):
+    analyzer, shuffler = parties
+    with serving(shuffler.app()) as url, client_of(url) as client:
+        sources = []
+
+        def source(survey):
+            sources.append(HttpSource(url, survey.id, token_of(shuffler)))
+            return sources[-1]
+
+        worker = AnalyzerWorker(
+            analyzer.store, analyzer.keyring, source, Pool(0), clock=analyzer.clock, interval=0.02
+        )
+        stop = Event()
+        thread = Thread(target=worker.run, args=(stop,))
+        thread.start()
+        post(client, shuffler, shuffler.reports_of(50))
+        shuffler.work()
+        waited = 0
+        while not survey_results(analyzer.store, shuffler.survey.id).batches and waited < 500:
+            stop.wait(0.02)
+            waited += 1
+        stop.set()
+        thread.join(10)
+        assert not thread.is_alive()
+        worker.close()
+        assert survey_results(analyzer.store, shuffler.survey.id).combined()["valid"] == 50
+        copied = analyzer.store.copies()[shuffler.survey.shuffler.fingerprint]
+        assert copied == client.get("/v1/keys").content
+        assert len(sources) == 1
+        sources[0].close()
+
+
+def test_a_worker_goes_on_after_trouble(parties):
+    analyzer, shuffler = parties
+    calls = []
+
+    def source(survey):
+        calls.append(survey)
+        if len(calls) < 3:
+            raise StoreUnavailableError("writing", "disk full")
+        stop.set()
+        return DirectSource(shuffler.store, survey.id)
+
+    stop = Event()
+    worker = AnalyzerWorker(analyzer.store, analyzer.keyring, source, Pool(0), interval=0.001)
+    worker.run(stop)
+    worker.close()
+    assert len(calls) == 3
+
+
+def test_a_worker_keeps_keys_that_waiting_batches_need(parties):
+    analyzer, shuffler = parties
+    with serving(shuffler.app()) as url, client_of(url) as client:
+        post(client, shuffler, shuffler.reports_of(50))
+    shuffler.work()
+    direct = DirectSource(shuffler.store, shuffler.survey.id)
+    worker = AnalyzerWorker(
+        analyzer.store, analyzer.keyring, lambda _survey: direct, Pool(0), clock=analyzer.clock
+    )
+    # Received, and left for a time in which its key would long be deleted.
+    held = analyzer.store.claim(
+        analyzer.store.request(shuffler.survey.id, direct.offers()[0]), "slow"
+    )
+    analyzer.store.received(held, key=0, reports=50, records=50)
+    assert analyzer.store.keys_in_use() == {0}
+    for _ in range(60):
+        analyzer.clock.advance(86_400)
+        analyzer.keyring.tick(keep=analyzer.store.keys_in_use())
+    assert worker.step()
+    assert analyzer.document(shuffler.survey, held.batch)["valid"] == 50
+    assert analyzer.store.keys_in_use() == set()
+    worker.step()
+    assert 0 in analyzer.keyring.gone()
+    assert analyzer.store.forget_key(0) == 0, "its tags went with it"
+    worker.close()
