@@ -1,0 +1,59 @@
+"""A device answers a survey over a bad network, and its owner's policy has the last word."""
+
+from __future__ import annotations
+
+import tempfile
+
+import httpx
+
+import shoal
+from shoal.service.client import Client, Policy, PolicyError, Settings
+from shoal.service.keyring import Keyring, Protection
+from shoal.service.survey import Batches, Party, Survey
+
+
+def main() -> None:
+    """Two services inside this process, one person, and every second reply lost on the way."""
+    with tempfile.TemporaryDirectory() as place:
+        lists, parties = {}, {}
+        for role in ("shuffler", "analyzer"):
+            ring = Keyring.create(f"{place}/{role}", role=role, protection=Protection.none())
+            lists[f"{role}.example"] = ring.list().to_bytes()
+            parties[role] = Party(url=f"https://{role}.example", fingerprint=ring.fingerprint)
+        survey = Survey(
+            name="walking",
+            question="Did you walk for half an hour yesterday?",
+            purpose="To plan footpaths.",
+            device=shoal.RandomizedResponse(k=2, epsilon=1.0),
+            answers=("yes", "no"),
+            batches=Batches(minimum=1000, target=5000, max_age=86_400),
+            epsilon=0.5,
+            delta=1e-6,
+            not_before=0,
+            not_after=4_102_444_800,
+            **parties,
+        )
+        posted = []
+
+        def services(request: httpx.Request) -> httpx.Response:
+            if request.method == "GET":
+                return httpx.Response(200, content=lists[request.url.host])
+            posted.append(request.content)
+            if len(posted) % 2:
+                raise httpx.ReadTimeout("the reply was lost", request=request)
+            return httpx.Response(202, json={"reports": 1, "refused": []})
+
+        network, quick = httpx.MockTransport(services), Settings(wait=0.01)
+        with Client(f"{place}/mine", transport=network, settings=quick) as client:
+            print(f"{client.report(survey, 'yes')}\nafter {len(posted)} tries,")
+            print(f"the same {len(posted[0])} bytes each time: {len(set(posted)) == 1}\n")
+            print(client.spent())
+        with Client(f"{place}/hers", transport=network, policy=Policy(epsilon=0.1)) as client:
+            try:
+                client.report(survey, "no")
+            except PolicyError as refused:
+                print(f"\n{refused}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""What became of reports, as people and programs read it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from functools import singledispatch
+
+from shoal.accounting.rounding import plain, up
+from shoal.cli.group import printable
+from shoal.cli.output import console
+from shoal.cli.submit_answer import Answered, Spending, Wiped
+from shoal.service.client import Abstained, Flushed, Queued, Sent, Submitted
+from shoal.service.survey import Survey
+
+
+def to_dict(answered: Answered) -> dict[str, object]:
+    """Plain values."""
+    found = answered.found
+    if isinstance(found, Spending):
+        jobs = {} if found.jobs is None else {"jobs": found.jobs.to_dict()}
+        return found.own.to_dict() | jobs
+    values: dict[str, object] = {"outcome": type(found).__name__.lower(), **asdict(found)}
+    if answered.survey is not None:
+        values["promise"] = _promise(answered.survey)
+    return values
+
+
+def show(answered: Answered) -> None:
+    """For people."""
+    page = console()
+    for line in _lines(answered.found):
+        page.print(printable(line), soft_wrap=True)
+
+
+def show_promise(survey: Survey) -> None:
+    """What answering costs at most: told before anything is sent."""
+    page = console()
+    least, terms = survey.batches.minimum, survey.terms
+    kept = survey.guarantee(least)
+    page.print(printable(f"survey: {survey.name}"), soft_wrap=True)
+    page.print(f"promised: ε = {up(kept.epsilon)} at δ = {plain(kept.delta)}", end=" ")
+    page.print(f"in a batch of at least {least:,},", soft_wrap=True)
+    page.print(_alone(survey, kept.local_epsilon), soft_wrap=True)
+    if terms.delta_taking_part > terms.delta:
+        seen = f"whoever is seen to take part has δ = {up(terms.delta_taking_part)}"
+        page.print(seen, soft_wrap=True)
+
+
+def _alone(survey: Survey, local_epsilon: float) -> str:
+    """What is left if everybody else colludes."""
+    if math.isfinite(local_epsilon):
+        return f"and ε0 = {up(local_epsilon)} whoever colludes"
+    reports = survey.reports_per_person
+    each = "the report" if reports == 1 else f"one person's {reports:,} reports"
+    return f"and nothing if the others collude: {each} may give the answer away"
+
+
+def _promise(survey: Survey) -> dict[str, object]:
+    kept = survey.guarantee(survey.batches.minimum)
+    return {
+        "epsilon": kept.epsilon,
+        "delta": kept.delta,
+        "local_epsilon": kept.local_epsilon,
+        "minimum": survey.batches.minimum,
+        "reports_per_person": survey.reports_per_person,
+    }
+
+
+@singledispatch
+def _lines(found: object) -> list[str]:
+    raise NotImplementedError(type(found).__name__)
+
+
+@_lines.register
+def _(found: Sent) -> list[str]:
+    before = ", made before and not made again" if found.again else ""
+    return [f"delivered: report {found.occasion}{before}"]
+
+
+@_lines.register
+def _(found: Queued) -> list[str]:
+    waits = f"kept: report {found.occasion} waits ({found.reason})"
+    return [waits, "send it with shoal submit --flush"]
+
+
+@_lines.register
+def _(_found: Abstained) -> list[str]:
+    return ["not taking part: so said the coin of this machine, and nothing is sent"]
+
+
+@_lines.register
+def _(found: Submitted) -> list[str]:
+    delivered = f"{found.delivered:,} delivered, {found.waiting:,} waiting"
+    people = f"{found.asked:,} of {found.people:,} people asked, {found.taking_part:,} took part"
+    lines = [f"{delivered}; {people}"]
+    if found.again:
+        lines.append("all of them had been drawn before, and nobody was drawn again")
+    if not found.finished:
+        lines += [f"interrupted ({found.reason})", "the same command goes on where it ended"]
+    return lines
+
+
+@_lines.register
+def _(found: Flushed) -> list[str]:
+    counted = f"{found.sent:,} sent, {found.waiting:,} waiting, {found.given_up:,} given up"
+    return [counted, *found.reasons]
+
+
+@_lines.register
+def _(found: Spending) -> list[str]:
+    lines = str(found.own).splitlines()
+    if found.jobs is not None:
+        lines += ["", "each one of the people of tables, at most:", *str(found.jobs).splitlines()]
+    return lines
+
+
+@_lines.register
+def _(found: Wiped) -> list[str]:
+    if found.reports is None:
+        return ["opted in"]
+    return [f"opted out: {found.reports:,} reports were wiped, nothing more is answered"]

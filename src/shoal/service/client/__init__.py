@@ -1,0 +1,45 @@
+"""The device's side of a survey: a report is drawn once, kept, sealed, and sent until it arrives.
+
+Needs httpx (``pip install 'shoal[client]'``), which is imported when a client is made.
+"""
+
+from __future__ import annotations
+
+from shoal.service.client.bulk import Keys, seal_many
+from shoal.service.client.errors import (
+    ClientError,
+    DeliveryError,
+    KeysRefusedError,
+    OutboxError,
+    PolicyError,
+    SurveyRefusedError,
+)
+from shoal.service.client.front import AsyncClient, Client, default_directory
+from shoal.service.client.outcomes import Abstained, Flushed, Outcome, Queued, Sent, Submitted
+from shoal.service.client.policy import Policy
+from shoal.service.client.rows import Ledger, Spent
+from shoal.service.client.settings import Settings
+
+__all__ = [
+    "Abstained",
+    "AsyncClient",
+    "Client",
+    "ClientError",
+    "DeliveryError",
+    "Flushed",
+    "Keys",
+    "KeysRefusedError",
+    "Ledger",
+    "OutboxError",
+    "Outcome",
+    "Policy",
+    "PolicyError",
+    "Queued",
+    "Sent",
+    "Settings",
+    "Spent",
+    "Submitted",
+    "SurveyRefusedError",
+    "default_directory",
+    "seal_many",
+]

@@ -1,0 +1,107 @@
+"""From an answer to what may leave the device: the coin, the noise, and nothing else.
+
+An answer that cannot be used is refused without repeating it: errors end up in logs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import randomness as sources
+from shoal.errors import InvalidArgumentError
+from shoal.randomizers.base import AnswerMechanism, NumberMechanism
+from shoal.randomness import Randomness
+from shoal.service.survey import Survey
+
+Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Answer = str | float
+Answers = Sequence[Answer] | Values
+
+_COIN_BITS = 62
+_NOT_SHOWN = "(not shown)"
+_LISTED = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The messages of those who take part, person after person, and how many were asked."""
+
+    asked: int
+    people: int
+    messages: bytes
+
+
+def values_of(survey: Survey, answers: Answers) -> Values:
+    """Answers as the survey's mechanism takes them: their numbers, or numbers within bounds.
+
+    An array holds them already. A number outside the bounds is refused: counted as the nearest
+    bound, it would not be what the person said.
+    """
+    device = survey.device
+    if isinstance(device, AnswerMechanism):
+        if isinstance(answers, np.ndarray):
+            return _checked_codes(answers, device.k)
+        return _codes(survey, answers)
+    assert isinstance(device, NumberMechanism)  # noqa: S101 - a survey has one or the other
+    if isinstance(answers, np.ndarray) and answers.dtype.kind in "iuf":
+        numbers = answers.astype(np.float64)
+    else:
+        numbers = np.array([_number(answer) for answer in answers], dtype=np.float64)
+    within = (device.low <= numbers) & (numbers <= device.high)  # NaN is not
+    if numbers.ndim != 1 or not within.all():
+        expected = f"a number from {device.low:g} to {device.high:g}"
+        raise InvalidArgumentError("answer", _NOT_SHOWN, expected)
+    return numbers
+
+
+def draw(survey: Survey, values: Values, *, randomness: Randomness | None = None) -> Drawn:
+    """Toss everybody's coin and randomize the values of those who take part.
+
+    The chance of taking part is rounded down to a multiple of 2^-62, so it is at most what the
+    survey promises.
+    """
+    source = sources.secure() if randomness is None else randomness
+    taking = _coins(survey.participation, len(values), source)
+    kept = values[taking]
+    if not kept.size:
+        return Drawn(len(values), 0, b"")
+    device = survey.device
+    rows = device.encode(device.randomize(kept, randomness=randomness))  # type: ignore[arg-type]
+    return Drawn(len(values), int(kept.size), np.ascontiguousarray(rows).tobytes())
+
+
+def _coins(participation: float, size: int, source: Randomness) -> npt.NDArray[np.bool_]:
+    if participation == 1:
+        return np.ones(size, dtype=np.bool_)
+    odds = np.uint64(math.floor(participation * (1 << _COIN_BITS)))
+    return source.below(1 << _COIN_BITS, size) < odds
+
+
+def _codes(survey: Survey, answers: Sequence[Answer]) -> npt.NDArray[np.int64]:
+    places = {answer: place for place, answer in enumerate(survey.answers)}
+    found = [places.get(answer, -1) if isinstance(answer, str) else -1 for answer in answers]
+    if -1 in found:
+        listed = ", ".join(map(repr, survey.answers[:_LISTED]))
+        more = ", …" if len(survey.answers) > _LISTED else ""
+        raise InvalidArgumentError("answer", _NOT_SHOWN, f"one of the answers {listed}{more}")
+    return np.array(found, dtype=np.int64)
+
+
+def _checked_codes(codes: Values, k: int) -> npt.NDArray[np.int64]:
+    whole = codes.ndim == 1 and codes.dtype.kind in "iu"
+    if not whole or (codes.size and not (codes.min() >= 0 and codes.max() < k)):
+        expected = f"a one-dimensional array of whole numbers 0, ..., {k - 1}"
+        raise InvalidArgumentError("answers", _NOT_SHOWN, expected)
+    return codes.astype(np.int64)
+
+
+def _number(answer: Answer) -> float:
+    try:
+        return math.nan if isinstance(answer, bool) else float(answer)
+    except (TypeError, ValueError):
+        return math.nan

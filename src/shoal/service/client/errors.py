@@ -1,0 +1,87 @@
+"""What a client refuses, and what it could not do.
+
+::
+
+    ClientError (ShoalError)
+    ├── PolicyError            a survey asks for more than its answerer allows
+    ├── SurveyRefusedError     not the survey it says it is, not open, or used up
+    ├── KeysRefusedError       keys that are not those of the survey's operators
+    ├── OutboxError            the store of the device is full, or cannot be used
+    └── DeliveryError          a report that will never be delivered
+
+Wherever a report was not made, the sentence ends by saying so.
+"""
+
+from __future__ import annotations
+
+from shoal.accounting.rounding import plain, up
+from shoal.errors import ShoalError
+
+NOTHING_SENT = "nothing was sent"
+
+
+class ClientError(ShoalError):
+    """Base of what a client refuses."""
+
+
+class PolicyError(ClientError):
+    """A number of a survey breaks a limit of the person who is asked."""
+
+    def __init__(
+        self, limit: str, *, asked: object, allowed: object, what: str, said: str | None = None
+    ) -> None:
+        self.limit = limit
+        self.asked = asked
+        self.allowed = allowed
+        self.what = what
+        told = said or f"the survey has {what} {_bound(asked)}"
+        super().__init__(f"{told}, the policy allows {limit} {_given(allowed)}; {NOTHING_SENT}")
+
+
+class SurveyRefusedError(ClientError):
+    """A survey that cannot be answered."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        self.reason = reason
+        self.advice = advice
+        super().__init__(f"{reason}; {advice}; {NOTHING_SENT}")
+
+
+class KeysRefusedError(ClientError):
+    """Keys of a party that cannot be trusted: nothing is sealed with them."""
+
+    def __init__(self, party: str, url: str, reason: str) -> None:
+        self.party = party
+        self.url = url
+        self.reason = reason
+        super().__init__(f"the keys of the {party} at {url} are refused: {reason}; {NOTHING_SENT}")
+
+
+class OutboxError(ClientError):
+    """The store of the device did not take or give what it had to."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.place = place
+        self.reason = reason
+        super().__init__(f"the outbox {place} cannot be used: {reason}; {NOTHING_SENT}")
+
+
+class DeliveryError(ClientError):
+    """A report that will not be sent any more; its occasion is used up."""
+
+    def __init__(self, survey: str, occasion: int, reason: str) -> None:
+        self.survey = survey
+        self.occasion = occasion
+        self.reason = reason
+        super().__init__(
+            f"report {occasion} for survey {survey[:16]} is given up: {reason}; "
+            "it is not made again, because that would tell more than was promised"
+        )
+
+
+def _bound(value: object) -> str:
+    return up(value, 7) if isinstance(value, float) else str(value)
+
+
+def _given(value: object) -> str:
+    return plain(value) if isinstance(value, float) else str(value)

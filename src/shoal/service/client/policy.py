@@ -1,0 +1,119 @@
+"""What a person allows, whatever a survey says: checked by the device before anything is drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from shoal import checks
+from shoal.accounting.guarantee import Guarantee
+from shoal.accounting.rounding import up
+from shoal.errors import InvalidArgumentError
+from shoal.service.client.errors import PolicyError
+from shoal.service.client.rows import Totals
+from shoal.service.survey import Stated, Survey
+
+_CROWD_ONLY = (
+    "only the crowd hides an answer to this survey, which has no local epsilon (to allow that: "
+    "shoal submit --any-local-epsilon, in Python local_epsilon=math.inf)"
+)
+_UNLIMITED = ("local_epsilon", "epsilon", "total_epsilon", "total_delta", "total_local_epsilon")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Limits of a person.
+
+    ``local_epsilon`` is what all reports of a survey together may lose if everybody colludes;
+    ``epsilon`` what the survey may promise, and what they may lose in the smallest batch that it
+    releases; ``delta`` that of somebody who is seen to take part; ``minimum`` the fewest reports of
+    a batch. ``total_epsilon``, ``total_delta`` and ``total_local_epsilon`` are sums over all
+    surveys (basic composition); surveys without a local epsilon, which only
+    ``local_epsilon=inf`` allows, are not in the last one. ``hosts`` are the only machines that may
+    be asked and answered; None is any.
+
+    >>> Policy(epsilon=0.5).epsilon
+    0.5
+    """
+
+    local_epsilon: float = 8.0
+    epsilon: float = 2.0
+    delta: float = 1e-5
+    minimum: int = 100
+    total_epsilon: float = 10.0
+    total_delta: float = 1e-4
+    total_local_epsilon: float = 40.0
+    hosts: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        for name in _UNLIMITED:
+            value = getattr(self, name)
+            if value != math.inf:  # no limit
+                checks.positive(**{name: value})
+        checks.share(delta=self.delta)
+        object.__setattr__(self, "minimum", checks.count(minimum=self.minimum))
+        if isinstance(self.hosts, str):
+            raise InvalidArgumentError("hosts", self.hosts, "a set of names of machines")
+        if self.hosts is not None:
+            object.__setattr__(self, "hosts", frozenset(host.lower() for host in self.hosts))
+
+    def check_stated(self, stated: Stated) -> None:
+        """What can be refused before anything is computed: the survey's own numbers."""
+        self.check_host(stated.shuffler.url, "the shuffler")
+        self.check_host(stated.analyzer.url, "the analyzer")
+        least, terms = stated.batches.minimum, stated.terms
+        if least < self.minimum:
+            what = "batches with a minimum of"
+            raise PolicyError("at least", asked=least, allowed=self.minimum, what=what)
+        for what, asked, allowed in (
+            ("delta, for whoever takes part,", terms.delta_taking_part, self.delta),
+            ("local_epsilon, whoever colludes,", stated.local_epsilon, self.local_epsilon),
+            ("a promised epsilon of", float(stated.epsilon), self.epsilon),
+        ):
+            _check_at_most(asked, allowed, what)
+
+    def check(self, survey: Survey) -> Guarantee:
+        """What the survey promises at its smallest batch, if that keeps within the limits.
+
+        The promise is worked out here, from the mechanism; what the survey says of itself is not
+        believed.
+        """
+        self.check_stated(survey.stated)
+        found = survey.guarantee(survey.batches.minimum)
+        at_least = f"in a batch of minimum={survey.batches.minimum}"
+        for what, asked, allowed in (
+            ("local_epsilon, whoever colludes,", found.local_epsilon, self.local_epsilon),
+            (f"epsilon, {at_least},", found.epsilon, self.epsilon),
+        ):
+            _check_at_most(asked, allowed, what)
+        return found
+
+    def check_total(self, spent: Totals, new: Guarantee) -> None:
+        """Sums over all surveys, the new one included."""
+        local = new.local_epsilon if math.isfinite(new.local_epsilon) else 0.0
+        for name, before, more, allowed in (
+            ("epsilon", spent.epsilon, new.epsilon, self.total_epsilon),
+            ("delta", spent.delta, new.delta, self.total_delta),
+            ("local_epsilon", spent.local_epsilon, local, self.total_local_epsilon),
+        ):
+            if more and not before + more <= allowed:
+                what = (
+                    f"{name} {up(more, 6)}, which with the {up(before, 6)} of other surveys makes"
+                )
+                raise PolicyError(
+                    "in total at most", asked=before + more, allowed=allowed, what=what
+                )
+
+    def check_host(self, url: str, who: str) -> None:
+        """Only machines that may be talked to."""
+        host = urlsplit(url).hostname or ""
+        if self.hosts is not None and host not in self.hosts:
+            allowed = ", ".join(sorted(self.hosts)) or "none"
+            raise PolicyError("only", asked=host, allowed=allowed, what=f"{who} on")
+
+
+def _check_at_most(asked: float, allowed: float, what: str) -> None:
+    if not asked <= allowed:
+        said = _CROWD_ONLY if asked == math.inf else None  # no other number of a survey may be
+        raise PolicyError("at most", asked=asked, allowed=allowed, what=what, said=said)

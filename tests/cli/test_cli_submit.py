@@ -1,0 +1,372 @@
+"""``shoal submit``: one answer, a table of answers, and what was sent before."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from dataclasses import dataclass
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from client_kit import DAY, NOW, Services, make_survey, manual_clock
+from repository import environment
+from shoal.cli import submit_answer, submit_asked, submit_show
+from shoal.cli.group import OneLineErrors
+from shoal.cli.submit import submit
+from shoal.protocols.dummies import UniformDummies
+from shoal.randomizers.duchi import Duchi
+from shoal.service.client import Client
+from shoal.service.survey import Party
+
+app = typer.Typer(cls=OneLineErrors)
+app.command()(submit)
+app.callback()(lambda: None)
+
+
+@dataclass(frozen=True)
+class Finished:
+    status: int
+    stdout: str
+    stderr: str
+
+    def json(self):
+        assert self.status == 0, self.stderr
+        assert self.stderr == ""
+        return json.loads(self.stdout)
+
+    def refusal(self):
+        assert self.status == 2, self.stdout
+        assert self.stdout == ""
+        (line,) = self.stderr.splitlines()
+        return line.removeprefix("error: ")
+
+
+@pytest.fixture
+def services():
+    return Services(make_survey())
+
+
+@pytest.fixture
+def clock():
+    return manual_clock()
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, services, clock):
+    """Run the command against services in this process; its outbox is below ``tmp_path``."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(
+        submit_answer, "Client", partial(Client, transport=services.transport, clock=clock)
+    )
+    (tmp_path / "survey.json").write_bytes(services.survey.to_bytes())
+
+    def invoke(*words, answer=None):
+        result = CliRunner(env=environment()).invoke(app, ["submit", *words], input=answer)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Finished(result.exit_code, result.stdout, result.stderr)
+
+    return invoke
+
+
+def test_an_answer_is_delivered_and_the_promise_is_told(run, services):
+    finished = run("survey.json", "red")
+    assert finished.status == 0, finished.stderr
+    first, *rest, last = finished.stdout.splitlines()
+    assert first == "survey: colours"
+    assert " ".join(rest).startswith("promised: ε = 0.17")
+    assert "in a batch of at least 500, and ε0 = 1 whoever colludes" in " ".join(rest)
+    assert last == "delivered: report 1"
+    assert len(services.messages) == 1
+    again = run("survey.json", "green", "--json").json()
+    assert (again["outcome"], again["again"]) == ("sent", True)
+    assert again["promise"]["minimum"] == 500
+    assert len(services.bodies) == 1
+
+
+def test_a_report_that_only_the_crowd_hides_is_told_to_be_one(run, services, tmp_path):
+    device = UniformDummies.calibrated(k=4, n=400, epsilon=1.0, delta=1e-6)
+    survey = make_survey(device=device)
+    services.__init__(survey)
+    (tmp_path / "survey.json").write_bytes(survey.to_bytes())
+    refused = run("survey.json", "red").refusal()
+    assert "only the crowd hides" in refused
+    assert "--any-local-epsilon" in refused
+    told = run("survey.json", "red", "--any-local-epsilon").stdout
+    assert "nothing if the others collude: the report may give the answer away" in told
+    assert "inf" not in told
+
+
+def test_the_promise_is_told_before_anything_is_sent(run, services, monkeypatch):
+    told = []
+    show = submit_show.show_promise
+
+    def before(survey):
+        told.append(len(services.posts()))
+        show(survey)
+
+    monkeypatch.setattr(submit_show, "show_promise", before)
+    assert run("survey.json", "red").status == 0
+    assert (told, len(services.posts())) == ([0], 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "typed", "sent"),
+    [
+        (["red"], "n\n", 0),
+        (["red"], "", 0),
+        (["red"], "y\n", 1),
+        ([], "red\n", 1),
+        (["red", "--yes"], "", 1),
+        (["--file", "answers.csv", "--column", "a"], "n\n", 0),
+        (["--file", "answers.csv", "--column", "a"], "y\n", 1),
+    ],
+)
+def test_whoever_is_at_a_terminal_is_asked(run, services, terminal, words, typed, sent):
+    Path("answers.csv").write_text("a\nred\n")
+    terminal(typed)
+    finished = run("survey.json", *words)
+    assert "promised: ε" in finished.stdout
+    assert len(services.messages) == sent
+    if not sent:
+        assert finished.status == 2
+        assert finished.stderr.endswith("nothing was sent\n")
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Somebody types this; the runner has an input of its own, so the module sees another."""
+
+    def typing(text):
+        class Typed(io.StringIO):
+            def isatty(self):
+                return True
+
+        quiet = SimpleNamespace(write=lambda _text: None, flush=lambda: None)
+        seen = SimpleNamespace(stdin=Typed(text), stderr=quiet)
+        monkeypatch.setattr(submit_asked, "sys", seen)
+
+    return typing
+
+
+def test_the_answer_may_come_from_the_input(run, services):
+    assert run("survey.json", "-", answer="red\n").json is not None
+    assert run("survey.json", answer="blue\r\n").status == 0
+    assert len(services.messages) == 1  # the second was the same occasion
+    assert "ANSWER is missing" in run("survey.json", answer="").refusal()
+
+
+def test_an_address_is_a_survey(run, services):
+    url = f"{services.survey.shuffler.url}/v1/surveys/{services.survey.id}"
+    assert run(url, "red", "--json").json()["survey"] == str(services.survey.id)
+
+
+def test_a_report_waits_and_is_flushed(run, services, clock):
+    path = f"/v1/surveys/{services.survey.id}/reports"
+    services.answers["shuffler", path] = httpx.Response(429, headers={"retry-after": "600"})
+    finished = run("survey.json", "red")
+    assert "kept: report 1 waits (status 429)" in finished.stdout
+    assert "shoal submit --flush" in finished.stdout
+    assert run("--flush", "--json").json()["waiting"] == 1
+    services.answers.clear()
+    clock.advance(DAY)
+    assert run("--flush").stdout == "1 sent, 0 waiting, 0 given up\n"
+    assert len(services.messages) == 1
+
+
+def test_what_was_spent_is_shown(run):
+    run("survey.json", "red")
+    shown = run("--spent").stdout.splitlines()
+    assert shown[0].split() == ["survey", "epsilon", "delta", "eps0", "reports", "waiting"]
+    assert shown[1].startswith("colours")
+    found = run("--spent", "--json").json()
+    assert found["surveys"][0]["name"] == "colours"
+    assert found["epsilon"] == pytest.approx(0.171, abs=1e-3)
+
+
+def test_opting_out_and_in(run, services):
+    assert run("--opt-out").stdout.startswith("opted out: 0 reports")
+    assert "opted out; opt in again" in run("survey.json", "red").refusal()
+    assert run("--opt-in").stdout == "opted in\n"
+    assert run("survey.json", "red").status == 0
+    assert len(services.messages) == 1
+
+
+def test_a_table_is_sent_and_sent_once(run, services, tmp_path):
+    rows = ["red"] * 40 + ["blue"] * 20
+    (tmp_path / "answers.csv").write_text("\n".join(["colour", *rows]) + "\n")
+    words = ("survey.json", "--file", "answers.csv", "--column", "colour")
+    first = run(*words).stdout.splitlines()
+    assert first[-1] == "60 delivered, 0 waiting; 60 of 60 people asked, 60 took part"
+    again = run(*words, "--json").json()
+    assert (again["delivered"], again["again"]) == (60, True)
+    assert again["job"] == str(tmp_path.resolve() / "answers.csv")
+    assert "nobody was drawn again" in run(*words).stdout
+    assert len(services.messages) == 60
+    assert run(*words, "--job", "others", "--json").json()["job"] == "others"
+    assert len(services.messages) == 120
+    (tmp_path / "answers.csv").write_text("colour\nred\n")
+    assert "began with 60 people and now has 1" in run(*words).stderr
+
+
+def test_what_was_sent_before_includes_tables(run, services, tmp_path):
+    """Flushing, spending and opting out see the outbox of jobs too."""
+    path = f"/v1/surveys/{services.survey.id}/reports"
+    (tmp_path / "answers.csv").write_text("colour\nred\nblue\n")
+    words = ("survey.json", "--file", "answers.csv", "--column", "colour")
+    services.answers["shuffler", path] = httpx.Response(429, headers={"retry-after": "600"})
+    assert "2 waiting" in run(*words).stdout
+    assert "each one of the people of tables" in run("--spent").stdout
+    assert run("--spent", "--json").json()["jobs"]["surveys"][0]["waiting"] == 2
+    assert run("--flush", "--json").json()["waiting"] == 2
+    assert run("--opt-out").stdout.startswith("opted out: 2 reports")
+    services.answers.clear()
+    assert run("--flush", "--json").json()["sent"] == 0
+    assert "opted out" in run(*words, "--job", "b").refusal()
+    run("--opt-in")
+    assert run(*words, "--job", "b", "--json").json()["delivered"] == 2
+
+
+def test_opting_out_holds_for_tables_that_come_later(run, services, tmp_path):
+    (tmp_path / "answers.csv").write_text("colour\nred\nblue\n")
+    run("--opt-out")
+    told = run("survey.json", "--file", "answers.csv", "--column", "colour").refusal()
+    assert "opted out" in told
+    assert services.requests == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (
+            ["red,1", "secret-mauve,2"],
+            "1 of 2 rows of colour have an answer that the survey does not",
+        ),
+        (["red,1", ",2", "blue,3"], "1 of 3 rows of colour have no answer: --drop-nulls"),
+    ],
+)
+def test_a_table_with_other_rows_is_refused(run, services, tmp_path, lines, words):
+    (tmp_path / "answers.csv").write_text("\n".join(["colour,row", *lines]) + "\n")
+    told = run("survey.json", "--file", "answers.csv", "--column", "colour").refusal()
+    assert words in told
+    assert "mauve" not in told
+    assert services.requests == []
+
+
+def test_rows_without_an_answer_can_be_left_out(run, tmp_path):
+    (tmp_path / "answers.csv").write_text("colour,row\nred,1\n,2\nblue,3\n")
+    words = ("survey.json", "--file", "answers.csv", "--column", "colour", "--drop-nulls")
+    assert run(*words, "--json").json()["delivered"] == 2
+
+
+def test_a_column_of_numbers(run, services, tmp_path):
+    survey = make_survey(device=Duchi(low=0.0, high=10.0, epsilon=1.0), answers=())
+    services.__init__(survey)
+    (tmp_path / "survey.json").write_bytes(survey.to_bytes())
+    (tmp_path / "hours.csv").write_text("hours\n1.5\n12\n-3\n")
+    refused = run("survey.json", "--file", "hours.csv", "--column", "hours").refusal()
+    assert "2 of 3 rows of hours are no number from 0 to 10: nothing was sent" in refused
+    assert "a number from 0 to 10" in run("survey.json", "10.5").refusal()
+    assert services.posts() == []
+    (tmp_path / "hours.csv").write_text("hours\n1.5\n10\n0\n")
+    found = run("survey.json", "--file", "hours.csv", "--column", "hours", "--json").json()
+    assert found["delivered"] == 3
+    assert run("survey.json", "7.5", "--json").json()["outcome"] == "sent"
+    assert "a number from 0 to 10" in run("survey.json", "seven", "--occasion", "1").refusal()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["survey.json", "pink"], "one of the answers 'red'"),
+        (["survey.json", "red", "--occasion", "2"], "takes 1 report of one person"),
+        (["survey.json", "red", "--max-epsilon", "0.1"], "the policy allows at most 0.1"),
+        (["survey.json", "red", "--max-local-epsilon", "0.5"], "at most 0.5"),
+        (["survey.json", "red", "--max-delta", "1e-9"], "at most 1e-9"),
+        (["survey.json", "red", "--min-crowd", "1e4"], "at least 10000"),
+        (["survey.json", "red", "--max-total-epsilon", "0.1"], "in total at most 0.1"),
+        (["survey.json", "red", "--max-total-delta", "1e-9"], "in total at most 1e-9"),
+        (["survey.json", "red", "--max-total-local-epsilon", "0.1"], "in total at most 0.1"),
+        (["survey.json", "red", "--host", "other.example"], "only other.example"),
+        (["nowhere.json", "red"], "cannot read nowhere.json"),
+        (["answers.csv", "red"], "malformed"),
+        ([], "SURVEY is missing"),
+        (["survey.json", "red", "--file", "answers.csv", "--column", "a"], "not both"),
+        (["survey.json", "--file", "answers.csv"], "--file and --column go together"),
+        (["survey.json", "red", "--job", "x"], "--job and --drop-nulls go with --file"),
+        (["survey.json", "red", "--flush"], "--flush stands alone"),
+        (["--spent", "--opt-out"], "--spent stands alone"),
+        (["survey.json", "--file", "answers.csv", "--column", "b"], "b"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(run, services, tmp_path, words, told):
+    (tmp_path / "answers.csv").write_text("a\nred\n")
+    assert told in run(*words).refusal()
+    assert services.posts() == []
+
+
+def test_help_has_its_panels(run):
+    shown = run("--help").stdout
+    for word in ("One person", "The people of a table", "What is allowed", "--compare-keys"):
+        assert word in shown
+
+
+def test_over_a_real_connection(tmp_path, monkeypatch, clock):
+    """The same, with sockets between."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self):
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            url = f"https://{'analyzer' if self.path.startswith('/a/') else 'shuffler'}.example"
+            path = self.path.removeprefix("/a").removeprefix("/s")
+            reply = services.handle(httpx.Request(self.command, url + path, content=body))
+            self.send_response(reply.status_code)
+            self.send_header("content-length", str(len(reply.content)))
+            self.end_headers()
+            self.wfile.write(reply.content)
+
+        do_GET = do_POST = answer  # noqa: N815 - names of the base class
+
+        def log_message(self, *_words):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    base = f"http://127.0.0.1:{server.server_address[1]}"
+    known = make_survey()
+    services = Services(
+        make_survey(
+            shuffler=Party(url=f"{base}/s", fingerprint=known.shuffler.fingerprint),
+            analyzer=Party(url=f"{base}/a", fingerprint=known.analyzer.fingerprint),
+        )
+    )
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        monkeypatch.setattr(submit_answer, "Client", partial(Client, clock=clock))
+        url = f"{base}/s/v1/surveys/{services.survey.id}"
+        words = ["submit", url, "red", "--outbox", str(tmp_path), "--json"]
+        result = CliRunner(env=environment()).invoke(app, words)
+        assert json.loads(result.stdout)["outcome"] == "sent"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert len(services.messages) == 1
+    # Nobody there any more: it is kept.
+    services.survey = make_survey(
+        name="later", shuffler=services.survey.shuffler, analyzer=services.survey.analyzer
+    )
+    with Client(tmp_path, clock=clock) as client:
+        client._sleep = lambda _seconds: None
+        assert "ConnectError" in client.report(services.survey, "red").reason
+        assert client.spent().rows[1].waiting == 1
+    assert clock() == NOW
