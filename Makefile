@@ -13,8 +13,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.runtime ## the tour: what shuffling buys, in a minute
+demo: .venv/.runtime ## the tour: what shuffling buys, and a collection with real parts
 	$(BIN)/shoal demo
+	$(BIN)/shoal up --simulate 5000 --once
 
 test: .venv/.dev ## the tests, without the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow"
@@ -29,7 +30,7 @@ lint: .venv/.dev ## style, formatting and types
 	$(BIN)/mypy --strict src
 
 bench: .venv/.runtime ## how fast, and how tight
-	@$(PIP) install -e '.[network]'
+	@$(PIP) install -e '.[network,server]'
 	$(BIN)/python benchmarks/run.py $(if $(GRAPH),--graph $(GRAPH))
 
 figures: .venv/.runtime ## draw the figures
@@ -41,7 +42,7 @@ clean: ## remove caches and build products (the environment too: rm -rf .venv)
 
 .venv/.runtime: .venv/.made pyproject.toml
 	@echo "installing shoal into .venv"
-	@$(PIP) install -e .
+	@$(PIP) install -e '.[server]'
 	@touch $@
 
 .venv/.dev: .venv/.made pyproject.toml

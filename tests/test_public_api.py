@@ -9,8 +9,10 @@ import pytest
 import shoal
 
 PUBLIC = [
+    "AsyncClient",
     "Batch",
     "BlanketLaw",
+    "Client",
     "Counts",
     "Duchi",
     "Envelopes",
@@ -43,6 +45,7 @@ PUBLIC = [
     "SplitAndMixSum",
     "SplitAndMixVectors",
     "SubsetSelection",
+    "Survey",
     "UnaryEncoding",
     "UniformDummies",
     "UnreachableTargetError",

@@ -54,13 +54,17 @@ if TYPE_CHECKING:
     from shoal.randomizers.rounded import RoundedResponse
     from shoal.randomizers.subset import SubsetSelection
     from shoal.randomizers.unary import UnaryEncoding
+    from shoal.service.client import AsyncClient, Client
+    from shoal.service.survey import Survey
     from shoal.values import Batch, Counts, Envelopes, Estimate, MeanEstimate, VectorEstimate
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncClient",
     "Batch",
     "BlanketLaw",
+    "Client",
     "Counts",
     "Duchi",
     "Envelopes",
@@ -93,6 +97,7 @@ __all__ = [
     "SplitAndMixSum",
     "SplitAndMixVectors",
     "SubsetSelection",
+    "Survey",
     "UnaryEncoding",
     "UniformDummies",
     "UnreachableTargetError",
@@ -113,8 +118,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsyncClient": "shoal.service.client",
     "Batch": "shoal.values",
     "BlanketLaw": "shoal.accounting.law",
+    "Client": "shoal.service.client",
     "Counts": "shoal.values",
     "Duchi": "shoal.randomizers.duchi",
     "Envelopes": "shoal.values",
@@ -141,6 +148,7 @@ _HOMES = {
     "SplitAndMixSum": "shoal.protocols.split_and_mix",
     "SplitAndMixVectors": "shoal.protocols.split_vectors",
     "SubsetSelection": "shoal.randomizers.subset",
+    "Survey": "shoal.service.survey",
     "UnaryEncoding": "shoal.randomizers.unary",
     "UniformDummies": "shoal.protocols.dummies",
     "VectorEstimate": "shoal.values",

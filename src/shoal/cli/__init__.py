@@ -2,9 +2,10 @@
 
 ``shoal plan`` advises, ``shoal run`` collects, ``shoal amplify`` accounts, ``shoal walk``,
 ``shoal overlay`` and ``shoal peers`` do without a shuffler, ``shoal test`` tests a distribution,
-``shoal sgd`` accounts for training, ``shoal audit`` checks a claim from outside, ``shoal figures``
-draws, ``shoal demo`` shows around. Nothing heavy is imported before a command needs it, so that
-``shoal --help`` is there at once.
+``shoal sgd`` accounts for training, ``shoal audit`` checks a claim from outside. ``shoal survey``,
+``shoal keys``, ``shoal serve``, ``shoal submit``, ``shoal collect`` and ``shoal doctor`` are the
+service, and ``shoal up`` is all of it. ``shoal figures`` draws, ``shoal demo`` shows around.
+Nothing heavy is imported before a command needs it, so that ``shoal --help`` is there at once.
 """
 
 from __future__ import annotations
@@ -16,15 +17,25 @@ import typer
 import shoal
 from shoal.cli.amplify import amplify
 from shoal.cli.audit import audit
+from shoal.cli.collect import collect
 from shoal.cli.demo import demo
+from shoal.cli.doctor import doctor
 from shoal.cli.figures import figures
 from shoal.cli.group import OneLineErrors
+from shoal.cli.keys import keys
+from shoal.cli.keys_token import keys_token
+from shoal.cli.keys_tokens import keys_revoke, keys_tokens
 from shoal.cli.overlay import overlay
 from shoal.cli.peers import peers
 from shoal.cli.plan import plan
 from shoal.cli.run import run
+from shoal.cli.serve import serve
 from shoal.cli.sgd import sgd
+from shoal.cli.submit import submit
+from shoal.cli.survey import survey
+from shoal.cli.survey_add import survey_add
 from shoal.cli.testing import run_test
+from shoal.cli.up import up
 from shoal.cli.walk import walk
 
 __all__ = ["app", "main"]
@@ -56,6 +67,8 @@ EXAMPLES = """\
 
   shoal audit --randomizer grr --k 2 --local-epsilon 1 --n 200 --delta 1e-3
 
+  shoal up --simulate 5000
+
   shoal demo
 """
 
@@ -75,6 +88,17 @@ app.command()(sgd)
 app.command()(walk)
 app.command()(overlay)
 app.add_typer(peers, name="peers")
+survey.command("add")(survey_add)
+app.add_typer(survey, name="survey")
+keys.command("token")(keys_token)
+keys.command("tokens")(keys_tokens)
+keys.command("revoke")(keys_revoke)
+app.add_typer(keys, name="keys")
+app.add_typer(serve, name="serve")
+app.command()(submit)
+app.command()(collect)
+app.command()(up)
+app.command()(doctor)
 app.command()(figures)
 app.command()(demo)
 

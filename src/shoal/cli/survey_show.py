@@ -1,0 +1,208 @@
+"""A survey as people read it: what is asked, what is promised, who keeps it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from shoal.accounting.rounding import plain, up
+from shoal.cli.group import printable
+from shoal.cli.output import console
+from shoal.cli.show import warnings
+from shoal.randomizers.base import NumberMechanism
+from shoal.report import finite
+from shoal.service.clock import moment
+from shoal.service.survey import Survey
+from shoal.service.survey.design import expected_error, tells_nothing
+from shoal.service.wire import Wire
+
+_UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+_ANSWERS_SHOWN = 8
+
+
+def to_dict(survey: Survey) -> dict[str, object]:
+    """All of it, with what follows from it."""
+    sizes = {"minimum": survey.batches.minimum, "target": survey.batches.target}
+    return {
+        "id": str(survey.id),
+        "survey": survey.configuration(),
+        "report_bytes": Wire.of(survey).report_bytes,
+        "guarantee": {name: _guarantee(survey, size) for name, size in sizes.items()},
+        "expected_error": {name: _error(survey, size) for name, size in sizes.items()},
+    }
+
+
+def about_time(survey: Survey, now: int) -> str | None:
+    """That it takes no answers now, if so."""
+    if now > survey.not_after:
+        return f"it ended on {moment(survey.not_after)} (UTC), and takes no more answers"
+    if now < survey.not_before:
+        return f"it has not begun: it takes answers from {moment(survey.not_before)} (UTC) on"
+    return None
+
+
+def checked(survey: Survey, now: int) -> dict[str, object]:
+    """That it is a survey, what it keeps, and what to know (None if it is open)."""
+    return {
+        "note": about_time(survey, now),
+        "id": str(survey.id),
+        "name": survey.name,
+        "promised": {"epsilon": survey.epsilon, "delta": survey.delta},
+        "kept": survey.guarantee(survey.batches.minimum).epsilon,
+    }
+
+
+def show_checked(found: dict[str, object]) -> None:
+    """In two lines, or three."""
+    promised = found["promised"]
+    assert isinstance(promised, dict)  # noqa: S101 - made above
+    page = console()
+    page.print(str(found["id"]))
+    kept, name = float(str(found["kept"])), printable(str(found["name"]))
+    page.print(
+        f"{name}: keeps ε = {up(kept)} of the promised {plain(promised['epsilon'])} "
+        f"at δ = {plain(promised['delta'])}"
+    )
+    if found["note"] is not None:
+        page.print(f"note: {found['note']}", style="yellow", soft_wrap=True)
+
+
+def show(
+    survey: Survey, *, note: str | None = None, written: Path | None = None, enough: int = 0
+) -> None:
+    """What a person who answers agrees to, and what the people who asked may expect.
+
+    ``enough`` is a minimum with which the survey would tell something, if it does not.
+    """
+    page = console()
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column(overflow="fold")
+    for label, text in (*_asked(survey), *_promised(survey), *_operated(survey)):
+        rows.add_row(label, printable(text))
+    title = Text(printable(survey.name), style="bold")
+    page.print(Panel(rows, title=title, title_align="left"))
+    for warning in warnings(survey.guarantee(survey.batches.minimum)):
+        page.print(f"warning: {warning}", style="yellow")
+    if tells_nothing(survey.device, survey.batches.minimum):
+        page.print(f"warning: {_blurred(survey, enough)}", style="yellow")
+    if note is not None:
+        page.print(f"note: {note}", style="yellow", soft_wrap=True)
+    if written is not None:
+        file = printable(str(written))
+        page.print(f"written to {file}", soft_wrap=True)
+        page.print("next, each operator registers it: shoal survey add FILE --to DIR")
+
+
+def _blurred(survey: Survey, enough: int) -> str:
+    numbers = isinstance(survey.device, NumberMechanism)
+    much = "a quarter of the range" if numbers else "25 percentage points"
+    better = f"; --minimum {enough} would do" if enough else ""
+    return (
+        f"a batch of {survey.batches.minimum:,} tells hardly anything: its expected error is above "
+        f"{much}{better}"
+    )
+
+
+def _asked(survey: Survey) -> list[tuple[str, str]]:
+    return [
+        ("question", survey.question),
+        ("answers", _answers(survey)),
+        ("purpose", survey.purpose),
+        ("open", f"{moment(survey.not_before)} to {moment(survey.not_after)} (UTC)"),
+    ]
+
+
+def _promised(survey: Survey) -> list[tuple[str, str]]:
+    batches, device = survey.batches, survey.device
+    least, aimed = survey.guarantee(batches.minimum), survey.guarantee(batches.target)
+    reports = survey.reports_per_person
+    each = "your report" if reports == 1 else f"your {reports:,} reports together"
+    alone = (
+        f"ε0 = {up(least.local_epsilon)} for {each}, whoever colludes"
+        if math.isfinite(least.local_epsilon)
+        else f"nothing: {each} may give the answer away"
+    )
+    others = f"{batches.minimum:,} reports" + (
+        f", {least.n:,} of them honest" if least.n < batches.minimum else ""
+    )
+    rows = [
+        ("promised", f"ε = {plain(survey.epsilon)} at δ = {plain(survey.delta)} for {each}"),
+        ("kept", f"ε = {up(least.epsilon)} among {others} (the fewest that are released)"),
+        ("", f"ε = {up(aimed.epsilon)} among {batches.target:,} (what is aimed at)"),
+        ("without trust", alone),
+        ("your device", f"runs {device.name}: {_sent(survey)}"),
+    ]
+    if survey.participation < 1:
+        rows.append(("", f"and reports with probability {plain(survey.participation)} only"))
+        seen = f"δ = {up(survey.terms.delta_taking_part)} for whoever is seen to take part"
+        rows.append(("once seen", seen))
+    rows.append(("expected error", _errors(survey)))
+    rows.append(("a batch", _closing(survey)))
+    return rows
+
+
+def _operated(survey: Survey) -> list[tuple[str, str]]:
+    return [
+        ("shuffler", survey.shuffler.url),
+        ("", survey.shuffler.fingerprint),
+        ("analyzer", survey.analyzer.url),
+        ("", survey.analyzer.fingerprint),
+        ("trusted", survey.guarantee(survey.batches.minimum).trust),
+        ("sealed by", survey.suite),
+        ("survey", str(survey.id)),
+    ]
+
+
+def _answers(survey: Survey) -> str:
+    device = survey.device
+    if isinstance(device, NumberMechanism):
+        return f"a number from {plain(device.low)} to {plain(device.high)}"
+    shown = survey.answers[:_ANSWERS_SHOWN]
+    more = len(survey.answers) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+
+
+def _sent(survey: Survey) -> str:
+    size = f"{Wire.of(survey).report_bytes:,} bytes, the same for everybody"
+    if survey.slots == 1:
+        return f"one message, {size}"
+    return f"{survey.slots:,} messages or empty ones, {size}"
+
+
+def _closing(survey: Survey) -> str:
+    batches = survey.batches
+    rest = "waits for more" if batches.small == "carry" else "is deleted unread"
+    return (
+        f"closes at {batches.target:,} reports, or after {_duration(batches.max_age)} with "
+        f"{batches.minimum:,}; a smaller one {rest}"
+    )
+
+
+def _errors(survey: Survey) -> str:
+    least, aimed = (
+        _error(survey, size) for size in (survey.batches.minimum, survey.batches.target)
+    )
+    if isinstance(survey.device, NumberMechanism):
+        return f"{least:.3g} of the mean, {aimed:.3g} at the target"
+    return f"{100 * least:.3g} percentage points of a share, {100 * aimed:.3g} at the target"
+
+
+def _error(survey: Survey, valid: int) -> float:
+    return expected_error(survey.device, valid)
+
+
+def _guarantee(survey: Survey, valid: int) -> object:
+    return finite(survey.guarantee(valid).to_dict())
+
+
+def _duration(seconds: int) -> str:
+    for size, name in _UNITS:
+        if seconds % size == 0:
+            number = seconds // size
+            return f"{number:,} {name}{'s' * (number > 1)}"
+    return f"{seconds:,} seconds"

@@ -1,0 +1,193 @@
+"""The analyzer as a process: it shows results, and collects batches beside that."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from prometheus_client.core import Metric
+
+from shoal.service.analyzer.app import analyzer_app
+from shoal.service.analyzer.documents import Document
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.analyzer.worker import AnalyzerWorker
+from shoal.service.clock import system_clock
+from shoal.service.keyring import Keyring
+from shoal.service.opening import Pool
+from shoal.service.running import logs
+from shoal.service.running.collecting import TokenFile, sources
+from shoal.service.running.figures import disk_figures, key_figures, short
+from shoal.service.running.health import Readiness, WithHealth
+from shoal.service.running.metrics import Figures, Observations, gauges, two_digits
+from shoal.service.running.ready import keys_check, store_check
+from shoal.service.running.registering import check_party
+from shoal.service.running.server import address, serve
+from shoal.service.running.settings import Settings, measured
+from shoal.service.running.surroundings import Steadiness, disk
+from shoal.service.store import Database
+
+_AFTER_FAILURE = 10.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    database: Database
+    keyring: Keyring
+    store: AnalyzerStore
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[_Opened]:
+    home = settings.home
+    with ExitStack() as stack:
+        keyring = home.keyring(settings.protection, identity=settings.identity)
+        database = home.database(migrate=settings.migrate)
+        stack.callback(database.close)
+        store = AnalyzerStore(database, home.directory, system_clock)
+        check_party(store.surveys(), keyring, system_clock())
+        yield _Opened(database, keyring, store)
+
+
+def run_analyzer(
+    settings: Settings, *, tokens: TokenFile | None, public_results: bool = False
+) -> None:
+    """Show results until SIGTERM or SIGINT; with ``tokens``, collect meanwhile."""
+    if tokens is not None:
+        tokens.check()
+    with settings.listening.open() as listening, _opened(settings) as parts:
+        observations = Observations()
+        readiness = _readiness(settings, parts)
+        app = analyzer_app(
+            parts.store,
+            parts.keyring,
+            public_results=public_results,
+            limits=settings.limits,
+            observe=observations.observe,
+        )
+        figures: list[Figures] = [
+            observations.figures,
+            lambda: ledger_figures(parts.store),
+            lambda: key_figures(parts.keyring),
+            lambda: disk_figures(settings.home.directory),
+        ]
+        with (
+            measured(settings.listening, figures, readiness),
+            _collecting(settings, parts, tokens),
+        ):
+            logs.say("listening", role="analyzer", address=address(listening))
+            serve(WithHealth(app, readiness), listening)
+    logs.say("stopped", role="analyzer")
+
+
+def _readiness(settings: Settings, parts: _Opened) -> Readiness:
+    clock = Steadiness()
+    return Readiness(
+        [
+            ("store", lambda: store_check(parts.database, "analyzer")),
+            ("keys", lambda: keys_check(parts.keyring)),
+            ("disk", lambda: disk(settings.home.directory)),
+            ("clock", clock.check),
+        ]
+    )
+
+
+@contextmanager
+def _collecting(settings: Settings, parts: _Opened, tokens: TokenFile | None) -> Iterator[None]:
+    """A worker in a thread of its own while this lasts; what it has begun, it finishes."""
+    if tokens is None:
+        yield
+        return
+    stop = threading.Event()
+    with (
+        Pool(settings.processes) as pool,
+        AnalyzerWorker(
+            parts.store,
+            parts.keyring,
+            partial(sources, tokens, parts.store.surveys),
+            pool,
+            interval=settings.pause,
+        ) as worker,
+    ):
+        thread = threading.Thread(target=_work, args=(worker, stop), name="collecting")
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+def _work(worker: AnalyzerWorker, stop: threading.Event) -> None:
+    """A defect is written down and does not end the collecting."""
+    while not stop.is_set():
+        try:
+            worker.run(stop)
+        except Exception:  # noqa: BLE001 - whatever it was, batches have to be collected
+            _log.exception("collecting_failed")
+            stop.wait(_AFTER_FAILURE)
+
+
+def ledger_figures(store: AnalyzerStore) -> Iterable[Metric]:
+    """What was published, what it cost, and what was left out of it."""
+    surveys = store.surveys()
+    lives = {short(survey.id): store.life(survey.id) for survey in surveys}
+    yield gauges(
+        "ledger_epsilon",
+        "What one person may have lost towards readers of what was published so far, at its delta.",
+        ["survey"],
+        (([survey], life["epsilon"] or 0.0) for survey, life in lives.items()),
+    )
+    yield gauges(
+        "ledger_analyzer_epsilon",
+        "The same towards the analyzer, who opens withheld batches too; infinite: no guarantee.",
+        ["survey"],
+        (([survey], _towards_analyzer(life)) for survey, life in lives.items()),
+    )
+    yield gauges(
+        "published_batches",
+        "Batches with published estimates.",
+        ["survey"],
+        (([survey], life["batches"]) for survey, life in lives.items()),
+    )
+    found = {short(survey.id): store.collections(survey.id) for survey in surveys}
+    yield gauges(
+        "collections",
+        "Batches that were asked for, by state.",
+        ["survey", "state"],
+        (
+            ([survey, state], sum(each.state == state for each in collections))
+            for survey, collections in found.items()
+            for state in sorted({each.state for each in collections})
+        ),
+    )
+    yield gauges(
+        "rejected_records",
+        "Records left out of all batches, by reason, to two digits.",
+        ["survey", "reason"],
+        (
+            ([survey, reason], two_digits(count))
+            for survey, collections in found.items()
+            for reason, count in _rejected(each.rejected or {} for each in collections).items()
+        ),
+    )
+
+
+def _towards_analyzer(life: Document) -> float:
+    if not life["opened"]:
+        return 0.0
+    found: float | None = life["analyzer_epsilon"]
+    return math.inf if found is None else found
+
+
+def _rejected(all_of_them: Iterable[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for rejected in all_of_them:
+        for reason, count in rejected.items():
+            total[reason] = total.get(reason, 0) + count
+    return total

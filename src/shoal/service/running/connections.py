@@ -1,0 +1,184 @@
+"""What one connection may do before it has asked for something.
+
+The parser behind the server keeps a request's head in memory until it is whole, however long it
+grows and however long it takes. Here a head has a length and a time, and the process has a number
+of connections: whoever opens a connection and says nothing, or never comes to an end, is let go
+before anything else has to know of them. Bodies have their own limits (see ``http.limits``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from shoal import checks
+from shoal.service.http.problems import Problem
+
+_MOST_FILES = 65_536
+_FILES_FOR_WORK = 256  # kept back for the store: databases, segments, batches
+_PER_LINE = 4  # bytes of a header line beside its name and its value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Of one request: ``head_bytes`` and ``head_seconds``. Of a process: ``connections``."""
+
+    head_bytes: int = 16 << 10
+    head_seconds: float = 30.0
+    connections: int = 10_000
+
+    def __post_init__(self) -> None:
+        checks.count(head_bytes=self.head_bytes)
+        checks.count(connections=self.connections)
+        checks.positive(head_seconds=self.head_seconds)
+
+
+class HeadTooLongError(Exception):
+    """Raised within the parser, which then stops."""
+
+
+class Bounded(HttpToolsProtocol):
+    """One connection of a server, with bounds."""
+
+    bounds: ClassVar[Bounds] = Bounds()
+
+    _head = 0  # bytes of the request's head, as the parser tells them
+    _silent = 0  # bytes since the parser told of anything
+    _told = False
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        if len(self.connections) > self.bounds.connections:
+            transport.abort()
+            return
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is waited for any more."""
+        self._unwatch()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass it to the parser, unless it goes on and on without telling it anything."""
+        self._told = False
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        self._silent = 0 if self._told else self._silent + len(data)
+        if self._silent > self.bounds.head_bytes:
+            self._refuse(_too_long(self.bounds.head_bytes))
+        elif self._is_idle():
+            self._watch()
+
+    def on_message_begin(self) -> None:
+        """A new request."""
+        self._head = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of its first line."""
+        self._grow(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of its head, or one behind its body."""
+        self._grow(len(name) + len(value) + _PER_LINE)
+        super().on_header(name, value)
+
+    def _grow(self, length: int) -> None:
+        self._head += length
+        if self._head > self.bounds.head_bytes:
+            raise HeadTooLongError
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._told = True
+        self._unwatch()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        self._told = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self._told = True
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what is wrong as every other answer does."""
+        del msg
+        too_long = self._head > self.bounds.head_bytes
+        self._refuse(_too_long(self.bounds.head_bytes) if too_long else _not_http())
+
+    def _refuse(self, problem: Problem) -> None:
+        """Say so, unless an answer to an earlier request is on its way; then no more is read."""
+        if self._is_idle():
+            self.transport.write(_bytes_of(problem))
+        self.transport.close()
+
+    def _is_idle(self) -> bool:
+        # Before the first request there is none, whatever its declaration says.
+        return bool(getattr(self.cycle, "response_complete", True))
+
+    def _watch(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(self.bounds.head_seconds, self._late)
+
+    def _unwatch(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self) -> None:
+        self._timer = None
+        if self._is_idle():
+            self.transport.close()
+
+
+def bounded(bounds: Bounds) -> type[Bounded]:
+    """Connections with these bounds, as many as files may be opened at most."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY:
+        # Half of a small number is left to the store; it needs the files that are left here.
+        room = max(most - _FILES_FOR_WORK, most // 2, 1)
+        bounds = Bounds(
+            head_bytes=bounds.head_bytes,
+            head_seconds=bounds.head_seconds,
+            connections=min(bounds.connections, room),
+        )
+    return type("Bounded", (Bounded,), {"bounds": bounds})
+
+
+def allow_many_files() -> None:
+    """Let this process open as many files as it may: a connection is one, and a part is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _bytes_of(problem: Problem) -> bytes:
+    """The answer as it is sent where there is no request that an application could answer."""
+    answer = problem.response()
+    lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}".encode()]
+    lines += [name + b": " + value for name, value in answer.raw_headers]
+    return b"\r\n".join([*lines, b"", bytes(answer.body)])
+
+
+def _too_long(limit: int) -> Problem:
+    detail = f"the request's headers have more than {limit} bytes"
+    return Problem(kind="headers_too_large", status=431, detail=detail, close=True)
+
+
+def _not_http() -> Problem:
+    detail = "this is not a request in HTTP/1.1"
+    return Problem(kind="malformed", status=400, detail=detail, close=True)

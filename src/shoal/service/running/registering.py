@@ -1,0 +1,147 @@
+"""Telling a party of a survey, and making the tokens that open what it gives out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from shoal import checks
+from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.sealing import MalformedError, SurveyId
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.clock import Clock, system_clock
+from shoal.service.keyring import Keyring
+from shoal.service.running.home import KEYS, Home, node
+from shoal.service.store import Database, ShufflerStore
+from shoal.service.store.values import TokenScope
+from shoal.service.survey import Survey, complaint
+
+DAY = 86_400
+_DIGITS = re.compile(r"[0-9a-f]{4,64}")
+
+
+class WrongPartyError(ShoalError):
+    """A survey that names somebody else."""
+
+    def __init__(self, role: str, named: str, found: str) -> None:
+        super().__init__(
+            f"the survey names the {role} with fingerprint {named}, these keys are {found}; "
+            "make the survey with the fingerprint that shoal keys show prints, or restore the keys "
+            "that it was made for"
+        )
+
+
+class ShortScheduleError(ShoalError):
+    """Keys that are deleted while a batch that needs them may still wait."""
+
+    def __init__(self, expired: int, max_age: int) -> None:
+        self.expired = expired
+        self.max_age = max_age
+        super().__init__(
+            f"these keys are deleted {expired:,} s after they expire, and a batch of the survey "
+            f"may wait for {max_age:,} s; make keys with a longer --expired, or a survey with a "
+            "shorter --max-age"
+        )
+
+
+def read_survey(path: Path) -> Survey:
+    """The survey in a file."""
+    try:
+        return Survey.from_bytes(path.read_bytes())
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror or error}"
+        raise ShoalError(message) from None
+    except MalformedError as error:
+        message = f"{complaint(error, str(path))}; ask for the original"
+        raise ShoalError(message) from None
+
+
+def home_of(directory: Path, store: str | None = None) -> Home:
+    """A party's directory; its keys say whose it is. The directory of the keys will do, too."""
+    if directory.name == KEYS and not (directory / KEYS).exists():
+        directory = directory.parent
+    Home(directory=directory, role="shuffler").check()
+    role = Keyring.open(directory / KEYS, protection=None).role
+    return Home(directory=directory, role=role, store=store)
+
+
+@contextmanager
+def opened(home: Home, *, clock: Clock = system_clock) -> Iterator[ShufflerStore | AnalyzerStore]:
+    """A party's store; made if there is none."""
+    database = home.database()
+    try:
+        yield _store(home, database, clock)
+    finally:
+        database.close()
+
+
+def _store(home: Home, database: Database, clock: Clock) -> ShufflerStore | AnalyzerStore:
+    if home.role == "shuffler":
+        return ShufflerStore(database, home.directory, clock, node=node())
+    return AnalyzerStore(database, home.directory, clock)
+
+
+def add_survey(survey: Survey, home: Home) -> bool:
+    """Let a party collect for a survey that names it; whether it did not know it before."""
+    keyring = Keyring.open(home.keys, protection=None)
+    _check_named(survey, keyring)
+    expired, max_age = keyring.schedule.expired, survey.batches.max_age
+    if home.role == "analyzer" and expired < max_age:
+        raise ShortScheduleError(expired, max_age)
+    with opened(home) as store:
+        known = any(found.id == survey.id for found in store.surveys())
+        store.add_survey(survey)
+    return not known
+
+
+def check_party(surveys: Iterable[Survey], keyring: Keyring, now: int) -> None:
+    """Refuse keys that a survey which is not over does not name: nothing would open with them."""
+    for survey in surveys:
+        if now <= survey.not_after + survey.batches.max_age + keyring.schedule.expired:
+            _check_named(survey, keyring)
+
+
+def _check_named(survey: Survey, keyring: Keyring) -> None:
+    party = survey.shuffler if keyring.role == "shuffler" else survey.analyzer
+    if party.fingerprint != keyring.fingerprint:
+        raise WrongPartyError(keyring.role, party.fingerprint, keyring.fingerprint)
+
+
+def make_token(
+    home: Home, *, survey: str | None, days: int, label: str
+) -> tuple[str, Survey | None]:
+    """A token for one survey (its first digits are enough) or for all; it is nowhere else."""
+    lifetime = checks.count(days=days) * DAY
+    with opened(home) as store:
+        chosen = None if survey is None else find_survey(store.surveys(), survey)
+        name: SurveyId | None = None if chosen is None else chosen.id
+        return store.tokens.add(label, name, lifetime), chosen
+
+
+def tokens_of(home: Home) -> list[TokenScope]:
+    """The tokens that a party has made, as far as it knows them."""
+    with opened(home) as store:
+        return store.tokens.listed()
+
+
+def revoke_token(home: Home, label: str) -> int:
+    """Make every token of a label worthless from now on; how many there were."""
+    with opened(home) as store:
+        revoked = store.tokens.revoke(label)
+        known = sorted({found.label for found in store.tokens.listed()})
+    if not revoked:
+        expected = f"the label of a token here ({', '.join(known) or 'there is none'})"
+        raise InvalidArgumentError("label", label, expected)
+    return revoked
+
+
+def find_survey(surveys: list[Survey], digits: str) -> Survey:
+    """The one survey whose name begins with these digits."""
+    found = [survey for survey in surveys if str(survey.id).startswith(digits)]
+    if not _DIGITS.fullmatch(digits) or len(found) != 1:
+        known = ", ".join(str(survey.id)[:12] for survey in surveys) or "none"
+        expected = f"the first digits of one survey here ({known})"
+        raise InvalidArgumentError("survey", digits, expected)
+    return found[0]

@@ -1,0 +1,239 @@
+"""``shoal doctor``: what is not in order is named, with what to do, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import sys
+from dataclasses import replace
+from email.utils import formatdate
+
+import httpx
+import numpy as np
+import pytest
+
+from running_kit import Quick, opened, reports
+from shoal.service.clock import system_clock
+from shoal.service.keyring import Keyring, Protection
+from shoal.service.running import registering
+from shoal.service.running.doctor import examine, examining
+from shoal.service.running.doctor.machine import random_source
+from shoal.service.running.doctor.party import Examined
+from shoal.service.running.doctor.remote import Remote
+from shoal.service.running.embedded import Embedded, Ports
+from shoal.service.running.findings import State
+from shoal.service.store import Arrival
+
+DAY = 86_400
+
+
+@pytest.fixture
+def embedded(tmp_path):
+    made = Embedded(directory=tmp_path / "both")
+    made.make(Quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
+    return made
+
+
+def findings(target, clock=system_clock):
+    found = examine([str(target)], clock=clock)
+    return {
+        (name.split()[0], finding.check): finding
+        for name, listed in found.parts.items()
+        for finding in listed
+    }
+
+
+def everything(directory):
+    return {
+        str(path): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        # The index of the log is written by whoever reads, too.
+        if path.is_file() and not path.name.endswith(("-shm", "-wal"))
+    }
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_a_directory_of_another_database_is_named(embedded, role):
+    home = embedded.home(role).directory
+    assert findings(home)[role, "directory"].state is State.OK
+    (home / "store-id").write_text("another's\n")
+    found = findings(home)[role, "directory"]
+    assert found.state is State.FAIL
+    assert "check --store and SHOAL_STORE" in found.advice
+
+
+def test_this_machine_needs_no_server(run, monkeypatch):
+    for name in ("uvicorn", "starlette", "psycopg"):
+        monkeypatch.setitem(sys.modules, name, None)
+    found = run("doctor --json").json()
+    states = {check["check"]: check["state"] for check in found["checks"]}
+    assert states == {
+        "installed": "ok",
+        "server": "warn",
+        "postgres": "warn",
+        "randomness": "ok",
+        "clock": "ok",
+    }
+
+
+def test_both_parties_of_a_directory(run, embedded):
+    before = everything(embedded.directory)
+    found = json.loads(run("doctor", str(embedded.directory), "--json").stdout)
+    assert everything(embedded.directory) == before
+    failed = [check for check in found["checks"] if check["state"] == "fail"]
+    assert failed == []
+    told = {(check["of"].split()[0], check["check"]): check for check in found["checks"]}
+    assert told["shuffler", "store"]["detail"].startswith("sqlite, revision ")
+    assert told["shuffler", "key 0"]["detail"].startswith("in use")
+    assert told["shuffler", "protection"]["state"] == "warn"
+    assert told["both", "apart"]["state"] == "warn"
+    assert told["shuffler", "http://127.0.0.1:2"]["detail"] == "does not answer"
+    assert told["analyzer", "token file"]["state"] == "ok"
+    for check in found["checks"]:
+        assert (check["state"] == "ok") == (not check["advice"])
+
+
+def test_people_read_a_line_each_and_the_status_is_1(run, embedded):
+    (embedded.home("shuffler").directory / "store.sqlite").chmod(0o644)
+    finished = run("doctor", str(embedded.directory))
+    assert finished.status == 1
+    lines = finished.stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("  fail")]
+    assert line.endswith("store.sqlite has mode 0644")
+    assert lines[lines.index(line) + 1].strip().startswith("run chmod -R go= ")
+
+
+def test_a_directory_whose_names_are_seen_is_warned_about(embedded):
+    home = embedded.home("analyzer").directory
+    assert findings(home)["analyzer", "permissions"].state is State.OK
+    home.chmod(0o755)
+    assert findings(home)["analyzer", "permissions"].state is State.WARN
+
+
+def test_an_older_store_a_damaged_one_and_none(embedded):
+    home = embedded.home("shuffler")
+    path = home.default_database
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE shuffler_revision SET version_num = '9999'")
+    connection.close()
+    found = findings(home.directory)["shuffler", "store"]
+    assert (found.state, "9999" in found.detail) == (State.FAIL, True)
+    for part in home.directory.glob("store.sqlite*"):
+        part.unlink()
+    path.write_bytes(b"nothing of the kind" * 1000)
+    path.chmod(0o600)
+    assert findings(home.directory)["shuffler", "store"].state is State.FAIL
+    path.unlink()
+    assert findings(home.directory)["shuffler", "store"].detail == "there is none yet"
+    assert not path.exists()
+
+
+def test_keys_that_nobody_tends(embedded):
+    home = embedded.home("shuffler")
+    soon, late = system_clock() + 12 * DAY, system_clock() + 31 * DAY
+    assert findings(home.directory, lambda: soon)["shuffler", "key list"].state is State.WARN
+    told = findings(home.directory, lambda: late)
+    assert told["shuffler", "key list"].state is State.FAIL
+    assert told["shuffler", "key 0"].state is State.WARN
+    assert "a worker runs" in told["shuffler", "key 0"].advice
+
+
+def test_tokens_that_end(embedded):
+    home = embedded.home("shuffler")
+    for days, state in ((0, State.OK), (50, State.WARN), (70, State.WARN)):
+        now = system_clock() + days * DAY
+        assert findings(home.directory, lambda now=now: now)["shuffler", "token up"].state is state
+
+
+def test_reports_that_nobody_opens_and_a_batch_that_nobody_closes(embedded):
+    home, survey = embedded.home("shuffler"), embedded.survey()
+    with registering.opened(home) as store:
+        store.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
+    waiting = findings(home.directory)["shuffler", "opening"]
+    assert (waiting.state, waiting.advice) == (State.WARN, "start a worker: shoal serve worker DIR")
+    assert not any(digit in waiting.detail for digit in "0123456789")
+    assert opened(embedded)["opened"] == 3
+    told = findings(home.directory)
+    assert told["shuffler", "opening"].detail == "nothing waits"
+    assert not any(check.startswith("batch") for _, check in told)
+    later = system_clock() + 3 * DAY
+    (late,) = [
+        finding
+        for (_, check), finding in findings(home.directory, lambda: later).items()
+        if check.startswith("batch")
+    ]
+    assert late.detail.startswith("should have closed ")
+
+
+def test_a_survey_of_other_keys(embedded):
+    home = embedded.home("shuffler")
+    shutil.rmtree(home.keys)
+    Keyring.create(home.keys, role="shuffler", protection=Protection.none())
+    name = f"survey {str(embedded.survey().id)[:12]}"
+    assert findings(home.directory)["shuffler", name].detail == "names another shuffler's keys"
+
+
+def test_a_survey_that_the_analyzer_does_not_know(embedded):
+    with registering.opened(embedded.home("shuffler")) as store:
+        other = replace(embedded.survey(), name="another")
+        store.add_survey(other)
+    name = f"survey {str(other.id)[:12]}"
+    told = examine([str(embedded.directory)]).parts["both together"]
+    states = {finding.check: finding.state for finding in told}
+    assert states == {
+        "store": State.OK,
+        "keys": State.OK,
+        "apart": State.WARN,
+        f"survey {str(embedded.survey().id)[:12]}": State.OK,
+        name: State.FAIL,
+    }
+
+
+def test_databases_that_were_not_seen_are_not_called_different(embedded):
+    embedded.home("analyzer").default_database.unlink()
+    told = examine([str(embedded.directory)]).parts["both together"]
+    (store,) = (finding for finding in told if finding.check == "store")
+    assert (store.state, store.detail.partition(":")[0]) == (State.WARN, "not compared")
+
+
+def test_one_key_or_one_database_for_both(embedded):
+    shuffler, analyzer = embedded.home("shuffler"), embedded.home("analyzer")
+    ring = Keyring.open(shuffler.keys, protection=None)
+    told = examining.apart(
+        [
+            Examined(shuffler, ring, ()),
+            Examined(replace(analyzer, store=shuffler.url), ring, ()),
+        ]
+    )
+    states = {finding.check: finding.state for finding in told}
+    assert (states["store"], states["keys"]) == (State.FAIL, State.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("skew", "state"), [(0, State.OK), (-90, State.WARN), (3600, State.FAIL), (None, State.WARN)]
+)
+def test_the_clock_of_the_other_party(skew, state):
+    now = system_clock()
+    headers = {} if skew is None else {"Date": formatdate(now + skew, usegmt=True)}
+    answer = httpx.Response(200, headers=headers)
+    assert Remote("http://h", clock=lambda: now).clock(answer).state is state
+
+
+def test_an_address_that_does_not_answer(run):
+    finished = run("doctor http://127.0.0.1:1")
+    assert finished.status == 1
+    assert "does not answer" in finished.stdout
+
+
+def test_randomness_that_is_none_is_noticed(monkeypatch):
+    class Stuck:
+        def words(self, size):
+            return np.zeros(size, dtype=np.uint64)
+
+    monkeypatch.setattr("shoal.randomness.secure", Stuck)
+    assert random_source().state is State.FAIL
+
+
+def test_no_such_directory_is_one_line(run, tmp_path):
+    assert "there is no such directory" in run("doctor", str(tmp_path / "none")).refusal()

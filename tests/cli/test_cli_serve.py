@@ -1,0 +1,168 @@
+"""``shoal serve``: what is refused before anything runs, in one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from running_kit import Quick
+from shoal.service.errors import StoreVersionError
+from shoal.service.keyring import Keyring, Protection
+from shoal.service.keyring.schedule import ROLES
+from shoal.service.running import analyzer_process, shuffler_process, surroundings
+from shoal.service.running.embedded import Embedded, Ports
+from shoal.service.running.findings import State
+from shoal.service.running.server import CannotListenError, address, adopted, listen
+from shoal.service.running.settings import Listening, Settings
+from shoal.service.store import Database
+
+KINDS = ["shuffler", "worker", "analyzer"]
+
+
+@pytest.fixture
+def embedded(tmp_path):
+    made = Embedded(directory=tmp_path / "both")
+    made.make(Quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_directory_is_one_line(run, tmp_path, kind):
+    said = run("serve", kind, str(tmp_path / "none")).refusal()
+    assert "there is no such directory; make it with shoal keys new" in said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_packages_are_one_line(run, tmp_path, monkeypatch, kind):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    said = run("serve", kind, str(tmp_path)).refusal()
+    assert said.startswith("shoal serve")
+    assert said.endswith("pip install 'shoal[server]'")
+
+
+def test_a_directory_of_somebody_else_is_one_line(run, embedded, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
+    said = run("serve worker", str(embedded.home("shuffler").directory)).refusal()
+    assert "this user may not write to it" in said
+
+
+def test_a_worker_needs_the_passphrase_of_its_keys(run, tmp_path, monkeypatch):
+    monkeypatch.delenv("SHOAL_PASSPHRASE", raising=False)
+    keys = tmp_path / "s" / "keys"
+    Keyring.create(keys, role="shuffler", protection=Protection.passphrase("sesame", cost=10))
+    said = run("serve worker", str(tmp_path / "s")).refusal()
+    assert said.startswith("a passphrase is needed: set SHOAL_PASSPHRASE")
+
+
+@pytest.mark.parametrize(
+    ("kind", "role", "process"),
+    [("worker", "shuffler", shuffler_process), ("analyzer", "analyzer", analyzer_process)],
+)
+def test_who_opens_is_told_where_the_identity_is(run, tmp_path, monkeypatch, kind, role, process):
+    """With it the keys of a running service change in time; another ring's is refused."""
+    for name in ("s", "other"):
+        ring = tmp_path / name / "keys"
+        Keyring.create(ring, role=role, protection=Protection.none())
+    away = tmp_path / "stick"
+    (tmp_path / "s" / "keys" / "identity").rename(away)
+    words = ("serve", kind, str(tmp_path / "s"), "--identity")
+    told = []
+    with monkeypatch.context() as patch:
+        patch.setattr(process, f"run_{kind}", lambda settings, **_: told.append(settings))
+        assert run(*words, str(away)).status == 0
+    ring = told[0].home.keyring(told[0].protection, identity=told[0].identity)
+    assert ring.rotate().number == 1
+    options = ("--port", "0", "--no-collecting") if kind == "analyzer" else ()
+    said = run(*words, str(tmp_path / "other" / "keys" / "identity"), *options).refusal()
+    assert "it is another ring's identity" in said
+
+
+def test_a_worker_believes_no_age_when_the_clock_was_set(embedded, monkeypatch):
+    class Worker:
+        def __init__(self, *_, steady, **__):
+            self.steady = steady
+
+        def run(self, _stop):
+            seen.append(self.steady())
+            monkeypatch.setattr(surroundings, "_NOT_BEFORE", 1 << 40)
+            seen.append(self.steady())
+
+    seen = []
+    monkeypatch.setattr(shuffler_process, "ShufflerWorker", Worker)
+    home = embedded.home("shuffler")
+    shuffler_process.run_worker(Settings(home=home, protection=Protection.none()))
+    assert seen == [True, False]
+
+
+def test_a_directory_that_is_not_the_databases_is_not_ready(embedded):
+    home = embedded.home("shuffler")
+    with shuffler_process._opened(Settings(home=home)) as parts:
+        settings = Settings(home=home)
+        ready = shuffler_process._readiness(settings, parts, surroundings.Steadiness())
+        found = {finding.check: finding.state for finding in ready.findings()}
+        assert found["store"] is State.OK
+        (home.directory / "store-id").unlink()
+        ready = shuffler_process._readiness(settings, parts, surroundings.Steadiness())
+        found = {finding.check: finding.state for finding in ready.findings()}
+        assert found["store"] is State.FAIL
+
+
+@pytest.mark.parametrize("kind", ["shuffler", "worker"])
+def test_keys_that_no_survey_names_are_refused(run, embedded, kind):
+    """With them every report would be counted as one that does not open."""
+    keys = embedded.home("shuffler").keys
+    keys.rename(keys.with_name("lost"))
+    Keyring.create(keys, role="shuffler", protection=Protection.none())
+    words = ("--port", "0") if kind == "shuffler" else ()
+    said = run("serve", kind, str(keys.parent), *words).refusal()
+    assert "restore the keys that it was made for" in said
+
+
+def test_keys_that_others_may_read_are_refused(run, embedded):
+    keys = embedded.home("shuffler").keys
+    keys.chmod(0o755)
+    said = run("serve worker", str(keys.parent)).refusal()
+    assert "is open to other users (mode 0755); run chmod 700" in said
+
+
+def test_a_port_of_metrics_that_is_taken_says_so():
+    with listen("127.0.0.1", 0) as taken:
+        listening = Listening(metrics_port=taken.getsockname()[1])
+        with pytest.raises(CannotListenError, match="by --metrics-port"):
+            listening.open_metrics()
+
+
+def test_a_directory_of_an_older_version_is_brought_up_to_date(embedded):
+    for role in ROLES:
+        embedded.home(role).default_database.unlink()
+        (embedded.home(role).directory / "store-id").unlink()
+        older = Database(embedded.home(role).url)
+        older.migrate(role, "0001")
+        older.close()
+        with pytest.raises(StoreVersionError):
+            embedded.home(role).database()
+    embedded.bring_up_to_date()
+    for role in ROLES:
+        embedded.home(role).database().close()
+
+
+def test_a_port_that_is_taken_says_so():
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        assert address(taken) == f"http://127.0.0.1:{port}"
+        expected = f"cannot listen on 127.0.0.1 port {port}: the port is taken; .* --port"
+        with pytest.raises(CannotListenError, match=expected):
+            listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("203.0.113.1", 0)])
+def test_an_address_that_cannot_be_says_so(host, port):
+    with pytest.raises(CannotListenError, match="choose an address of this machine"):
+        listen(host, port)
+
+
+def test_a_socket_of_a_parent_has_to_be_one():
+    with pytest.raises(CannotListenError, match="start without --socket"):
+        adopted(9999)

@@ -1,0 +1,246 @@
+"""``shoal survey``: a question with its promise, written down, shown and checked."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+
+import pytest
+
+import shoal
+from example_surveys import example
+from shoal.sealing import canonical
+from shoal.service.keyring import Keyring, Protection
+from shoal.service.keyring.identity import Identity, fingerprint
+from shoal.service.survey import Survey
+
+KEY = "ab" * 32
+PARTIES = (
+    f"--shuffler https://shuffler.example/ --shuffler-key {KEY} "
+    f"--analyzer https://analyzer.example --analyzer-key {KEY}"
+)
+ABOUT = "survey new --question travel? --purpose buses"
+NEW = f"{ABOUT} --categories car,bus,bike --epsilon 1 --minimum 500 {PARTIES}"
+
+
+@pytest.fixture
+def written(tmp_path):
+    path = tmp_path / "survey.json"
+    path.write_bytes(example(name="Travel [bold]to\x1b[31m work").to_bytes())
+    return path
+
+
+def test_a_new_survey_says_what_it_promises_and_is_written(run, tmp_path):
+    out = tmp_path / "survey.json"
+    words = f"{NEW} --dishonest 0.1 --max-age 12h --starts 2030-01-01 --days 10 --out {out}"
+    said = run(words).stdout
+    *shown, last, after = said.splitlines()
+    assert max(map(len, shown)) <= 80
+    assert last == f"written to {out}"
+    assert "shoal survey add" in after
+    told = " ".join(said.replace("│", " ").split())
+    survey = Survey.from_bytes(out.read_bytes())
+    for part in (
+        "ε = 1 at δ = 1e-6 for your report",
+        "among 500 reports, 450 of them honest",
+        "2030-01-01 00:00 to 2030-01-11 00:00",
+        "car, bus, bike",
+        "after 12 hours with 500",
+        "expected error",
+        "runs grr",
+        KEY[:60],
+    ):
+        assert part in told
+    assert sha256(out.read_bytes()).hexdigest() == str(survey.id)
+    assert survey.guarantee(500).epsilon <= 1 + 1e-9
+    assert survey.shuffler.url == "https://shuffler.example"
+    assert (survey.batches.target, survey.batches.max_age) == (1000, 43_200)
+    assert survey.not_after - survey.not_before == 864_000
+
+
+def test_json_has_the_survey_and_what_follows_from_it(run, tmp_path):
+    out = tmp_path / "survey.json"
+    found = run(f"{NEW} --out {out} --json").json()
+    survey = Survey.from_bytes(out.read_bytes())
+    assert found["id"] == str(survey.id)
+    assert found["survey"] == json.loads(out.read_bytes())
+    assert found["report_bytes"] == 107
+    assert found["guarantee"]["minimum"]["epsilon"] == survey.guarantee(500).epsilon
+    assert found["guarantee"]["target"]["epsilon"] < found["guarantee"]["minimum"]["epsilon"]
+    assert found["expected_error"]["target"] < found["expected_error"]["minimum"]
+    assert run(f"survey show {out} --json").json() == found
+
+
+def test_nothing_is_written_without_being_asked(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "written" not in run(NEW).stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mechanism_by_name_and_protocols(run):
+    words = NEW.replace("--minimum 500", "--minimum 2000")
+    named = run(f"{words} --randomizer unary --json").json()
+    assert named["survey"]["mechanism"]["name"] == "unary"
+    many = run(f"{words} --messages-cap 3 --json").json()
+    assert many["survey"]["slots"] > 1
+    assert many["guarantee"]["minimum"]["local_epsilon"] is None
+    assert "nothing: your report may give the answer away" in " ".join(
+        run(f"{words} --messages-cap 3").stdout.replace("│", " ").split()
+    )
+
+
+def test_a_saved_plan_chooses_its_own_minimum(run, tmp_path):
+    saved = tmp_path / "plan.json"
+    shoal.plan(epsilon=1, n=800, categories=3).save(saved)
+    words = NEW.replace("--minimum 500", f"--plan {saved}")
+    found = run(f"{words} --json").json()
+    assert 790 <= found["survey"]["batches"]["minimum"] <= 801
+    assert found["guarantee"]["minimum"]["epsilon"] <= 1 + 1e-6
+    fewer = run(f"{words} --minimum 400").refusal()
+    assert "minimum=400" in fewer
+    other = words.replace("car,bus,bike", "car,bus")
+    assert "a plan for another question: one of 3 answers" in run(other).refusal()
+    assert "leave out --randomizer" in run(f"{words} --randomizer grr").refusal()
+    assert "it is what is read" in run(f"{words} --out {saved}").refusal()
+
+
+def test_keys_may_be_named_by_files(run, tmp_path):
+    plain, document = tmp_path / "shuffler.txt", tmp_path / "analyzer.json"
+    plain.write_text(f"{KEY}\n")
+    identity = Identity("analyzer", bytes(range(32)))
+    document.write_text(json.dumps({"identity": identity.public.hex()}, separators=(",", ":")))
+    words = NEW.replace(f"--shuffler-key {KEY}", f"--shuffler-key {plain}")
+    words = words.replace(f"--analyzer-key {KEY}", f"--analyzer-key {document}")
+    found = run(f"{words} --json").json()["survey"]
+    assert found["shuffler"]["fingerprint"] == KEY
+    assert found["analyzer"]["fingerprint"] == fingerprint("analyzer", identity.public)
+    ring = tmp_path / "shuffler" / "keys"
+    made = Keyring.create(ring, role="shuffler", protection=Protection.none())
+    for place in (ring, ring.parent, ring / "index.json"):
+        held = run(NEW.replace(f"--shuffler-key {KEY}", f"--shuffler-key {place}"), "--json").json()
+        assert held["survey"]["shuffler"]["fingerprint"] == made.fingerprint
+    other = run(NEW.replace(f"--analyzer-key {KEY}", f"--analyzer-key {ring}")).refusal()
+    assert "has the keys of the shuffler, not of the analyzer" in other
+    document.write_text("{}")
+    assert "neither a fingerprint nor a list of keys" in run(words).refusal()
+
+
+def test_a_survey_is_checked(run, written):
+    found = run(f"survey check {written} --json").json()
+    survey = Survey.from_bytes(written.read_bytes())
+    assert found["id"] == str(survey.id)
+    assert found["kept"] == survey.guarantee(1000).epsilon
+    said = run(f"survey check {written} --id {survey.id}").stdout
+    assert str(survey.id) in said
+    assert "of the promised 2.5" in said
+    assert "another survey: its name is" in run(f"survey check {written} --id {KEY}").refusal()
+    assert "64 lower-case" in run(f"survey check {written} --id x").refusal()
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"not_before": 1_577_836_800, "not_after": 1_578_096_000}, "it ended on 2020-01-04 00:00"),
+        ({"not_before": 4_102_444_800, "not_after": 4_102_531_200}, "it has not begun"),
+        ({"not_before": 0, "not_after": 4_102_531_200}, None),
+    ],
+)
+def test_it_is_said_that_a_survey_takes_no_answers(run, tmp_path, fields, said):
+    path = tmp_path / "survey.json"
+    path.write_bytes(example(**fields).to_bytes())
+    for command in ("show", "check"):
+        shown = run(f"survey {command} {path}").stdout
+        assert "note:" not in shown if said is None else said in shown
+    note = run(f"survey check {path} --json").json()["note"]
+    assert note is None if said is None else said in note
+
+
+def test_another_survey_is_not_written_over(run, tmp_path):
+    out = tmp_path / "survey.json"
+    words = f"{NEW} --starts 2030-01-01 --out {out}"
+    run(words)
+    before = out.read_bytes()
+    assert "holds another survey" in run(words.replace("--minimum 500", "--minimum 600")).refusal()
+    run(words)
+    assert out.read_bytes() == before
+    out.write_text("something else")
+    run(words)
+    assert out.read_bytes() == before
+
+
+def test_a_survey_that_tells_nothing_comes_with_a_warning(run, tmp_path):
+    out = tmp_path / "survey.json"
+    words = NEW.replace("--epsilon 1 --minimum 500", "--epsilon 0.1 --minimum 50")
+    told = " ".join(run(f"{words} --randomizer grr --out {out}").stdout.split())
+    assert "tells hardly anything: its expected error is above 25 percentage points" in told
+    minimum = re.search(r"--minimum (\d+) would do", told)[1]
+    better = words.replace("--minimum 50", f"--minimum {minimum}")
+    assert "hardly anything" not in run(f"{better} --randomizer grr").stdout
+    assert int(minimum) < 500
+    assert "hardly anything" in run(f"survey show {out}").stdout
+
+
+def test_texts_of_strangers_command_nothing(run, written):
+    for command in ("show", "check"):
+        said = run(f"survey {command} {written}").stdout
+        assert "\x1b" not in said
+        assert "[bold]" in said
+
+
+@pytest.mark.parametrize("command", ["show", "check"])
+def test_what_is_no_survey_is_refused(run, written, tmp_path, command):
+    data = written.read_bytes()
+    broken = tmp_path / "broken.json"
+    for content in (
+        b"",
+        b"{}",
+        data + b"\n",
+        data[:-1],
+        b"x" * 99_999,
+    ):
+        broken.write_bytes(content)
+        refused = run(f"survey {command} {broken}").refusal()
+        assert f"{broken} is not a survey as it was written" in refused
+        assert "malformed" in refused
+    weaker = json.loads(data) | {"epsilon": 0.01}
+    broken.write_bytes(canonical(weaker))
+    refused = run(f"survey {command} {broken}").refusal()
+    assert f"{broken} does not keep its promise: it was changed, or badly made" in refused
+    assert "gives 0.117" in refused
+    assert "cannot read" in run(f"survey {command} {tmp_path / 'nothing'}").refusal()
+
+
+MISSING = ["question", "purpose", "epsilon", "minimum", "shuffler", "analyzer-key"]
+
+
+@pytest.mark.parametrize("option", MISSING)
+def test_what_is_missing_is_named(run, option):
+    words = NEW.split()
+    place = words.index(f"--{option}")
+    assert f"--{option} is missing" in run(" ".join(words[:place] + words[place + 2 :])).refusal()
+
+
+REFUSED = [
+    ("--bounds 0,1", "give one of --categories and --bounds"),
+    ("--max-age soon", "a time such as 7d"),
+    ("--starts tomorrow", "a date such as 2030-01-31"),
+    ("--suite rot13", "x25519-aes128gcm"),
+    ("--small burn", "carry, expire"),
+    ("--target 400", "target >= minimum=500"),
+    ("--days 0", "later than"),
+    ("--dishonest 1", "0 <= dishonest < 1"),
+    ("--reports-per-person 501", "nobody hides 501 reports"),
+    ("--shuffler http://shuffler.example", "an https address"),
+    ("--analyzer-key nowhere", "64 hexadecimal digits or a file"),
+    ("--randomizer nothing", "one of"),
+    ("--randomizer duchi", "one of"),
+    ("--out nowhere/survey.json", "no directory nowhere"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED)
+def test_refusals(run, words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert said in run(NEW, words).refusal()
+    assert list(tmp_path.iterdir()) == []

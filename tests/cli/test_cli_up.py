@@ -1,0 +1,210 @@
+"""``shoal up``: everything on this machine, interrupted and taken up again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from repository import environment
+from running_kit import Quick, wait_for
+from shoal.sealing import SurveyId
+from shoal.service.running.embedded import Embedded, Ports
+from shoal.service.running.server import listen
+
+
+class Up:
+    """``shoal up`` as a process, its output read line by line."""
+
+    def __init__(self, directory, *words):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "shoal.cli", "up", str(directory), *words],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        self.said = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def until(self, words):
+        for line in self.process.stdout:
+            self.said.append(line.rstrip())
+            if words in line:
+                return
+        pytest.fail("\n".join([*self.said, self.process.stderr.read()]))
+
+    def value(self, label):
+        (line,) = [line for line in self.said if line.split()[:1] == [label]]
+        return line.split()[1]
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+        rest, errors = self.process.communicate(timeout=90)
+        return self.process.returncode, rest, errors
+
+
+def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results(tmp_path):
+    directory = tmp_path / "up"
+    with Up(directory, "--simulate", "300") as up:
+        up.until("It runs until Ctrl-C")
+        up.until("curl")
+        flat = " ".join(" ".join(up.said).split())
+        for words in (
+            "estimated from 300 reports",
+            "◆ true share",
+            "a proved upper bound",
+            "invented",
+            "unprotected keys",
+        ):
+            assert words in flat
+        results = httpx.get(up.said[-1].split()[-1]).json()
+        (first,) = results["batches"]
+        assert (first["valid"], first["status"]) == (300, "published")
+        assert first["epsilon"] <= 1
+        shuffler = up.value("shuffler")
+        assert httpx.get(f"{shuffler}/readyz").status_code == 200
+        metrics = next(line.split()[-1] for line in up.said if "shuffler's metrics" in line)
+        figures = httpx.get(metrics).text
+        assert f'shoal_last_batch_reports{{survey="{results["survey"][:12]}"}} 300.0' in figures
+        status, rest, errors = up.interrupt()
+    assert (status, errors) == (0, "")
+    assert f"Go on with: shoal up {directory}" in " ".join(rest.split())
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(shuffler)
+    finished = subprocess.run(
+        [
+            *(sys.executable, "-m", "shoal.cli", "up", str(directory)),
+            *("--simulate", "300", "--once", "--json"),
+        ],
+        env=environment(),
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    found = json.loads(finished.stdout)
+    assert found["shuffler"] == shuffler
+    assert found["results"]["survey"] == results["survey"]
+    assert SurveyId.from_text(results["survey"])
+    batches = {batch["batch"]: batch for batch in found["results"]["batches"]}
+    assert len(batches) == 2
+    assert batches[first["batch"]] == first
+    assert found["results"]["combined"]["valid"] == 600
+    for estimate in found["results"]["combined"]["estimates"]:
+        error = estimate["share"] - found["invented"][estimate["answer"]]
+        assert abs(error) < 6 * estimate["standard_error"]
+    assert not [path for path in directory.rglob("*") if path.stat().st_mode & 0o077]
+
+
+@pytest.mark.slow
+def test_interrupted_while_people_send_everybody_arrives_once(tmp_path):
+    directory = tmp_path / "up"
+    with Up(directory, "--simulate", "2000") as up:
+        up.until("analyzer's metrics")
+        wait_for((directory / "people" / "1-0").exists)
+        status, _, _ = up.interrupt()
+    assert status == 130
+    with Up(directory) as up:
+        up.until("It runs until Ctrl-C")
+        up.until("estimated from 2,000 reports")
+        assert up.interrupt()[0] == 0
+
+
+@pytest.mark.slow
+def test_killed_outright_nobody_is_left_behind_and_it_goes_on(tmp_path):
+    directory = tmp_path / "up"
+    with Up(directory, "--simulate", "300") as up:
+        up.until("It runs until Ctrl-C")
+        up.process.kill()
+        up.process.wait()
+        shuffler = up.value("shuffler")
+        wait_for(lambda: not _answers(shuffler))
+    with Up(directory, "--simulate", "300", "--once") as up:
+        up.until("estimated from 600 reports")
+        up.process.communicate(timeout=60)
+        assert up.process.returncode == 0
+
+
+def _answers(url):
+    try:
+        return httpx.get(f"{url}/healthz").is_success
+    except httpx.HTTPError:
+        return False
+
+
+# ------------------------------------------------------------------------- what is refused
+
+
+@pytest.fixture(autouse=True)
+def same_mask():
+    """What runs in this process must not leave its mask of permissions to other tests."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    yield
+    os.umask(mask)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--json", "give --once and --simulate too"),
+        ("--once", "say how many people, by --simulate"),
+        ("--simulate 3", "expected --simulate of at least 10"),
+        ("--categories a,b", "give --question too"),
+        ("--question q?", "give --categories"),
+        ("--simulate 20 --once --question q? --categories a", "at least two answers"),
+        ("--simulate 20 --once --epsilon 0", "expected epsilon > 0"),
+    ],
+)
+def test_what_makes_no_sense(run, tmp_path, words, told):
+    assert told in run("up", str(tmp_path / "up"), words).refusal()
+    assert not (tmp_path / "up" / "up.json").exists()
+
+
+def test_a_port_that_is_taken_is_one_line_and_leaves_nothing(run, tmp_path):
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        said = run("up", str(tmp_path / "up"), "--port", str(port)).refusal()
+    assert said.startswith(f"cannot listen on 127.0.0.1 port {port}: the port is taken; ")
+    assert not (tmp_path / "up").exists()
+
+
+def test_one_that_is_running_is_not_started_again(run, tmp_path):
+    embedded = Embedded(directory=tmp_path / "up")
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        wanted = Quick(question="?", answers=("a", "b"), people=300)
+        embedded.make(wanted, Ports(shuffler=port, analyzer=0))
+        said = run("up", str(tmp_path / "up")).refusal()
+    assert f"it is running already, or another program has its port {port}" in said
+
+
+def test_missing_packages_are_one_line(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    said = run("up", str(tmp_path / "up")).refusal()
+    assert said == "shoal up needs an optional dependency: pip install 'shoal[server]'"
+
+
+def test_a_directory_of_something_else_is_left_alone(run, tmp_path):
+    (tmp_path / "up.json").write_text("{}")
+    said = run("up", str(tmp_path)).refusal()
+    assert "up.json was not written by shoal up: choose another directory" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["up.json"]
+
+
+def test_a_place_that_cannot_be_written_to_is_one_line(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    said = run("up", str(tmp_path / "file" / "up")).refusal()
+    assert said.startswith("cannot work in")

@@ -1,0 +1,149 @@
+"""Applications asked without a network, and services run as real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import httpx
+import numpy as np
+
+from repository import environment
+from shoal.randomizers.response import RandomizedResponse
+from shoal.service.client import Keys, seal_many
+from shoal.service.clock import system_clock
+from shoal.service.keyring import Keyring, Protection
+from shoal.service.opening import Pool
+from shoal.service.running.embedded import Wanted
+from shoal.service.shuffler.worker import ShufflerWorker
+from shoal.service.store import ShufflerStore
+from shoal.service.survey import Batches, Survey
+
+
+class Asking:
+    """An application, asked in this process."""
+
+    def __init__(self, app):
+        self._app = app
+
+    def request(self, method, path, **options):
+        async def ask():
+            transport = httpx.ASGITransport(app=self._app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(ask())
+
+    def get(self, path, **options):
+        return self.request("GET", path, **options)
+
+    def post(self, path, **options):
+        return self.request("POST", path, **options)
+
+
+class Service:
+    """``python -m shoal.cli …`` as a process with its log in a file; stopped at the end."""
+
+    def __init__(self, *words, log, **variables):
+        self.log = log
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "shoal.cli", *words, "--log", str(log)],
+            env=environment() | variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def events(self):
+        if not self.log.exists():
+            return []
+        lines = self.log.read_text().splitlines()
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    def address(self, event="listening"):
+        """Where it listens, once it does."""
+
+        def found():
+            assert self.process.poll() is None, self.process.communicate()
+            return next((line for line in self.events() if line["event"] == event), None)
+
+        return wait_for(found)["address"]
+
+    def stop(self, number=signal.SIGTERM):
+        """Ask it to stop; its status."""
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+def wait_for(found, patience=60.0):
+    """What ``found`` finds, as soon as it finds something."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        value = found()
+        if value:
+            return value
+        time.sleep(0.05)
+    message = f"waited {patience} s in vain"
+    raise AssertionError(message)
+
+
+class Quick(Wanted):
+    """A survey as of ``shoal up``, with a mechanism that need not be planned."""
+
+    def survey(self, shuffler, analyzer, now):
+        device = RandomizedResponse(k=len(self.answers), epsilon=1.0)
+        return Survey(
+            name="quick",
+            question=self.question,
+            purpose="A test.",
+            device=device,
+            answers=self.answers,
+            batches=Batches(minimum=int(0.8 * self.people), target=self.people, max_age=86_400),
+            epsilon=1.0,
+            delta=1e-6,
+            not_before=now - 60,
+            not_after=now + 30 * 86_400,
+            shuffler=shuffler,
+            analyzer=analyzer,
+        )
+
+
+def reports(embedded, people, answer=0):
+    """Sealed reports of so many people for the survey in a directory."""
+    survey = embedded.survey()
+    now = system_clock()
+    public = {
+        role: Keyring.open(embedded.home(role).keys, protection=None)
+        .list()
+        .current(survey.suite, now)
+        for role in ("shuffler", "analyzer")
+    }
+    values = np.full(people, answer, dtype=np.int64)
+    return seal_many(survey, values, Keys(public["analyzer"], public["shuffler"]))
+
+
+def opened(embedded):
+    """Valid reports in a shuffler's store, after a worker has opened everything."""
+    home = embedded.home("shuffler")
+    database = home.database()
+    store = ShufflerStore(database, home.directory, system_clock, node="test")
+    try:
+        worker = ShufflerWorker(store, home.keyring(Protection.none()), Pool(0))
+        while worker.step():
+            pass
+        return store.tallies(embedded.survey().id)
+    finally:
+        store.close()
+        database.close()

@@ -1,0 +1,318 @@
+"""Surveys are added where they belong, and tokens are shown once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from running_kit import Quick
+from shoal.cli.group import OneLineErrors
+from shoal.cli.keys_token import keys_token
+from shoal.cli.keys_tokens import keys_revoke, keys_tokens
+from shoal.cli.survey_add import survey_add
+from shoal.service.analyzer.source import SourceUnavailableError
+from shoal.service.analyzer.worker import AnalyzerWorker
+from shoal.service.clock import ManualClock, system_clock
+from shoal.service.errors import ForbiddenError, NotAuthorizedError
+from shoal.service.keyring import Keyring, Protection, Schedule
+from shoal.service.opening import Pool
+from shoal.service.running import registering
+from shoal.service.running.analyzer_process import run_analyzer
+from shoal.service.running.collecting import TokenFile, TokenFileError, sources
+from shoal.service.running.doctor.party import party_findings
+from shoal.service.running.embedded import Embedded, Ports
+from shoal.service.running.findings import State
+from shoal.service.running.settings import Listening, Settings
+from shoal.service.shuffler.worker import ShufflerWorker
+from shoal.service.survey import Party
+
+app = typer.Typer(cls=OneLineErrors)
+app.command("add")(survey_add)
+app.command("token")(keys_token)
+app.command("tokens")(keys_tokens)
+app.command("revoke")(keys_revoke)
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def parties(tmp_path):
+    """Keys of both, and the survey of them in a file; neither was told of it."""
+    rings = {
+        role: Keyring.create(tmp_path / role / "keys", role=role, protection=Protection.none())
+        for role in ("shuffler", "analyzer")
+    }
+    places = {
+        role: Party(url=f"https://{role}.example", fingerprint=ring.fingerprint)
+        for role, ring in rings.items()
+    }
+    wanted = Quick(question="?", answers=("a", "b"), people=300)
+    survey = wanted.survey(places["shuffler"], places["analyzer"], system_clock())
+    (tmp_path / "survey.json").write_bytes(survey.to_bytes())
+    return survey
+
+
+def test_both_parties_are_told_each_by_itself(tmp_path, parties):
+    for role in ("shuffler", "analyzer"):
+        told = run("add", tmp_path / "survey.json", "--to", tmp_path / role).stdout
+        assert "collects for survey" in told
+        assert f"shoal serve {role} {tmp_path / role}" in told.partition("next: ")[2]
+        assert "note:" not in told
+        again = run("add", tmp_path / "survey.json", "--to", tmp_path / role / "keys", "--json")
+        assert '"new": false' in again.stdout
+        with registering.opened(registering.home_of(tmp_path / role)) as store:
+            assert [survey.id for survey in store.surveys()] == [parties.id]
+
+
+def test_a_survey_that_names_somebody_else_is_refused(tmp_path, parties):
+    other = tmp_path / "other"
+    Keyring.create(other / "keys", role="shuffler", protection=Protection.none())
+    finished = run("add", tmp_path / "survey.json", "--to", other)
+    assert finished.exit_code == 2
+    assert parties.shuffler.fingerprint in finished.stderr
+    assert not (other / "store.sqlite").exists()
+
+
+def test_a_survey_that_ended_is_added_with_a_note(tmp_path, parties):
+    over = replace(parties, not_before=1_577_836_800, not_after=1_578_096_000)
+    (tmp_path / "over.json").write_bytes(over.to_bytes())
+    told = run("add", tmp_path / "over.json", "--to", tmp_path / "shuffler").stdout
+    assert "note: it ended on 2020-01-04 00:00" in told
+
+
+@pytest.mark.usefixtures("parties")
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"\xff"])
+def test_what_is_no_survey_is_one_line(tmp_path, content):
+    path = tmp_path / "broken.json"
+    if content is not None:
+        path.write_bytes(content)
+    finished = run("add", path, "--to", tmp_path / "shuffler")
+    assert finished.exit_code == 2
+    assert len(finished.stderr.splitlines()) == 1
+    assert str(path) in finished.stderr
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_a_token_is_for_its_survey_and_its_time(tmp_path, parties, role):
+    run("add", tmp_path / "survey.json", "--to", tmp_path / role)
+    home = registering.home_of(tmp_path / role)
+    name = str(parties.id)[:8]
+    finished = run("token", home.directory, "--survey", name, "--days", 2)
+    token = finished.stdout.strip()
+    assert finished.stderr.startswith("next: ")
+    everything = b"".join(path.read_bytes() for path in home.directory.glob("store.sqlite*"))
+    assert len(token) > 30
+    assert token.encode() not in everything
+    later = [system_clock() + days * 86_400 for days in (1, 3)]
+    for now, valid in zip(later, (True, False), strict=True):
+        with registering.opened(home, clock=lambda now=now: now) as store:
+            check = store.check_token if role == "shuffler" else store.tokens.check
+            if valid:
+                check(token, parties.id)
+                with pytest.raises(ForbiddenError):
+                    check(token, None)
+            else:
+                with pytest.raises(NotAuthorizedError):
+                    check(token, parties.id)
+
+
+@pytest.mark.parametrize("digits", ["abc", "zz", "ffffffff"])
+def test_a_token_for_no_survey_is_refused(tmp_path, parties, digits):
+    run("add", tmp_path / "survey.json", "--to", tmp_path / "shuffler")
+    finished = run("token", tmp_path / "shuffler", "--survey", digits)
+    assert finished.exit_code == 2
+    assert str(parties.id)[:12] in finished.stderr
+
+
+def tokens_file(path, *lines):
+    path.write_text("".join(f"{line}\n" for line in lines))
+    path.chmod(0o600)
+    return TokenFile(path)
+
+
+def test_a_file_of_tokens_is_there_and_for_one_users_eyes(tmp_path, parties):
+    path = tmp_path / "token"
+    tokens = TokenFile(path)
+    with pytest.raises(TokenFileError, match="shoal keys token prints one"):
+        tokens.check()
+    tokens_file(path, "")
+    with pytest.raises(TokenFileError, match="there is none"):
+        tokens.check()
+    tokens_file(path, "common")
+    path.chmod(0o640)
+    with pytest.raises(TokenFileError, match="mode 0640"):
+        tokens.token(parties, [parties])
+
+
+def test_tokens_in_a_file_are_for_a_survey_or_a_shuffler(tmp_path, parties):
+    def token(*lines):
+        return tokens_file(tmp_path / "token", *lines).token(parties, [parties])
+
+    own, address = str(parties.id)[:10], parties.shuffler.url
+    assert token("common") == "common"
+    assert token("common", f"{own} own") == "own"
+    assert token("common", "0000 other") == "common"
+    assert token("common", f"{address} theirs") == token(f"{address}/ theirs") == "theirs"
+    for lines in [("0000 other",), ("https://elsewhere.example other",), (f"{own[:3]} short",)]:
+        with pytest.raises(SourceUnavailableError, match="there is no token for this survey"):
+            token(*lines)
+        source = sources(TokenFile(tmp_path / "token"), lambda: [parties], parties)
+        with pytest.raises(SourceUnavailableError, match="there is no token"):
+            source.offers()
+        with pytest.raises(SourceUnavailableError), source.fetch("0", "0"):
+            pass
+
+
+def test_a_token_goes_to_one_shuffler_only(tmp_path, parties):
+    there = Party(url="https://another.example", fingerprint=parties.shuffler.fingerprint)
+    other = replace(parties, shuffler=there)
+
+    def token(survey, *lines):
+        return tokens_file(tmp_path / "token", *lines).token(survey, [parties, other])
+
+    for survey in (parties, other):
+        with pytest.raises(SourceUnavailableError, match="fits surveys of another shuffler too"):
+            token(survey, "common")
+    lines = (f"{parties.shuffler.url} first", f"{there.url} second", "common")
+    assert [token(each, *lines) for each in (parties, other)] == ["first", "second"]
+    lines = (f"{parties.id} first", f"{other.id} second")
+    assert [token(each, *lines) for each in (parties, other)] == ["first", "second"]
+    with pytest.raises(SourceUnavailableError, match="another shuffler"):
+        token(other, f"{parties.id} first", "common")
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_tokens_are_listed_and_revoked(tmp_path, parties, role):
+    run("add", tmp_path / "survey.json", "--to", tmp_path / role)
+    place = tmp_path / role
+    assert "no tokens" in run("tokens", place).stdout
+    one = run("token", place, "--survey", str(parties.id)[:8], "--label", "first").stdout.strip()
+    every = run("token", place, "--label", "second", "--days", 2).stdout.strip()
+    listed = run("tokens", place).stdout
+    assert [line.split()[:2] for line in listed.splitlines() if "UTC" in line] == [
+        ["first", str(parties.id)[:16]],
+        ["second", "all"],
+    ]
+    assert one not in listed
+    (first, second) = json.loads(run("tokens", place, "--json").stdout)["tokens"]
+    assert first["survey"] == str(parties.id)
+    assert (second["label"], second["survey"], second["ended"]) == ("second", None, False)
+    refused = run("revoke", place, "third")
+    assert refused.exit_code == 2
+    assert "(first, second)" in refused.stderr
+    assert "revoked 1 token with the label first" in run("revoke", place, "first").stdout
+    with registering.opened(registering.home_of(place)) as store:
+        with pytest.raises(NotAuthorizedError):
+            store.tokens.check(one, parties.id)
+        store.tokens.check(every, parties.id)
+
+
+@pytest.mark.usefixtures("parties")
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_tokens_that_ended_are_forgotten_a_month_later(tmp_path, role):
+    run("add", tmp_path / "survey.json", "--to", tmp_path / role)
+    home = registering.home_of(tmp_path / role)
+    run("token", home.directory, "--days", 2)
+    ring = home.keyring(Protection.none())
+    for days, left in ((3, 1), (31, 1), (33, 0)):
+        clock = ManualClock(system_clock() + days * 86_400)
+        with registering.opened(home, clock=clock) as store:
+            if role == "shuffler":
+                ShufflerWorker(store, ring, Pool(0), clock).step()
+                store.close()
+            else:
+                AnalyzerWorker(store, ring, lambda _survey: Nobody(), Pool(0), clock=clock).step()
+            assert len(store.tokens.listed()) == left
+
+
+class Nobody:
+    """A shuffler without batches."""
+
+    def offers(self):
+        return []
+
+    def keys(self):
+        return None
+
+
+@pytest.mark.parametrize(("expired", "fits"), [(4000, True), (3000, False)])
+def test_keys_live_as_long_as_a_batch_may_wait(tmp_path, parties, expired, fits):
+    place = tmp_path / "short"
+    ring = Keyring.create(
+        place / "keys",
+        role="analyzer",
+        protection=Protection.none(),
+        schedule=Schedule(expired=expired),
+    )
+    rules = replace(parties.batches, max_age=3600)
+    analyzer = replace(parties.analyzer, fingerprint=ring.fingerprint)
+    survey = replace(parties, analyzer=analyzer, batches=rules)
+    (tmp_path / "short.json").write_bytes(survey.to_bytes())
+    done = run("add", tmp_path / "short.json", "--to", place)
+    assert (done.exit_code == 0) == fits, done.stderr
+    if not fits:
+        assert "may wait for 3,600 s" in done.stderr
+        assert not (place / "store.sqlite").exists()
+        with registering.opened(registering.home_of(place)) as store:
+            store.add_survey(survey)  # as it was before this was looked at
+    found = [
+        each for each in party_findings(registering.home_of(place))[0] if "survey" in each.check
+    ]
+    assert [each.state is State.FAIL for each in found] == [not fits]
+
+
+def test_a_survey_longer_than_its_keys_can_be_kept_is_told_of(tmp_path, parties):
+    place = tmp_path / "long"
+    ring = Keyring.create(
+        place / "keys",
+        role="analyzer",
+        protection=Protection.none(),
+        schedule=Schedule(active=7200, expired=7200, pending=600),
+    )
+    analyzer = replace(parties.analyzer, fingerprint=ring.fingerprint)
+    rules = replace(parties.batches, max_age=3600)
+    for small, state in (("carry", State.WARN), ("expire", State.OK)):
+        ends = parties.not_before + 14 * 7200
+        survey = replace(
+            parties, analyzer=analyzer, batches=replace(rules, small=small), not_after=ends
+        )
+        registering.add_survey(survey, registering.home_of(place))
+        found = party_findings(registering.home_of(place))[0]
+        (finding,) = [each for each in found if str(survey.id)[:12] in each.check]
+        assert finding.state is state
+
+
+def test_an_analyzer_does_not_start_with_keys_that_a_survey_does_not_name(tmp_path, parties):
+    run("add", tmp_path / "survey.json", "--to", tmp_path / "analyzer")
+    keys = tmp_path / "analyzer" / "keys"
+    keys.rename(tmp_path / "away")
+    ring = Keyring.create(keys, role="analyzer", protection=Protection.none())
+    settings = Settings(
+        home=registering.home_of(tmp_path / "analyzer"),
+        protection=Protection.none(),
+        listening=Listening(port=0),
+    )
+    with pytest.raises(registering.WrongPartyError, match=ring.fingerprint):
+        run_analyzer(settings, tokens=None)
+    over = parties.not_after + parties.batches.max_age + ring.schedule.expired
+    registering.check_party([parties], ring, over + 1)
+    with pytest.raises(registering.WrongPartyError):
+        registering.check_party([parties], ring, over)
+
+
+def test_half_a_directory_is_made_anew_with_the_same_keys(tmp_path):
+    embedded = Embedded(directory=tmp_path / "both")
+    wanted = Quick(question="?", answers=("a", "b"), people=300)
+    first = embedded.make(wanted, Ports(shuffler=1, analyzer=2))
+    (embedded.directory / "up.json").unlink()  # as if it had been interrupted before the end
+    assert embedded.ports() is None
+    again = embedded.make(wanted, Ports(shuffler=3, analyzer=4))
+    assert again.shuffler.fingerprint == first.shuffler.fingerprint
+    assert embedded.survey() == again
+    assert embedded.ports() == Ports(shuffler=3, analyzer=4)
