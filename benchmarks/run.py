@@ -10,6 +10,7 @@
 * ``testing``: null distributions of a test; beside a loop that runs the whole collection.
 * ``learning``: noisy steps, and gradients of single examples; beside Opacus.
 * ``auditing``: a million runs of a pipeline.
+* ``service``: reports taken in, opened, mixed and published; beside a bare endpoint and library.
 
 Times are processor time of one core, so that other work on the machine disturbs them little, except
 for the run and the walks, whose time is the clock's. Every repetition asks the accountant a
@@ -43,6 +44,7 @@ SECTIONS = {
     "testing": "testing",
     "learning": "learning",
     "auditing": "auditing",
+    "service": "service",
 }
 
 

@@ -1,0 +1,146 @@
+"""Envelopes opened per second, beside the cryptographic library alone; and records mixed."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from result import Result
+
+from shoal.randomness import simulated
+from shoal.sealing import SUITES, Envelope, KeyPair, SurveyId
+from shoal.sealing.suites import by_name
+from shoal.service.mixing import mix_records
+from shoal.service.opening import open_records, open_reports
+from shoal.service.wire import HEADER_BYTES, Wire
+
+REPORTS = 1500
+REPETITIONS = 7
+LEAST_SHARE = 85.0  # percent of the library's rate
+MIXED = 2 * 10**6
+RECORD_BYTES = 62
+LEAST_MIXED = 1.0  # million records a second
+MEMORIES = {"in memory": 1 << 30, "on disk, 16 MiB of memory": 16 << 20}
+
+
+def everything() -> Iterator[Result]:
+    """Opening by both suites, then mixing."""
+    for suite in SUITES:
+        collection = _Collection(suite)
+        heading = f"one core, {suite} (median of {REPETITIONS})"
+        yield from _opened(heading, "reports, outer layer", collection.outer)
+        yield from _opened(heading, "records, inner layer", collection.inner)
+    yield from _mixing()
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """The same envelopes for Shoal and for the library."""
+
+    shoal: Callable[[], object]
+    library: Callable[[], object]
+    size: int
+
+
+@dataclass(frozen=True)
+class _Collection:
+    suite: str
+
+    @cached_property
+    def _wire(self) -> Wire:
+        return Wire(
+            survey=SurveyId(bytes(32)), slots=1, message_bytes=2, token_bytes=0, suite=self.suite
+        )
+
+    @cached_property
+    def _pairs(self) -> tuple[KeyPair, KeyPair]:
+        shuffler, analyzer = (KeyPair.generate(number=i, suite=self.suite) for i in range(2))
+        return shuffler, analyzer
+
+    @cached_property
+    def _body(self) -> bytes:
+        shuffler, analyzer = self._pairs
+        rows = simulated(1).words(REPORTS).view(np.uint8).reshape(REPORTS, 1, 8)[:, :, :2]
+        return b"".join(
+            self._wire.seal(row, analyzer=analyzer.public, shuffler=shuffler.public) for row in rows
+        )
+
+    @property
+    def outer(self) -> _Layer:
+        pair, body, wire = self._pairs[0], self._body, self._wire
+        return _layer(wire.outer, pair, body, lambda: open_reports(wire, pair, body))
+
+    @property
+    def inner(self) -> _Layer:
+        shuffler, pair = self._pairs
+        wire = self._wire
+        body = open_reports(wire, shuffler, self._body).by_key[pair.public.number]
+        return _layer(wire.inner, pair, body, lambda: open_records(wire, pair, body))
+
+
+def _layer(envelope: Envelope, pair: KeyPair, body: bytes, ours: Callable[[], object]) -> _Layer:
+    """The library is given each ciphertext by itself, cut out beforehand, and the right info."""
+    algorithms = by_name(envelope.suite)
+    assert algorithms is not None  # noqa: S101 - so that types are known
+    decrypt, secret = algorithms.hpke.decrypt, pair.secret
+    purpose = f"shoal/1 {envelope.role}".encode() + b"\x00"
+    info = purpose + envelope.survey.digest + bytes([pair.public.number])
+    cut = range(0, len(body), envelope.size)
+    sealed = [body[start + HEADER_BYTES : start + envelope.size] for start in cut]
+
+    def library() -> None:
+        for ciphertext in sealed:
+            decrypt(ciphertext, secret, info=info)
+
+    return _Layer(ours, library, len(sealed))
+
+
+def _opened(heading: str, what: str, layer: _Layer) -> Iterator[Result]:
+    """Both in turns, so that a busy machine disturbs both alike."""
+    times = [(_seconds(layer.shoal), _seconds(layer.library)) for _ in range(REPETITIONS)]
+    ours, theirs = (statistics.median(column) for column in zip(*times, strict=True))
+    share = 100 * statistics.median(library / shoal for shoal, library in times)
+    yield Result(heading=heading, what=what, value=layer.size / ours / 1e3, unit="k/s")
+    alone = f"{what}: the library alone"
+    yield Result(heading=heading, what=alone, value=layer.size / theirs / 1e3, unit="k/s")
+    what = f"{what}: share of its rate"
+    yield Result(heading=heading, what=what, value=share, unit="%", at_least=LEAST_SHARE)
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def _mixing() -> Iterator[Result]:
+    heading = f"{MIXED:.0e} records of {RECORD_BYTES} bytes mixed and hashed (median of 3)"
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        source = directory / "records"
+        source.write_bytes(simulated(2).words(MIXED * RECORD_BYTES // 8).tobytes())
+        for what, memory in MEMORIES.items():
+            speed = MIXED / _mixing_seconds(source, memory) / 1e6
+            yield Result(heading=heading, what=what, value=speed, unit="M/s", at_least=LEAST_MIXED)
+
+
+def _mixing_seconds(source: Path, memory: int) -> float:
+    def run() -> None:
+        with (source.parent / "mixed").open("wb") as mixed:
+            mix_records(
+                [source],
+                mixed,
+                record_bytes=RECORD_BYTES,
+                memory=memory,
+                scratch=source.parent,
+                digest=hashlib.sha256(),
+            )
+
+    return statistics.median(_seconds(run) for _ in range(3))

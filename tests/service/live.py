@@ -1,0 +1,514 @@
+"""A whole collection in a directory: both parties, their stores, and real HTTP between everybody.
+
+``python -m service.live DIRECTORY TOKEN`` are workers of both parties, as processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock, Thread
+
+import httpx
+
+import peers_kit
+from http_kit import BYTES
+from repository import ROOT, environment
+from shoal.randomizers.response import RandomizedResponse
+from shoal.randomness import simulated
+from shoal.sealing import Envelope, KeyPair, NotOpenableError
+from shoal.service.analyzer.app import analyzer_app
+from shoal.service.analyzer.http_source import HttpSource
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.analyzer.worker import AnalyzerWorker
+from shoal.service.batch_file import BatchFile
+from shoal.service.client import Client, Keys, Policy, Settings
+from shoal.service.clock import ManualClock, system_clock
+from shoal.service.keyring import KeyList, Keyring, Protection
+from shoal.service.opening import Pool
+from shoal.service.running.server import Background, address, listen
+from shoal.service.shuffler.app import shuffler_app
+from shoal.service.shuffler.notary import Notary
+from shoal.service.shuffler.sorting import sorted_upload
+from shoal.service.shuffler.worker import Pace, ShufflerWorker
+from shoal.service.store import Database, ShufflerStore
+from shoal.service.store.patience import AT_ONCE
+from shoal.service.survey import Batches, Party, Survey
+from shoal.service.wire import Wire
+
+START = 1_800_000_000
+HOUR, DAY = 3600, 86_400
+LIBERAL = Policy(
+    local_epsilon=float("inf"),
+    epsilon=float("inf"),
+    delta=1.0,
+    minimum=2,
+    total_epsilon=float("inf"),
+)
+EAGER = Settings(tries=60, wait=0.005, longest_wait=0.02)
+
+
+def survey_of(shuffler, analyzer, *, now, k=4, local_epsilon=3.0, minimum=60, target=60, **changes):
+    """A survey with a promise that any crowd keeps, so that batches may be small."""
+    given = {
+        "name": "live",
+        "question": "Which?",
+        "purpose": "A test.",
+        "device": RandomizedResponse(k=k, epsilon=local_epsilon),
+        "answers": tuple(f"answer {number}" for number in range(k)),
+        "batches": Batches(minimum=minimum, target=target, max_age=DAY),
+        "epsilon": local_epsilon * 1.01,
+        "delta": 1e-6,
+        "not_before": now - DAY,
+        "not_after": now + 365 * DAY,
+        "shuffler": shuffler,
+        "analyzer": analyzer,
+    }
+    return Survey(**(given | changes))
+
+
+class Half:
+    """One party: its keys, its database, its store."""
+
+    def __init__(self, role, directory, clock, *, node="test", schedule=None):
+        self.directory = Path(directory)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        keys, protection = self.directory / "keys", Protection.none()
+        self.keyring = (
+            Keyring.open(keys, protection=protection, clock=clock)
+            if keys.exists()
+            else Keyring.create(
+                keys, role=role, protection=protection, clock=clock, schedule=schedule
+            )
+        )
+        self.database = Database(f"sqlite:///{self.directory / 'store.sqlite'}", patience=60)
+        self.database.migrate(role)
+        self.store = (
+            ShufflerStore(self.database, self.directory, clock, node=node, patience=AT_ONCE)
+            if role == "shuffler"
+            else AnalyzerStore(self.database, self.directory, clock)
+        )
+
+    def close(self):
+        if isinstance(self.store, ShufflerStore):
+            self.store.close()
+        self.database.close()
+
+
+class _Unencrypted(httpx.AsyncBaseTransport):
+    """Plain HTTP, a connection for every request: quick where there is no certificate to check."""
+
+    async def handle_async_request(self, request):
+        async with httpx.AsyncHTTPTransport(verify=False) as transport:
+            answer = await transport.handle_async_request(request)
+            body = await answer.aread()
+        return httpx.Response(answer.status_code, headers=answer.headers, content=body)
+
+
+class _Notarized(ShufflerWorker):
+    """A worker that looks after the analyzer's keys in its steps, and not in a thread."""
+
+    def __init__(self, notary, *given, **options):
+        super().__init__(*given, **options)
+        self._each_step = notary
+
+    def step(self):
+        self._each_step.step()
+        return super().step()
+
+
+@dataclass
+class Live:
+    """Both parties, listening; whoever sends or asks does so over HTTP."""
+
+    directory: Path
+    clock: object
+    survey: Survey
+    shuffler: Half
+    analyzer: Half
+    token: str
+    http: httpx.Client
+    closing: ExitStack = field(repr=False, default_factory=ExitStack)
+
+    @property
+    def wire(self):
+        return Wire.of(self.survey)
+
+    @property
+    def path(self):
+        return f"{self.survey.shuffler.url}/v1/surveys/{self.survey.id}"
+
+    def keys(self):
+        """The keys to seal with, fetched and verified as a device does."""
+        found = {
+            role: KeyList.verified(
+                self.http.get(url).content,
+                fingerprint=party.fingerprint,
+                now=self.clock(),
+                role=role,
+            ).current(self.survey.suite, self.clock())
+            for role, party, url in (
+                ("shuffler", self.survey.shuffler, f"{self.survey.shuffler.url}/v1/keys"),
+                ("analyzer", self.survey.analyzer, f"{self.path}/keys/analyzer"),
+            )
+        }
+        return Keys(found["analyzer"], found["shuffler"])
+
+    def post(self, reports):
+        body = reports if isinstance(reports, bytes) else b"".join(reports)
+        return self.http.post(f"{self.path}/reports", content=body, headers=BYTES)
+
+    def client(self, name, settings=EAGER):
+        """A person's device."""
+        found = Client(
+            self.directory / "devices" / name,
+            policy=LIBERAL,
+            settings=settings,
+            clock=self.clock,
+            transport=httpx.HTTPTransport(verify=False),  # nothing to load for what is not used
+        )
+        return self.closing.enter_context(found)
+
+    def notary(self):
+        return Notary(self.shuffler.store, self.clock, transport=_Unencrypted())
+
+    def shuffler_worker(self, **pace):
+        return _Notarized(
+            self.notary(),
+            self.shuffler.store,
+            self.shuffler.keyring,
+            Pool(0),
+            self.clock,
+            pace=Pace(**({"upkeep": 3600, "gather": 0} | pace)),
+        )
+
+    def source(self, survey):
+        return HttpSource(survey.shuffler.url, survey.id, self.token)
+
+    def analyzer_worker(self):
+        worker = AnalyzerWorker(
+            self.analyzer.store, self.analyzer.keyring, self.source, Pool(0), clock=self.clock
+        )
+        return self.closing.enter_context(worker)
+
+    def result(self, batch):
+        """What everybody may read of a batch."""
+        url = f"{self.survey.analyzer.url}/v1/surveys/{self.survey.id}/results/{batch}"
+        return self.http.get(url).json()
+
+    def results(self):
+        """What everybody may read, of all batches."""
+        url = f"{self.survey.analyzer.url}/v1/surveys/{self.survey.id}/results"
+        return self.http.get(url).json()["batches"]
+
+
+@contextmanager
+def live(directory, *, clock=None, front=None, schedule=None, **survey):
+    """Both parties on ports of their own; ``front`` is put before the shuffler's address."""
+    clock = ManualClock(START) if clock is None else clock
+    with ExitStack() as stack:
+        sockets = {role: listen("127.0.0.1", 0) for role in ("shuffler", "analyzer")}
+        halves = {
+            role: Half(role, Path(directory) / role, clock, schedule=schedule) for role in sockets
+        }
+        for half in halves.values():
+            stack.callback(half.close)
+        urls = {role: address(listening) for role, listening in sockets.items()}
+        if front is not None:
+            urls["shuffler"] = stack.enter_context(front(urls["shuffler"]))
+        parties = {
+            role: Party(url=urls[role], fingerprint=half.keyring.fingerprint)
+            for role, half in halves.items()
+        }
+        found = survey_of(parties["shuffler"], parties["analyzer"], now=clock(), **survey)
+        for half in halves.values():
+            half.store.add_survey(found)
+        shuffler, analyzer = halves["shuffler"], halves["analyzer"]
+        apps = {
+            "shuffler": shuffler_app(shuffler.store, shuffler.keyring, clock=clock),
+            "analyzer": analyzer_app(analyzer.store, analyzer.keyring, public_results=True),
+        }
+        for role, app in apps.items():
+            stack.enter_context(Background(app, sockets[role]))
+        http = stack.enter_context(httpx.Client(timeout=60, trust_env=False))
+        token = shuffler.store.add_token("test", found.id, 400 * DAY)
+        made = Live(Path(directory), clock, found, shuffler, analyzer, token, http, stack)
+        assert made.notary().step() == 1
+        yield made
+
+
+class Lossy:
+    """A proxy that passes every request on, and loses so many of a hundred answers."""
+
+    def __init__(self, percent, seed=1):
+        self.percent = percent
+        self.lost = self.passed = 0
+        self._lock, self._randomness = Lock(), simulated(seed)
+
+    def _loses(self):
+        with self._lock:
+            lost = int(self._randomness.below(100, 1)[0]) < self.percent
+            self.lost += lost
+            self.passed += not lost
+        return lost
+
+    @contextmanager
+    def __call__(self, upstream):
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def pass_on(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                kept = {
+                    name: value
+                    for name, value in self.headers.items()
+                    if name.lower() not in {"host", "connection", "content-length"}
+                }
+                answer = client.request(
+                    self.command, upstream + self.path, content=body, headers=kept
+                )
+                if proxy._loses():
+                    self.close_connection = True
+                    return
+                self.send_response(answer.status_code)
+                for name in ("Content-Type", "Cache-Control", "Retry-After"):
+                    if name in answer.headers:
+                        self.send_header(name, answer.headers[name])
+                self.send_header("Content-Length", str(len(answer.content)))
+                self.end_headers()
+                self.wfile.write(answer.content)
+
+            do_GET = do_POST = pass_on  # noqa: N815 - as the library calls them
+
+        with (
+            httpx.Client(timeout=60, trust_env=False) as client,
+            ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server,
+        ):
+            server.daemon_threads = True
+            thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+            thread.start()
+            try:
+                yield f"http://127.0.0.1:{server.server_address[1]}"
+            finally:
+                server.shutdown()
+                thread.join(20)
+
+
+def free_sealing(monkeypatch):
+    """Sealing that keeps every rule and hides nothing, for statistics over many runs."""
+    peers_kit.free_sealing(monkeypatch)
+
+    def open_all(self, body, pair, *, details=b""):
+        found = []
+        for start in range(0, len(body), self.size):
+            try:
+                found.append(self.open(body[start : start + self.size], pair, details=details))
+            except NotOpenableError:
+                found.append(None)
+        return found
+
+    monkeypatch.setattr(Envelope, "open_all", open_all)
+
+
+@contextmanager
+def quick_directory():
+    """A directory in memory where there is one: nobody pulls the plug of a statistic."""
+    memory = Path("/dev/shm")  # noqa: S108 - a directory of a random name in it
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        yield Path(name)
+
+
+class Batchwise:
+    """The shuffler's store and worker, with many small batches on their way at once.
+
+    A batch holds reports for one of the analyzer's keys, and numbers of keys are one byte: up to
+    256 crowds are sent, opened, mixed and released together, and never meet.
+    """
+
+    def __init__(self, directory, people, **survey):
+        self.half = Half("shuffler", directory, system_clock)
+        party = Party(url="http://localhost:1", fingerprint=self.half.keyring.fingerprint)
+        self.people = people
+        self.survey = survey_of(
+            party, party, now=system_clock(), minimum=people, target=people, **survey
+        )
+        self.half.store.add_survey(self.survey)
+        self.wire = Wire.of(self.survey)
+        self.analyzers = [KeyPair.generate(number=number) for number in range(256)]
+        self.shuffler = self.half.keyring.list().current(self.survey.suite, system_clock())
+        # An analyzer with so many keys, whose list the shuffler has.
+        self.half.store.copies.keys = lambda _fingerprint: frozenset(range(256))
+        self.worker = ShufflerWorker(
+            self.half.store, self.half.keyring, Pool(0), pace=Pace(upkeep=3600, gather=0)
+        )
+
+    def keys(self, crowd):
+        return Keys(self.analyzers[crowd].public, self.shuffler)
+
+    def receive(self, reports):
+        """Reports as they come with a request."""
+        upload = sorted_upload(
+            b"".join(reports), wire=self.wire, accepts=self.half.keyring.accepts, most=10**6
+        )
+        assert not upload.refused
+        self.half.store.receive(upload.arrivals)
+
+    def batches(self):
+        """What there is for an analyzer once the shuffler has done all: crowd -> its messages.
+
+        The files are read where they are, and are gone then.
+        """
+        while self.worker.step():
+            pass
+        found = {}
+        for path in (self.half.directory / "batches").glob("*.batch"):
+            batch = BatchFile.read(path.read_bytes())
+            path.unlink()
+            crowd = batch.header.key
+            assert crowd not in found
+            found[crowd] = self.wire.inner.open_all(bytes(batch.body), self.analyzers[crowd])
+        return found
+
+    def close(self):
+        self.half.close()
+
+
+# Processes
+
+
+class Workers:
+    """Two workers of either party as processes, which work when they are told to.
+
+    They are forked from one that has imported everything and done nothing. Signals are files.
+    """
+
+    ROLES = ("shuffler", "shuffler", "analyzer", "analyzer")
+
+    def __init__(self, service):
+        self._signals = service.directory / "signals"
+        self._signals.mkdir()
+        variables = environment() | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "service.live", str(service.directory), service.token],
+            env=variables,
+        )
+        for number in range(len(self.ROLES)):
+            self._wait(f"ready {number}")
+
+    def _wait(self, name):
+        while not (self._signals / name).exists():
+            assert self._process.poll() is None, "a worker died"
+            time.sleep(0.01)
+        return self._signals / name
+
+    def go(self):
+        (self._signals / "go").touch()
+
+    def stop(self, role):
+        """Let the workers of a party finish; the batches that each of them did."""
+        (self._signals / f"stop {role}").touch()
+        mine = [number for number, found in enumerate(self.ROLES) if found == role]
+        return [json.loads(self._wait(f"done {number}").read_text()) for number in mine]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for name in ("go", "stop shuffler", "stop analyzer"):
+            (self._signals / name).touch()
+        self._process.wait(60)
+
+
+def _mix(half, stop, done):
+    """Open and mix until told to stop, and then whatever is left."""
+    worker = ShufflerWorker(half.store, half.keyring, Pool(0), pace=Pace(reports=7, gather=0))
+    original = half.store.finish_shuffle
+
+    def finish(batch, *details):
+        original(batch, *details)
+        done.append(batch.id)
+
+    half.store.finish_shuffle = finish
+    stopped = False
+    while not stopped:
+        stopped = stop.exists()
+        while worker.step():
+            pass
+        time.sleep(0.01)
+
+
+def _collect(half, stop, done, token):
+    def source(survey):
+        return HttpSource(survey.shuffler.url, survey.id, token)
+
+    with AnalyzerWorker(half.store, half.keyring, source, Pool(0)) as worker:
+        stopped = False
+        while not stopped:
+            stopped = stop.exists()
+            went_on = True
+            while went_on:
+                passes = worker.collect().values()
+                done += [batch for passed in passes for batch in passed.published]
+                went_on = any(passes)
+            time.sleep(0.01)
+
+
+def _worker(directory, token, number, role):
+    signals = directory / "signals"
+    half = Half(role, directory / role, system_clock, node=f"process {number}")
+    (signals / f"ready {number}").touch()
+    while not (signals / "go").exists():
+        time.sleep(0.005)
+    stop, done = signals / f"stop {role}", []
+    if role == "shuffler":
+        _mix(half, stop, done)
+    else:
+        _collect(half, stop, done, token)
+    half.close()
+    (signals / "draft").with_suffix(f".{number}").write_text(json.dumps(done))
+    (signals / "draft").with_suffix(f".{number}").rename(signals / f"done {number}")
+
+
+def main(directory, token):
+    """All workers, each in a process of its own; if one fails or nobody waits, all of them end."""
+    parent, children = os.getppid(), set()
+    for number, role in enumerate(Workers.ROLES):
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                _worker(Path(directory), token, number, role)
+                status = 0
+            except BaseException:  # noqa: BLE001 - whatever it was, it is said here
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        children.add(child)
+    while children and os.getppid() == parent:
+        child, status = os.waitpid(-1, os.WNOHANG)
+        children.discard(child)
+        if child and status:
+            break
+        time.sleep(0.02)
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+    return int(bool(children))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,172 @@
+"""A whole small collection in a process that may be killed on the way, and in the one after it.
+
+People who use the client, people whose reports are sent by hand, the shuffler, the analyzer: all in
+one process, so that one ``kill -9`` takes all of them at any of the named places. The next process
+knows what is on the disk, what was acknowledged, and nothing else.
+
+Processes are forked from one that has imported everything and done nothing: they are there at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from repository import ROOT, environment
+from service.simulation.parties import (
+    DAY,
+    HOUR,
+    MAX_AGE,
+    START,
+    Place,
+    World,
+    survey_of,
+)
+from shoal.randomness import simulated
+from shoal.sealing import SurveyId
+from shoal.service import failpoints
+from shoal.service.client import Client, Policy, Settings
+from shoal.service.clock import ManualClock
+from shoal.service.store import Arrival, Database, ShufflerStore
+from shoal.service.wire import VERSION, Wire
+
+MINIMUM = 8
+CLIENTS = range(10)  # answer through the client
+SENDERS = range(10, 20)  # have their reports sent by hand
+LATER = range(20, 30)  # come on the second day, so that nobody is left in too small a batch
+AT_ONCE = 10_000
+EVERYBODY = len(CLIENTS) + len(SENDERS) + len(LATER)
+
+
+def one_survey(fingerprints):
+    """Everybody has another answer, and all but one in 10^11 say the truth."""
+    return [
+        survey_of("kills", fingerprints, k=EVERYBODY, minimum=MINIMUM, target=1000, epsilon=30.0)
+    ]
+
+
+class Collection:
+    """What a process does with a directory: one day of the survey."""
+
+    def __init__(self, place, tokens, now):
+        self.world = World(place, {SurveyId.from_text(key): each for key, each in tokens.items()})
+        self.world.advance(now - START)
+        (self.survey,) = self.world.shuffler.store.surveys()
+        self.directory = place.directory
+
+    def run(self, senders):
+        self._answer()
+        for name in senders:
+            self._send(name)
+        self.world.work()
+        self.world.advance(MAX_AGE)
+        self.world.work()
+        self.world.advance(HOUR)
+        self.world.work()
+
+    def _answer(self):
+        """People at their devices: a job that goes on wherever it stopped."""
+        self.world.shuffler.step()  # has the analyzer's keys from now on
+        settings = Settings(tries=1)
+        client = Client(
+            self.directory / "devices",
+            policy=Policy(local_epsilon=35, epsilon=35, total_epsilon=35, minimum=2),
+            settings=settings,
+            transport=self.world.line,
+            clock=self.world.clocks["shuffler"],
+        )
+        client.report_many(self.survey, np.arange(len(CLIENTS)), job="clients")
+        client.close()
+
+    def _send(self, name):
+        body = (self.directory / "reports" / str(name)).read_bytes()
+        answer = self.world.upload(self.survey, body)
+        assert answer.status_code == 202
+        assert answer.json()["refused"] == []
+        # What somebody was told survives: it is in their head.
+        (self.directory / "acknowledged" / str(name)).touch()
+
+
+def fill(place, reports):
+    """So many reports that wait to be opened: nobody can, but that is found out later."""
+    database = Database(place.urls["shuffler"])
+    store = ShufflerStore(database, place.of("shuffler"), ManualClock(START), node="filled")
+    (survey,) = store.surveys()
+    size = Wire.of(survey).report_bytes
+    for start in range(0, reports, AT_ONCE):
+        words = simulated(start).words(AT_ONCE * size // 8 + 1)
+        table = np.frombuffer(words.tobytes()[: AT_ONCE * size], dtype=np.uint8).copy()
+        table = table.reshape(AT_ONCE, size)
+        table[:, 0], table[:, 1] = VERSION, 0
+        (receipt,) = store.receive([Arrival(survey.id, 0, table.tobytes())])
+        assert receipt.new == AT_ONCE
+
+
+class Processes:
+    """Runs collections, each in a process of its own."""
+
+    def __init__(self):
+        variables = environment()
+        variables["PYTHONPATH"] += f":{ROOT / 'tests'}"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "service.simulation.kills"],
+            env=variables,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, place, tokens, **asked):
+        """How the process ended."""
+        asked |= {"directory": str(place.directory), "urls": place.urls}
+        asked["tokens"] = {str(name): token for name, token in tokens.items()}
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+        self._process.stdout.close()
+
+
+def _serve():
+    for line in sys.stdin:
+        asked = json.loads(line)
+        child = os.fork()
+        if not child:
+            _become(asked)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        sys.stdout.write(json.dumps(status) + "\n")
+        sys.stdout.flush()
+
+
+def _become(asked):
+    status = 1
+    try:
+        if asked.get("point"):
+            failpoints._target, failpoints._left = failpoints._parsed(asked["point"])
+        place = Place(Path(asked["directory"]), asked["urls"])
+        if asked.get("fill"):
+            fill(place, asked["fill"])
+            os.kill(os.getpid(), signal.SIGKILL)
+        day = Collection(place, asked["tokens"], START + asked["day"] * DAY)
+        day.run(asked["senders"])
+        status = 0
+    except BaseException:  # noqa: BLE001 - the parent is told by the status
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _serve()

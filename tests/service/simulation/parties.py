@@ -1,0 +1,367 @@
+"""A shuffler and an analyzer that can die, and a line between them that loses things.
+
+Everything is real but the clocks and the network: stores on disk, keys, sealed reports, the HTTP
+application. Nothing of a party survives its death but its directory and its database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass
+from inspect import signature
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import sqlalchemy as sa
+
+from shoal.randomizers.response import RandomizedResponse
+from shoal.service import failpoints
+from shoal.service.analyzer.http_source import HttpSource
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.analyzer.worker import AnalyzerWorker
+from shoal.service.clock import ManualClock
+from shoal.service.http.limits import Limits
+from shoal.service.keyring import KeyList, Keyring, Protection, Schedule
+from shoal.service.opening import Pool
+from shoal.service.shuffler.app import shuffler_app
+from shoal.service.shuffler.notary import Notary
+from shoal.service.shuffler.worker import Pace, ShufflerWorker
+from shoal.service.store import Database, ShufflerStore
+from shoal.service.store.patience import AT_ONCE
+from shoal.service.survey import Batches, Party, Survey
+from shoal.service.wire import Wire
+
+START = 1_800_000_000
+HOUR, DAY = 3600, 86_400
+ROLES = ("shuffler", "analyzer")
+ADDRESS = "https://shuffler.example"
+MAX_AGE = 6 * HOUR
+# Short lives, so that keys are replaced and deleted within a simulated week or two.
+SCHEDULE = Schedule(pending=HOUR, active=4 * DAY, expired=2 * DAY)
+OK, BEFORE, AFTER, HALF = "ok", "before", "after", "half"
+# Waits are measured with a clock that nobody sets.
+PATIENCE = {"patience": AT_ONCE} if "patience" in signature(ShufflerStore).parameters else {}
+PACE = {"gather": 0} if "gather" in signature(Pace).parameters else {}
+BYTES = {"Content-Type": "application/octet-stream"}
+
+
+class Killed(BaseException):
+    """A party died here; nothing in it may stop that."""
+
+
+class KilledInRequest(Exception):  # noqa: N818 - no error of anybody
+    """A party died while it answered, in a thread that others wait for."""
+
+
+@contextmanager
+def dying(point):
+    """Whoever gets to this point does not get any further."""
+
+    def kill(*_):
+        raise KilledInRequest if point.startswith(("intake.", "release.")) else Killed
+
+    system = failpoints.os
+    failpoints._target, failpoints._left = failpoints._parsed(point)
+    failpoints.os = SimpleNamespace(kill=kill, getpid=os.getpid)
+    try:
+        yield
+    finally:
+        failpoints._target, failpoints._left, failpoints.os = "", 0, system
+
+
+class ShufflerParty:
+    """A running shuffler: store, keys, application, worker."""
+
+    def __init__(self, directory, url, clock, runner, analyzer_keys):
+        self.directory, self.clock, self._runner = directory, clock, runner
+        self.database = Database(url)
+        self.store = ShufflerStore(self.database, directory, clock, node="simulated", **PATIENCE)
+        self.keyring = Keyring.open(
+            directory / "keys", protection=Protection.none(), clock=self.clock
+        )
+        self.app = shuffler_app(
+            self.store, self.keyring, limits=Limits(address_rate=None), clock=clock
+        )
+        self.worker = ShufflerWorker(self.store, self.keyring, Pool(0), clock, pace=Pace(**PACE))
+        shown = httpx.MockTransport(lambda _: httpx.Response(200, content=analyzer_keys()))
+        self._notary = Notary(self.store, clock, transport=shown)
+        self._life = self.app.router.lifespan_context(self.app)
+        runner.run(self._life.__aenter__())
+        self._transport = httpx.ASGITransport(app=self.app)
+
+    def step(self):
+        """One unit of work of every kind."""
+        copied = self._notary.step()
+        return self.worker.step() or bool(copied)
+
+    def analyzer_keys(self, survey):
+        """The analyzer's list that everybody has from here."""
+        document = self.store.copies.find(survey.analyzer.fingerprint).document
+        return KeyList.verified(
+            document, fingerprint=survey.analyzer.fingerprint, now=self.clock(), role="analyzer"
+        )
+
+    def answer(self, request):
+        """What the application answers, whole."""
+
+        async def ask():
+            response = await self._transport.handle_async_request(request)
+            body = b"".join([part async for part in response.stream])
+            return response.status_code, response.headers, body
+
+        return self._runner.run(ask())
+
+    def gone(self):
+        """Nothing of it is left in this process. Nothing is finished either: nobody waits."""
+        self._runner.run(self._life.__aexit__(None, None, None))
+        self.database.close()
+
+
+class AnalyzerParty:
+    """A running analyzer: store, keys, worker, reaching the shuffler over a line."""
+
+    def __init__(self, directory, url, clock, reach):
+        self.directory, self.clock = directory, clock
+        self.database = Database(url)
+        self.store = AnalyzerStore(self.database, directory, clock)
+        self.keyring = Keyring.open(
+            directory / "keys", protection=Protection.none(), clock=self.clock
+        )
+        self.worker = AnalyzerWorker(self.store, self.keyring, reach, Pool(0), clock=clock)
+
+    def step(self):
+        """One pass over everything."""
+        return self.worker.step()
+
+    def gone(self):
+        """Nothing of it is left in this process; its lock is free, its file still there."""
+        for collector in self.worker._collectors.values():
+            os.close(collector._owner._handle)
+            collector._owner._handle = None
+            collector.source.close()
+        self.database.close()
+
+
+class Line(httpx.BaseTransport):
+    """The network between everybody and the shuffler.
+
+    ``faults`` are used up one a request: the request is lost (before), the answer is lost (after),
+    or half of the answer (half). What was released of a batch is kept, to be compared.
+    """
+
+    def __init__(self):
+        self.shuffler = None
+        self.faults = deque()
+        self.killed = False
+
+    def handle_request(self, request):
+        fault = self.faults.popleft() if self.faults else OK
+        if fault == BEFORE or self.killed:
+            raise httpx.ConnectError("lost")
+        try:
+            status, headers, body = self.shuffler.answer(request)
+        except KilledInRequest:
+            self.killed = True
+            raise httpx.ReadError("died") from None
+        if fault == AFTER:
+            raise httpx.ReadError("lost")
+        if fault == HALF:
+            return httpx.Response(status, headers=headers, stream=_Torn(body))
+        return httpx.Response(status, headers=headers, stream=httpx.ByteStream(body))
+
+
+class _Torn(httpx.SyncByteStream):
+    def __init__(self, body):
+        self._body = body
+
+    def __iter__(self):
+        yield self._body[: len(self._body) // 2]
+        raise httpx.ReadError("torn")
+
+
+def survey_of(name, fingerprints, *, k, minimum, target, small="carry", epsilon=1.0):
+    """A survey in which everybody has an answer of their own."""
+    shuffler, analyzer = (
+        Party(url=f"https://{role}.example", fingerprint=fingerprints[role]) for role in ROLES
+    )
+    return Survey(
+        name=name,
+        question="Which number is yours?",
+        purpose="To see that everybody is counted once.",
+        device=RandomizedResponse(k=k, epsilon=epsilon),
+        answers=tuple(str(number) for number in range(k)),
+        batches=Batches(minimum=minimum, target=target, max_age=MAX_AGE, small=small),
+        epsilon=epsilon + 0.01,
+        delta=1e-6,
+        not_before=START - 100 * DAY,
+        not_after=START + 120 * DAY,
+        shuffler=shuffler,
+        analyzer=analyzer,
+    )
+
+
+@dataclass
+class Place:
+    """A directory and the addresses of two databases."""
+
+    directory: Path
+    urls: dict[str, str]
+
+    def of(self, role):
+        return self.directory / role
+
+
+class Beginning:
+    """Two parties with keys and surveys and nothing else: made once, copied for everybody.
+
+    ``make`` makes surveys of the parties' fingerprints. ``admin`` is an engine of a PostgreSQL
+    server, or None for SQLite.
+    """
+
+    def __init__(self, directory, make, admin=None):
+        self._admin = admin
+        self._copies = 0
+        self._name = f"shoal_{os.getpid()}_{id(self)}"
+        self.place = Place(directory, self._urls(directory, "beginning"))
+        for role in ROLES:
+            self.place.of(role).mkdir(mode=0o700, parents=True)
+        keyrings = {role: self._keyring(role) for role in ROLES}
+        self.surveys = make({role: ring.fingerprint for role, ring in keyrings.items()})
+        self.wires = [Wire.of(survey) for survey in self.surveys]
+        self.tokens = {}
+        self._fill()
+
+    def _keyring(self, role):
+        return Keyring.create(
+            self.place.of(role) / "keys",
+            role=role,
+            protection=Protection.none(),
+            clock=ManualClock(START),
+            schedule=SCHEDULE,
+        )
+
+    def _fill(self):
+        for role in ROLES:
+            if self._admin is not None:
+                self._execute(f"CREATE DATABASE {self._database('beginning', role)}")
+            database = Database(self.place.urls[role])
+            database.migrate(role)
+            clock, directory = ManualClock(START), self.place.of(role)
+            if role == "analyzer":
+                store = AnalyzerStore(database, directory, clock)
+            else:
+                store = ShufflerStore(database, directory, clock, node="first")
+            for survey in self.surveys:
+                store.add_survey(survey)
+                if role == "shuffler":
+                    self.tokens[survey.id] = store.add_token("analyzer", survey.id, 1000 * DAY)
+            database.close()
+
+    def _urls(self, directory, name):
+        if self._admin is None:
+            return {role: f"sqlite:///{directory / role / 'store.sqlite'}" for role in ROLES}
+        return {
+            role: self._admin.url.set(database=self._database(name, role)).render_as_string(
+                hide_password=False
+            )
+            for role in ROLES
+        }
+
+    def _database(self, name, role):
+        return f"{self._name}_{name}_{role}"
+
+    def _execute(self, text):
+        with self._admin.connect() as connection:
+            connection.execute(sa.text(text))
+
+    @contextmanager
+    def copied(self, directory):
+        """The same parties again, in a directory that is not there yet."""
+        self._copies += 1
+        name = f"copy{self._copies}"
+        shutil.copytree(self.place.directory, directory)
+        place = Place(Path(directory), self._urls(Path(directory), name))
+        if self._admin is not None:
+            for role in ROLES:
+                first, copy = (self._database(each, role) for each in ("beginning", name))
+                self._execute(f"CREATE DATABASE {copy} TEMPLATE {first}")
+        try:
+            yield place
+        finally:
+            shutil.rmtree(directory)
+            if self._admin is not None:
+                for role in ROLES:
+                    self._execute(f"DROP DATABASE {self._database(name, role)} WITH (FORCE)")
+
+
+class World:
+    """Both parties, alive or about to be so again, and the line between them."""
+
+    def __init__(self, place, tokens, now=START):
+        self.place, self._tokens = place, tokens
+        self.clocks = {role: ManualClock(now) for role in ROLES}
+        self.line = Line()
+        self._runner = asyncio.Runner()
+        self.shuffler = self.analyzer = None
+        self.revive("analyzer")
+        self.revive("shuffler")
+        self.people = httpx.Client(base_url=ADDRESS, transport=self.line, trust_env=False)
+
+    def revive(self, role):
+        """A party comes back with what is on its disk, dead or not."""
+        directory, url, clock = self.place.of(role), self.place.urls[role], self.clocks[role]
+        if role == "shuffler":
+            if self.shuffler is not None:
+                self.shuffler.gone()
+            self.shuffler = ShufflerParty(directory, url, clock, self._runner, self._analyzer_keys)
+            self.line.shuffler, self.line.killed = self.shuffler, False
+        else:
+            if self.analyzer is not None:
+                self.analyzer.gone()
+            self.analyzer = AnalyzerParty(directory, url, clock, self.source)
+
+    def _analyzer_keys(self):
+        return self.analyzer.keyring.list().to_bytes()
+
+    def source(self, survey):
+        token = self._tokens[survey.id]
+        return HttpSource(ADDRESS, survey.id, token, transport=self.line)
+
+    def upload(self, survey, body):
+        """The answer to an upload; None if there was none."""
+        try:
+            return self.people.post(f"/v1/surveys/{survey.id}/reports", content=body, headers=BYTES)
+        except httpx.TransportError:
+            return None
+
+    def fetch(self, survey, batch, request):
+        """The answer to somebody who asks for a batch under this name."""
+        headers = {
+            "Authorization": f"Bearer {self._tokens[survey.id]}",
+            "Shoal-Request": request,
+        }
+        return self.people.get(f"/v1/surveys/{survey.id}/batches/{batch}", headers=headers)
+
+    def advance(self, seconds, roles=ROLES):
+        for role in roles:
+            self.clocks[role].advance(seconds)
+
+    def work(self, most=50):
+        """Let both parties work until there is nothing to do."""
+        for _ in range(most):
+            busy = [self.shuffler.step(), self.analyzer.step()]
+            if not any(busy):
+                return
+        message = "there is always something to do"
+        raise AssertionError(message)
+
+    def close(self):
+        self.people.close()
+        self.analyzer.gone()
+        self.shuffler.gone()
+        self._runner.close()

@@ -1,0 +1,139 @@
+"""``kill -9`` at every place that has a name: what was promised before holds afterwards."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from service.simulation.kills import (
+    CLIENTS,
+    EVERYBODY,
+    LATER,
+    MINIMUM,
+    SENDERS,
+    Processes,
+    one_survey,
+)
+from service.simulation.machine import fast_directory
+from service.simulation.parties import DAY, START, Beginning, World
+from shoal.service.client import Keys
+from shoal.service.client.bulk import seal_many
+from shoal.service.failpoints import NAMES
+from shoal.service.keyring import Keyring, Protection
+
+
+@pytest.fixture(scope="module")
+def processes():
+    made = Processes()
+    yield made
+    made.close()
+
+
+def begun(directory, admin=None):
+    beginning = Beginning(directory / "beginning", one_survey, admin)
+    (survey,) = beginning.surveys
+    keys = {}
+    for role in ("shuffler", "analyzer"):
+        ring = Keyring.open(beginning.place.of(role) / "keys", protection=Protection.none())
+        keys[role] = ring.list().current(survey.suite, START)
+    sealed = seal_many(survey, np.arange(EVERYBODY), Keys(keys["analyzer"], keys["shuffler"]))
+    for name in ("reports", "acknowledged"):
+        (beginning.place.directory / name).mkdir()
+    for name in (*SENDERS, *LATER):
+        (beginning.place.directory / "reports" / str(name)).write_bytes(sealed[name])
+    return beginning
+
+
+@pytest.fixture(scope="module")
+def beginning():
+    with tempfile.TemporaryDirectory(dir=fast_directory()) as directory:
+        yield begun(Path(directory))
+
+
+@pytest.fixture(scope="module")
+def on_postgresql(postgres_admin):
+    with tempfile.TemporaryDirectory(dir=fast_directory()) as directory:
+        yield begun(Path(directory), postgres_admin)
+
+
+def left_behind(place, beginning):
+    """Digests, documents and debits that there are, by batch."""
+    world = World(place, beginning.tokens, now=START + 3 * DAY)
+    (survey,) = beginning.surveys
+    try:
+        digests = {info.id: info.digest for info in world.shuffler.store.batches(survey.id)}
+        store = world.analyzer.store
+        batches = [each["batch"] for each in store.results(survey.id)]
+        documents = {batch: store.result(survey.id, batch) for batch in batches}
+        debits = {each["batch"]: each for each in store.ledger(survey.id)}
+        assert len(debits) == len(store.ledger(survey.id))
+        requests = {each.batch: each.request for each in store.collections(survey.id)}
+        counts = store.counts(survey.id)
+        states = {info.id: info.state for info in world.shuffler.store.batches(survey.id)}
+        return (digests, requests, debits, documents), counts, states
+    finally:
+        world.close()
+
+
+def killed_and_succeeded(beginning, processes, point):
+    run = partial(processes.run, tokens=beginning.tokens)
+    with beginning.copied(beginning.place.directory.parent / "world") as place:
+        ended = run(place, point=point, day=0, senders=list(SENDERS))
+        assert ended == -signal.SIGKILL, f"{point} was never reached"
+        before, _, _ = left_behind(place, beginning)
+        told = {int(path.name) for path in (place.directory / "acknowledged").iterdir()}
+        # Who was told that it arrived does not send it again; who was not, does.
+        again = [name for name in SENDERS if name not in told]
+        assert run(place, point=None, day=1, senders=[*again, *LATER]) == 0
+        after, counts, states = left_behind(place, beginning)
+    for earlier, later in zip(before, after, strict=True):
+        assert earlier.items() <= later.items(), "something that was said is different now"
+    assert set(states.values()) == {"PURGED"}
+    digests, requests, debits, documents = after
+    assert digests.keys() == requests.keys() == debits.keys() == documents.keys()
+    assert all(each.n >= MINIMUM for each in counts.values())
+    total = sum(each.cells for each in counts.values())
+    assert total.tolist() == [1] * EVERYBODY, (total[list(CLIENTS)], total[list(SENDERS)])
+
+
+@pytest.mark.parametrize("point", NAMES)
+def test_killed_here_nothing_is_lost_or_counted_twice(beginning, processes, point):
+    killed_and_succeeded(beginning, processes, point)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", NAMES)
+def test_again_and_again(beginning, processes, point):
+    for _ in range(20):
+        killed_and_succeeded(beginning, processes, point)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", NAMES)
+def test_with_postgresql(on_postgresql, processes, point):
+    killed_and_succeeded(on_postgresql, processes, point)
+
+
+@pytest.mark.slow
+def test_a_million_reports_wait_and_the_next_process_is_there_at_once(beginning, processes):
+    """Until it has taken a report, and begun to open those that wait."""
+    (survey,) = beginning.surveys
+    with beginning.copied(beginning.place.directory.parent / "full") as place:
+        assert processes.run(place, beginning.tokens, fill=1_000_000) == -signal.SIGKILL
+        report = (place.directory / "reports" / str(LATER[0])).read_bytes()
+        began = time.monotonic()
+        world = World(place, beginning.tokens)
+        answer = world.upload(survey, report)
+        claim = world.shuffler.store.claim_extents(20_000, 600)
+        found = world.shuffler.store.read(claim)
+        took = time.monotonic() - began
+        world.close()
+    assert answer.status_code == 202
+    assert len(found) == 20_000 * beginning.wires[0].report_bytes
+    assert took < 5

@@ -1,0 +1,166 @@
+"""Who knows the order in which reports came in learns nothing from the order they come out in.
+
+The way is the true one: sorted, stored, opened, moved into a batch, mixed, released. Only the
+sealing is a double, for there are many reports.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from service.live import Batchwise, free_sealing, quick_directory
+from shoal.service import opening
+from shoal.service.batch_file import BatchFile
+from shoal.service.mixing import mix_records
+from shoal.service.shuffler import worker as worker_module
+
+FEW = 10
+SMALLEST_P = 1e-7
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    free_sealing(monkeypatch)
+    with quick_directory() as directory:
+        yield directory
+
+
+class Watched:
+    """A shuffler, and what somebody knows who saw every report come in."""
+
+    def __init__(self, directory, people):
+        self.service = Batchwise(directory, people)
+        self.arrived = {}
+
+    def send(self, people, crowd=0, at_once=1):
+        """People arrive one after the other, so many in each request."""
+        service = self.service
+        keys, message = service.keys(crowd), bytes(service.wire.message_bytes)
+        reports = []
+        for place in range(people):
+            record = service.wire.inner.seal(message, keys.analyzer)
+            self.arrived[record] = place
+            reports.append(service.wire.outer.seal(record, keys.shuffler))
+        for start in range(0, people, at_once):
+            service.receive(reports[start : start + at_once])
+
+    def released(self):
+        """For every batch, the places of arrival in the order of release."""
+        while self.service.worker.step():
+            pass
+        found = []
+        for path in (self.service.half.directory / "batches").glob("*.batch"):
+            records = self.service.wire.split(bytes(BatchFile.read(path.read_bytes()).body))
+            found.append(np.array([self.arrived.pop(record) for record in records]))
+            path.unlink()
+        assert not self.arrived
+        return found
+
+    def close(self):
+        self.service.close()
+
+
+def table_of(rows):
+    """How often who arrived as the i-th is released as the j-th; ``rows`` has arrivals."""
+    table = np.zeros((FEW, FEW), dtype=np.int64)
+    for place in range(FEW):
+        table[:, place] = np.bincount(rows[:, place], minlength=FEW)
+    return table
+
+
+def groups_of(order):
+    """Ten who came in one after the other, in the order they come out, for all such tens.
+
+    Disjoint parts of a uniformly random order are ordered uniformly and independently.
+    """
+    by_group = np.argsort(order // FEW, kind="stable")
+    return order[by_group].reshape(-1, FEW) % FEW
+
+
+def check_uniform(table):
+    """Rows and columns are fixed, so (n - 1)^2 degrees of freedom and a factor (n - 1)/n."""
+    trials = int(table[0].sum())
+    expected = trials / FEW
+    statistic = (FEW - 1) / FEW * ((table - expected) ** 2 / expected).sum()
+    assert stats.chi2.sf(statistic, (FEW - 1) ** 2) > SMALLEST_P
+    # The best guess of the place of anybody, whoever it is.
+    largest = stats.binom.isf(SMALLEST_P / table.size, trials, 1 / FEW)
+    assert table.max() <= largest
+    return table.max() / trials
+
+
+def check_tau(order):
+    n = len(order)
+    found = stats.kendalltau(np.arange(n), order).statistic
+    sigma = np.sqrt(2 * (2 * n + 5) / (9 * n * (n - 1)))
+    assert abs(found) < 5.4 * sigma  # once in 15 million
+
+
+def test_a_large_batch_is_not_linked_to_its_arrivals(quick):
+    people = 20_000
+    watched = Watched(quick, people)
+    watched.send(people, at_once=250)
+    (order,) = watched.released()
+    assert sorted(order) == [*range(people)]
+    check_tau(order)
+    check_uniform(table_of(groups_of(order)))
+    watched.close()
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(80, marks=pytest.mark.slow)])
+def test_small_batches_are_not_linked_to_their_arrivals(quick, rounds):
+    """Ten people a batch, in three requests; the slow one has twenty thousand batches."""
+    watched, found = Watched(quick, FEW), []
+    for _ in range(rounds):
+        for crowd in range(250):
+            watched.send(FEW, crowd, at_once=4)
+        found += watched.released()
+    assert len(found) == 250 * rounds
+    rows = np.array(found)
+    check_uniform(table_of(rows))
+    watched.close()
+
+
+def test_the_check_finds_an_order_that_is_kept(quick, monkeypatch):
+    """Reports are mixed when they are opened and again when a batch closes: here, neither."""
+    original = mix_records
+
+    class Kept:
+        def permutation(self, size):
+            return np.arange(size)
+
+    monkeypatch.setattr(opening, "_mixed", lambda rows: rows)
+    monkeypatch.setattr(
+        worker_module,
+        "mix_records",
+        lambda *given, **named: original(*given, **named, randomness=Kept()),
+    )
+    people = 1000
+    watched = Watched(quick, people)
+    watched.send(people, at_once=250)
+    (order,) = watched.released()
+    with pytest.raises(AssertionError):
+        check_tau(order)
+    with pytest.raises(AssertionError):
+        check_uniform(table_of(groups_of(order)))
+    watched.close()
+
+
+@pytest.mark.parametrize("trials", [20_000, pytest.param(10**6, marks=pytest.mark.slow)])
+def test_the_best_guess_after_many_trials(tmp_path, trials):
+    """Ten people, a million times: nobody's place is guessed better than by 1.05/n."""
+    rounds = 10
+    records = FEW * trials // rounds
+    source = tmp_path / "records"
+    source.write_bytes(np.arange(records, dtype="<u4").tobytes())
+    table = np.zeros((FEW, FEW), dtype=np.int64)
+    for _ in range(rounds):
+        with (tmp_path / "mixed").open("wb") as mixed:
+            mix_records([source], mixed, record_bytes=4, scratch=tmp_path)
+        order = np.fromfile(tmp_path / "mixed", dtype="<u4").astype(np.int64)
+        table += table_of(groups_of(order))
+    assert table.sum() == FEW * trials
+    best = check_uniform(table)
+    assert trials < 10**6 or best <= 1.05 / FEW

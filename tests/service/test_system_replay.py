@@ -1,0 +1,144 @@
+"""The same reports again and again, from people and from a shuffler that cheats."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analyzer_kit import Analyzer, sealed
+from service.simulation.machine import fast_directory
+from service.simulation.parties import MAX_AGE, Beginning, World, survey_of
+from shoal.randomness import simulated
+from shoal.service.client import Keys
+from shoal.service.client.bulk import sealed as seal_messages
+
+ANSWERS = 100
+TIMES = 10
+AT_ONCE = 5_000
+FIRST, SECOND = "11" * 16, "22" * 16
+
+
+def reports_of(world, survey, wire, people):
+    """Everybody's report, as if nobody had added noise: what arrives is known exactly."""
+    party = world.shuffler
+    party.step()
+    keys = Keys(
+        party.analyzer_keys(survey).current(survey.suite, party.clock()),
+        party.keyring.list().current(survey.suite, party.clock()),
+    )
+    answers = (np.arange(people) % ANSWERS).astype(np.uint8)
+    return seal_messages(wire, answers.tobytes(), keys)
+
+
+def counted(people, admin=None):
+    """How many are counted with each answer if everybody sends ten times.
+
+    In mixed order, over several batches, and with a shuffler that dies now and then, once with
+    work half done.
+    """
+
+    def make(fingerprints):
+        size = people // 4
+        return [survey_of("replay", fingerprints, k=ANSWERS, minimum=size // 4, target=size)]
+
+    with tempfile.TemporaryDirectory(dir=fast_directory()) as directory:
+        beginning = Beginning(Path(directory) / "beginning", make, admin)
+        (survey,), (wire,) = beginning.surveys, beginning.wires
+        with beginning.copied(Path(directory) / "world") as place:
+            world = World(place, beginning.tokens)
+            try:
+                reports = reports_of(world, survey, wire, people)
+                _send_often(world, survey, reports)
+                counts = world.analyzer.store.counts(survey.id)
+                documents = world.analyzer.store.results(survey.id)
+                tallies = world.shuffler.store.tallies(survey.id)
+            finally:
+                world.close()
+    assert len(counts) > 1, "one batch alone replays nothing into another"
+    assert tallies["opened"] == people
+    assert not tallies.get("rejected")
+    assert sum(sum(each["rejected"].values()) for each in documents) == 0
+    return sum(each.cells for each in counts.values()), documents
+
+
+def _send_often(world, survey, reports):
+    """Half of all come before the others; some come last, so that the last batch is no small one.
+
+    Everybody comes again until the end.
+    """
+    people, late = len(reports), survey.batches.minimum
+    half = simulated(1).permutation(people // 2)
+    soon = np.tile(np.arange(people - late), TIMES)
+    last = np.tile(np.arange(people - late, people), TIMES)
+    soon = soon[simulated(2).permutation(len(soon))]
+    everything = np.concatenate([half, half, soon, last, half])
+    size = min(AT_ONCE, people // 5)
+    for number, start in enumerate(range(0, len(everything), size)):
+        chosen = everything[start : start + size]
+        answer = world.upload(survey, b"".join(reports[each] for each in chosen))
+        assert answer.json() == {"reports": len(chosen), "refused": []}
+        world.shuffler.step()
+        if number % 9 == 1:
+            world.shuffler.store.claim_extents(10, 600)  # and dies with it
+            world.revive("shuffler")
+        if number % 9 == 4:
+            world.analyzer.step()
+            world.revive("analyzer")
+        world.advance(60)
+    for _ in range(3):
+        world.advance(MAX_AGE)
+        world.work()
+
+
+def test_ten_times_two_thousand_reports_are_two_thousand():
+    total, documents = counted(2000)
+    assert total.tolist() == [20] * ANSWERS
+    assert sum(each["valid"] for each in documents) == 2000
+
+
+def test_the_same_on_postgresql(postgres_admin):
+    total, _ = counted(400, postgres_admin)
+    assert total.tolist() == [4] * ANSWERS
+
+
+@pytest.mark.slow
+def test_ten_times_a_hundred_thousand_reports_are_a_hundred_thousand():
+    total, _ = counted(100_000)
+    assert total.tolist() == [1000] * ANSWERS
+
+
+@pytest.fixture
+def analyzer(tmp_path):
+    made = Analyzer(tmp_path / "analyzer")
+    yield made
+    made.close()
+
+
+def test_a_shuffler_that_repeats_records_is_found_out_every_time(analyzer):
+    """One in a hundred twice in its batch, and all of them again in the next one."""
+    survey = analyzer.asking()
+    old = sealed(survey, analyzer.keyring, [0] * 600 + [1] * 400)
+    new = sealed(survey, analyzer.keyring, [2] * 500, seed=2)
+    analyzer.shuffler.put(survey, old, batch="aa" * 16)
+    analyzer.collect(survey)
+    plain = analyzer.store.counts(survey.id)["aa" * 16].cells
+    repeated = len(new) // 100
+    analyzer.shuffler.put(survey, new + new[:repeated] + old[::100], batch=SECOND)
+    analyzer.collect(survey)
+    found = analyzer.document(survey, SECOND)
+    assert found["rejected"]["repeated"] == repeated
+    assert found["rejected"]["replayed"] == len(old) // 100
+    assert found["valid"] == len(new)
+    analyzer.shuffler.put(survey, old, batch=FIRST)
+    analyzer.collect(survey)
+    again = analyzer.document(survey, FIRST)
+    assert again["status"] == "withheld"
+    assert again["rejected"]["replayed"] == len(old)
+    assert again["valid"] == 0
+    counts = analyzer.store.counts(survey.id)
+    assert counts.keys() == {"aa" * 16, SECOND}
+    assert counts["aa" * 16].cells.tolist() == plain.tolist()
+    assert counts[SECOND].n == len(new)
