@@ -89,7 +89,18 @@ def test_every_example_is_run_here():
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(TOLD)
 
 
-@pytest.mark.parametrize("name", TOLD)
+# Those that take ten seconds and more.
+LONG = {
+    "heavy_hitters.py",
+    "network_mean.py",
+    "permuted_sgd.py",
+    "several_messages.py",
+    "thirty_rounds.py",
+}
+STORIES = [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in TOLD]
+
+
+@pytest.mark.parametrize("name", STORIES)
 def test_an_example_tells_its_story(name, tmp_path):
     finished = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / name)],

@@ -39,7 +39,13 @@ def run_suite(directory, suite, *options, ci):
     )
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "1"]], ids=["alone", "distributed"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param([], id="alone"),
+        pytest.param(["-n", "1"], id="distributed", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(("ci", "status"), [("true", 1), ("", 0)])
 def test_a_skip_is_named_and_fails_where_it_matters(tmp_path, options, ci, status):
     finished = run_suite(tmp_path, SUITE, "-m", "not slow", *options, ci=ci)

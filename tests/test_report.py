@@ -219,6 +219,20 @@ def test_one_person_makes_a_report_per_column():
     assert "No analysis of this collection can prove less" in alone
 
 
+def test_several_reports_of_one_person_are_not_called_people():
+    column = categories()
+    kept = shoal.amplify(column.randomizer, n=PEOPLE, rounds=3)
+    parsed = page(replace(column, guarantee=kept))
+    assert "ε0 of one person's 3 reports together" in parsed.said
+    assert "for one person's 3 reports together, so" in parsed.said
+    assert f"reports {PEOPLE:,}" in parsed.said
+    assert "reports, about" in parsed.said
+    assert "at most 3 from each" in parsed.said
+    for wrong in (f"people {PEOPLE:,}", "people, about", "each report alone", "for it"):
+        assert wrong not in parsed.said
+    assert f"people {PEOPLE:,}" in page(column).said
+
+
 def test_nothing_is_said_that_a_run_cannot_know():
     parsed = page(categories())
     assert "device" not in parsed.said

@@ -80,6 +80,7 @@ def test_a_target_the_randomizer_keeps_by_itself_needs_one_person():
     assert shoal.required_n(epsilon=1, local_epsilon=1, delta=1e-15) == 1
 
 
+@pytest.mark.slow
 def test_rounds_of_very_different_spread_share_a_grid():
     fine = PrivacyProfile(BlanketLaw.generic(0.1), 10**9)
     coarse = PrivacyProfile(BlanketLaw.generic(4.0), 100)

@@ -25,6 +25,7 @@ def test_what_delta_has_room_for_altogether_costs_no_epsilon(asked):
     assert account(**asked).epsilon == 0.0
 
 
+@pytest.mark.slow
 def test_more_noise_than_can_be_told_apart_never_claims_more_than_its_share():
     quiet = account(noise_multiplier=1e9, n=1000, delta=1e-40)
     for noise in (1e12, 1e13, 1e14):

@@ -55,6 +55,7 @@ def test_a_yes_or_no_question_gets_nearly_the_error_of_a_curator():
     assert found.central.l2 < found.recommended.errors.l2 < 1.2 * found.central.l2
 
 
+@pytest.mark.slow
 def test_a_sum_of_numbers_has_an_error_that_does_not_grow():
     one = shoal.plan(epsilon=1, n=10**4, bounds=(0, 1), messages_cap=20)
     assert one.recommended.name == "split-and-mix"

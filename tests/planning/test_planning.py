@@ -168,6 +168,7 @@ def test_another_option_can_be_chosen():
         plan.choose("gauss")
 
 
+@pytest.mark.slow
 def test_the_inverse_problems():
     n = required_n_for(0.01, epsilon=1.0, categories=20)
     plan = shoal.plan(epsilon=1.0, n=n, categories=20)

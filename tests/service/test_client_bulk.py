@@ -274,7 +274,9 @@ def test_several_messages_each_keep_their_owner(tmp_path, clock):
         assert answer in found.messages
 
 
-def test_numbers_outside_the_bounds_count_as_the_nearest(tmp_path, clock, monkeypatch):
+def test_numbers_outside_the_bounds_are_refused_before_anybody_is_drawn(
+    tmp_path, clock, monkeypatch
+):
     seen = []
     original = Duchi.randomize
 
@@ -285,8 +287,12 @@ def test_numbers_outside_the_bounds_count_as_the_nearest(tmp_path, clock, monkey
     monkeypatch.setattr(Duchi, "randomize", spied)
     services = Services(make_survey(device=Duchi(low=0.0, high=10.0, epsilon=1.0), answers=()))
     with made(services, tmp_path, clock) as client:
-        client.report_many(services.survey, np.array([-3.0, 4.5, 99.0]), job="a")
-        client.report_many(services.survey, ["2.5", 11], job="b")
+        for outside in (np.array([4.5, 99.0]), np.array([-3, 4]), ["2.5", 11]):
+            with pytest.raises(InvalidArgumentError, match="a number from 0 to 10"):
+                client.report_many(services.survey, outside, job="a")
+        assert seen == []
+        client.report_many(services.survey, np.array([0.0, 4.5, 10.0]), job="a")
+        client.report_many(services.survey, ["2.5", 10], job="b")
     assert seen == [0.0, 4.5, 10.0, 2.5, 10.0]
 
 

@@ -76,6 +76,7 @@ def made(url, directory):
     return database, store
 
 
+@pytest.mark.slow
 def test_two_processes_do_everything_once(store_urls, tmp_path):
     """Both send the same reports, open what they get and shuffle: each of it happens once."""
     places = [(url, str(tmp_path / kind)) for kind, url in store_urls.items()]

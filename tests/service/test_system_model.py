@@ -62,7 +62,7 @@ RARE = ("withheld", "expired", "waiting", "refused", "lost leases", "asked again
 
 
 def test_on_sqlite(sqlite):
-    assert_eventful(simulated(sqlite, sequences=25, steps=40))
+    assert_eventful(simulated(sqlite, sequences=15, steps=40))
 
 
 def test_on_postgresql(postgresql):

@@ -123,6 +123,7 @@ def test_a_distance_that_cannot_be_told_is_refused_with_the_number_needed():
         testing.uniformity(np.arange(2000) % 256, k=256, epsilon=0.5, distance=0.02, coin="private")
 
 
+@pytest.mark.slow
 def test_the_number_required_is_that_of_the_best_way():
     asked = {"k": 256, "epsilon": 0.25, "distance": 0.1, "coins": 1}
     best = testing.required_n(**asked)

@@ -48,7 +48,13 @@ def test_the_level_is_kept(name, reference):
     assert 0.03 <= rejected <= 0.07
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("grr", (700, 700)), ("partitioned", (300, 1500))])
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("grr", (700, 700)),
+        pytest.param("partitioned", (300, 1500), marks=pytest.mark.slow),
+    ],
+)
 def test_the_level_of_two_batches_is_kept(name, sizes):
     """Both from one skewed distribution that the test does not know; 4000 pairs of batches."""
     scores = devices.scores(MECHANISMS[name], UNIFORM)

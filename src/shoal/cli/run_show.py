@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SHOWN = 30
 WIDTH = 34
 _LABEL = 24
+_ENDS = ("?", "!", ".", "…", ":")
 NOT_PRIVATE = "contains true values: not private"
 
 
@@ -46,7 +47,9 @@ def show(result: Result) -> None:
 
 def chart(column: ColumnResult) -> Iterator[RenderableType]:
     """A column as lines of text."""
-    yield Text(f"{printable(column.column)}, estimated from {column.n:,} reports", style="bold")
+    name = printable(column.column)
+    joined = f"{name} Estimated" if name.endswith(_ENDS) else f"{name}, estimated"
+    yield Text(f"{joined} from {column.n:,} reports", style="bold")
     if isinstance(column.estimate, Estimate):
         yield from _bars(column, column.estimate)
     elif isinstance(column.estimate, VectorEstimate):

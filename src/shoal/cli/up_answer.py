@@ -84,21 +84,25 @@ def _check_enough(asked: UpAsked, services: Local) -> None:
 
 
 def _simulated(asked: UpAsked, services: Local, began: float) -> int:
-    """Let people answer, those first who were interrupted; how many results were shown."""
+    """Let people answer, those first who were interrupted; how many results were shown.
+
+    The same command again goes on with the crowd that was interrupted, and makes no second one.
+    """
     known = services.published()
     crowd = services.crowd
-    left = crowd.unfinished()
-    if left is not None:
-        _send(services, left)
+    job = crowd.unfinished()
+    if job is not None:
+        _send(services, job)
     if asked.simulate is None:
         return known
-    job = crowd.begin(asked.simulate)
-    _send(services, job)
+    if job is None or job.people != asked.simulate:
+        job = crowd.begin(asked.simulate, before=known)
+        _send(services, job)
     if job.people < services.survey.batches.target:
         typer.echo(f"{job.people:,} people sent a report; the batch closes when it is full.")
         return known
     with working("publishing"):
-        services.wait_for_more(known)
+        services.wait_for_more(job.before)
     truth = people.shares(services.survey, people.invented(services.survey, job.people))
     seconds = time.monotonic() - began
     found = services.results()

@@ -68,7 +68,7 @@ def _header(result: Reported) -> Markup:
     first, *others = result.columns
     asked = first.column if not others else f"{len(result.columns)} questions"
     found = result.guarantee
-    reports = len(result.columns)
+    reports = words.reports(found, columns=len(result.columns))
     local = "each report alone" if reports == 1 else f"one person's {reports} reports together"
     return element(
         "header",
@@ -76,7 +76,7 @@ def _header(result: Reported) -> Markup:
         element("h1", asked),
         element(
             "dl",
-            *_tile("people", f"{first.n:,}"),
+            *_tile(words.counted(found), f"{first.n:,}"),
             *_tile("ε of what is published", up(found.epsilon, 3)),
             *_tile("δ", plain(found.delta)),
             *_tile(f"ε0 of {local}", _local(found.local_epsilon, 3)),
@@ -146,7 +146,9 @@ def _table(column: ReportedColumn) -> Markup:
         table = vectors.table(vectors.rows(column, column.estimate), column.n)
         said = "coordinates"
     else:
-        table, said = shares.table(shares.rows(column, column.estimate)), "answers"
+        counted = words.counted(column.guarantee)
+        table = shares.table(shares.rows(column, column.estimate), counted=counted)
+        said = "answers"
     many = len(column.labels)
     summary = element("summary", f"All {many:,} {said}")
     # Few answers are open to see, many are folded away; a printer gets them all.
@@ -156,13 +158,14 @@ def _table(column: ReportedColumn) -> Markup:
 
 
 def _method(result: Reported) -> Markup:
+    one = "person" if result.guarantee.rounds == 1 else "report"
     steps: list[tuple[str, Callable[[ReportedColumn], str]]] = [
         ("randomizer", lambda column: column.randomizer.name),
         ("ε0 of a report", lambda column: _local(column.randomizer.local_epsilon)),
-        ("messages of a person", lambda column: f"{column.randomizer.messages:.4g}"),
+        (f"messages of a {one}", lambda column: f"{column.randomizer.messages:.4g}"),
         ("size of a message", lambda column: f"{column.randomizer.message_bits:.3g} bits"),
         ("ε of this question", lambda column: up(column.guarantee.epsilon)),
-        ("people", lambda column: f"{column.n:,}"),
+        (words.counted(result.guarantee), lambda column: f"{column.n:,}"),
     ]
     head = element("tr", *(element("th", name, scope="col") for name in _heads(result)))
     body = (

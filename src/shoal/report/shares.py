@@ -70,10 +70,10 @@ def chart(found: Sequence[Row], name: str) -> Markup:
     )
 
 
-def table(found: Sequence[Row]) -> Markup:
-    """Every answer with its limits."""
+def table(found: Sequence[Row], *, counted: str = "people") -> Markup:
+    """Every answer with its limits; what is ``counted`` is people, or reports of them."""
     true = found[0].truth is not None
-    heads = ["answer", "share", "95 % interval", "people, about", *["true share"] * true]
+    heads = ["answer", "share", "95 % interval", f"{counted}, about", *["true share"] * true]
     head = element("tr", *(element("th", text, scope="col") for text in heads))
     body = (_line(row) for row in found)
     return element("table", element("thead", head), element("tbody", *body))

@@ -10,6 +10,16 @@ from shoal.accounting.rounding import down, plain, up
 _DIGITS = 4
 
 
+def reports(found: Guarantee, *, columns: int = 1) -> int:
+    """How many reports one person makes: one of every column in every round."""
+    return found.rounds * columns
+
+
+def counted(found: Guarantee) -> str:
+    """What a collection counts: people, or reports if one person may have sent several."""
+    return "people" if found.rounds == 1 else "reports"
+
+
 def meaning(found: Guarantee) -> str:
     """What the numbers say about one person."""
     return (
@@ -23,18 +33,25 @@ def meaning(found: Guarantee) -> str:
 
 def trusted(found: Guarantee) -> str:
     """Who has to keep a promise."""
+    promise = f"One promise has to be kept: {found.trust}. And at least {found.n:,} of the"
+    if found.rounds > 1:
+        return (
+            f"{promise} reports must be from people who have followed the protocol, at most "
+            f"{found.rounds:,} from each: they are the crowd that hides each of them."
+        )
     return (
-        f"One promise has to be kept: {found.trust}. And at least {found.n:,} of the people must "
-        "have followed the protocol: they are the crowd that hides each of them."
+        f"{promise} people must have followed the protocol: they are the crowd that hides each of "
+        "them."
     )
 
 
 def untrusted(found: Guarantee, *, columns: int = 1) -> str:
-    """What is left if everybody colludes; each person makes one report per column."""
+    """What is left if everybody colludes; each person makes one report per column and round."""
     if not math.isfinite(found.local_epsilon):
         return "Nothing: if the names are kept, a report may give its sender's answer away."
-    own = "report" if columns == 1 else "reports"
-    whole = "it" if columns == 1 else f"one person's {columns} reports together"
+    many = reports(found, columns=columns)
+    own = "report" if many == 1 else "reports"
+    whole = "it" if many == 1 else f"one person's {many} reports together"
     delta = f" and δ0 = {up(found.local_delta)}" if found.local_delta else ""
     return (
         f"If everybody else colludes and the names are kept after all, each person still has the "

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -69,10 +69,14 @@ def shares(survey: Survey, answers: list[str]) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """So many people, the how-manieth such crowd, and whether all of them are through."""
+    """So many people, the how-manieth such crowd, and whether all of them are through.
+
+    ``before`` results were published when they began.
+    """
 
     number: int
     people: int
+    before: int
     finished: bool
 
 
@@ -93,18 +97,18 @@ class Crowd:
             stored = json.loads((self.directory / _STATE).read_bytes())
             return Job(**stored)
         except (OSError, ValueError, TypeError):
-            return Job(number=0, people=0, finished=True)
+            return Job(number=0, people=0, before=0, finished=True)
 
-    def begin(self, people: int) -> Job:
-        """A new crowd."""
+    def begin(self, people: int, *, before: int) -> Job:
+        """A new crowd, when so many results were published."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        job = Job(number=self._job().number + 1, people=people, finished=False)
+        number = self._job().number + 1
+        job = Job(number=number, people=people, before=before, finished=False)
         self._keep(job)
         return job
 
     def _keep(self, job: Job) -> None:
-        stored = {"number": job.number, "people": job.people, "finished": job.finished}
-        write_private(self.directory / _STATE, json.dumps(stored).encode())
+        write_private(self.directory / _STATE, json.dumps(asdict(job)).encode())
 
     def send(self, job: Job, told: Callable[[int, int], None]) -> None:
         """Everybody's report, until the shuffler has all of them."""
