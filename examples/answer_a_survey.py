@@ -16,9 +16,9 @@ def main() -> None:
     """Two services inside this process, one person, and every second reply lost on the way."""
     with tempfile.TemporaryDirectory() as place:
         lists, parties = {}, {}
-        for role in ("shuffler", "analyzer"):
+        for role, path in (("shuffler", "keys"), ("analyzer", "analyzer")):
             ring = Keyring.create(f"{place}/{role}", role=role, protection=Protection.none())
-            lists[f"{role}.example"] = ring.list().to_bytes()
+            lists[path] = ring.list().to_bytes()
             parties[role] = Party(url=f"https://{role}.example", fingerprint=ring.fingerprint)
         survey = Survey(
             name="walking",
@@ -37,7 +37,7 @@ def main() -> None:
 
         def services(request: httpx.Request) -> httpx.Response:
             if request.method == "GET":
-                return httpx.Response(200, content=lists[request.url.host])
+                return httpx.Response(200, content=lists[request.url.path.split("/")[-1]])
             posted.append(request.content)
             if len(posted) % 2:
                 raise httpx.ReadTimeout("the reply was lost", request=request)

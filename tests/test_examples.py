@@ -17,8 +17,8 @@ TOLD = {
     "answer_a_survey.py": [
         r"Sent\(survey='[0-9a-f]{64}', occasion=1, again=False\)\nafter 2 tries",
         r"the same 107 bytes each time: True",
-        r"walking +0\.1487 +1e-06 +1 +1 of 1 +0",
-        r"in a batch of minimum=1000, 0\.1486717, the policy allows at most 0\.1; nothing was sent",
+        r"walking +0\.1487 +1e-6 +1 +1 of 1 +0",
+        r"a promised epsilon of 0\.5, the policy allows at most 0\.1; nothing was sent",
     ],
     "bring_your_own_randomizer.py": [
         r"one report by itself: eps0 = 1\.792",

@@ -107,8 +107,9 @@ def test_a_head_without_end_is_not_kept(place):
 def test_lines_behind_a_body_are_part_of_the_head(place, first):
     with socket.create_connection(place) as connection:
         connection.sendall(first + b"1\r\na\r\n0\r\n")
-        for _ in range(40):
-            connection.sendall(b"x: " + b"a" * 200 + b"\r\n")
+        with suppress(BrokenPipeError, ConnectionResetError):  # it has heard enough
+            for _ in range(40):
+                connection.sendall(b"x: " + b"a" * 200 + b"\r\n")
         answer = said(connection)
     assert b" 200 " not in answer
     assert answer == b"" or problem(answer)[0] == 431
