@@ -44,8 +44,8 @@ def everything() -> Iterator[Result]:
 class _Layer:
     """The same envelopes for Shoal and for the library."""
 
-    shoal: Callable[[], object]
-    library: Callable[[], object]
+    ours: Callable[[], object]
+    bare: Callable[[], object]
     size: int
 
 
@@ -104,9 +104,9 @@ def _layer(envelope: Envelope, pair: KeyPair, body: bytes, ours: Callable[[], ob
 
 def _opened(heading: str, what: str, layer: _Layer) -> Iterator[Result]:
     """Both in turns, so that a busy machine disturbs both alike."""
-    times = [(_seconds(layer.shoal), _seconds(layer.library)) for _ in range(REPETITIONS)]
+    times = [(_seconds(layer.ours), _seconds(layer.bare)) for _ in range(REPETITIONS)]
     ours, theirs = (statistics.median(column) for column in zip(*times, strict=True))
-    share = 100 * statistics.median(library / shoal for shoal, library in times)
+    share = 100 * statistics.median(bare / ours for ours, bare in times)
     yield Result(heading=heading, what=what, value=layer.size / ours / 1e3, unit="k/s")
     alone = f"{what}: the library alone"
     yield Result(heading=heading, what=alone, value=layer.size / theirs / 1e3, unit="k/s")

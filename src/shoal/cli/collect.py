@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from shoal.cli import files
-from shoal.cli.options import flag, number, option, whole
+from shoal.cli.options import flag, number, option
+from shoal.cli.party_options import WORK, KeyFile, Migrate, PassphraseFile, Processes, Store
 
 _WHAT = "What is collected"
-_KEPT = "What it keeps"
-_WORK = "How it works"
 _OUT = "What to make of it"
 
 
@@ -36,30 +35,13 @@ def collect(
     offline: Annotated[
         bool, flag("--offline", "Ask nobody: show what was found before.", _WHAT)
     ] = False,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            envvar="SHOAL_STORE",
-            metavar="URL",
-            help="The database: sqlite:///FILE or postgresql+psycopg://…; DIR/store.sqlite.",
-            rich_help_panel=_KEPT,
-        ),
-    ] = None,
-    migrate: Annotated[
-        bool, flag("--migrate", "Bring the tables up to date first.", _KEPT)
-    ] = False,
-    passphrase_file: Annotated[
-        Path | None,
-        option("A file whose first line is the passphrase; else SHOAL_PASSPHRASE.", _KEPT, "FILE"),
-    ] = None,
-    key_file: Annotated[
-        Path | None, option("The key file, if the keys are protected by one.", _KEPT, "FILE")
-    ] = None,
-    processes: Annotated[
-        int, whole("Processes that open envelopes; 0: none beside it.", _WORK)
-    ] = 0,
-    watch: Annotated[bool, flag("--watch", "Go on until it is interrupted.", _WORK)] = False,
-    every: Annotated[float, number("With --watch: seconds between two looks.", _WORK)] = 30.0,
+    store: Store = None,
+    migrate: Migrate = False,
+    passphrase_file: PassphraseFile = None,
+    key_file: KeyFile = None,
+    processes: Processes = 0,
+    watch: Annotated[bool, flag("--watch", "Go on until it is interrupted.", WORK)] = False,
+    every: Annotated[float, number("With --watch: seconds between two looks.", WORK)] = 30.0,
     report: Annotated[Path | None, option("Write a page to hand on.", _OUT, "FILE.html")] = None,
     csv: Annotated[Path | None, option("Write the estimates.", _OUT, "FILE.csv")] = None,
     as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,

@@ -8,6 +8,7 @@ import typer
 
 from shoal.cli.options import flag
 from shoal.cli.output import console, print_json, working
+from shoal.cli.party_options import Store
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,14 +25,7 @@ def doctor(
         typer.Argument(metavar="DIR|URL", help="Directories of parties, or addresses."),
     ] = None,
     *,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            envvar="SHOAL_STORE",
-            metavar="URL",
-            help="The database of the directory, if it is not the file in it.",
-        ),
-    ] = None,
+    store: Store = None,
     as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,
 ) -> None:
     """Look at this machine, a shuffler, an analyzer or both, and say what is not in order.

@@ -11,12 +11,12 @@ import typer
 from shoal.cli.keys_secrets import Kind
 from shoal.cli.options import choice, flag, option, whole
 from shoal.cli.output import working
+from shoal.cli.party_options import SECRETS, IdentityFile, KeyFile, PassphraseFile
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Keyring
 
 _WHAT = "What keys"
-_KEPT = "How secrets are kept"
 _TIMES = "How long"
 _LOST = "After a loss"
 _OUT = "What to make of it"
@@ -39,16 +39,6 @@ class Suite(StrEnum):
 
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the keys.")]
-PassphraseFile = Annotated[
-    Path | None,
-    option("A file whose first line is the passphrase; else SHOAL_PASSPHRASE.", _KEPT, "FILE"),
-]
-KeyFile = Annotated[
-    Path | None, option("The key file, if the keys are protected by one.", _KEPT, "FILE")
-]
-IdentityFile = Annotated[
-    Path | None, option("The identity, if it is kept elsewhere.", _KEPT, "FILE")
-]
 Chosen = Annotated[Suite | None, choice("Of these algorithms only.", _WHAT, Suite)]
 Json = Annotated[bool, flag("--json", "Print JSON.", _OUT)]
 
@@ -68,14 +58,14 @@ def new(
         choice("Algorithms of the surveys to come; may be repeated.", _WHAT, Suite),
     ] = None,
     protection: Annotated[
-        Kind, choice("What protects secrets on the disk.", _KEPT, Kind)
+        Kind, choice("What protects secrets on the disk.", SECRETS, Kind)
     ] = Kind.PASSPHRASE,
     passphrase_file: PassphraseFile = None,
     key_file: Annotated[
-        Path | None, option("With --protection keyfile; made if missing.", _KEPT, "FILE")
+        Path | None, option("With --protection keyfile; made if missing.", SECRETS, "FILE")
     ] = None,
     cost: Annotated[
-        int | None, whole("Of guessing a passphrase, as a power of two; 17.", _KEPT)
+        int | None, whole("Of guessing a passphrase, as a power of two; 17.", SECRETS)
     ] = None,
     active: Annotated[int, whole("Days that a key is handed out.", _TIMES)] = 30,
     expired: Annotated[

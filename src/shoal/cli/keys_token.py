@@ -9,6 +9,7 @@ import typer
 
 from shoal.cli import parsing
 from shoal.cli.output import print_json
+from shoal.cli.party_options import Store
 
 
 def keys_token(
@@ -26,14 +27,7 @@ def keys_token(
     label: Annotated[
         str, typer.Option(metavar="TEXT", help="A name to revoke it by (shoal keys revoke).")
     ] = "token",
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            envvar="SHOAL_STORE",
-            help="The database, if it is not the file in DIR.",
-        ),
-    ] = None,
+    store: Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Print a new token: of a shuffler to collect batches, of an analyzer to read results.

@@ -10,20 +10,13 @@ import typer
 
 from shoal.cli.group import printable
 from shoal.cli.output import console, print_json
+from shoal.cli.party_options import Store
 
 if TYPE_CHECKING:
     from shoal.service.store.values import TokenScope
 
 Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="The shuffler's or the analyzer's directory.")
-]
-Store = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        envvar="SHOAL_STORE",
-        help="The database, if it is not the file in DIR.",
-    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 

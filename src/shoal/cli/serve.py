@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.options import choice, flag, number, option, whole
+from shoal.cli.party_options import (
+    WORK,
+    IdentityFile,
+    KeyFile,
+    Migrate,
+    PassphraseFile,
+    Processes,
+    Store,
+)
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Role
     from shoal.service.running.home import Home
-    from shoal.service.running.settings import Settings
+    from shoal.service.running.settings import Listening, Settings
 
 _WHERE = "Where it listens"
-_KEPT = "What it keeps"
-_WORK = "How it works"
 _LOG = "What it tells"
 
 serve = typer.Typer(help="Run a shuffler, its worker or an analyzer.")
@@ -44,29 +51,7 @@ MetricsHost = Annotated[str, option("The address for them.", _WHERE, "HOST")]
 BehindProxy = Annotated[
     bool, flag("--behind-proxy", "All requests come from one address: no limit for it.", _WHERE)
 ]
-Store = Annotated[
-    str | None,
-    typer.Option(
-        envvar="SHOAL_STORE",
-        metavar="URL",
-        help="The database: sqlite:///FILE or postgresql+psycopg://…; DIR/store.sqlite.",
-        rich_help_panel=_KEPT,
-    ),
-]
-Migrate = Annotated[bool, flag("--migrate", "Bring the tables up to date first.", _KEPT)]
-PassphraseFile = Annotated[
-    Path | None,
-    option("A file whose first line is the passphrase; else SHOAL_PASSPHRASE.", _KEPT, "FILE"),
-]
-KeyFile = Annotated[
-    Path | None, option("The key file, if the keys are protected by one.", _KEPT, "FILE")
-]
-IdentityFile = Annotated[
-    Path | None,
-    option("The identity, if it is kept elsewhere: then keys change in time.", _KEPT, "FILE"),
-]
-Processes = Annotated[int, whole("Processes that open envelopes; 0: none beside it.", _WORK)]
-Pause = Annotated[float, number("Seconds to wait when there is nothing to do.", _WORK)]
+Pause = Annotated[float, number("Seconds to wait when there is nothing to do.", WORK)]
 Log = Annotated[Path | None, option("Write the log to a file; standard error.", _LOG, "FILE")]
 LogLevel = Annotated[Level, choice("From which level on.", _LOG, Level)]
 Socket = Annotated[int | None, typer.Option("--socket", hidden=True)]
@@ -94,7 +79,7 @@ def shuffler(
     behind_proxy: BehindProxy = False,
     store: Store = None,
     migrate: Migrate = False,
-    workers: Annotated[int, whole("Processes that take reports in.", _WORK)] = 1,
+    workers: Annotated[int, whole("Processes that take reports in.", WORK)] = 1,
     log: Log = None,
     log_level: LogLevel = Level.INFO,
     socket: Socket = None,
@@ -106,18 +91,11 @@ def shuffler(
     It opens nothing: shoal serve worker does, with the same DIR.
     """
     _prepare("shuffler", store, log, log_level, with_parent)
-    from shoal.service.running.settings import Listening, Settings
+    from shoal.service.running.settings import Settings
     from shoal.service.running.shuffler_process import run_shuffler
     from shoal.service.running.siblings import run_siblings
 
-    listening = Listening(
-        host=host,
-        port=port,
-        descriptor=socket,
-        metrics_host=metrics_host,
-        metrics_port=metrics_port,
-        metrics_descriptor=metrics_socket,
-    )
+    listening = _listening((host, port, socket), (metrics_host, metrics_port, metrics_socket))
     settings = Settings(
         home=_home(directory, "shuffler", store),
         listening=listening,
@@ -175,13 +153,13 @@ def analyzer(
     behind_proxy: BehindProxy = False,
     shuffler_token: Annotated[
         Path | None,
-        option("The file with the token to collect with; DIR/token.", _WORK, "FILE"),
+        option("The file with the token to collect with; DIR/token.", WORK, "FILE"),
     ] = None,
     no_collecting: Annotated[
-        bool, flag("--no-collecting", "Only show results; shoal collect gets them.", _WORK)
+        bool, flag("--no-collecting", "Only show results; shoal collect gets them.", WORK)
     ] = False,
     public_results: Annotated[
-        bool, flag("--public-results", "Anybody may read results, without a token.", _WORK)
+        bool, flag("--public-results", "Anybody may read results, without a token.", WORK)
     ] = False,
     store: Store = None,
     migrate: Migrate = False,
@@ -203,16 +181,8 @@ def analyzer(
 
     from shoal.service.running.analyzer_process import run_analyzer
     from shoal.service.running.collecting import TokenFile
-    from shoal.service.running.settings import Listening
 
-    listening = Listening(
-        host=host,
-        port=port,
-        descriptor=socket,
-        metrics_host=metrics_host,
-        metrics_port=metrics_port,
-        metrics_descriptor=metrics_socket,
-    )
+    listening = _listening((host, port, socket), (metrics_host, metrics_port, metrics_socket))
     tokens = None if no_collecting else TokenFile(shuffler_token or directory / "token")
     told = replace(settings, listening=listening, migrate=migrate, proxied=behind_proxy)
     run_analyzer(
@@ -239,6 +209,22 @@ def _prepare(
         logs.configure(to=log, level=level.value)
     if with_parent:
         children.follow_parent()
+
+
+def _listening(
+    main: tuple[str, int, int | None], metrics: tuple[str, int | None, int | None]
+) -> Listening:
+    """Where it is reached and where its figures are: host, port, and a socket of the parent's."""
+    from shoal.service.running.settings import Listening
+
+    return Listening(
+        host=main[0],
+        port=main[1],
+        descriptor=main[2],
+        metrics_host=metrics[0],
+        metrics_port=metrics[1],
+        metrics_descriptor=metrics[2],
+    )
 
 
 def _home(directory: Path, role: Role, store: str | None) -> Home:

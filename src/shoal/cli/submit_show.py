@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from functools import singledispatch
 
 from shoal.accounting.rounding import plain, up
 from shoal.cli.group import printable
 from shoal.cli.output import console
-from shoal.cli.submit_answer import Answered, Spending, Wiped
+from shoal.cli.submit_answer import Answered, Found, Spending, Wiped
 from shoal.service.client import Abstained, Flushed, Queued, Sent, Submitted
 from shoal.service.survey import Survey
 
@@ -67,30 +66,40 @@ def _promise(survey: Survey) -> dict[str, object]:
     }
 
 
-@singledispatch
-def _lines(found: object) -> list[str]:
-    raise NotImplementedError(type(found).__name__)
+def _lines(found: Found) -> list[str]:
+    match found:
+        case Sent() | Queued() | Abstained():
+            return _of_one(found)
+        case Submitted():
+            return _of_many(found)
+        case Flushed():
+            counted = f"{found.sent:,} sent, {found.waiting:,} waiting, {found.given_up:,} given up"
+            return [counted, *found.reasons]
+        case Spending():
+            return _spending(found)
+        case Wiped():
+            return [_wiped(found)]
 
 
-@_lines.register
-def _(found: Sent) -> list[str]:
-    before = ", made before and not made again" if found.again else ""
-    return [f"delivered: report {found.occasion}{before}"]
+def _of_one(found: Sent | Queued | Abstained) -> list[str]:
+    match found:
+        case Sent():
+            before = ", made before and not made again" if found.again else ""
+            return [f"delivered: report {found.occasion}{before}"]
+        case Queued():
+            waits = f"kept: report {found.occasion} waits ({found.reason})"
+            return [waits, "send it with shoal submit --flush"]
+        case Abstained():
+            return ["not taking part: so said the coin of this machine, and nothing is sent"]
 
 
-@_lines.register
-def _(found: Queued) -> list[str]:
-    waits = f"kept: report {found.occasion} waits ({found.reason})"
-    return [waits, "send it with shoal submit --flush"]
+def _wiped(found: Wiped) -> str:
+    if found.reports is None:
+        return "opted in"
+    return f"opted out: {found.reports:,} reports were wiped, nothing more is answered"
 
 
-@_lines.register
-def _(_found: Abstained) -> list[str]:
-    return ["not taking part: so said the coin of this machine, and nothing is sent"]
-
-
-@_lines.register
-def _(found: Submitted) -> list[str]:
+def _of_many(found: Submitted) -> list[str]:
     delivered = f"{found.delivered:,} delivered, {found.waiting:,} waiting"
     people = f"{found.asked:,} of {found.people:,} people asked, {found.taking_part:,} took part"
     lines = [f"{delivered}; {people}"]
@@ -101,22 +110,8 @@ def _(found: Submitted) -> list[str]:
     return lines
 
 
-@_lines.register
-def _(found: Flushed) -> list[str]:
-    counted = f"{found.sent:,} sent, {found.waiting:,} waiting, {found.given_up:,} given up"
-    return [counted, *found.reasons]
-
-
-@_lines.register
-def _(found: Spending) -> list[str]:
+def _spending(found: Spending) -> list[str]:
     lines = str(found.own).splitlines()
     if found.jobs is not None:
         lines += ["", "each one of the people of tables, at most:", *str(found.jobs).splitlines()]
     return lines
-
-
-@_lines.register
-def _(found: Wiped) -> list[str]:
-    if found.reports is None:
-        return ["opted in"]
-    return [f"opted out: {found.reports:,} reports were wiped, nothing more is answered"]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli.output import print_json
+from shoal.cli.party_options import Store
 
 
 def survey_add(
@@ -16,14 +17,7 @@ def survey_add(
     to: Annotated[
         Path, typer.Option(metavar="DIR", help="The directory of the shuffler or the analyzer.")
     ],
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            envvar="SHOAL_STORE",
-            help="Its database, if it is not the file in DIR.",
-        ),
-    ] = None,
+    store: Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Let a shuffler or an analyzer collect for a survey. Both have to be told, each by itself."""

@@ -15,10 +15,10 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import connection
 from threading import Lock, Thread
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 from shoal import checks
+from shoal.service.closing import Closing
 from shoal.service.errors import ServiceError
 
 Given = TypeVar("Given")
@@ -44,7 +44,7 @@ class _Task(Generic[Given, Made]):
     future: Future[Made]
 
 
-class Processes:
+class Processes(Closing):
     """So many processes; with 0 or 1 the work is done in this one."""
 
     def __init__(self, processes: int = 0) -> None:
@@ -113,17 +113,6 @@ class Processes:
             if self._executor is executor:
                 self._executor = None
         executor.shutdown(wait=True, cancel_futures=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _end_with_parent() -> None:

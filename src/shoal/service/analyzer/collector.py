@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
-from types import TracebackType
-from typing import Self
 
 from shoal.errors import ShoalError
 from shoal.sealing import MalformedError
@@ -29,6 +27,7 @@ from shoal.service.analyzer.owners import Owner
 from shoal.service.analyzer.source import BatchSource
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.verdict import Verdict, guaranteed, verdict
+from shoal.service.closing import Closing
 from shoal.service.errors import LeaseLostError, ServiceError, StoreUnavailableError
 from shoal.service.keyring import KeyGoneError, Keyring
 from shoal.service.opening import Pool
@@ -70,7 +69,7 @@ class Pass:
         return bool(self.published or self.refused)
 
 
-class Collector:
+class Collector(Closing):
     """Works on one survey; any number of them may, in any number of processes."""
 
     def __init__(
@@ -121,17 +120,6 @@ class Collector:
     def close(self) -> None:
         """Leave everything to others."""
         self._owner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _succeed(self) -> None:
         """Take over what the dead have left."""

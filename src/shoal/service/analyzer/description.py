@@ -17,19 +17,19 @@ from shoal.service.http.openapi import (
     Parameter,
     Schema,
 )
+from shoal.service.http.operations import (
+    BATCH,
+    EVERYWHERE,
+    OBJECT,
+    SURVEY,
+    SURVEY_PATH,
+    TOKENS,
+    UNKNOWN,
+    keys_operation,
+    survey_operation,
+)
 
 VERSION = "1"
-_SURVEY = "/v1/surveys/{survey}"
-
-_survey = Parameter(
-    name="survey",
-    place="path",
-    schema=openapi.digits(64),
-    description="The survey's name: SHA-256 of its canonical configuration.",
-)
-_batch = Parameter(
-    name="batch", place="path", schema=openapi.digits(32), description="The batch's id."
-)
 _format = Parameter(
     name="format",
     place="query",
@@ -44,12 +44,6 @@ _fingerprint = Parameter(
     description="Which shuffler: as the survey says. Not needed where there is only one.",
     required=False,
 )
-
-_EVERYWHERE = {
-    429: "Too many requests from one place.",
-    503: "The store is unavailable: try again later.",
-}
-_UNKNOWN = {404: "No such survey.", **_EVERYWHERE}
 
 
 def _or_null(schema: Schema) -> Schema:
@@ -144,7 +138,6 @@ _LEDGER = openapi.record(
     }
 )
 _LISTED = openapi.record({"surveys": openapi.array(openapi.record(_ABOUT))})
-_OBJECT: Schema = {"type": "object"}
 
 
 def described(handlers: Handlers) -> tuple[list[Operation], dict[str, Any]]:
@@ -170,13 +163,7 @@ def described(handlers: Handlers) -> tuple[list[Operation], dict[str, Any]]:
 
 def _public(handlers: Handlers) -> list[Operation]:
     return [
-        Operation(
-            path="/v1/keys",
-            endpoint=handlers.keys,
-            summary="The analyzer's public keys, signed; the same bytes for everybody.",
-            answers={200: Content(description="The list.", media={JSON: _OBJECT})},
-            problems=_EVERYWHERE,
-        ),
+        keys_operation(handlers.keys, "analyzer"),
         Operation(
             path="/v1/keys/shuffler",
             endpoint=handlers.shuffler_keys,
@@ -186,34 +173,26 @@ def _public(handlers: Handlers) -> list[Operation]:
             somebody keys of their own would have to show two different lists.
             """,
             parameters=[_fingerprint],
-            answers={200: Content(description="The list.", media={JSON: _OBJECT})},
-            problems={404: "No copy of such a list.", **_EVERYWHERE},
+            answers={200: Content(description="The list.", media={JSON: OBJECT})},
+            problems={404: "No copy of such a list.", **EVERYWHERE},
         ),
         Operation(
             path="/v1/surveys",
             endpoint=handlers.surveys,
             summary="The surveys that are collected here.",
             answers={200: Content(description="Surveys.", media={JSON: _LISTED})},
-            problems=_EVERYWHERE,
+            problems=EVERYWHERE,
         ),
-        Operation(
-            path=_SURVEY,
-            endpoint=handlers.survey,
-            summary="The survey's canonical configuration: its SHA-256 is the survey's name.",
-            parameters=[_survey],
-            answers={200: Content(description="The survey.", media={JSON: _OBJECT})},
-            problems=_UNKNOWN,
-        ),
+        survey_operation(handlers.survey),
     ]
 
 
 def _of_results(handlers: Handlers) -> list[Operation]:
     secured = not handlers.public_results
-    tokens = {401: "No token that counts.", 403: "A token for another survey."} if secured else {}
-    refusals = {**tokens, **_UNKNOWN}
+    refusals = {**(TOKENS if secured else {}), **UNKNOWN}
     return [
         Operation(
-            path=f"{_SURVEY}/results",
+            path=f"{SURVEY_PATH}/results",
             endpoint=handlers.results,
             summary="The result of every batch, and of all of them together.",
             description="""
@@ -221,7 +200,7 @@ def _of_results(handlers: Handlers) -> list[Operation]:
             they would have cost, and has no estimates. What counts together is the sum of the
             batches; its epsilon is that of a person in the smallest of them.
             """,
-            parameters=[_survey, _format],
+            parameters=[SURVEY, _format],
             answers={
                 200: Content(
                     description="Results.",
@@ -232,10 +211,10 @@ def _of_results(handlers: Handlers) -> list[Operation]:
             secured=secured,
         ),
         Operation(
-            path=f"{_SURVEY}/results/{{batch}}",
+            path=f"{SURVEY_PATH}/results/{{batch}}",
             endpoint=handlers.result,
             summary="The result of one batch, as it was published.",
-            parameters=[_survey, _batch],
+            parameters=[SURVEY, BATCH],
             answers={
                 200: Content(description="Result.", media={JSON: openapi.reference("Result")})
             },
@@ -243,10 +222,10 @@ def _of_results(handlers: Handlers) -> list[Operation]:
             secured=secured,
         ),
         Operation(
-            path=f"{_SURVEY}/ledger",
+            path=f"{SURVEY_PATH}/ledger",
             endpoint=handlers.ledger,
             summary="What every batch tells about a person in it.",
-            parameters=[_survey],
+            parameters=[SURVEY],
             answers={
                 200: Content(description="Ledger.", media={JSON: openapi.reference("Ledger")})
             },

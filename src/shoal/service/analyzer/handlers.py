@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,20 +12,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.sealing import MalformedError, SurveyId
+from shoal.sealing import SurveyId
 from shoal.service.analyzer.documents import written
 from shoal.service.analyzer.results import SurveyResults, survey_results
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.errors import UnknownBatchError, UnknownSurveyError
+from shoal.service.http import asking
 from shoal.service.http.limits import Addresses, Limits
 from shoal.service.http.openapi import JSON
-from shoal.service.http.problems import Problem, ProblemError, no_token
+from shoal.service.http.problems import Problem, ProblemError
 from shoal.service.keyring import Keyring
 
 CSV = "text/csv"
-KEYS_MAX_AGE = 86400
-_BATCH = re.compile(r"[0-9a-f]{32}")
-_LONGEST_TOKEN = 1000
 
 
 @dataclass(kw_only=True)
@@ -49,9 +45,7 @@ class Handlers:
     async def keys(self, request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
         self._charge(request)
-        body = await run_in_threadpool(lambda: self.keyring.list().to_bytes())
-        headers = {"Cache-Control": f"public, max-age={KEYS_MAX_AGE}"}
-        return Response(body, media_type=JSON, headers=headers)
+        return await asking.key_list(self.keyring)
 
     async def shuffler_keys(self, request: Request) -> Response:
         """The newest list of keys that a shuffler showed to this analyzer."""
@@ -79,9 +73,8 @@ class Handlers:
     async def survey(self, request: Request) -> Response:
         """The survey's canonical configuration, whose hash is its name."""
         self._charge(request)
-        found = await run_in_threadpool(self.store.survey, _named(request))
-        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
-        return Response(found.to_bytes(), media_type=JSON, headers=headers)
+        found = await run_in_threadpool(self.store.survey, asking.survey_named(request))
+        return asking.configuration(found.to_bytes())
 
     async def results(self, request: Request) -> Response:
         """The result of every batch, and of all together."""
@@ -104,11 +97,8 @@ class Handlers:
     async def result(self, request: Request) -> Response:
         """The result of one batch, as it was published."""
         name = await self._authorized(request)
-        batch = request.path_params["batch"]
-        if not _BATCH.fullmatch(batch):
-            raise UnknownBatchError("of this name")
-        body = await run_in_threadpool(self.store.result, name, batch)
-        return Response(body, media_type=JSON, headers=_PRIVATE)
+        body = await run_in_threadpool(self.store.result, name, asking.batch_named(request))
+        return Response(body, media_type=JSON, headers=asking.NOT_KEPT)
 
     async def ledger(self, request: Request) -> Response:
         """What every batch tells about a person in it."""
@@ -123,27 +113,13 @@ class Handlers:
     async def _authorized(self, request: Request) -> SurveyId:
         """The survey's name, if its results are for everybody or the request shows a token."""
         self._charge(request)
-        name = _named(request)
+        name = asking.survey_named(request)
         if not self.public_results:
-            scheme, _, token = request.headers.get("authorization", "").partition(" ")
-            token = token.strip()
-            if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
-                raise ProblemError(no_token())
-            await run_in_threadpool(self.store.tokens.check, token, name)
+            await run_in_threadpool(self.store.tokens.check, asking.bearer(request), name)
         return name
 
     def _charge(self, request: Request) -> None:
-        self._addresses.charge(request.client.host if request.client else None, 1)
-
-
-_PRIVATE = {"Cache-Control": "no-store"}
-
-
-def _named(request: Request) -> SurveyId:
-    try:
-        return SurveyId.from_text(request.path_params["survey"])
-    except MalformedError:
-        raise UnknownSurveyError("of this name") from None
+        self._addresses.charge(asking.sender(request), 1)
 
 
 def _wanted(request: Request) -> str:
@@ -161,9 +137,9 @@ def _wanted(request: Request) -> str:
 
 def _table(found: SurveyResults) -> Response:
     name = f"{str(found.survey.id)[:16]}.csv"
-    headers = {**_PRIVATE, "Content-Disposition": f'attachment; filename="{name}"'}
+    headers = {**asking.NOT_KEPT, "Content-Disposition": f'attachment; filename="{name}"'}
     return Response(found.to_csv(), media_type=f"{CSV}; charset=utf-8", headers=headers)
 
 
 def _json(value: Mapping[str, Any]) -> Response:
-    return Response(written(value), media_type=JSON, headers=_PRIVATE)
+    return Response(written(value), media_type=JSON, headers=asking.NOT_KEPT)

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from threading import Event
-from types import TracebackType
-from typing import Self
 
 from shoal.errors import ShoalError
 from shoal.service.analyzer.collector import Collector, Pass, unexpected
@@ -15,6 +13,7 @@ from shoal.service.analyzer.keeping import needed_keys
 from shoal.service.analyzer.source import BatchSource
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
+from shoal.service.closing import Closing
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import KeyList, Keyring, KeyringError
 from shoal.service.opening import Pool
@@ -28,7 +27,7 @@ _log = logging.getLogger(__name__)
 Sources = Callable[[Survey], BatchSource]
 
 
-class AnalyzerWorker:
+class AnalyzerWorker(Closing):
     """Collects for all surveys of a store; ``sources`` gives the shuffler of each.
 
     ``interval`` is how many seconds it waits after a pass in which nothing went on.
@@ -101,17 +100,6 @@ class AnalyzerWorker:
         for collector in self._collectors.values():
             _close(collector)
         self._collectors.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _collector(self, survey: Survey) -> Collector:
         name = survey.id.digest

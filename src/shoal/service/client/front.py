@@ -30,6 +30,7 @@ from shoal.service.client.rows import Ledger
 from shoal.service.client.settings import Settings
 from shoal.service.client.sources import Source, survey_id
 from shoal.service.clock import Clock, system_clock
+from shoal.service.closing import Closing
 from shoal.service.survey import Survey
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class _Common:
         self._machine.outbox.opt_in()
 
 
-class Client(_Common):
+class Client(_Common, Closing):
     """Answers surveys: draws a report, keeps it, and sends it until it has arrived.
 
     ``directory`` holds the outbox; ``policy`` is what the person allows; ``settings`` how it is
@@ -144,17 +145,6 @@ class Client(_Common):
         """Close connections and the outbox."""
         self._http.close()
         self._machine.outbox.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _carried_out(self, talk: Talk[T]) -> T:
         came: Came = None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from shoal.service.keyring import ContradictionError, KeyList
-from shoal.service.keyring.history import Before, digest, numbered
+from shoal.service.keyring.history import Before, Contradiction, digest, numbered
 
 SCHEMA = """
 CREATE TABLE keys (
@@ -36,16 +36,6 @@ MOST_CONTRADICTIONS = 4
 
 Run: TypeAlias = Callable[..., sqlite3.Cursor]
 Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
-
-
-@dataclass(frozen=True)
-class Contradiction:
-    """Two signed lists of one identity that cannot both be right."""
-
-    fingerprint: str
-    reason: str
-    known: bytes
-    document: bytes
 
 
 @dataclass(frozen=True)

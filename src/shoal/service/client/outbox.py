@@ -24,8 +24,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from shoal.sealing import SurveyId
 from shoal.service.client import key_memory
@@ -35,6 +34,7 @@ from shoal.service.client.key_memory import KeyMemory
 from shoal.service.client.people import Begun, People, fresh_secret
 from shoal.service.client.route import Route
 from shoal.service.client.rows import Debit, Ledger, Outcome, Place, Row, Spent, Totals
+from shoal.service.closing import Closing
 
 VERSION = 1
 FILE = "outbox.sqlite"
@@ -70,7 +70,7 @@ _COLUMNS = (
 _WIPED = "state = 'done', waiting = 0, messages = NULL, sealed = NULL"
 
 
-class Outbox:
+class Outbox(Closing):
     """The store of one person, or of a job with many."""
 
     def __init__(self, directory: Path, *, storage: int) -> None:
@@ -110,17 +110,6 @@ class Outbox:
         """Close the file."""
         with self._lock:
             self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # What is drawn.
 

@@ -19,6 +19,16 @@ _LIE = "its operator signed both: send nothing, and show both to others"
 _LATER = "a newer one was seen: fetch it again"
 
 
+@dataclass(frozen=True)
+class Contradiction:
+    """Two signed lists of one identity that cannot both be right."""
+
+    fingerprint: str
+    reason: str
+    known: bytes
+    document: bytes
+
+
 def digest(document: bytes) -> bytes:
     """What is remembered of a list when the list itself is not."""
     return sha256(document).digest()

@@ -6,22 +6,22 @@ from typing import Any
 
 from shoal.service.http import openapi
 from shoal.service.http.openapi import BYTES, JSON, Content, Operation, Parameter
+from shoal.service.http.operations import (
+    BATCH,
+    OBJECT,
+    SURVEY,
+    SURVEY_PATH,
+    TOKENS,
+    UNKNOWN,
+    keys_operation,
+    survey_operation,
+)
 from shoal.service.shuffler.handlers import REQUEST_HEADER, Handlers
 from shoal.service.shuffler.sorting import UNKNOWN_KEY, UNKNOWN_VERSION
 
 VERSION = "1"
-_SURVEY = "/v1/surveys/{survey}"
-_BATCH = f"{_SURVEY}/batches/{{batch}}"
+_BATCH = f"{SURVEY_PATH}/batches/{{batch}}"
 
-_survey = Parameter(
-    name="survey",
-    place="path",
-    schema=openapi.digits(64),
-    description="The survey's name: SHA-256 of its canonical configuration.",
-)
-_batch = Parameter(
-    name="batch", place="path", schema=openapi.digits(32), description="The batch's id."
-)
 _after = Parameter(
     name="after",
     place="query",
@@ -37,12 +37,7 @@ _request = Parameter(
     "released to one request, which may repeat it.",
 )
 
-_EVERYWHERE = {
-    429: "Too many requests from one place.",
-    503: "The store is unavailable, or too much is waiting: send the same again later.",
-}
-_UNKNOWN = {404: "No such survey.", **_EVERYWHERE}
-_SECURED = {401: "No token that counts.", 403: "A token for another survey.", **_UNKNOWN}
+_SECURED = {**TOKENS, **UNKNOWN}
 
 _RECEIPT = openapi.record(
     {
@@ -99,23 +94,10 @@ def described(handlers: Handlers) -> tuple[list[Operation], dict[str, Any]]:
 
 def _public(handlers: Handlers) -> list[Operation]:
     return [
+        keys_operation(handlers.keys, "shuffler"),
+        survey_operation(handlers.survey),
         Operation(
-            path="/v1/keys",
-            endpoint=handlers.keys,
-            summary="The shuffler's public keys, signed; the same bytes for everybody.",
-            answers={200: Content(description="The list.", media={JSON: {"type": "object"}})},
-            problems=_EVERYWHERE,
-        ),
-        Operation(
-            path=_SURVEY,
-            endpoint=handlers.survey,
-            summary="The survey's canonical configuration: its SHA-256 is the survey's name.",
-            parameters=[_survey],
-            answers={200: Content(description="The survey.", media={JSON: {"type": "object"}})},
-            problems=_UNKNOWN,
-        ),
-        Operation(
-            path=f"{_SURVEY}/keys/analyzer",
+            path=f"{SURVEY_PATH}/keys/analyzer",
             endpoint=handlers.analyzer_keys,
             summary="The analyzer's public keys, signed by it; the same bytes for everybody.",
             description="""
@@ -123,12 +105,12 @@ def _public(handlers: Handlers) -> list[Operation]:
             from here, so that nobody is given a key that others are not, and the analyzer does not
             learn who asks. 503 while there is no valid copy yet.
             """,
-            parameters=[_survey],
-            answers={200: Content(description="The list.", media={JSON: {"type": "object"}})},
-            problems=_UNKNOWN,
+            parameters=[SURVEY],
+            answers={200: Content(description="The list.", media={JSON: OBJECT})},
+            problems=UNKNOWN,
         ),
         Operation(
-            path=f"{_SURVEY}/reports",
+            path=f"{SURVEY_PATH}/reports",
             method="POST",
             endpoint=handlers.send_reports,
             summary="Send reports.",
@@ -138,7 +120,7 @@ def _public(handlers: Handlers) -> list[Operation]:
             were sent before: to send the same bytes again is always safe. Refused ones are
             listed; with "unknown_key" fetch the keys again and seal the same message anew.
             """,
-            parameters=[_survey],
+            parameters=[SURVEY],
             body=Content(
                 description="Reports.",
                 media={BYTES: {"type": "string", "format": "binary", "minLength": 1}},
@@ -150,22 +132,22 @@ def _public(handlers: Handlers) -> list[Operation]:
                 408: "The body did not arrive in time.",
                 413: "Too many bytes, or too many reports.",
                 415: "Another content type, or an encoding.",
-                **_UNKNOWN,
+                **UNKNOWN,
             },
         ),
         Operation(
-            path=f"{_SURVEY}/progress",
+            path=f"{SURVEY_PATH}/progress",
             endpoint=handlers.progress,
             summary="How far the open batch was when it was looked at last.",
             description="""
             Looked at once in ten minutes, in quarters of the least crowd, rounded down; null where
             that would count people. The hours until it closes are told from a quarter on.
             """,
-            parameters=[_survey],
+            parameters=[SURVEY],
             answers={
                 200: Content(description="Progress.", media={JSON: openapi.reference("Progress")})
             },
-            problems=_UNKNOWN,
+            problems=UNKNOWN,
         ),
     ]
 
@@ -174,10 +156,10 @@ def _secured(handlers: Handlers) -> list[Operation]:
     listing = openapi.record({"batches": openapi.array(openapi.reference("Batch"))})
     return [
         Operation(
-            path=f"{_SURVEY}/batches",
+            path=f"{SURVEY_PATH}/batches",
             endpoint=handlers.batches,
             summary="Batches that can be collected, or were, in the order of their ids.",
-            parameters=[_survey, _after],
+            parameters=[SURVEY, _after],
             answers={200: Content(description="Batches.", media={JSON: listing})},
             problems={400: "Not the id of a batch.", **_SECURED},
             secured=True,
@@ -186,7 +168,7 @@ def _secured(handlers: Handlers) -> list[Operation]:
             path=_BATCH,
             endpoint=handlers.batch,
             summary="Collect a batch: byte-identical for the request that first asked.",
-            parameters=[_survey, _batch, _request],
+            parameters=[SURVEY, BATCH, _request],
             answers={
                 200: Content(
                     description="The batch object.",
@@ -208,7 +190,7 @@ def _secured(handlers: Handlers) -> list[Operation]:
             method="POST",
             endpoint=handlers.acknowledge,
             summary="Say that a batch has arrived whole; its records are then deleted here.",
-            parameters=[_survey, _batch],
+            parameters=[SURVEY, BATCH],
             body=Content(
                 description="The request's id, and SHA-256 of the batch object.",
                 media={JSON: openapi.reference("Acknowledgement")},

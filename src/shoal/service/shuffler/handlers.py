@@ -14,14 +14,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from shoal.sealing import MalformedError, Plain, SurveyId
+from shoal.sealing import Plain
 from shoal.service.clock import Clock
-from shoal.service.errors import SurveyClosedError, UnknownBatchError, UnknownSurveyError
-from shoal.service.http import bodies
+from shoal.service.errors import SurveyClosedError
+from shoal.service.http import asking, bodies
 from shoal.service.http.limits import Addresses, Limits, Room
 from shoal.service.http.openapi import BYTES, JSON
-from shoal.service.http.problems import RETRY_SECONDS, Observe, Problem, ProblemError, no_token
-from shoal.service.keyring import CACHE_SECONDS, Keyring
+from shoal.service.http.problems import RETRY_SECONDS, Observe, Problem, ProblemError
+from shoal.service.keyring import Keyring
 from shoal.service.shuffler.intake import Intake
 from shoal.service.shuffler.sorting import Upload, sorted_upload
 from shoal.service.store import BatchInfo, ShufflerStore
@@ -29,12 +29,9 @@ from shoal.service.survey import Survey
 from shoal.service.wire import Wire
 
 REQUEST_HEADER = "Shoal-Request"
-_HEX32 = re.compile(r"[0-9a-f]{32}")
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 _ACK_BYTES = 4096
 _PIECE = 1 << 20
-_LONGEST_TOKEN = 1000
-_KEPT = {"Cache-Control": f"public, max-age={CACHE_SECONDS}"}
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,7 @@ class Handlers:
     async def keys(self, request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
         self._charge(request)
-        body = await run_in_threadpool(lambda: self.keyring.list().to_bytes())
-        return Response(body, media_type=JSON, headers=_KEPT)
+        return await asking.key_list(self.keyring)
 
     async def analyzer_keys(self, request: Request) -> Response:
         """The survey's analyzer's signed list of keys, the same bytes for everybody."""
@@ -86,14 +82,13 @@ class Handlers:
                 kind="no_keys_yet", status=503, detail=detail, retry_after=RETRY_SECONDS
             )
             raise ProblemError(waiting)
-        return Response(found.document, media_type=JSON, headers=_KEPT)
+        return Response(found.document, media_type=JSON, headers=asking.KEPT)
 
     async def survey(self, request: Request) -> Response:
         """The survey's canonical configuration, whose hash is its name."""
         self._charge(request)
         asked = await self._about(request)
-        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
-        return Response(asked.body, media_type=JSON, headers=headers)
+        return asking.configuration(asked.body)
 
     async def send_reports(self, request: Request) -> Response:
         """Keep reports; the answer comes when they are durable."""
@@ -101,7 +96,7 @@ class Handlers:
         asked = await self._about(request)
         self._check_open(asked.survey)
         bodies.expect(request, BYTES, limit=self.limits.body_bytes)
-        with self._room.entered(self._addresses.key(_sender(request))) as hold:
+        with self._room.entered(self._addresses.key(asking.sender(request))) as hold:
             body = await bodies.read(
                 request,
                 limit=self.limits.body_bytes,
@@ -134,7 +129,7 @@ class Handlers:
         """The batches that can be collected, or were."""
         asked = await self._authorized(request)
         after = request.query_params.get("after")
-        if after is not None and not _HEX32.fullmatch(after):
+        if after is not None and not asking.HEX32.fullmatch(after):
             raise ProblemError(_malformed("after", "the id of a batch: 32 hexadecimal digits"))
         found = await run_in_threadpool(self.store.batches, asked.survey.id, after)
         return _json({"batches": [_shown(info) for info in found]})
@@ -142,20 +137,20 @@ class Handlers:
     async def batch(self, request: Request) -> Response:
         """The whole batch, the same bytes whenever the same request asks."""
         asked = await self._authorized(request)
-        batch = _batch_of(request)
+        batch = asking.batch_named(request)
         name = request.headers.get(REQUEST_HEADER)
-        if name is None or not _HEX32.fullmatch(name):
+        if name is None or not asking.HEX32.fullmatch(name):
             expected = "32 hexadecimal digits that this collection chose for itself"
             raise ProblemError(_malformed(f"the header {REQUEST_HEADER}", expected))
         path = await run_in_threadpool(self.store.release, asked.survey.id, batch, name)
         stream, length = await run_in_threadpool(_opened, path)
-        headers = {"Content-Length": str(length), "Cache-Control": "no-store"}
+        headers = {"Content-Length": str(length), **asking.NOT_KEPT}
         return StreamingResponse(_pieces(stream), media_type=BYTES, headers=headers)
 
     async def acknowledge(self, request: Request) -> Response:
         """The batch has arrived whole, and may be deleted here."""
         asked = await self._authorized(request)
-        batch = _batch_of(request)
+        batch = asking.batch_named(request)
         given = await bodies.read_record(
             request, limit=_ACK_BYTES, seconds=self.limits.body_seconds
         )
@@ -169,7 +164,7 @@ class Handlers:
         )
 
     def _charge(self, request: Request, tokens: int = 1) -> None:
-        self._addresses.charge(_sender(request), tokens)
+        self._addresses.charge(asking.sender(request), tokens)
 
     def _check_open(self, survey: Survey) -> None:
         now = self.clock()
@@ -183,47 +178,25 @@ class Handlers:
         found = self._asked.get(text)
         if found is not None:
             return found
-        try:
-            name = SurveyId.from_text(text)
-        except MalformedError:
-            raise UnknownSurveyError("of this name") from None
-        survey = await run_in_threadpool(self.store.survey, name)
+        survey = await run_in_threadpool(self.store.survey, asking.survey_named(request))
         found = self._asked[text] = _Asked(survey, Wire.of(survey), survey.to_bytes())
         return found
 
     async def _authorized(self, request: Request) -> _Asked:
         """The survey, if the request shows a token for it; without one nothing is told of it."""
         self._charge(request)
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
-            raise ProblemError(no_token())
-        try:
-            name = SurveyId.from_text(request.path_params["survey"])
-        except MalformedError:
-            raise UnknownSurveyError("of this name") from None
-        await run_in_threadpool(self.store.check_token, token, name)
+        token = asking.bearer(request)
+        await run_in_threadpool(self.store.check_token, token, asking.survey_named(request))
         return await self._about(request)
-
-
-def _sender(request: Request) -> str | None:
-    return request.client.host if request.client else None
 
 
 def _acknowledgement(given: Mapping[str, str]) -> tuple[str, str]:
     name, digest = given.get("request", ""), given.get("digest", "")
-    if set(given) != {"request", "digest"} or not _HEX32.fullmatch(name):
+    if set(given) != {"request", "digest"} or not asking.HEX32.fullmatch(name):
         raise ProblemError(_malformed("the body", '{"request": 32 digits, "digest": 64 digits}'))
     if not _HEX64.fullmatch(digest):
         raise ProblemError(_malformed("digest", "64 hexadecimal digits"))
     return name, digest
-
-
-def _batch_of(request: Request) -> str:
-    batch: str = request.path_params["batch"]
-    if not _HEX32.fullmatch(batch):
-        raise UnknownBatchError("of this name")
-    return batch
 
 
 def _shown(info: BatchInfo) -> dict[str, Plain]:
@@ -255,7 +228,7 @@ async def _pieces(stream: BinaryIO) -> AsyncIterator[bytes]:
 
 def _json(value: Mapping[str, Plain], status: int = 200) -> Response:
     body = json.dumps(value, separators=(",", ":")).encode()
-    return Response(body, status, media_type=JSON, headers={"Cache-Control": "no-store"})
+    return Response(body, status, media_type=JSON, headers=asking.NOT_KEPT)
 
 
 def _malformed(what: str, expected: str) -> Problem:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from shoal.service.keyring import ContradictionError, KeyList
-from shoal.service.keyring.history import Before, digest, numbered
+from shoal.service.keyring.history import Before, Contradiction, digest, numbered
 from shoal.service.store.database import Database
 
 MOST_CONTRADICTIONS = 16  # of one party: more prove nothing more
@@ -64,16 +64,6 @@ class Copy:
     document: bytes
     issued: int
     valid_until: int
-
-
-@dataclass(frozen=True)
-class Contradiction:
-    """Two lists of one party that cannot both be right."""
-
-    fingerprint: str
-    reason: str
-    known: bytes
-    document: bytes
 
 
 class Copies:

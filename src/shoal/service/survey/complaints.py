@@ -6,7 +6,7 @@ from shoal.errors import UnreachableTargetError
 from shoal.sealing import MalformedError
 
 
-class ContradictionError(MalformedError):
+class InconsistentSurveyError(MalformedError):
     """A survey whose numbers do not follow from each other; ``unkept``: its promise does not."""
 
     def __init__(self, error: Exception) -> None:
@@ -20,7 +20,7 @@ def complaint(error: MalformedError, name: str) -> str:
     >>> complaint(MalformedError("the survey", "more"), "x.json").partition(":")[0]
     'x.json is not a survey as it was written'
     """
-    if not isinstance(error, ContradictionError):
+    if not isinstance(error, InconsistentSurveyError):
         wrong = (
             "is not a survey as it was written: it is another file, or was saved anew by an editor"
         )

@@ -96,12 +96,7 @@ class Design:
     @property
     def terms(self) -> Terms:
         """What the promise counts on besides the mechanism."""
-        return Terms(
-            delta=self.delta,
-            reports_per_person=self.reports_per_person,
-            dishonest=self.dishonest,
-            participation=self.participation,
-        )
+        return Terms.of(self)
 
     @property
     def crowd(self) -> int:

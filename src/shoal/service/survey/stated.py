@@ -18,7 +18,7 @@ from shoal.protocols.registry import restored
 from shoal.randomizers.laplace import Laplace
 from shoal.sealing import MalformedError, Plain, parsed
 from shoal.service.survey.batches import Batches
-from shoal.service.survey.complaints import ContradictionError
+from shoal.service.survey.complaints import InconsistentSurveyError
 from shoal.service.survey.party import Party
 from shoal.service.survey.promise import Terms
 from shoal.service.survey.room import check_described
@@ -81,7 +81,7 @@ class Stated:
         except (KeyError, TypeError, AttributeError) as error:
             raise MalformedError("the survey", f"all of its fields ({error})") from None
         except (ShoalError, ArithmeticError) as error:
-            raise ContradictionError(error) from None
+            raise InconsistentSurveyError(error) from None
 
     @classmethod
     def restored(cls, stored: Mapping[str, Plain]) -> Stated:

@@ -25,7 +25,7 @@ from shoal.protocols.registry import described
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.sealing import SUITES, MalformedError, Plain, SurveyId, canonical, parsed
 from shoal.service.survey.batches import Batches
-from shoal.service.survey.complaints import ContradictionError
+from shoal.service.survey.complaints import InconsistentSurveyError
 from shoal.service.survey.party import Party
 from shoal.service.survey.promise import Terms, promised
 from shoal.service.survey.room import check_room
@@ -123,12 +123,7 @@ class Survey:
     @property
     def terms(self) -> Terms:
         """What the promise counts on besides the mechanism."""
-        return Terms(
-            delta=self.delta,
-            reports_per_person=self.reports_per_person,
-            dishonest=self.dishonest,
-            participation=self.participation,
-        )
+        return Terms.of(self)
 
     @property
     def stated(self) -> Stated:
@@ -192,7 +187,7 @@ class Survey:
         except (KeyError, TypeError, AttributeError) as error:
             raise MalformedError("the survey", f"all of its fields ({error})") from None
         except (ShoalError, ArithmeticError) as error:  # the latter for numbers beyond any sense
-            raise ContradictionError(error) from None
+            raise InconsistentSurveyError(error) from None
         if found.to_bytes() != data:
             # Unknown fields, another version, or parameters that this machine derives otherwise.
             raise MalformedError("the survey", f"a survey of version {VERSION} and nothing more")
