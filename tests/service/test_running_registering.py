@@ -70,6 +70,19 @@ def test_both_parties_are_told_each_by_itself(tmp_path, parties):
             assert [survey.id for survey in store.surveys()] == [parties.id]
 
 
+def test_a_survey_that_nobody_could_seal_is_refused_until_there_is_a_key(tmp_path, parties):
+    hybrid = replace(parties, suite="mlkem768x25519-aes128gcm")
+    (tmp_path / "hybrid.json").write_bytes(hybrid.to_bytes())
+    asked = ("add", tmp_path / "hybrid.json", "--to", tmp_path / "analyzer")
+    finished = run(*asked)
+    assert finished.exit_code == 2
+    assert f"shoal keys rotate --suite {hybrid.suite}" in " ".join(finished.stderr.split())
+    assert not (tmp_path / "analyzer" / "store.sqlite").exists()
+    ring = Keyring.open(tmp_path / "analyzer" / "keys", protection=Protection.none())
+    ring.rotate(suite=hybrid.suite)
+    assert run(*asked).exit_code == 0
+
+
 def test_a_survey_that_names_somebody_else_is_refused(tmp_path, parties):
     other = tmp_path / "other"
     Keyring.create(other / "keys", role="shuffler", protection=Protection.none())

@@ -12,7 +12,6 @@ import shutil
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,9 +43,6 @@ MAX_AGE = 6 * HOUR
 # Short lives, so that keys are replaced and deleted within a simulated week or two.
 SCHEDULE = Schedule(pending=HOUR, active=4 * DAY, expired=2 * DAY)
 OK, BEFORE, AFTER, HALF = "ok", "before", "after", "half"
-# Waits are measured with a clock that nobody sets.
-PATIENCE = {"patience": AT_ONCE} if "patience" in signature(ShufflerStore).parameters else {}
-PACE = {"gather": 0} if "gather" in signature(Pace).parameters else {}
 BYTES = {"Content-Type": "application/octet-stream"}
 
 
@@ -80,14 +76,17 @@ class ShufflerParty:
     def __init__(self, directory, url, clock, runner, analyzer_keys):
         self.directory, self.clock, self._runner = directory, clock, runner
         self.database = Database(url)
-        self.store = ShufflerStore(self.database, directory, clock, node="simulated", **PATIENCE)
+        # No patience: it is measured with a clock that nobody sets.
+        self.store = ShufflerStore(
+            self.database, directory, clock, node="simulated", patience=AT_ONCE
+        )
         self.keyring = Keyring.open(
             directory / "keys", protection=Protection.none(), clock=self.clock
         )
         self.app = shuffler_app(
             self.store, self.keyring, limits=Limits(address_rate=None), clock=clock
         )
-        self.worker = ShufflerWorker(self.store, self.keyring, Pool(0), clock, pace=Pace(**PACE))
+        self.worker = ShufflerWorker(self.store, self.keyring, Pool(0), clock, pace=Pace(gather=0))
         shown = httpx.MockTransport(lambda _: httpx.Response(200, content=analyzer_keys()))
         self._notary = Notary(self.store, clock, transport=shown)
         self._life = self.app.router.lifespan_context(self.app)

@@ -46,6 +46,17 @@ class ShortScheduleError(ShoalError):
         )
 
 
+class MissingSuiteError(ShoalError):
+    """Keys of other algorithms than the survey's: nobody could seal anything for them."""
+
+    def __init__(self, role: str, suite: str, suites: Iterable[str]) -> None:
+        self.suite = suite
+        super().__init__(
+            f"reports of the survey are sealed with {suite}, and the {role} has keys for "
+            f"{', '.join(suites)} only; add one by shoal keys rotate --suite {suite}"
+        )
+
+
 def read_survey(path: Path) -> Survey:
     """The survey in a file."""
     try:
@@ -87,6 +98,8 @@ def add_survey(survey: Survey, home: Home) -> bool:
     """Let a party collect for a survey that names it; whether it did not know it before."""
     keyring = Keyring.open(home.keys, protection=None)
     _check_named(survey, keyring)
+    if survey.suite not in keyring.suites:
+        raise MissingSuiteError(home.role, survey.suite, keyring.suites)
     expired, max_age = keyring.schedule.expired, survey.batches.max_age
     if home.role == "analyzer" and expired < max_age:
         raise ShortScheduleError(expired, max_age)
