@@ -4,38 +4,68 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
+from starlette.types import Receive
 
 from shoal.service.http.problems import Problem, ProblemError
 
+RawHeaders: TypeAlias = Iterable[tuple[bytes, bytes]]
 _DIGITS_AT_MOST = 19
+_LOOKED_AT = frozenset({b"content-type", b"content-encoding", b"content-length"})
 
 
 def expect(request: Request, media_type: str, *, limit: int) -> None:
     """Refuse by its headers what need not be read."""
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given != media_type or request.headers.get("content-encoding", "identity") != "identity":
-        detail = f"send the body as Content-Type: {media_type}, not encoded"
-        raise ProblemError(Problem(kind="wrong_media_type", status=415, detail=detail))
-    announced = request.headers.get("content-length", "0")
-    if not (announced.isascii() and announced.isdecimal()):
+    expect_of(request.scope["headers"], media_type, limit=limit)
+
+
+def expect_of(headers: RawHeaders, media_type: str, *, limit: int) -> None:
+    """The same, of headers as a server hands them over: names in lower case, all of it bytes."""
+    given: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in _LOOKED_AT:
+            given.setdefault(name, value)
+    if given.get(b"content-type") != media_type.encode():
+        _check_type(given.get(b"content-type", b""), media_type)
+    if given.get(b"content-encoding", b"identity") != b"identity":
+        raise ProblemError(_wrong_type(media_type))
+    announced = given.get(b"content-length", b"0")
+    if not announced.isdigit():
         detail = "the header Content-Length is not a number"
         raise ProblemError(Problem(kind="malformed", status=400, detail=detail, close=True))
     if len(announced) > _DIGITS_AT_MOST or int(announced) > limit:
         raise ProblemError(_too_large(limit))
 
 
+def _check_type(given: bytes, media_type: str) -> None:
+    if given.decode("latin-1").partition(";")[0].strip().lower() != media_type:
+        raise ProblemError(_wrong_type(media_type))
+
+
 async def read(
     request: Request, *, limit: int, seconds: float, hold: Callable[[int], None] | None = None
 ) -> bytes:
     """The whole body; ``hold`` is told the length of every piece before it is kept."""
+    return await read_from(request.receive, limit=limit, seconds=seconds, hold=hold)
+
+
+async def read_from(
+    receive: Receive, *, limit: int, seconds: float, hold: Callable[[int], None] | None = None
+) -> bytes:
+    """The same, of what a server hands over."""
     pieces: list[bytes] = []
     length = 0
+    more = True
     try:
         async with asyncio.timeout(seconds):
-            async for piece in request.stream():
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ProblemError(_broken_off())
+                piece, more = message.get("body", b""), message.get("more_body", False)
                 length += len(piece)
                 if length > limit:
                     raise ProblemError(_too_large(limit))
@@ -44,9 +74,7 @@ async def read(
                 pieces.append(piece)
     except TimeoutError:
         raise ProblemError(_too_slow(seconds)) from None
-    except ClientDisconnect:
-        raise ProblemError(_broken_off()) from None
-    return b"".join(pieces)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 async def read_record(request: Request, *, limit: int, seconds: float) -> dict[str, str]:
@@ -61,6 +89,11 @@ async def read_record(request: Request, *, limit: int, seconds: float) -> dict[s
         return found
     detail = "the body is not a JSON object of texts"
     raise ProblemError(Problem(kind="malformed", status=400, detail=detail))
+
+
+def _wrong_type(media_type: str) -> Problem:
+    detail = f"send the body as Content-Type: {media_type}, not encoded"
+    return Problem(kind="wrong_media_type", status=415, detail=detail)
 
 
 def _too_large(limit: int) -> Problem:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from ipaddress import IPv6Address, ip_address
+from socket import AF_INET, AF_INET6, inet_pton
 from time import monotonic
 
 from shoal import checks, randomness
@@ -22,6 +21,10 @@ _DAY = 86400.0
 _SALT_WORDS = 4
 _HASH_BYTES = 16
 _HOST_BITS = 64  # of an IPv6 address: one household has all of them
+_IPV4_BYTES = 4
+_IPV4_MAPPED = bytes(10) + b"\xff\xff"
+_LOOPBACK = bytes(15) + b"\x01"
+_LOOPBACK_NETWORK = 127
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,26 +92,26 @@ class Room:
         full = self._bytes / self._limits.waiting_bytes
         return max(full, self._requests / self._limits.waiting_requests)
 
-    @contextmanager
-    def entered(self, address: bytes | None = None) -> Iterator[Callable[[int], None]]:
+    def entered(self, address: bytes | None = None) -> _Guest:
         """Room for one request of an address; call what this gives with every piece's length."""
-        taken = 0
+        return _Guest(self, address)
 
-        def hold(length: int) -> None:
-            nonlocal taken
-            if self._bytes + length > self._limits.waiting_bytes:
-                raise ProblemError(_busy())
-            if length and not taken:
-                self._enter(address)
-            taken += length
-            self._bytes += length
+    def hold(self, length: int, address: bytes | None, *, first: bool) -> None:
+        """Let so many bytes in, and with the first of a request its sender, or refuse."""
+        if self._bytes + length > self._limits.waiting_bytes:
+            raise ProblemError(_busy())
+        if first:
+            self._enter(address)
+        self._bytes += length
 
-        try:
-            yield hold
-        finally:
-            self._bytes -= taken
-            if taken:
-                self._leave(address)
+    def leave(self, length: int, address: bytes | None) -> None:
+        """A request that held so many bytes is answered."""
+        self._bytes -= length
+        self._requests -= 1
+        if address is not None:
+            self._of_address[address] -= 1
+            if not self._of_address[address]:
+                del self._of_address[address]
 
     def _enter(self, address: bytes | None) -> None:
         if self._requests >= self._limits.waiting_requests:
@@ -119,12 +122,27 @@ class Room:
             self._of_address[address] += 1
         self._requests += 1
 
-    def _leave(self, address: bytes | None) -> None:
-        self._requests -= 1
-        if address is not None:
-            self._of_address[address] -= 1
-            if not self._of_address[address]:
-                del self._of_address[address]
+
+class _Guest:
+    """One request in a room."""
+
+    __slots__ = ("_address", "_held", "_room")
+
+    def __init__(self, room: Room, address: bytes | None) -> None:
+        self._room = room
+        self._address = address
+        self._held = 0
+
+    def __enter__(self) -> Callable[[int], None]:
+        return self._hold
+
+    def __exit__(self, *_: object) -> None:
+        if self._held:
+            self._room.leave(self._held, self._address)
+
+    def _hold(self, length: int) -> None:
+        self._room.hold(length, self._address, first=bool(length and not self._held))
+        self._held += length
 
 
 class Addresses:
@@ -147,9 +165,14 @@ class Addresses:
         # hash of an address: (tokens missing, when that was so)
         self._missing: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
 
-    def charge(self, address: str | None, tokens: int) -> None:
-        """Take tokens from an address's bucket, or refuse."""
+    def charge(self, address: str | None, tokens: int) -> bytes | None:
+        """Take tokens from an address's bucket, or refuse; what stands for the address today."""
         key = self.key(address)
+        self.charge_key(key, tokens)
+        return key
+
+    def charge_key(self, key: bytes | None, tokens: int) -> None:
+        """Take tokens from the bucket of an address that this stands for, or refuse."""
         if key is None or self._rate is None:
             return
         now = self._timer()
@@ -171,17 +194,20 @@ class Addresses:
             self._begin(now)
         if self._rate is None or address is None:
             return None
-        try:
-            parsed = ip_address(address)
-        except ValueError:  # a socket of this machine has a path, not an address
-            return None
-        if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
-            parsed = parsed.ipv4_mapped
-        if parsed.is_loopback:
-            return None
-        packed = parsed.packed
-        network = packed[: _HOST_BITS // 8] if isinstance(parsed, IPv6Address) else packed
-        return blake2b(network, key=self._salt, digest_size=_HASH_BYTES).digest()
+        network = _network(address)
+        return network and blake2b(network, key=self._salt, digest_size=_HASH_BYTES).digest()
+
+
+def _network(address: str) -> bytes | None:
+    """The bytes of an address that one household has; None of this machine's own addresses."""
+    try:
+        packed = inet_pton(AF_INET6 if ":" in address else AF_INET, address.partition("%")[0])
+    except OSError:  # a socket of this machine has a path, not an address
+        return None
+    packed = packed.removeprefix(_IPV4_MAPPED)
+    if packed == _LOOPBACK or (len(packed) == _IPV4_BYTES and packed[0] == _LOOPBACK_NETWORK):
+        return None
+    return packed[: _HOST_BITS // 8]
 
 
 def _busy() -> Problem:

@@ -76,7 +76,8 @@ class Operation:
     """One method of one path.
 
     ``problems`` maps a status to what it means here. ``head`` says whether HEAD answers too, which
-    only what changes nothing may do. ``secured`` operations want a bearer token.
+    only what changes nothing may do. ``secured`` operations want a bearer token. ``cross_origin``
+    ones may be used by scripts of any site (see :mod:`shoal.service.http.cors`).
     """
 
     path: str
@@ -90,6 +91,7 @@ class Operation:
     problems: Mapping[int, str] = field(default_factory=dict)
     secured: bool = False
     head: bool = True
+    cross_origin: bool = False
 
     @property
     def name(self) -> str:

@@ -35,6 +35,7 @@ def keys_operation(endpoint: Endpoint, whose: Literal["shuffler", "analyzer"]) -
         summary=f"The {whose}'s public keys, signed; the same bytes for everybody.",
         answers={200: Content(description="The list.", media={JSON: OBJECT})},
         problems=EVERYWHERE,
+        cross_origin=True,
     )
 
 
@@ -47,4 +48,5 @@ def survey_operation(endpoint: Endpoint) -> Operation:
         parameters=[SURVEY],
         answers={200: Content(description="The survey.", media={JSON: OBJECT})},
         problems=UNKNOWN,
+        cross_origin=True,
     )

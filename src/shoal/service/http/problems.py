@@ -151,14 +151,20 @@ def exception_handlers(
 ) -> dict[type[Exception] | int, ExceptionHandler]:
     """For the argument of that name of a Starlette application."""
 
-    def answer(_request: Request, error: Exception) -> Response:
-        problem = _problem(error)
-        observe("refused_requests", 1, problem.kind)
-        if problem.status >= 500:
-            _log.warning(problem.kind, exc_info=error)
-        return problem.response()
+    # A coroutine: others are run in a thread, which takes longer than all of this.
+    async def answer(_request: Request, error: Exception) -> Response:
+        return answer_to(error, observe)
 
     return dict.fromkeys((ProblemError, ShoalError, HTTPException, Exception), answer)
+
+
+def answer_to(error: Exception, observe: Observe = unobserved) -> Response:
+    """What whoever asked is told of an error."""
+    problem = _problem(error)
+    observe("refused_requests", 1, problem.kind)
+    if problem.status >= 500:
+        _log.warning(problem.kind, exc_info=error)
+    return problem.response()
 
 
 def _problem(error: Exception) -> Problem:

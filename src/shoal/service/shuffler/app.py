@@ -14,13 +14,13 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 
 from shoal.service.clock import Clock, system_clock
-from shoal.service.http import openapi
-from shoal.service.http.limits import Limits
-from shoal.service.http.problems import Observe, exception_handlers, unobserved
+from shoal.service.http.limits import Addresses, Limits
+from shoal.service.http.problems import Observe, unobserved
 from shoal.service.keyring import Keyring
 from shoal.service.shuffler.description import described
 from shoal.service.shuffler.handlers import Handlers
 from shoal.service.shuffler.intake import Intake
+from shoal.service.shuffler.uploads import UploadApplication, Uploads
 from shoal.service.store import ShufflerStore
 
 
@@ -34,13 +34,23 @@ def shuffler_app(
 ) -> Starlette:
     """The application; when it ends, what it took in is committed and its segment is closed."""
     intake = Intake(store, observe=observe)
+    limits = limits or Limits()
+    addresses = Addresses(limits)
+    uploads = Uploads(
+        keyring=keyring,
+        intake=intake,
+        addresses=addresses,
+        limits=limits,
+        clock=clock,
+        observe=observe,
+    )
     handlers = Handlers(
         store=store,
         keyring=keyring,
-        intake=intake,
-        limits=limits or Limits(),
+        uploads=uploads,
+        addresses=addresses,
+        limits=limits,
         clock=clock,
-        observe=observe,
     )
     operations, document = described(handlers)
 
@@ -50,11 +60,6 @@ def shuffler_app(
         await run_in_threadpool(intake.close)
         await run_in_threadpool(store.close)
 
-    app = Starlette(
-        routes=openapi.routes(operations, document),
-        exception_handlers=exception_handlers(observe),
-        lifespan=lifespan,
-    )
-    # Redirects would be answers that the document does not have.
-    app.router.redirect_slashes = False
+    app = UploadApplication(operations, document, observe=observe, lifespan=lifespan)
+    app.uploads = uploads
     return app

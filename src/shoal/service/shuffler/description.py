@@ -81,7 +81,10 @@ def described(handlers: Handlers) -> tuple[list[Operation], dict[str, Any]]:
         operations,
         title="Shoal shuffler",
         version=VERSION,
-        description="Takes sealed reports, mixes them, and hands out whole batches.",
+        description="""
+        Takes sealed reports, mixes them, and hands out whole batches. Scripts of any site may use
+        what needs no token.
+        """,
         schemas={
             "Receipt": _RECEIPT,
             "Progress": _PROGRESS,
@@ -108,6 +111,7 @@ def _public(handlers: Handlers) -> list[Operation]:
             parameters=[SURVEY],
             answers={200: Content(description="The list.", media={JSON: OBJECT})},
             problems=UNKNOWN,
+            cross_origin=True,
         ),
         Operation(
             path=f"{SURVEY_PATH}/reports",
@@ -134,6 +138,7 @@ def _public(handlers: Handlers) -> list[Operation]:
                 415: "Another content type, or an encoding.",
                 **UNKNOWN,
             },
+            cross_origin=True,
         ),
         Operation(
             path=f"{SURVEY_PATH}/progress",
@@ -148,6 +153,7 @@ def _public(handlers: Handlers) -> list[Operation]:
                 200: Content(description="Progress.", media={JSON: openapi.reference("Progress")})
             },
             problems=UNKNOWN,
+            cross_origin=True,
         ),
     ]
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,31 +14,18 @@ from starlette.responses import Response, StreamingResponse
 
 from shoal.sealing import Plain
 from shoal.service.clock import Clock
-from shoal.service.errors import SurveyClosedError
 from shoal.service.http import asking, bodies
-from shoal.service.http.limits import Addresses, Limits, Room
+from shoal.service.http.limits import Addresses, Limits
 from shoal.service.http.openapi import BYTES, JSON
-from shoal.service.http.problems import RETRY_SECONDS, Observe, Problem, ProblemError
+from shoal.service.http.problems import RETRY_SECONDS, Problem, ProblemError
 from shoal.service.keyring import Keyring
-from shoal.service.shuffler.intake import Intake
-from shoal.service.shuffler.sorting import Upload, sorted_upload
+from shoal.service.shuffler.uploads import Asked, Uploads, small
 from shoal.service.store import BatchInfo, ShufflerStore
-from shoal.service.survey import Survey
-from shoal.service.wire import Wire
 
 REQUEST_HEADER = "Shoal-Request"
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 _ACK_BYTES = 4096
 _PIECE = 1 << 20
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A survey that requests are about, with what is derived from it once."""
-
-    survey: Survey
-    wire: Wire
-    body: bytes
 
 
 @dataclass(kw_only=True)
@@ -49,21 +34,13 @@ class Handlers:
 
     store: ShufflerStore
     keyring: Keyring
-    intake: Intake
+    uploads: Uploads
+    addresses: Addresses
     limits: Limits
     clock: Clock
-    observe: Observe
 
     def __post_init__(self) -> None:
-        self._asked: dict[str, _Asked] = {}
-
-    @cached_property
-    def _room(self) -> Room:
-        return Room(self.limits)
-
-    @cached_property
-    def _addresses(self) -> Addresses:
-        return Addresses(self.limits)
+        self._asked: dict[str, Asked] = {}
 
     async def keys(self, request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
@@ -92,32 +69,16 @@ class Handlers:
 
     async def send_reports(self, request: Request) -> Response:
         """Keep reports; the answer comes when they are durable."""
-        self._charge(request)
+        key = self._charge(request)
         asked = await self._about(request)
-        self._check_open(asked.survey)
-        bodies.expect(request, BYTES, limit=self.limits.body_bytes)
-        with self._room.entered(self._addresses.key(asking.sender(request))) as hold:
-            body = await bodies.read(
-                request,
-                limit=self.limits.body_bytes,
-                seconds=self.limits.body_seconds,
-                hold=hold,
-            )
-            upload = self._sorted(asked, body)
-            if upload.reports > 1:
-                self._charge(request, upload.reports - 1)
-            self.observe("queue", self._room.share, "")
-            await self.intake.commit(upload.arrivals)
-        for reason, places in upload.refused.items():
-            self.observe("refused_reports", len(places), reason)
-        return _json(upload.document(), 202)
+        return await self.uploads.take(asked, request.scope, request.receive, key)
 
     async def progress(self, request: Request) -> Response:
         """How far the open batch was lately, in quarters of the least crowd."""
         self._charge(request)
         asked = await self._about(request)
         found = await run_in_threadpool(self.store.progress, asked.survey.id)
-        return _json(
+        return small(
             {
                 "share": found.share,
                 "minimum": found.minimum,
@@ -132,7 +93,7 @@ class Handlers:
         if after is not None and not asking.HEX32.fullmatch(after):
             raise ProblemError(_malformed("after", "the id of a batch: 32 hexadecimal digits"))
         found = await run_in_threadpool(self.store.batches, asked.survey.id, after)
-        return _json({"batches": [_shown(info) for info in found]})
+        return small({"batches": [_shown(info) for info in found]})
 
     async def batch(self, request: Request) -> Response:
         """The whole batch, the same bytes whenever the same request asks."""
@@ -156,33 +117,22 @@ class Handlers:
         )
         name, digest = _acknowledgement(given)
         await run_in_threadpool(self.store.acknowledge, asked.survey.id, batch, name, digest)
-        return _json({"batch": batch, "digest": digest})
+        return small({"batch": batch, "digest": digest})
 
-    def _sorted(self, asked: _Asked, body: bytes) -> Upload:
-        return sorted_upload(
-            body, wire=asked.wire, accepts=self.keyring.accepts, most=self.limits.reports
-        )
+    def _charge(self, request: Request) -> bytes | None:
+        return self.addresses.charge(asking.sender(request), 1)
 
-    def _charge(self, request: Request, tokens: int = 1) -> None:
-        self._addresses.charge(asking.sender(request), tokens)
-
-    def _check_open(self, survey: Survey) -> None:
-        now = self.clock()
-        if now < survey.not_before:
-            raise SurveyClosedError(str(survey.id), "it has not begun")
-        if now > survey.not_after:
-            raise SurveyClosedError(str(survey.id), "it is over")
-
-    async def _about(self, request: Request) -> _Asked:
+    async def _about(self, request: Request) -> Asked:
         text = request.path_params["survey"]
         found = self._asked.get(text)
         if found is not None:
             return found
         survey = await run_in_threadpool(self.store.survey, asking.survey_named(request))
-        found = self._asked[text] = _Asked(survey, Wire.of(survey), survey.to_bytes())
+        found = self._asked[text] = Asked.of(survey)
+        self.uploads.meet(found)
         return found
 
-    async def _authorized(self, request: Request) -> _Asked:
+    async def _authorized(self, request: Request) -> Asked:
         """The survey, if the request shows a token for it; without one nothing is told of it."""
         self._charge(request)
         token = asking.bearer(request)
@@ -224,11 +174,6 @@ async def _pieces(stream: BinaryIO) -> AsyncIterator[bytes]:
             yield piece
     finally:
         stream.close()
-
-
-def _json(value: Mapping[str, Plain], status: int = 200) -> Response:
-    body = json.dumps(value, separators=(",", ":")).encode()
-    return Response(body, status, media_type=JSON, headers=asking.NOT_KEPT)
 
 
 def _malformed(what: str, expected: str) -> Problem:

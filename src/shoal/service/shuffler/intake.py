@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Condition, Thread
 from typing import Protocol
 
@@ -32,15 +31,16 @@ class Receiver(Protocol):
         """Keep all of it, durably, or raise and keep nothing."""
 
 
-@dataclass(frozen=True, eq=False)
 class _Waiting:
-    arrivals: tuple[Arrival, ...]
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[None]
+    """A request that waits to be answered."""
 
-    @property
-    def length(self) -> int:
-        return sum(len(arrival.reports) for arrival in self.arrivals)
+    __slots__ = ("arrivals", "future", "length", "loop")
+
+    def __init__(self, arrivals: Sequence[Arrival], loop: asyncio.AbstractEventLoop) -> None:
+        self.arrivals = arrivals
+        self.length = sum([len(arrival.reports) for arrival in arrivals])
+        self.loop = loop
+        self.future: asyncio.Future[None] = loop.create_future()
 
     def wake(self, error: Exception | None) -> None:
         """In its own loop; one that was given up in the meantime needs no answer."""
@@ -80,8 +80,7 @@ class Intake:
         """Return when all of it is durable; raise if it is not."""
         if not arrivals:
             return
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(tuple(arrivals), loop, loop.create_future())
+        waiting = _Waiting(arrivals, asyncio.get_running_loop())
         with self._changed:
             if self._closed:
                 raise ProblemError(_closing())

@@ -39,7 +39,7 @@ class Tokens:
             raise InvalidArgumentError("label", label, expected)
         token = _PREFIX + randomness.secure().words(_SECRET_WORDS).tobytes().hex()
         row = {
-            "hash": _hashed(token),
+            "hash": hashed(token),
             "survey": None if survey is None else self.surveys.find(survey).number,
             "label": label,
             "expires": self.clock() + checks.count(lifetime=lifetime),
@@ -50,7 +50,13 @@ class Tokens:
 
     def check(self, token: str, survey: SurveyId | None) -> TokenScope:
         """What a token is for, if it counts and covers the survey (None: all of them)."""
-        hashed = _hashed(token)
+        found = self.scope(hashed(token))
+        if found.survey is not None and found.survey != survey:
+            raise ForbiddenError(found.label)
+        return found
+
+    def scope(self, hashed: bytes) -> TokenScope:
+        """What the token with this hash is for, if it counts."""
         with self.database.read() as connection:
             row = connection.execute(
                 sa.select(self.table).where(self.table.c.hash == hashed)
@@ -58,10 +64,7 @@ class Tokens:
         found = bytes(row.hash) if row else bytes(len(hashed))
         if not hmac.compare_digest(found, hashed) or row is None or row.expires <= self.clock():
             raise NotAuthorizedError
-        scope = self._scope(row.survey)
-        if scope is not None and scope != survey:
-            raise ForbiddenError(row.label)
-        return TokenScope(row.label, scope, row.expires)
+        return TokenScope(row.label, self._scope(row.survey), row.expires)
 
     def listed(self) -> list[TokenScope]:
         """What every token is for, by label; the tokens themselves nobody has."""
@@ -87,5 +90,6 @@ class Tokens:
             ).rowcount
 
 
-def _hashed(token: str) -> bytes:
+def hashed(token: str) -> bytes:
+    """What is kept of a token."""
     return sha256(token.encode("utf-8", "surrogatepass")).digest()

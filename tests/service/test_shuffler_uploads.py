@@ -1,0 +1,173 @@
+"""Uploads come in by a route, or before any route is looked at: nobody can tell which."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from http_kit import BYTES
+from shoal.service.errors import StoreUnavailableError
+from shoal.service.shuffler.intake import Intake
+from shoal.service.shuffler.uploads import Uploads
+from shoal.service.store import ShufflerStore
+from shuffler_kit import DAY, made
+
+
+@pytest.fixture
+def shuffler(tmp_path):
+    found = made(tmp_path)
+    yield found
+    found.close()
+
+
+def ask(app, path, *, address="127.0.0.1", **given):
+    async def one():
+        transport = httpx.ASGITransport(app, client=(address, 1), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            return await client.post(path, **given)
+
+    return asyncio.run(one())
+
+
+class Ways:
+    """Two applications on one store: one has met the survey, the other never meets any."""
+
+    def __init__(self, shuffler, monkeypatch, **limits):
+        self.path = f"{shuffler.path}/reports"
+        self.observed = shuffler.observed
+        self.direct, self.routed = shuffler.app(**limits), shuffler.app(**limits)
+        ask(self.direct, self.path, content=b"", headers=BYTES)
+        assert self.direct.uploads._of_path
+        self.taken = []
+        answer = Uploads.answer
+
+        async def counted(uploads, *given):
+            self.taken.append(uploads)
+            await answer(uploads, *given)
+
+        monkeypatch.setattr(Uploads, "answer", counted)
+        monkeypatch.setattr(self.routed.uploads, "meet", lambda _: None)
+
+    def same(self, **given):
+        """The status, once it is known that all of the answer is the same either way."""
+        found, seen = [], []
+        for app in (self.direct, self.routed):
+            self.observed.clear()
+            answer = ask(app, self.path, **({"headers": BYTES} | given))
+            found.append((answer.status_code, answer.headers.raw, answer.content))
+            seen.append([one for one in self.observed if one[0] != "commit_seconds"])
+        assert found[0] == found[1]
+        assert seen[0] == seen[1]
+        assert set(self.taken) == {self.direct.uploads}
+        return found[0][0]
+
+
+def test_what_is_kept_and_what_is_refused_is_answered_alike(shuffler, monkeypatch):
+    ways = Ways(shuffler, monkeypatch, reports=3, body_bytes=2000)
+    one, two = shuffler.reports(2)
+    stranger = bytes([1, 99]) + one[2:]
+    other = bytes([9]) + one[1:]
+    statuses = {
+        202: [{"content": body} for body in (one, one + two, stranger, other + one)],
+        400: [
+            *({"content": body} for body in (b"", b"x", one[:-1], one + b"x")),
+            {"content": one, "headers": BYTES | {"Content-Length": "-1"}},
+        ],
+        413: [
+            {"content": bytes(2001)},
+            {"content": 4 * one},
+            {"content": one, "headers": BYTES | {"Content-Length": "9" * 30}},
+        ],
+        415: [
+            {"content": one, "headers": headers}
+            for headers in (
+                {},
+                {"Content-Type": "application/json"},
+                BYTES | {"Content-Encoding": "gzip"},
+            )
+        ],
+    }
+    for status, given in statuses.items():
+        assert {ways.same(**each) for each in given} == {status}
+    spelled = {"Content-Type": "Application/Octet-Stream; x=y", "Content-Encoding": "identity"}
+    assert ways.same(content=two, headers=spelled) == 202
+
+
+@pytest.mark.parametrize("moment", [-2 * DAY, 31 * DAY])
+def test_a_closed_survey(shuffler, monkeypatch, moment):
+    ways = Ways(shuffler, monkeypatch)
+    (report,) = shuffler.reports(1)
+    shuffler.clock.advance(moment)
+    assert ways.same(content=report) == 403
+
+
+def test_too_much_from_one_place(shuffler, monkeypatch):
+    ways = Ways(shuffler, monkeypatch, address_rate=0.001, address_burst=3)
+    found = [ways.same(content=shuffler.forged(2), address="203.0.113.7") for _ in range(3)]
+    assert found == [202, 429, 429]
+
+
+def test_a_line_that_is_full(shuffler, monkeypatch):
+    ways = Ways(shuffler, monkeypatch, waiting_bytes=10)
+    assert ways.same(content=shuffler.forged(1)) == 503
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(StoreUnavailableError("writing", "full"), 503), (KeyError("x"), 500)]
+)
+def test_what_goes_wrong_behind_it(shuffler, monkeypatch, error, status):
+    def broken(*_):
+        raise error
+
+    ways = Ways(shuffler, monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr(ShufflerStore, "receive", broken)
+        assert ways.same(content=shuffler.forged(1)) == status
+    assert ways.same(content=shuffler.forged(1)) == 202
+
+
+def test_a_defect_reaches_the_servers_log(shuffler, monkeypatch):
+    async def broken(*_):
+        raise ZeroDivisionError
+
+    ways = Ways(shuffler, monkeypatch)
+    monkeypatch.setattr(Intake, "commit", broken)
+
+    async def post():
+        transport = httpx.ASGITransport(ways.direct)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            await client.post(ways.path, content=shuffler.forged(1), headers=BYTES)
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(post())
+
+
+def test_an_accepted_key_is_looked_up_once_a_second_and_a_refused_one_always(shuffler, monkeypatch):
+    ways = Ways(shuffler, monkeypatch)
+    now, looked = [1000.0], []
+    monkeypatch.setattr("shoal.service.shuffler.uploads.monotonic", lambda: now[0])
+    accepts = shuffler.keyring.accepts
+
+    def counted(number):
+        looked.append(number)
+        return accepts(number)
+
+    monkeypatch.setattr(shuffler.keyring, "accepts", counted)
+    (good,) = shuffler.reports(1)
+    unknown = bytes([1, 1]) + good[2:]
+
+    def refused(body):
+        return len(ask(ways.direct, ways.path, content=body, headers=BYTES).json()["refused"])
+
+    assert [refused(good) for _ in range(3)] == [0, 0, 0]
+    assert looked == [0]
+    now[0] += 1.001
+    assert refused(good) == 0
+    assert looked == [0, 0]
+    assert [refused(unknown) for _ in range(2)] == [1, 1]
+    shuffler.keyring.rotate()
+    shuffler.clock.advance(2 * 3600)
+    shuffler.keyring.tick()
+    assert refused(unknown) == 0
