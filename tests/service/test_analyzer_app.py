@@ -205,7 +205,7 @@ def test_the_page_has_every_path_and_member(client):
     told = set(re.findall(r"^\| `(/v1/[^`]*)` \|", page, re.MULTILINE))
     assert told == set(document["paths"])
     named = set(re.findall(r"`(\w+)`", page))
-    for kind in ("Share", "Mean", "Life", "Result", "Combined", "Results", "Ledger"):
+    for kind in ("Share", "Mean", "Life", "Result", "Combined", "Results", "Ledger", "Promise"):
         members = set(document["components"]["schemas"][kind]["required"])
         assert members - named <= {"version", "reports_per_person_is"}, kind
 

@@ -31,7 +31,16 @@ CONFORM = (
     response_headers_conformance,
     response_schema_conformance,
 )
-OPERATIONS = ["keys", "shuffler_keys", "surveys", "survey", "results", "result", "ledger"]
+OPERATIONS = [
+    "keys",
+    "shuffler_keys",
+    "surveys",
+    "survey",
+    "promise",
+    "results",
+    "result",
+    "ledger",
+]
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +99,8 @@ def test_requests_as_described_are_answered_as_described(operations, real, name)
     assert 200 in check(operations[name], real, GenerationMode.POSITIVE)
 
 
-@pytest.mark.parametrize("name", ["shuffler_keys", "survey", "results", "result", "ledger"])
+@pytest.mark.parametrize(
+    "name", ["shuffler_keys", "survey", "promise", "results", "result", "ledger"]
+)
 def test_requests_not_as_described_are_refused_as_described(operations, real, name):
     assert any(status >= 400 for status in check(operations[name], real, GenerationMode.NEGATIVE))

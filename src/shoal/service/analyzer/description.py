@@ -7,6 +7,7 @@ from typing import Any
 from shoal.service.analyzer.documents import NOT_ENFORCED, PUBLISHED, WITHHELD
 from shoal.service.analyzer.handlers import CSV, Handlers
 from shoal.service.analyzer.opened import REASONS
+from shoal.service.analyzer.promise import PROMISE
 from shoal.service.http import openapi
 from shoal.service.http.openapi import (
     JSON,
@@ -156,6 +157,7 @@ def described(handlers: Handlers) -> tuple[list[Operation], dict[str, Any]]:
             "Combined": _COMBINED,
             "Results": _RESULTS,
             "Ledger": _LEDGER,
+            "Promise": PROMISE,
         },
     )
     return operations, document
@@ -175,6 +177,7 @@ def _public(handlers: Handlers) -> list[Operation]:
             parameters=[_fingerprint],
             answers={200: Content(description="The list.", media={JSON: OBJECT})},
             problems={404: "No copy of such a list.", **EVERYWHERE},
+            cross_origin=True,
         ),
         Operation(
             path="/v1/surveys",
@@ -182,8 +185,25 @@ def _public(handlers: Handlers) -> list[Operation]:
             summary="The surveys that are collected here.",
             answers={200: Content(description="Surveys.", media={JSON: _LISTED})},
             problems=EVERYWHERE,
+            cross_origin=True,
         ),
         survey_operation(handlers.survey),
+        Operation(
+            path=f"{SURVEY_PATH}/promise",
+            endpoint=handlers.promise,
+            summary="What one person is promised, in numbers and in plain sentences.",
+            description="""
+            All of it follows from the survey. Epsilon is that of a person whose reports are in the
+            smallest batches that may be released; ``local_epsilon`` holds whoever colludes, and is
+            null if then nothing does.
+            """,
+            parameters=[SURVEY],
+            answers={
+                200: Content(description="Promise.", media={JSON: openapi.reference("Promise")})
+            },
+            problems=UNKNOWN,
+            cross_origin=True,
+        ),
     ]
 
 

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.documents import written
+from shoal.service.analyzer.promise import promise_document
 from shoal.service.analyzer.results import SurveyResults, survey_results
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.http import asking
@@ -75,6 +76,13 @@ class Handlers:
         self._charge(request)
         found = await run_in_threadpool(self.store.survey, asking.survey_named(request))
         return asking.configuration(found.to_bytes())
+
+    async def promise(self, request: Request) -> Response:
+        """What one person is promised."""
+        self._charge(request)
+        found = await run_in_threadpool(self.store.survey, asking.survey_named(request))
+        body = written(await run_in_threadpool(promise_document, found))
+        return Response(body, media_type=JSON, headers=asking.KEPT)
 
     async def results(self, request: Request) -> Response:
         """The result of every batch, and of all together."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ LEASE = 600  # seconds
 DAY = 86_400
 LATEST = 90 * DAY  # after a survey's last batch, for those that were asked for and never came
 _rows = schema.collections
+_END = 500  # bytes of a document that hold when it was published, and the survey's life
+_PUBLISHED = re.compile(rb'"published": ?([0-9]+)')
 _without_cells = [column for column in _rows.c if column.name != "cells"]
 
 
@@ -243,6 +246,18 @@ class AnalyzerStore:
         query = sa.select(table.document).where(table.survey == number).order_by(table.batch)
         with self._database.read() as connection:
             return [json.loads(bytes(text)) for text in connection.execute(query).scalars()]
+
+    def published_hours(self, name: SurveyId) -> dict[str, int]:
+        """When each batch that has a document was published, from the end of its document."""
+        number = self._number(name)
+        table = schema.results.c
+        before = sa.func.length(table.document) - _END
+        end = sa.func.substr(table.document, sa.case((before > 0, before), else_=1))
+        query = sa.select(table.batch, end).where(table.survey == number)
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        found = ((row[0], _PUBLISHED.findall(bytes(row[1]))) for row in rows)
+        return {batch: int(hours[-1]) for batch, hours in found}
 
     def version(self, name: SurveyId) -> tuple[object, ...]:
         """What is another one whenever the results of a survey are."""

@@ -1,0 +1,251 @@
+"""What one person is promised, in sentences: plain words first, the number behind them second."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from urllib.parse import urlsplit
+
+from shoal.accounting.guarantee import Guarantee
+from shoal.accounting.rounding import plain, up
+from shoal.service.survey.chances import cases, told
+from shoal.service.survey.survey import Survey
+from shoal.service.wire import Wire
+
+_DIGITS = 3
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+_BEYOND = 500.0  # no number holds the factor
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One thing that is promised, or counted on."""
+
+    name: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentences:
+    """What a person reads before answering.
+
+    ``leaves`` is one sentence on what leaves the device, ``statements`` are what is promised,
+    ``steps`` how it is kept, and ``served`` who hands out the page and what that means.
+    """
+
+    leaves: str
+    statements: tuple[Statement, ...]
+    steps: tuple[str, ...]
+    served: str
+
+
+def sentences(survey: Survey) -> Sentences:
+    """The sentences of a survey."""
+    kept = survey.guarantee(survey.batches.minimum)
+    device = told(survey)
+    said = (
+        Statement("crowd", "Hidden in a crowd", _crowd(survey, kept)),
+        Statement("collude", "Who would have to work together", _collude(survey)),
+        Statement("alone", "What holds without trust", _alone(survey, kept)),
+        Statement("reports", "How often", _reports(survey)),
+        Statement("dishonest", "What is taken for granted", _dishonest(survey)),
+        Statement("coin", "Whether you take part", _coin(survey)),
+        Statement("open", "Until when", _open(survey)),
+    )
+    return Sentences(
+        leaves=device.leaves,
+        statements=tuple(statement for statement in said if statement.text),
+        steps=(" ".join(device.how), *_steps(survey)),
+        served=_served(survey),
+    )
+
+
+def host(url: str) -> str:
+    """The machine at an address, as people read it.
+
+    >>> host("https://shuffler.example/base"), host("http://127.0.0.1:8001")
+    ('shuffler.example', '127.0.0.1:8001')
+    """
+    return urlsplit(url).netloc
+
+
+def day(when: int) -> str:
+    """A time as people say it, in UTC.
+
+    >>> day(1_578_096_000)
+    '4 January 2020, 00:00'
+    """
+    try:
+        found = datetime.fromtimestamp(when, tz=UTC)
+    except (ValueError, OverflowError, OSError):  # beyond the year 9999
+        return f"{when} seconds after 1970"
+    return f"{found.day} {_MONTHS[found.month - 1]} {found.year}, {found:%H:%M}"
+
+
+def one_machine(survey: Survey) -> bool:
+    """Whether both services are at one machine, as far as their addresses tell."""
+    return urlsplit(survey.shuffler.url).hostname == urlsplit(survey.analyzer.url).hostname
+
+
+def _crowd(survey: Survey, kept: Guarantee) -> str:
+    answer = "answer" if survey.answers else "number"
+    return (
+        f"Nobody reads a report before at least {survey.batches.minimum:,} are together and "
+        f"mixed. Whatever somebody believed about your {answer} before, what comes out moves the "
+        f"odds between any two {answer}s by at most a factor of {_factor(kept.epsilon)} "
+        f"(ε = {up(kept.epsilon, _DIGITS)}), except with a chance of about "
+        f"{_one_in(kept.delta)} (δ = {_power(plain(kept.delta))})."
+    )
+
+
+def _factor(epsilon: float) -> str:
+    """e^epsilon, rounded up.
+
+    >>> _factor(1.0)
+    '2.72'
+    """
+    return up(math.exp(epsilon), _DIGITS) if epsilon < _BEYOND else "no limit"
+
+
+def _power(number: str) -> str:
+    """A small number with its power of ten written out.
+
+    >>> _power("1e-6"), _power("2.5e-7"), _power("0.01")
+    ('10⁻⁶', '2.5·10⁻⁷', '0.01')
+    """
+    found = re.fullmatch(r"(.+)e(-?\d+)", number)
+    if found is None:
+        return number
+    power = "10" + found[2].translate(_RAISED)
+    return power if found[1] == "1" else f"{found[1]}·{power}"
+
+
+def _one_in(chance: float) -> str:
+    """A small chance, never said smaller than it is.
+
+    >>> _one_in(1e-6), _one_in(0.01)
+    ('1 in 1,000,000', '1 in 100')
+    """
+    return f"1 in {math.floor(1 / Fraction(repr(chance))):,}"
+
+
+def _collude(survey: Survey) -> str:
+    shuffler, analyzer = host(survey.shuffler.url), host(survey.analyzer.url)
+    alone = (
+        "The shuffler knows who sent a report but cannot read it, the analyzer reads the mixed "
+        "reports but does not know who sent which."
+    )
+    if one_machine(survey):
+        return (
+            f"{alone} Here both are at one machine ({shuffler} and {analyzer}): whoever runs it "
+            "can put the two together."
+        )
+    return (
+        f"{alone} To connect a report with you, whoever runs {shuffler} (the shuffler) and whoever "
+        f"runs {analyzer} (the analyzer) would have to work together."
+    )
+
+
+def _alone(survey: Survey, kept: Guarantee) -> str:
+    reports = survey.reports_per_person
+    if not math.isfinite(kept.local_epsilon):
+        return (
+            "If that happens, nothing is left: your report may then give your answer away. Only "
+            "the crowd hides it."
+        )
+    whole = "your report" if reports == 1 else f"your {reports:,} reports together"
+    return (
+        f"If that happens, the chance in {whole} still protects you: the odds move by at most a "
+        f"factor of {_factor(kept.local_epsilon)} (ε0 = {up(kept.local_epsilon, _DIGITS)}), "
+        "whoever works together."
+    )
+
+
+def _reports(survey: Survey) -> str:
+    reports = survey.reports_per_person
+    if reports == 1:
+        return "You can answer once. Your device sees to it; a second report would tell more."
+    return (
+        f"You can answer up to {reports:,} times, and all of it is counted above. Your device sees "
+        "to it; more reports would tell more."
+    )
+
+
+def _dishonest(survey: Survey) -> str:
+    share = Fraction(repr(float(survey.dishonest)))
+    if not share:
+        return "It is taken for granted that everybody follows the rules. Nobody can check that."
+    said = cases(share).removesuffix(" cases")
+    least = survey.honest(survey.batches.minimum)
+    return (
+        f"It is taken for granted that at most {said} reports are made up by people who break the "
+        f"rules, so that at least {least:,} real ones, yours included, are the crowd. Nobody can "
+        "check that."
+    )
+
+
+def _coin(survey: Survey) -> str:
+    if survey.participation == 1:
+        return ""
+    share = cases(Fraction(repr(float(survey.participation))))
+    seen = survey.terms.delta_taking_part
+    return (
+        f"Your device tosses a coin first: it takes part in {share}, and sends nothing otherwise. "
+        f"If somebody sees that it takes part, δ is {_power(up(seen, _DIGITS))} for you."
+    )
+
+
+def _open(survey: Survey) -> str:
+    return f"Open until {day(survey.not_after)} (UTC)."
+
+
+def _served(survey: Survey) -> str:
+    analyzer = host(survey.analyzer.url)
+    return (
+        f"What you read here and its script come from the analyzer ({analyzer}), which sees that "
+        "your device loads them, and its address, but not what you answer. The script runs on "
+        "your device: whoever serves it, or a site that shows it among its own pages, could put "
+        "another one in its place. To trust nobody with that, answer with the command shoal "
+        "submit, or on a site of your choice that pins the script."
+    )
+
+
+def _steps(survey: Survey) -> tuple[str, ...]:
+    batches = survey.batches
+    rest = (
+        "A smaller batch waits for more."
+        if batches.small == "carry"
+        else "A smaller batch is deleted unread."
+    )
+    sealed = (
+        "The result is sealed in two envelopes, the inner one for the analyzer, the outer one for "
+        f"the shuffler. Everybody's report has {Wire.of(survey).report_bytes:,} bytes, whatever "
+        "they answer."
+    )
+    mixed = (
+        "The shuffler opens the outer envelope, keeps no addresses, waits until at least "
+        f"{batches.minimum:,} reports are together, mixes them, and hands them on once. {rest}"
+    )
+    published = (
+        "The analyzer opens the mixed inner envelopes, takes the chance out of the counts, and "
+        "publishes the counts with their error."
+    )
+    return sealed, mixed, published
