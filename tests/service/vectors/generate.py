@@ -2,6 +2,10 @@
 
 Only for a new version of the wire format, or of a survey's configuration: what is recorded has to
 open for as long as version 1 does. Keys are fixed; sealing is fresh every time.
+
+``mechanisms_v1.json`` is for clients in other languages: what every mechanism makes of given draws,
+byte for byte, and what the accountant says of small surveys. Arguments name the files to write; all
+of them otherwise.
 """
 
 from __future__ import annotations
@@ -14,8 +18,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import shoal
 from example_surveys import example, mechanism
-from shoal.randomness import simulated
+from shoal.protocols.coins import FairCoins
+from shoal.randomizers.bits import row_bytes
+from shoal.randomness import Randomness, simulated
 from shoal.sealing import KeyPair
 from shoal.sealing.suites import HYBRID, X25519
 from shoal.service.keyring.identity import Identity
@@ -93,19 +100,168 @@ def key_list(role):
     }
 
 
-def main() -> None:
-    """All files."""
+def reports():
+    """Surveys and reports of every shape."""
     cases = [
         case("one message", example(), X25519),
         case("a number", example(mechanism("duchi")), X25519),
         case("several messages and a token", example(mechanism("dummies"), token_bytes=5), X25519),
         case("hybrid", example(suite=HYBRID.name), HYBRID),
     ]
-    for name, content in (
-        ("reports_v1.json", {"version": 1, "cases": cases}),
-        ("keys_v1.json", {"version": 1, "lists": [key_list("shuffler"), key_list("analyzer")]}),
-    ):
-        (HERE / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return {"version": 1, "cases": cases}
+
+
+def key_lists():
+    """One list of each party."""
+    return {"version": 1, "lists": [key_list("shuffler"), key_list("analyzer")]}
+
+
+class Recorded(Randomness):
+    """A seeded source that writes down every whole number it was asked for."""
+
+    def __init__(self, seed):
+        self.source = simulated(seed)
+        self.calls = []
+
+    def words(self, size):
+        raise AssertionError(f"{size} words are not recorded")
+
+    def below(self, bound, size):
+        drawn = self.source.below(bound, size)
+        self.calls += [f"{number} of {bound}" for number in drawn.tolist()]
+        return drawn
+
+    def bits(self, size):
+        return self.below(2, size).astype(np.uint8)
+
+
+def made():
+    """Mechanisms with messages of one byte and of several, by a name for each."""
+    numbers = {"low": -1.0, "high": 3.0, "epsilon": 2.0}
+    target = {"n": 1000, "epsilon": 2.0, "delta": 1e-6}
+    return {
+        "grr": shoal.RandomizedResponse(k=4, epsilon=1.0),
+        "grr, two bytes": shoal.RandomizedResponse(k=300, epsilon=3.0),
+        "hadamard, one block": shoal.HadamardResponse(k=5, epsilon=1.0),
+        "hadamard, blocks": shoal.HadamardResponse(k=20, epsilon=3.0),
+        "projective, plane": shoal.ProjectiveGeometryResponse(k=3, epsilon=1.0),
+        "projective, space": shoal.ProjectiveGeometryResponse(k=20, epsilon=1.5),
+        "hashing": shoal.LocalHashing(k=6, epsilon=1.0),
+        "duchi": shoal.Duchi(**numbers),
+        "piecewise": shoal.Piecewise(**numbers),
+        "rounded": shoal.RoundedResponse(**numbers, levels=5),
+        "dummies": shoal.UniformDummies(k=5, dummies=2.25),
+        "dummies, always": shoal.UniformDummies(k=5, dummies=3.0),
+        "sparse": shoal.SparseHistogram.calibrated(k=5, **target),
+        "zero-sum": shoal.ZeroSumHistogram.calibrated(k=5, **target),
+        "zero-sum-count": shoal.ZeroSumCount.calibrated(**target),
+        "coins": FairCoins.calibrated(**target),
+    }
+
+
+def survey_of(device, **fields):
+    """A survey for it, whatever it promises."""
+    k = getattr(device, "k", 0)
+    at_all = shoal.amplify(device, n=1000, delta=1e-6).epsilon
+    answers = tuple(f"answer {number}" for number in range(k))
+    return example(device, answers=answers, epsilon=2 * at_all, **fields)
+
+
+def draws(name, device):
+    """Reports of every kind of value, with the numbers that they were made of."""
+    k = getattr(device, "k", 0)
+    values = range(min(k, 6)) if k else (device.low, 0.7, device.high)
+    found = []
+    for seed in range(4):
+        for value in values:
+            source = Recorded(seed)
+            sent = device.encode(device.randomize([value], randomness=source)).ravel()
+            if name == "sparse" and len(set(source.calls)) < len(source.calls):
+                continue  # what is drawn again, in which order, is not part of the format
+            drawn = ", ".join(source.calls)
+            found.append({"value": value, "drawn": drawn, "messages": sent.tobytes().hex()})
+    return found
+
+
+def rows(k):
+    """Bits of k answers as one message."""
+    patterns = [[(number >> place) & 1 for place in range(k)] for number in (0, 1, 5, 1 << (k - 1))]
+    packed = [np.packbits(np.array(bits, dtype=np.uint8)).tobytes().hex() for bits in patterns]
+    assert all(len(row) == 2 * row_bytes(k) for row in packed)
+    return [{"bits": bits, "row": row} for bits, row in zip(patterns, packed, strict=True)]
+
+
+def promised(device):
+    """What the accountant says of some crowds, from both sides."""
+    crowds = []
+    for n, delta in ((100, 1e-6), (1000, 1e-6), (20_000, 1e-9), (1_000_000, 1e-6)):
+        found = shoal.amplify(device, n=n, delta=delta)
+        crowds.append({"n": n, "delta": delta, "epsilon": found.epsilon, "lower": found.lower})
+    return {"survey": survey_of(device).to_bytes().decode(), "crowds": crowds}
+
+
+def mechanisms():
+    """All that a client in another language has to agree with."""
+    listed = [
+        {
+            "name": name,
+            "survey": survey_of(device).to_bytes().decode(),
+            "local_epsilon": None if np.isinf(device.local_epsilon) else device.local_epsilon,
+            "draws": draws(name, device),
+        }
+        for name, device in made().items()
+    ]
+    unary, subset = shoal.UnaryEncoding(k=11, epsilon=1.0), shoal.SubsetSelection(k=11, epsilon=1.0)
+    bits = [
+        {
+            "name": device.name,
+            "survey": survey_of(device).to_bytes().decode(),
+            "local_epsilon": device.local_epsilon,
+            "rows": rows(11),
+        }
+        for device in (unary, shoal.UnaryEncoding(k=11, epsilon=1.0, symmetric=True), subset)
+    ]
+    laws = [
+        shoal.RandomizedResponse(k=2, epsilon=1.0),
+        shoal.RandomizedResponse(k=10, epsilon=3.0),
+        shoal.HadamardResponse(k=20, epsilon=2.0),
+        shoal.ProjectiveGeometryResponse(k=20, epsilon=2.0),
+        unary,
+        subset,
+        shoal.LocalHashing(k=6, epsilon=2.0),
+        shoal.Piecewise(low=0.0, high=1.0, epsilon=2.0, levels=16),
+        FairCoins.calibrated(n=1000, epsilon=2.0, delta=1e-6),
+    ]
+    wire = Wire.of(example())
+    keys = [pair(X25519, "shuffler", number).public for number in (0, 3, 255)]
+    return {
+        "version": 1,
+        "mechanisms": listed,
+        "bits": bits,
+        "bounds": [promised(device) for device in laws],
+        "infos": [
+            {
+                "role": kind.role,
+                "survey": str(wire.survey),
+                "number": key.number,
+                "info": kind._info(key, b"").hex(),
+            }
+            for kind in (wire.inner, wire.outer)
+            for key in keys
+        ],
+    }
+
+
+def main() -> None:
+    """All files, or those that were named."""
+    contents = {
+        "reports_v1.json": reports,
+        "keys_v1.json": key_lists,
+        "mechanisms_v1.json": mechanisms,
+    }
+    for name in sys.argv[1:] or contents:
+        content = json.dumps(contents[name](), indent=1)
+        (HERE / name).write_text(content + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

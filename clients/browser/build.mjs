@@ -1,0 +1,61 @@
+// Builds the npm package into dist/, and the scripts of the pages into the Python package.
+//
+//   dist/shoal-client.js + .d.ts      what `import "shoal-client"` gets
+//   dist/more_mechanisms.js           what it loads for the surveys that need it
+//   src/shoal/web/assets/survey.js    the survey element with the client in it
+//   src/shoal/web/assets/offline.js   the service worker
+//   src/shoal/web/assets/dashboard.js
+//
+// Prints what each weighs compressed, and fails if the client is too heavy: with what is loaded at
+// once, but without what may be loaded later.
+
+import { execFileSync } from "node:child_process";
+import { existsSync, rmSync, statSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { common, compressed, LARGEST_CLIENT, loadedWith, packaged } from "./bundling.mjs";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const assets = process.env.SHOAL_ASSETS ?? join(here, "..", "..", "src", "shoal", "web", "assets");
+const dist = process.env.SHOAL_DIST ?? join(here, "dist");
+
+const pages = {
+  survey: "src/page/survey.ts",
+  offline: "src/page/offline.ts",
+  dashboard: "src/dashboard/dashboard.ts",
+};
+
+function declare() {
+  const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
+  rmSync(join(dist, "index.d.ts"), { force: true });
+  execFileSync(
+    process.execPath,
+    [compiler, "-p", join(here, "tsconfig.types.json"), "--outDir", dist],
+    { stdio: "inherit" },
+  );
+}
+
+function weigh(file, when = "") {
+  const weight = compressed(file);
+  console.log(`${when}${relative(here, file)}: ${statSync(file).size} bytes, ${weight} compressed`);
+  return weight;
+}
+
+await build({ ...common, ...packaged, outdir: dist });
+let client = 0;
+for (const file of await loadedWith(join(dist, "shoal-client.js"))) client += weigh(file);
+console.log(`the client: ${client} compressed (at most ${LARGEST_CLIENT})`);
+weigh(join(dist, "more_mechanisms.js"), "when a survey needs it: ");
+for (const [name, entry] of Object.entries(pages)) {
+  if (!existsSync(join(here, entry))) continue;
+  const out = join(assets, `${name}.js`);
+  await build({ ...common, entryPoints: [entry], outfile: out, format: "iife" });
+  weigh(out);
+}
+if (!process.argv.includes("--no-types")) declare();
+if (client > LARGEST_CLIENT) {
+  console.error("the client is too heavy");
+  process.exitCode = 1;
+}

@@ -1,0 +1,400 @@
+/**
+ * The client: draw, keep, seal, keep, send, mark, in this order, once.
+ *
+ * A report is drawn once for every survey and occasion, inside the transaction that writes it. Every
+ * further try sends the same bytes. If the shuffler no longer has the key, the same message is sealed
+ * with the new one, but only while every earlier try certainly did not arrive; else it is given up:
+ * twice is not what was promised, and most likely it did arrive.
+ */
+
+import { sha256, unhex, type Bytes } from "./bytes.js";
+import { isWhole } from "./canonical.js";
+import { ShoalError } from "./errors.js";
+import { ask, Later, Never, problem, Reseal, taken } from "./exchange.js";
+import { hostOf, isPublic } from "./hosts.js";
+import { keysOf, wipeLists, type Route } from "./keys.js";
+import { checkHost, checkTotals, costOf, DEFAULTS } from "./policy.js";
+import { below, pick } from "./random.js";
+import { seal } from "./sealing.js";
+import { Store, type Box } from "./store.js";
+import { deviceFor, readSurvey } from "./survey.js";
+import type { Checked, Entry, Options, Outcome, Policy, Survey } from "./types.js";
+
+const TRIES = 3; // with other keys, within one call
+const LONGEST_WAIT = 3600; // seconds
+const OPTED_OUT = "opted out";
+
+/** What became of a report; empty while it waits. */
+type Ending = "" | "delivered" | "abstained" | "refused" | "lost" | "expired" | "forgotten";
+
+/** A report on its way. `doubt` counts the tries of which nobody knows whether they arrived. */
+interface Row {
+  key: string;
+  survey: string;
+  occasion: number;
+  ending: Ending;
+  messages: Bytes;
+  /** Before it is sealed: as many zeros, so that there is room for it later. */
+  sealed: Bytes;
+  keys: string;
+  doubt: number;
+  waits: number;
+  due: number;
+}
+
+/** What a survey has cost, and the way of its reports. */
+interface Price extends Entry {
+  key: string;
+  route: Route;
+}
+
+const ENDED: Record<string, string> = {
+  refused: "the shuffler refused it",
+  lost: "its key was deleted, and it may have arrived before",
+  expired: "the survey was over before it could be delivered",
+  forgotten: "it was wiped when you opted out",
+};
+
+const STATES: Record<string, Outcome["state"]> = { "": "waiting", delivered: "sent", abstained: "abstained" };
+
+const NOTHING: Bytes = new Uint8Array();
+
+export class ShoalClient {
+  readonly #listeners = new Set<() => void>();
+  #prices: Price[] = [];
+  #out = false;
+
+  readonly #store: Store;
+  readonly #name: string;
+  readonly #policy: Policy;
+  readonly #fetch: typeof fetch;
+  readonly #now: () => number;
+
+  private constructor(store: Store, name: string, policy: Policy, fetcher: typeof fetch, now: () => number) {
+    this.#store = store;
+    this.#name = name;
+    this.#policy = policy;
+    this.#fetch = fetcher;
+    this.#now = now;
+  }
+
+  /** A client with its outbox; refused where the browser lacks what is needed to seal. */
+  static async open({ name = "shoal", policy, fetch: fetcher, now }: Options = {}): Promise<ShoalClient> {
+    try {
+      await crypto.subtle.generateKey("X25519", false, ["deriveBits"]);
+      await crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"]);
+    } catch {
+      throw new ShoalError("unsupported", "This browser cannot seal an answer: it needs X25519 and Ed25519, and a page loaded by https.");
+    }
+    const client = new ShoalClient(
+      await Store.open(name),
+      name,
+      { ...DEFAULTS, ...policy },
+      fetcher ?? ((...asked) => fetch(...asked)),
+      now ?? (() => Math.floor(Date.now() / 1000)),
+    );
+    await client.#changed();
+    return client;
+  }
+
+  /** The survey in these bytes, if it hashes to `id`. */
+  async survey(bytes: Uint8Array, id?: string): Promise<Survey> {
+    return this.#placed(await readSurvey(bytes, id), globalThis.location?.hostname ?? "localhost");
+  }
+
+  /** The survey with this name at a service; a changed one is refused. */
+  async load(url: string, id: string): Promise<Survey> {
+    url = url.replace(/\/+$/, "");
+    checkHost(url, this.#policy);
+    const reply = await ask(this.#fetch, `${url}/v1/surveys/${id}`);
+    if (reply.status !== 200) {
+      throw new ShoalError("network", `The survey cannot be fetched: ${problem(reply)}.`);
+    }
+    return this.#placed(await readSurvey(reply.body, id), hostOf(url));
+  }
+
+  /** Refuse to be sent by strangers to machines that only this one can reach. */
+  #placed(survey: Survey, from: string): Survey {
+    for (const { url } of [survey.shuffler, survey.analyzer]) {
+      const host = hostOf(url);
+      if (!(isPublic(host) || !isPublic(from) || this.#policy.hosts?.includes(host))) {
+        throw new ShoalError("policy", `This survey sends to ${host}, which is not on the open network.`);
+      }
+    }
+    return survey;
+  }
+
+  /** What answering would cost, if it is allowed; nothing is drawn or sent. */
+  check(survey: Survey): Checked {
+    this.#open(survey, 1);
+    if (this.#out) throw optedOut();
+    const cost = costOf(survey, this.#policy);
+    checkTotals(survey.id, cost, this.#prices, this.#policy);
+    return cost;
+  }
+
+  #open(survey: Survey, occasion: number): void {
+    const now = this.#now();
+    const day = (seconds: number) => new Date(Math.min(seconds, 2e11) * 1000).toISOString().slice(0, 10);
+    if (now < survey.notBefore) throw new ShoalError("not-started", `This survey begins on ${day(survey.notBefore)}.`);
+    if (now > survey.notAfter) throw new ShoalError("expired", `This survey ended on ${day(survey.notAfter)}.`);
+    if (!isWhole(occasion, 1, survey.reportsPerPerson)) {
+      throw new ShoalError("used-up", `This survey takes no more than ${survey.reportsPerPerson} of your reports.`);
+    }
+  }
+
+  /** Answer a survey, or go on with the report of this occasion if it was made before. */
+  async report(survey: Survey, answer: string | number, occasion = 1): Promise<Outcome> {
+    this.#open(survey, occasion);
+    const value = valueOf(survey, answer);
+    const cost = costOf(survey, this.#policy);
+    const key = `report ${survey.id} ${occasion}`;
+    const drawn = await this.#store.run(async (box) => {
+      if (await box.get(OPTED_OUT)) throw optedOut();
+      if (await box.get(key)) return false;
+      const prices = await box.all<Price>("survey ");
+      checkTotals(survey.id, cost, prices, this.#policy);
+      await this.#draw(box, survey, occasion, value, cost);
+      return true;
+    });
+    await this.#changed();
+    const outcome = await this.#deliver(key, false, !drawn);
+    if (outcome.state === "given-up") {
+      const { doubt } = (await this.#store.get<Row>(key))!;
+      throw new ShoalError("refused", `Your report was given up: ${outcome.reason}.`, doubt > 0);
+    }
+    return outcome;
+  }
+
+  async #draw(box: Box, survey: Survey, occasion: number, value: number, cost: Checked): Promise<void> {
+    const device = deviceFor(survey);
+    const { id, shuffler, analyzer, notAfter } = survey;
+    // The chance of taking part is rounded down, so it is at most what the survey promises.
+    const takesPart = survey.participation === 1 || below(1n << 62n) < BigInt(Math.floor(survey.participation * 2 ** 62));
+    const price: Price = {
+      key: `survey ${id}`,
+      survey: id,
+      name: survey.name,
+      epsilon: cost.epsilon,
+      delta: cost.delta,
+      localEpsilon: cost.localEpsilon,
+      reports: 0,
+      allowed: survey.reportsPerPerson,
+      waiting: 0,
+      route: { shuffler, analyzer, slots: device.slots, notAfter },
+    };
+    const row: Row = {
+      key: `report ${id} ${occasion}`,
+      survey: id,
+      occasion,
+      ending: takesPart ? "" : "abstained",
+      messages: takesPart ? device.draw(value, below) : NOTHING,
+      sealed: new Uint8Array(takesPart ? survey.reportBytes : 0),
+      keys: "",
+      doubt: 0,
+      waits: 0,
+      due: 0,
+    };
+    if (!(await box.get(price.key))) await box.put(price);
+    await box.put(row);
+  }
+
+  /** Try what waits and may leave by now; `everything` does not wait until it may. */
+  async flush(everything = false): Promise<Outcome[]> {
+    const found: Outcome[] = [];
+    for (const row of await this.#rows()) {
+      if (row.ending || (row.due > this.#now() && !everything)) continue;
+      try {
+        found.push(await this.#deliver(row.key, true, true));
+      } catch (error) {
+        if (!(error instanceof ShoalError)) throw error;
+        found.push({ ...(await this.#outcome(row, true)), state: "waiting", reason: error.message });
+      }
+    }
+    return found;
+  }
+
+  /** How many reports wait. */
+  async pending(): Promise<number> {
+    return (await this.#rows()).filter((row) => !row.ending).length;
+  }
+
+  /** What every survey has cost. */
+  async ledger(): Promise<Entry[]> {
+    const rows = await this.#rows();
+    await this.#changed(false);
+    return this.#prices.map(({ key: _key, route: _route, ...entry }) => {
+      const own = rows.filter((row) => row.survey === entry.survey);
+      return { ...entry, reports: own.length, waiting: own.filter((row) => !row.ending).length };
+    });
+  }
+
+  /** Wipe all that waits, and answer nothing until `optIn`. */
+  async optOut(): Promise<void> {
+    await this.#store.run(async (box) => {
+      await box.put({ key: OPTED_OUT, out: true } as { key: string });
+      await wipeLists(box);
+      for (const row of await box.all<Row>("report ")) if (!row.ending) await box.put(wiped(row, "forgotten"));
+    });
+    await this.#changed();
+  }
+
+  /** Take part again. */
+  async optIn(): Promise<void> {
+    await this.#store.run((box) => box.remove(OPTED_OUT));
+    await this.#changed();
+  }
+
+  /** Be told when anything changes; the function that is returned ends it. */
+  on(_event: "change", listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  close(): void {
+    this.#store.close();
+  }
+
+  // Delivering.
+
+  #rows(): Promise<Row[]> {
+    return this.#store.all<Row>("report ");
+  }
+
+  async #changed(told = true): Promise<void> {
+    this.#prices = await this.#store.all<Price>("survey ");
+    this.#out = !!(await this.#store.get(OPTED_OUT));
+    if (told) this.#listeners.forEach((listener) => listener());
+  }
+
+  /** Change a report if it still waits and its bytes are those that are known; whether it was. */
+  async #change(row: Row, how: (now: Row) => Row): Promise<boolean> {
+    return this.#store.run(async (box) => {
+      const now = await box.get<Row>(row.key);
+      if (!now || now.ending || now.keys !== row.keys || (await box.get(OPTED_OUT))) return false;
+      await box.put(how(now));
+      return true;
+    });
+  }
+
+  /** One tab at a time, where the browser can see to that; else the transactions do. */
+  async #deliver(key: string, hurry: boolean, again: boolean): Promise<Outcome> {
+    const work = () => this.#tried(key, hurry, again);
+    const locks = globalThis.navigator?.locks as LockManager | undefined;
+    try {
+      return await (locks ? locks.request(`${this.#name} ${key}`, work) : work());
+    } finally {
+      await this.#changed();
+    }
+  }
+
+  async #tried(key: string, hurry: boolean, again: boolean): Promise<Outcome> {
+    let fresh = false;
+    for (let attempt = 1; ; attempt++) {
+      const row = (await this.#store.get<Row>(key))!;
+      const { route } = (await this.#store.get<Price>(`survey ${row.survey}`))!;
+      if (row.ending || (row.due > this.#now() && !hurry)) return this.#outcome(row, again);
+      if (this.#now() > route.notAfter) {
+        await this.#change(row, (now) => wiped(now, "expired"));
+        continue;
+      }
+      try {
+        const sent = await this.#send(row, route, fresh);
+        return this.#outcome({ ...sent, ending: "delivered" }, again);
+      } catch (error) {
+        if (error instanceof Reseal && attempt < TRIES) {
+          fresh = true;
+          hurry = true;
+          continue;
+        }
+        if (error instanceof Never) continue;
+        if (!(error instanceof Later || error instanceof Reseal)) throw error;
+        await this.#postpone(row.key, error instanceof Later ? error.seconds : 0);
+        const outcome = await this.#outcome((await this.#store.get<Row>(key))!, again);
+        return outcome.state === "waiting" ? { ...outcome, reason: error.message } : outcome;
+      }
+    }
+  }
+
+  /** Seal if need be, send, and mark what came of it. */
+  async #send(row: Row, route: Route, fresh: boolean): Promise<Row> {
+    if (globalThis.navigator?.onLine === false) throw new Later("there is no connection");
+    const ready = await this.#sealed(row, route, fresh);
+    const trying = await this.#change(ready, (now) => ({ ...now, doubt: now.doubt + 1 }));
+    if (!trying) throw new Later("another page has sent or wiped it");
+    const reply = await ask(this.#fetch, `${route.shuffler.url}/v1/surveys/${row.survey}/reports`, ready.sealed);
+    try {
+      taken(reply);
+    } catch (error) {
+      await this.#change(ready, (now) => {
+        const unsent = { ...now, doubt: now.doubt - 1 };
+        if (error instanceof Never) return wiped(now, "refused");
+        if (error instanceof Reseal) return unsent.doubt ? wiped(now, "lost") : unsent;
+        return error instanceof Later && error.unsent ? unsent : now;
+      });
+      throw error;
+    }
+    await this.#change(ready, (now) => wiped(now, "delivered"));
+    return ready;
+  }
+
+  /** The report in the bytes that are sent: as they are if they may have been sent before. */
+  async #sealed(row: Row, route: Route, fresh: boolean): Promise<Row> {
+    if (row.keys && row.doubt) return row;
+    let keys;
+    try {
+      keys = await keysOf(row.survey, route, this.#store, this.#fetch, this.#now(), fresh);
+    } catch (error) {
+      if (row.keys && !fresh && error instanceof Later) return row;
+      throw error;
+    }
+    if (row.keys === keys.named) return row;
+    const { named } = keys;
+    const sealed = await seal(unhex(row.survey)!, row.messages, route.slots, keys).catch(() => {
+      throw new ShoalError("keys", "The keys of this survey cannot be used.");
+    });
+    await this.#change(row, (now) => (now.doubt ? now : { ...now, sealed, keys: named }));
+    return (await this.#store.get<Row>(row.key))!;
+  }
+
+  /** Twice as long after each time, shortened by up to a half at random. */
+  async #postpone(key: string, asked: number): Promise<void> {
+    await this.#store.run(async (box) => {
+      const row = await box.get<Row>(key);
+      if (!row || row.ending) return;
+      const longest = Math.min(LONGEST_WAIT, 2 ** Math.min(row.waits, 12));
+      const wait = Math.max(longest * (0.5 + pick(below, 1 << 30) / 2 ** 31), Math.min(asked, LONGEST_WAIT));
+      await box.put({ ...row, waits: row.waits + 1, due: this.#now() + Math.ceil(wait) } as Row);
+    });
+  }
+
+  async #outcome(row: Row, again: boolean): Promise<Outcome> {
+    const { survey, occasion, ending, keys, sealed, due } = row;
+    return {
+      state: STATES[ending] ?? "given-up",
+      survey,
+      occasion,
+      digest: keys && sealed.length ? await sha256(sealed) : "",
+      bytes: sealed.length,
+      again,
+      due: ending ? 0 : due,
+      reason: ENDED[ending] ?? "",
+    };
+  }
+}
+
+const wiped = (row: Row, ending: Ending): Row => ({ ...row, ending, messages: NOTHING, sealed: NOTHING });
+
+const optedOut = (): ShoalError => new ShoalError("policy", "You have opted out; opt in again to take part.");
+
+/** An answer as the survey's mechanism takes it; one that cannot be used is not repeated. */
+function valueOf(survey: Survey, answer: string | number): number {
+  if (survey.range) {
+    const [low, high] = survey.range;
+    if (typeof answer === "number" && answer >= low && answer <= high) return answer;
+    throw new ShoalError("refused", `An answer to this survey is a number from ${low} to ${high}.`);
+  }
+  const value = survey.answers.indexOf(answer as string);
+  if (value < 0) throw new ShoalError("refused", "This is not one of the survey's answers.");
+  return value;
+}

@@ -1,0 +1,304 @@
+/** <shoal-survey>: asks, tells what is promised, and hands the answer to the client. */
+
+import { ShoalClient, ShoalError, type Outcome, type Policy, type Survey } from "../index.js";
+import { chooser, shows, type Chooser } from "./choosing.js";
+import { found, h } from "./dom.js";
+import { keep, serve, syncLater, unserve } from "./serving.js";
+import { failed, form, promised, shadow, statement, told } from "./view.js";
+import * as words from "./words.js";
+
+const PAUSE = 30; // seconds between tries of which nobody knows when they are due
+const RETRY = new Set(["network", "storage", "keys"]);
+
+export class ShoalSurvey extends HTMLElement {
+  #client: ShoalClient | null = null;
+  #survey!: Survey;
+  #root!: ParentNode & Node;
+  #form: HTMLFormElement | null = null;
+  #told!: HTMLElement;
+  #failed!: HTMLElement;
+  #chooser!: Chooser;
+  #policy: Partial<Policy> = {};
+  #begun = false;
+  #busy = false;
+  #waits = false;
+  #over = false; // what became of the last report was told, and stays
+  #occasion = 1;
+  #timer = 0;
+  #flushing = 0;
+
+  connectedCallback(): void {
+    if (this.#begun) return;
+    this.#begun = true;
+    this.#prepare();
+    void this.#try(() => this.#begin());
+  }
+
+  get #base(): string {
+    const given = this.getAttribute("analyzer") ?? "/";
+    return new URL(given, document.baseURI).href.replace(/\/$/, "");
+  }
+
+  /** Takes over what the server has made, or makes the first of it. */
+  #prepare(): void {
+    this.#form = this.querySelector("form");
+    this.#root = this.#form === null ? shadow(this) : this;
+    if (this.#form === null) this.#root.append(told(), failed());
+    this.#told = found(this.#root, ".told");
+    this.#failed = found(this.#root, ".failed");
+    this.#say([words.LOADING]);
+  }
+
+  async #begin(): Promise<void> {
+    await this.#open();
+    window.addEventListener("online", () => void this.#flush(true));
+    document.addEventListener("visibilitychange", () => {
+      if (document.visibilityState === "visible") void this.#flush();
+    });
+    const own = this.#form !== null;
+    const worker = this.getAttribute("offline");
+    if (own && worker !== null) serve(worker, (outcomes) => void this.#hear(outcomes));
+    const before = this.#sent(); // of other surveys too, and of one that is over by now
+    this.#survey = await this.#opened().load(this.#base, this.getAttribute("survey") ?? "");
+    if (own) keep(this.#base, this.#survey.id);
+    await this.#show(own);
+    await this.#look();
+    await this.#hear(await before);
+  }
+
+  async #open(): Promise<void> {
+    this.#client?.close();
+    this.#client = await ShoalClient.open({ policy: this.#policy });
+    this.#client.on("change", () => void this.#look());
+  }
+
+  #opened(): ShoalClient {
+    if (this.#client === null) throw new ShoalError("unsupported", "The store is not open.");
+    return this.#client;
+  }
+
+  async #show(own: boolean): Promise<void> {
+    if (own) {
+      if (!shows(this.#survey, this.#fieldset))
+        throw new ShoalError("tampered", "The page shows another question than the survey has.");
+    } else {
+      const said = await promised(this.#base, this.#survey);
+      this.#form = form(this.#survey, said);
+      this.#told.before(this.#form);
+      this.#failed.after(...statement(this.#base, this.#survey, said));
+    }
+    this.#root.append(this.#forgetting());
+    this.#chooser = chooser(this.#survey, this.#fieldset);
+    this.#form?.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void this.#try(() => this.#send());
+    });
+  }
+
+  /** Says who has worked out the promise, if the person's policy allows it. */
+  #check(): void {
+    const checked = this.#opened().check(this.#survey);
+    found(this.#root, ".checked").textContent = words.checkedBy(this.#survey, checked);
+  }
+
+  /** The same where nothing is asked any more, so that what hinders an answer does not matter. */
+  #checkGently(): void {
+    try {
+      this.#check();
+    } catch (error) {
+      if (!(error instanceof ShoalError)) throw error;
+    }
+  }
+
+  get #fieldset(): HTMLFieldSetElement {
+    return found(this.#form ?? this.#root, "fieldset");
+  }
+
+  /** Shows where this person stands: to answer, answered, or waiting to be sent. */
+  async #look(): Promise<void> {
+    await this.#try(() => this.#looked());
+  }
+
+  async #looked(): Promise<void> {
+    if (this.#busy || this.#survey === undefined || this.#form === null) return;
+    const entries = await this.#opened().ledger();
+    const entry = entries.find((each) => each.survey === this.#survey.id);
+    const used = entry?.reports ?? 0;
+    const waited = this.#waits;
+    this.#waits = (entry?.waiting ?? 0) > 0;
+    this.#waits ||= waited && this.#flushing > 0; // what became of it is told in a moment
+    if (this.#waits ? waited : this.#over && !waited) return;
+    if (!this.#waits && !waited && used < this.#survey.reportsPerPerson) return this.#ask(used + 1);
+    this.#checkGently();
+    if (this.#waits) this.#wait();
+    else this.#say(waited ? words.GONE : words.already(this.#survey));
+  }
+
+  /** Opens the form, if the person's policy allows it. */
+  #ask(occasion: number): void {
+    this.#check();
+    this.#over = false;
+    this.#occasion = occasion;
+    const several = this.#survey.reportsPerPerson;
+    const send = found<HTMLButtonElement>(this.#form ?? this.#root, "[type=submit]");
+    send.textContent = several > 1 ? `Send report ${occasion} of ${several}` : "Send";
+    this.#form?.classList.remove("closed");
+    this.#enable(true);
+    this.#say([]);
+  }
+
+  #enable(on: boolean): void {
+    if (this.#form === null) return;
+    this.#fieldset.disabled = !on;
+    found<HTMLButtonElement>(this.#form, "[type=submit]").disabled = !on;
+  }
+
+  async #send(): Promise<void> {
+    const chosen = this.#chooser.answer();
+    if ("wrong" in chosen) {
+      this.#alert(chosen.wrong);
+      return chosen.where.focus();
+    }
+    this.#busy = true;
+    this.#enable(false);
+    this.#say([words.SENDING]);
+    try {
+      this.#tell(await this.#opened().report(this.#survey, chosen.value, this.#occasion));
+      this.#form?.reset(); // whoever comes next at this screen does not see it
+    } catch (error) {
+      this.#busy = false;
+      await this.#look(); // it may have been drawn, and wait
+      throw error;
+    } finally {
+      this.#busy = false;
+    }
+    this.#told.focus();
+  }
+
+  #tell(outcome: Outcome): void {
+    this.#waits = outcome.state === "waiting";
+    this.#over = !this.#waits;
+    if (this.#waits) {
+      this.#wait(outcome.reason, outcome.due);
+      syncLater();
+    } else if (outcome.state === "abstained") this.#say(words.ABSTAINED, ...this.#again(outcome.occasion));
+    else if (outcome.state === "given-up") this.#say(words.givenUp(outcome.reason));
+    else if (outcome.again) this.#say(words.already(this.#survey));
+    else this.#say(words.sent(this.#survey, outcome.occasion), ...this.#again(outcome.occasion));
+  }
+
+  /** Sends what waits: the same bytes. */
+  async #flush(everything = false): Promise<void> {
+    if (this.#busy || this.#client === null) return;
+    await this.#hear(await this.#sent(everything));
+  }
+
+  async #sent(everything = false): Promise<Outcome[]> {
+    this.#flushing += 1;
+    const outcomes = await this.#opened().flush(everything).catch(() => []);
+    this.#flushing -= 1;
+    return outcomes;
+  }
+
+  async #hear(outcomes: readonly Outcome[]): Promise<void> {
+    const own = outcomes.find((each) => each.survey === this.#survey?.id);
+    if (own !== undefined && this.#form !== null && !this.#busy) this.#tell({ ...own, again: false });
+    else await this.#look();
+  }
+
+  /** Says so, and tries again by itself when it is due: while the page is open, that is. */
+  #wait(reason = "", due = 0): void {
+    this.#say(words.waiting(reason), this.#button("Try now", () => this.#flush(true)));
+    clearTimeout(this.#timer);
+    const seconds = due > 0 ? due - Date.now() / 1000 : PAUSE;
+    this.#timer = window.setTimeout(() => void this.#flush(), 1000 * Math.max(1, seconds) + 500);
+  }
+
+  #again(used: number): HTMLElement[] {
+    if (used >= this.#survey.reportsPerPerson) return [];
+    return [
+      this.#button("Answer once more", async () => {
+        this.#ask(used + 1);
+        this.#fieldset.querySelector("input")?.focus();
+      }),
+    ];
+  }
+
+  #button(text: string, does: () => Promise<void>, kind = "quiet"): HTMLElement {
+    const made = h("button", { type: "button", class: kind }, text);
+    made.addEventListener("click", () => void this.#try(does));
+    return h("p", {}, made);
+  }
+
+  #optingIn(): HTMLElement {
+    return this.#button("Take part again", async () => {
+      await this.#opened().optIn();
+      await this.#look();
+    });
+  }
+
+  #forgetting(): HTMLElement {
+    const forget = async (): Promise<void> => {
+      await this.#opened().optOut();
+      await unserve();
+      this.#waits = this.#over = false;
+      await this.#look();
+      this.#told.focus();
+    };
+    return h(
+      "details",
+      {},
+      h("summary", {}, "Forget everything kept on this device"),
+      h("p", {}, words.FORGET),
+      this.#button("Forget", forget, "quiet forget"),
+    );
+  }
+
+  /** Does something, and says in words what hinders it. */
+  async #try(does: () => Promise<void>): Promise<void> {
+    try {
+      await does();
+    } catch (error) {
+      this.#refuse(error);
+    }
+  }
+
+  #refuse(error: unknown): void {
+    if (!this.#waits) this.#say([]);
+    if (!(error instanceof ShoalError && RETRY.has(error.kind))) this.#enable(false);
+    if (!(error instanceof ShoalError)) {
+      console.error(error);
+      return this.#alert(words.DEFECT);
+    }
+    const crowdOnly =
+      error.kind === "policy" && this.#survey?.localEpsilon === Infinity && !this.#policy.localEpsilon;
+    if (/opted out/.test(error.message)) return this.#say(words.OPTED_OUT, this.#optingIn());
+    if (!crowdOnly) return this.#alert(words.TITLES[error.kind], error.message);
+    const allow = this.#button("Allow it for this survey", async () => {
+      this.#policy = { localEpsilon: Infinity };
+      await this.#open();
+      this.#alert();
+      await this.#look();
+      this.#fieldset.querySelector("input")?.focus();
+    });
+    this.#alert(words.TITLES.policy, `${words.CROWD_ONLY} Nothing was sent.`, allow);
+  }
+
+  /** What is going on; the form is shown only while nothing is said. */
+  #say([title, ...texts]: readonly string[], ...more: readonly Node[]): void {
+    if (title !== undefined) this.#failed.replaceChildren();
+    if (texts.length > 0) this.#form?.classList.add("closed");
+    this.#told.classList.toggle("good", title === "Sent. Thank you.");
+    this.#told.replaceChildren(...paragraphs(title, ...texts), ...more);
+  }
+
+  #alert(title?: string, ...texts: readonly (string | Node)[]): void {
+    this.#failed.replaceChildren(...paragraphs(title, ...texts));
+  }
+}
+
+function paragraphs(title?: string, ...texts: readonly (string | Node)[]): Node[] {
+  if (title === undefined) return [];
+  const rest = texts.map((text) => (typeof text === "string" ? h("p", {}, text) : text));
+  return [h("p", {}, h("strong", {}, title)), ...rest];
+}

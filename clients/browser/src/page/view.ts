@@ -1,0 +1,82 @@
+/** The survey's elements where no server has made them: all text, from the survey and its promise. */
+
+import { ShoalError, type Survey } from "../index.js";
+import css from "../../../../src/shoal/web/survey.css" with { type: "text" };
+import { fields } from "./choosing.js";
+import { h } from "./dom.js";
+
+export interface Promised {
+  readonly survey: string;
+  readonly epsilon: number;
+  readonly delta: number;
+  readonly minimum: number;
+  readonly reports_per_person: number;
+  readonly dishonest: number;
+  readonly participation: number;
+  readonly leaves: string;
+  readonly statements: readonly { readonly title: string; readonly text: string }[];
+  readonly steps: readonly string[];
+  readonly served: string;
+}
+
+/** A root of its own, with its styles: the page around it neither sees nor changes them. */
+export function shadow(host: HTMLElement): ShadowRoot {
+  const root = host.attachShadow({ mode: "open" });
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(css);
+  root.adoptedStyleSheets = [sheet];
+  return root;
+}
+
+export const told = (): HTMLElement => h("div", { class: "told", role: "status", tabindex: "-1" });
+export const failed = (): HTMLElement => h("div", { class: "failed", role: "alert", tabindex: "-1" });
+
+/** What the analyzer promises about this survey; it must not say other numbers than the survey. */
+export async function promised(base: string, survey: Survey): Promise<Promised> {
+  const url = `${base}/v1/surveys/${survey.id}/promise`;
+  const answer = await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer" }).catch(() => null);
+  if (!answer?.ok) throw new ShoalError("network", "What the survey promises could not be fetched.");
+  const said = (await answer.json()) as Promised;
+  const same =
+    said.survey === survey.id &&
+    said.epsilon <= survey.epsilon * (1 + 1e-9) &&
+    said.delta === survey.delta &&
+    said.minimum === survey.minimum &&
+    said.reports_per_person === survey.reportsPerPerson &&
+    said.dishonest === survey.dishonest &&
+    said.participation === survey.participation;
+  if (!same) throw new ShoalError("tampered", "The analyzer promises something else than the survey.");
+  return said;
+}
+
+export function form(survey: Survey, words: Promised): HTMLFormElement {
+  const question = h("h2", { class: "question", dir: "auto" }, survey.question);
+  const fieldset = h(
+    "fieldset",
+    { disabled: "", "aria-describedby": "purpose leaves" },
+    h("legend", {}, question),
+    h("p", { id: "purpose", class: "purpose", dir: "auto" }, survey.purpose),
+    h("p", { id: "leaves", class: "leaves" }, words.leaves),
+    ...fields(survey),
+  );
+  const send = h("button", { type: "submit", disabled: "" }, "Send");
+  return h("form", { novalidate: "", autocomplete: "off" }, fieldset, send);
+}
+
+export function statement(base: string, survey: Survey, words: Promised): HTMLElement[] {
+  const rows = words.statements.map(({ title, text }) => h("li", {}, h("b", {}, title), text));
+  const exact = h("a", { href: `${base}/v1/surveys/${survey.id}`, class: "name" }, survey.id);
+  return [
+    h("h3", { class: "title" }, "What you are promised"),
+    h("ul", { class: "promise" }, ...rows),
+    h("p", { class: "checked" }),
+    h(
+      "details",
+      {},
+      h("summary", {}, "How this protects you"),
+      h("ol", { class: "steps" }, ...words.steps.map((step) => h("li", {}, step))),
+      h("p", {}, words.served),
+      h("p", {}, "The survey, exactly as it is: ", exact),
+    ),
+  ];
+}

@@ -1,0 +1,165 @@
+/** A survey: read, checked against its name and against itself, and what it promises. */
+
+import { crowdEpsilon, type Law } from "./bound.js";
+import { sha256, unhex } from "./bytes.js";
+import { has, isWhole, parsed, type Fields } from "./canonical.js";
+import type { Device } from "./devices.js";
+import { ShoalError } from "./errors.js";
+import { hostOf } from "./hosts.js";
+import { deviceOf } from "./mechanisms.js";
+import { LARGEST, OVERHEAD, SUITE } from "./sealing.js";
+import type { Survey } from "./types.js";
+
+const MOST_IN_A_BATCH = 1e10;
+const MOST_REPORTS = 1000;
+const LARGEST_LOCAL = 5; // of each of several reports
+const LEAST_DELTA = 1e-30;
+const TINY = 2 ** -53;
+const TOLERANCE = 1.002; // between a bound of this device and one of another
+
+const devices = new WeakMap<Survey, Device & { proved?: number }>();
+
+/** The mechanism of a survey that was read here. */
+export function deviceFor(survey: Survey): Device & { proved?: number } {
+  const found = devices.get(survey);
+  if (!found) throw new ShoalError("tampered", "This survey was not read by this client.");
+  return found;
+}
+
+const isText = (value: unknown, longest = 2000): boolean =>
+  typeof value === "string" && !!value.trim() && [...value].length <= longest;
+
+const isWithin = (value: unknown, least: number, most = 1): boolean =>
+  typeof value === "number" && value >= least && value <= most;
+
+const isParty = (value: unknown): boolean =>
+  has(value, "fingerprint url") && !!hostOf(value.url) && unhex(value.fingerprint)?.length === 32;
+
+/** The first field that cannot be right by itself; `fields` if there are others than a survey has. */
+function wrongField(told: Fields): string | undefined {
+  const { answers, batches, not_before } = told as {
+    answers: unknown[];
+    batches: Record<string, number>;
+  } & Record<string, number>;
+  const sound: Record<string, unknown> = {
+    name: isText(told.name),
+    question: isText(told.question),
+    purpose: isText(told.purpose),
+    answers:
+      Array.isArray(answers) &&
+      answers.every((answer) => isText(answer, 200)) &&
+      new Set(answers).size === answers.length,
+    batches:
+      has(batches, "max_age minimum small target") &&
+      isWhole(batches.minimum, 2) &&
+      isWhole(batches.target, batches.minimum, MOST_IN_A_BATCH) &&
+      isWhole(batches.max_age, 1) &&
+      /^(carry|expire)$/.test(String(batches.small)),
+    shuffler: isParty(told.shuffler),
+    analyzer: isParty(told.analyzer),
+    epsilon: isWithin(told.epsilon, TINY, Infinity),
+    delta: isWithin(told.delta, LEAST_DELTA, 1 - TINY),
+    dishonest: isWithin(told.dishonest, 0),
+    participation: isWithin(told.participation, TINY),
+    reports_per_person: isWhole(told.reports_per_person, 1, MOST_REPORTS),
+    not_before: isWhole(not_before),
+    not_after: isWhole(told.not_after, not_before! + 1),
+    token_bytes: isWhole(told.token_bytes),
+    // These are checked elsewhere.
+    kind: 1,
+    version: 1,
+    mechanism: 1,
+    sampler: 1,
+    message_bytes: 1,
+    slots: 1,
+    suite: 1,
+  };
+  const names = Object.keys(sound);
+  return has(told, names.sort().join(" ")) ? names.find((name) => !sound[name]) : "fields";
+}
+
+/** Names as they are usual here: `not_after` becomes `notAfter`. */
+const renamed = (told: Fields): Fields =>
+  Object.fromEntries(
+    Object.entries(told).map(([name, value]) => [name.replace(/_./g, ([, letter]) => letter!.toUpperCase()), value]),
+  );
+
+/** The survey in these bytes, if it is the one of this name. */
+export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Survey> {
+  const unless = (sound: unknown, why: string): void => {
+    if (!sound) throw new ShoalError("tampered", `This survey is not as it was written: ${why}.`);
+  };
+  const right = (sound: unknown, field: string): void => unless(sound, `its ${field} cannot be right`);
+  const able = (known: unknown, what: string): void => {
+    if (!known) throw new ShoalError("unsupported", `This client does not know ${what}.`);
+  };
+  const id = await sha256(bytes);
+  unless(!wanted || wanted === id, "it was changed, or it is another one than was asked for");
+  const told = parsed(bytes)!;
+  unless(told?.kind === "survey", "it is not canonical JSON");
+  const { version, suite, answers, mechanism, slots, reports_per_person: reports } = told as Record<string, number> & Fields;
+  able(version === 1, `surveys of version ${version}`);
+  const field = wrongField(told);
+  right(!field, field!);
+  able((suite as unknown) === SUITE, `how to seal with ${suite}`);
+  able(!told.token_bytes, "how to get the tokens that this survey needs");
+  let device;
+  try {
+    device = await deviceOf(mechanism as unknown as Fields, told.sampler as Fields, (answers as unknown as string[]).length);
+  } catch (error) {
+    if (!(error instanceof RangeError || error instanceof TypeError)) throw error;
+    right(false, "sampler");
+  }
+  able(device, "the mechanism of this survey");
+  const { messageBytes, epsilon, range } = device!;
+  const each = OVERHEAD + messageBytes;
+  right(messageBytes === told.message_bytes && device!.slots === slots && slots! * each <= LARGEST, "slots");
+  right(reports === 1 || epsilon <= LARGEST_LOCAL || epsilon === Infinity, "mechanism");
+  const survey = Object.freeze({
+    ...renamed(told),
+    ...(told.batches as object),
+    id,
+    bytes: bytes.slice(),
+    range,
+    mechanism: (mechanism as unknown as Fields).name,
+    localEpsilon: epsilon,
+    reportBytes: OVERHEAD + slots! * each,
+  }) as unknown as Survey;
+  devices.set(survey, device!);
+  right(crowdOf(survey) >= 1, "minimum");
+  return survey;
+}
+
+/** People among whom each of one person's reports hides in the smallest batch, that person included. */
+export function crowdOf({ minimum, dishonest, reportsPerPerson }: Survey): number {
+  // The share as it was written: 0.1 is one tenth, not the float next to it.
+  const [digits, exponent] = dishonest.toExponential().split(/\.?e/) as [string, string];
+  const [whole, places = ""] = digits.split(".") as [string, string?];
+  const unit = 10n ** BigInt(places.length - Number(exponent));
+  const honest = (BigInt(minimum) * (unit - BigInt(whole + places))) / unit;
+  return Number(honest / BigInt(reportsPerPerson));
+}
+
+/** δ of somebody who is seen to take part, never rounded up. */
+export function deltaTakingPart({ delta, participation, reportsPerPerson }: Survey): number {
+  const part =
+    participation === 1 || reportsPerPerson === 1
+      ? participation
+      : Math.min(1, -Math.expm1(reportsPerPerson * Math.log1p(-participation)) * (1 + 2 ** -50));
+  const largest = Math.max(delta, 0.5);
+  if (delta >= largest * part) return largest;
+  return part === 1 ? delta : (delta / part) * (1 - 2 ** -52);
+}
+
+/** ε of all of a person's reports at the smallest batch that this device can prove, or Infinity. */
+export function provedEpsilon(survey: Survey): number {
+  const device = deviceFor(survey);
+  const reports = survey.reportsPerPerson;
+  const each = (law: Law) => crowdEpsilon(law, crowdOf(survey), deltaTakingPart(survey) / reports);
+  // Without laws there is no ε₀ either, which is Infinity then.
+  return (device.proved ??=
+    reports * Math.min(device.epsilon, device.laws.length ? Math.max(...device.laws.map(each)) : Infinity));
+}
+
+/** Whether that is the survey's promise, but for what two computations may differ by. */
+export const isProved = (survey: Survey): boolean => provedEpsilon(survey) <= survey.epsilon * TOLERANCE;

@@ -1,0 +1,112 @@
+/** The shapes that callers see. */
+
+/** What a person allows, whatever a survey says. */
+export interface Policy {
+  /** ε₀ of a person's reports together, if everybody else colludes. */
+  localEpsilon: number;
+  /** ε that the survey promises. */
+  epsilon: number;
+  /** δ of whoever is seen to take part. */
+  delta: number;
+  /** The fewest reports of a batch. */
+  minimum: number;
+  totalEpsilon: number;
+  totalDelta: number;
+  totalLocalEpsilon: number;
+  /** The only machines that may be asked and answered; null is any. */
+  hosts: readonly string[] | null;
+}
+
+/** A party of a survey. */
+export interface Party {
+  readonly url: string;
+  readonly fingerprint: string;
+}
+
+/** A survey that was read and checked. Its fields are those of its configuration. */
+export interface Survey {
+  readonly id: string;
+  readonly bytes: Uint8Array;
+  readonly name: string;
+  readonly question: string;
+  readonly purpose: string;
+  /** The labels of a mechanism for answers; empty for numbers. */
+  readonly answers: readonly string[];
+  /** The bounds of a mechanism for numbers. */
+  readonly range: readonly [number, number] | null;
+  /** The name of the mechanism. */
+  readonly mechanism: string;
+  readonly minimum: number;
+  readonly target: number;
+  readonly epsilon: number;
+  readonly delta: number;
+  readonly reportsPerPerson: number;
+  readonly dishonest: number;
+  readonly participation: number;
+  readonly notBefore: number;
+  readonly notAfter: number;
+  readonly shuffler: Party;
+  readonly analyzer: Party;
+  /** ε₀ of one report, from the numbers that are really drawn with; Infinity if there is none. */
+  readonly localEpsilon: number;
+  /** Bytes of every report. */
+  readonly reportBytes: number;
+}
+
+/** What an answer would cost, and what of that this device could work out by itself. */
+export interface Checked {
+  /** What the survey promises over its life. */
+  readonly epsilon: number;
+  readonly delta: number;
+  /** ε₀ of all reports of a person together; Infinity if only the crowd hides an answer. */
+  readonly localEpsilon: number;
+  readonly minimum: number;
+  /** People among whom each report hides in the smallest batch, the person included. */
+  readonly crowd: number;
+  /** Whether this device could prove the promise by itself, to two parts in a thousand. */
+  readonly verified: boolean;
+  /** ε at the smallest batch that this device could prove; Infinity if none (several messages). */
+  readonly verifiedEpsilon: number;
+  /** A sentence if it is not verified, else empty. */
+  readonly reason: string;
+}
+
+export type OutcomeState = "sent" | "waiting" | "abstained" | "given-up";
+
+/** What became of a report. */
+export interface Outcome {
+  readonly state: OutcomeState;
+  readonly survey: string;
+  readonly occasion: number;
+  /** SHA-256 of the sealed bytes in hexadecimal digits; empty if there are none any more. */
+  readonly digest: string;
+  /** How many bytes leave the device. */
+  readonly bytes: number;
+  /** It had been made before, and was not made a second time. */
+  readonly again: boolean;
+  /** Seconds since 1970 before which it is not tried again; 0 unless it waits. */
+  readonly due: number;
+  /** Why it waits, or was given up; else empty. */
+  readonly reason: string;
+}
+
+/** What one survey has cost. */
+export interface Entry {
+  readonly survey: string;
+  readonly name: string;
+  readonly epsilon: number;
+  readonly delta: number;
+  readonly localEpsilon: number;
+  readonly reports: number;
+  readonly allowed: number;
+  readonly waiting: number;
+}
+
+export interface Options {
+  /** Name of the store in IndexedDB. */
+  name?: string;
+  policy?: Partial<Policy>;
+  fetch?: typeof fetch;
+  /** Seconds since 1970. */
+  now?: () => number;
+}

@@ -1,0 +1,114 @@
+// ε that a device works out by itself: never too small, and hardly larger than Python's.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { inside, utf8, vectors } from "./kit.mjs";
+
+const { bound, policy, survey: surveys } = inside;
+
+/** δ at ε of the shuffled reports of one of two answers among these, by listing all outcomes. */
+function exactDelta(table, [x, y], others, epsilon) {
+  const counted = (rows) => {
+    let law = new Map([["0".repeat(table[0].length), 1]]);
+    for (const row of rows) {
+      const next = new Map();
+      for (const [counts, p] of law) {
+        row.forEach((q, i) => {
+          const key = counts.slice(0, i) + String.fromCharCode(counts.charCodeAt(i) + 1) + counts.slice(i + 1);
+          next.set(key, (next.get(key) ?? 0) + p * q);
+        });
+      }
+      law = next;
+    }
+    return law;
+  };
+  const [first, second] = [x, y].map((answer) => counted([table[answer], ...others.map((other) => table[other])]));
+  let sum = 0;
+  for (const [counts, p] of first) sum += Math.max(0, p - Math.exp(epsilon) * (second.get(counts) ?? 0));
+  return sum;
+}
+
+const response = (k, a) =>
+  Array.from({ length: k }, (_, x) => Array.from({ length: k }, (_, y) => (x === y ? a : 1) / (a + k - 1)));
+
+test("small crowds: at least the exact value, whatever the others hold", () => {
+  for (const [k, a] of [[2, 3], [3, 2], [4, 5], [5, 12]]) {
+    const table = response(k, a);
+    for (const n of [1, 2, 3, 5]) {
+      for (const delta of [0.05, 1e-3]) {
+        const found = bound.crowdEpsilon({ a, q: 1 / (a + k - 1) }, n, delta);
+        const generic = bound.crowdEpsilon(bound.anyLaw(Math.log(a)), n, delta);
+        assert.ok(found <= generic * (1 + 1e-6));
+        for (let held = 0; held < Math.min(k, 4); held++) {
+          for (let last = held; last < Math.min(k, 4); last++) {
+            const others = [...Array(n - 1).keys()].map((i) => (i % 2 ? last : held));
+            assert.ok(exactDelta(table, [0, 1], others, found) <= delta * (1 + 1e-9), `${[k, a, n, delta, held]}`);
+          }
+        }
+        assert.ok(found <= Math.log(a) * (1 + 1e-6));
+      }
+    }
+  }
+});
+
+test("messages that suit both answers: at least the exact value", () => {
+  // Three answers of a Hadamard response with one block of four outputs.
+  const a = 4;
+  const sets = [[0, 2], [0, 1], [0, 3]];
+  const table = sets.map((set) => [0, 1, 2, 3].map((y) => (set.includes(y) ? a : 1) / (2 * a + 2)));
+  const q = 1 / (2 * a + 2);
+  for (const n of [2, 4, 6]) {
+    const found = bound.crowdEpsilon({ a, q, both: q }, n, 1e-2);
+    for (const other of [0, 1, 2]) {
+      assert.ok(exactDelta(table, [0, 1], Array(n - 1).fill(other), found) <= 1e-2 * (1 + 1e-9));
+    }
+  }
+});
+
+test("as the accountant has it: never below what is lost, and little above what it proves", async () => {
+  for (const { survey: text, crowds } of vectors("mechanisms").bounds) {
+    const { name } = JSON.parse(text).mechanism;
+    const { laws } = surveys.deviceFor(await surveys.readSurvey(utf8(text)));
+    for (const { n, delta, epsilon, lower } of crowds) {
+      const found = Math.max(...laws.map((law) => bound.crowdEpsilon(law, n, delta)));
+      assert.ok(found >= lower, `${name} ${n}: ${found} < ${lower}`);
+      // Coins are a protocol to the accountant, which knows them better than as any randomizer.
+      const most = name === "coins" ? 1.3 : n < 1000 ? 1.02 : 1.002;
+      assert.ok(found <= epsilon * most, `${name} ${n}: ${found} > ${epsilon}`);
+      if (name !== "coins") assert.ok(found >= epsilon * (1 - 2e-5), `${name} ${n}: ${found} < ${epsilon}`);
+    }
+  }
+});
+
+test("more people never hurt, less delta never helps", () => {
+  const law = { a: 5, q: 0.1, both: 0.02 };
+  let last = Infinity;
+  for (const n of [1, 10, 100, 1000, 10_000, 1e6, 1e9, 1e10]) {
+    const found = bound.crowdEpsilon(law, n, 1e-6);
+    assert.ok(found <= last * (1 + 1e-3), `${n}`);
+    last = found;
+  }
+  assert.ok(last > 0 && last < 1e-3);
+  assert.ok(bound.crowdEpsilon(law, 1000, 1e-9) > bound.crowdEpsilon(law, 1000, 1e-6));
+});
+
+test("what is promised is proved, or it is said that it is not", async () => {
+  const text = vectors("reports").cases[0].survey;
+  const read = (change) => surveys.readSurvey(inside.canonical.written({ ...JSON.parse(text), ...change }));
+  const cost = async (change, limits = {}) => policy.costOf(await read(change), { ...policy.DEFAULTS, epsilon: 9, ...limits });
+  const proved = await cost({});
+  assert.ok(proved.verified && proved.reason === "" && proved.epsilon === proved.verifiedEpsilon);
+  const tight = await cost({ epsilon: proved.verifiedEpsilon / 1.001 });
+  assert.ok(tight.verified);
+  const less = proved.verifiedEpsilon / 1.01;
+  const unproved = await cost({ epsilon: less });
+  assert.ok(!unproved.verified && unproved.epsilon === less && unproved.verifiedEpsilon > less);
+  assert.match(unproved.reason, /could not work out/);
+  // Several reports hide among fewer people each, and add up.
+  const thrice = await cost({ reports_per_person: 3 });
+  assert.ok(thrice.verifiedEpsilon > 3 * proved.verifiedEpsilon && thrice.crowd === 333);
+  assert.equal(thrice.localEpsilon, 3 * proved.localEpsilon);
+  const several = vectors("mechanisms").mechanisms.find(({ name }) => name === "zero-sum").survey;
+  const crowd = policy.costOf(await surveys.readSurvey(utf8(several)), { ...policy.DEFAULTS, epsilon: 9, localEpsilon: Infinity });
+  assert.ok(!crowd.verified && crowd.verifiedEpsilon === Infinity && crowd.epsilon < 9);
+});

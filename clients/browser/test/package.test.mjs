@@ -1,0 +1,85 @@
+// The package as it is built: what is loaded at once, and what only when a survey needs it.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { compressed, LARGEST_CLIENT, loadedWith } from "../bundling.mjs";
+import { inside, root, utf8, vectors } from "./kit.mjs";
+
+const LATER = "more_mechanisms.js";
+const common = vectors("reports").cases[0].survey;
+const recorded = Object.fromEntries(vectors("mechanisms").mechanisms.map(({ name, survey }) => [name, survey]));
+const projective = recorded["projective, space"];
+let folder, printed;
+
+before(() => {
+  folder = mkdtempSync(join(tmpdir(), "shoal-package-"));
+  printed = execFileSync(process.execPath, ["build.mjs", "--no-types"], {
+    cwd: join(root, "clients", "browser"),
+    env: { ...process.env, SHOAL_DIST: join(folder, "dist"), SHOAL_ASSETS: join(folder, "assets") },
+    encoding: "utf8",
+  });
+  cpSync(join(folder, "dist"), join(folder, "offline"), { recursive: true });
+  rmSync(join(folder, "offline", LATER));
+});
+after(() => rmSync(folder, { recursive: true }));
+
+/** What the client in this folder says of surveys. */
+async function reader(name) {
+  const { ShoalClient, ShoalError } = await import(pathToFileURL(join(folder, name, "shoal-client.js")).href);
+  const client = await ShoalClient.open({ name, fetch: () => assert.fail("nothing is asked for") });
+  return async (survey) => {
+    try {
+      return (await client.survey(utf8(survey))).mechanism;
+    } catch (error) {
+      assert.ok(error instanceof ShoalError && !error.sent, error);
+      return `${error.kind}: ${error.message}`;
+    }
+  };
+}
+
+test("what is loaded at once is within the limit", async () => {
+  const files = [...(await loadedWith(join(folder, "dist", "shoal-client.js")))];
+  const weight = files.map(compressed).reduce((sum, one) => sum + one, 0);
+  assert.ok(weight > 10_000 && weight <= LARGEST_CLIENT, `${weight} bytes`);
+  assert.ok(!files.some((file) => file.endsWith(LATER)));
+  assert.ok(printed.includes(`the client: ${weight} compressed (at most ${LARGEST_CLIENT})`));
+});
+
+test("what is imported is counted, and by what is imported too", async () => {
+  const made = join(folder, "made");
+  mkdirSync(made);
+  writeFileSync(join(made, "a.js"), 'import{b}from"./b.js";import("./c.js");b();');
+  writeFileSync(join(made, "b.js"), 'export*from"./d.js";import"./a.js";');
+  writeFileSync(join(made, "d.js"), "export let b=()=>1;");
+  const found = [...(await loadedWith(join(made, "a.js")))];
+  assert.deepEqual(found, ["a.js", "b.js", "d.js"].map((name) => join(made, name)));
+});
+
+test("other mechanisms are loaded when a survey needs one", async () => {
+  const online = await reader("dist");
+  assert.equal(await online(common), "grr");
+  assert.equal(await online(projective), "projective");
+  for (const [name, survey] of Object.entries(recorded)) assert.equal(await online(survey), name.split(",")[0]);
+  const told = JSON.parse(projective);
+  const changed = (change) => online(new TextDecoder().decode(inside.canonical.written({ ...told, ...change })));
+  assert.match(await changed({ sampler: { ...told.sampler, q: 4 } }), /^tampered: .*sampler cannot be right/);
+  assert.match(await changed({ mechanism: { ...told.mechanism, name: "laplace" } }), /^unsupported: /);
+});
+
+test("where they cannot be fetched, that is said, and other surveys are answered", async () => {
+  const offline = await reader("offline");
+  assert.equal(await offline(projective), "network: The mechanism of this survey cannot be fetched. Nothing was sent.");
+  assert.equal(await offline(common), "grr");
+});
+
+test("the scripts of the pages have everything in them", () => {
+  for (const name of ["survey.js", "offline.js"]) {
+    const script = readFileSync(join(folder, "assets", name), "utf8");
+    assert.ok(script.includes("copies_steps") && !script.includes(LATER), name);
+  }
+});

@@ -1,0 +1,53 @@
+// What the tests in Python ask of the client: a list of jobs on standard input, what came of each on
+// standard output.
+
+import { inside, ShoalClient, unhex, utf8, hex } from "./kit.mjs";
+
+const { random, sealing, survey: surveys } = inside;
+
+const jobs = {
+  /** Messages of so many people with one value, one after the other. */
+  async draw({ survey, value, people }) {
+    const device = surveys.deviceFor(await surveys.readSurvey(utf8(survey)));
+    const found = [];
+    for (let i = 0; i < people; i++) found.push(hex(device.draw(value, random.below)));
+    return found.join("");
+  },
+  /** A report with these messages. */
+  async seal({ id, messages, shuffler, analyzer }) {
+    const key = ({ public: raw, number }) => ({ raw: unhex(raw), number });
+    const keys = { shuffler: key(shuffler), analyzer: key(analyzer) };
+    return hex(await sealing.seal(unhex(id), unhex(messages.join("")), messages.length, keys));
+  },
+  /** The name of a survey, or why it is none. */
+  async read({ survey }) {
+    try {
+      return (await surveys.readSurvey(utf8(survey))).id;
+    } catch (error) {
+      if (!(error instanceof inside.errors.ShoalError)) throw error;
+      return error.kind;
+    }
+  },
+  /** So many people, each with a device of their own, answer a survey over the network. */
+  async people({ url, id, answers, now }) {
+    const states = [];
+    for (const [person, answer] of answers.entries()) {
+      const client = await ShoalClient.open({
+        name: `person ${person}`,
+        now: () => now,
+        policy: { minimum: 2, epsilon: 9, totalEpsilon: 9 },
+      });
+      const survey = await client.load(url, id);
+      client.check(survey);
+      states.push((await client.report(survey, answer)).state);
+      client.close();
+    }
+    return states;
+  },
+};
+
+let input = "";
+for await (const part of process.stdin) input += part;
+const found = [];
+for (const { job, ...asked } of JSON.parse(input)) found.push(await jobs[job](asked));
+process.stdout.write(JSON.stringify(found));
