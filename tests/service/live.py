@@ -27,13 +27,14 @@ from repository import ROOT, environment
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import Envelope, KeyPair, NotOpenableError
-from shoal.service.analyzer.app import analyzer_app
+from shoal.service.analyzer.app import AnalyzerPages, analyzer_app, no_pages
 from shoal.service.analyzer.http_source import HttpSource
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.batch_file import BatchFile
 from shoal.service.client import Client, Keys, Policy, Settings
 from shoal.service.clock import ManualClock, system_clock
+from shoal.service.http.limits import Limits
 from shoal.service.keyring import KeyList, Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.running.server import Background, address, listen
@@ -213,8 +214,11 @@ class Live:
 
 
 @contextmanager
-def live(directory, *, clock=None, front=None, schedule=None, **survey):
-    """Both parties on ports of their own; ``front`` is put before the shuffler's address."""
+def live(directory, *, clock=None, front=None, schedule=None, pages=no_pages, **survey):
+    """Both parties on ports of their own; ``front`` is put before the shuffler's address.
+
+    With ``pages``, the analyzer shows them, and results to who may read them.
+    """
     clock = ManualClock(START) if clock is None else clock
     with ExitStack() as stack:
         sockets = {role: listen("127.0.0.1", 0) for role in ("shuffler", "analyzer")}
@@ -234,9 +238,15 @@ def live(directory, *, clock=None, front=None, schedule=None, **survey):
         for half in halves.values():
             half.store.add_survey(found)
         shuffler, analyzer = halves["shuffler"], halves["analyzer"]
+        shown = AnalyzerPages(store=analyzer.store, keyring=analyzer.keyring, limits=Limits())
         apps = {
             "shuffler": shuffler_app(shuffler.store, shuffler.keyring, clock=clock),
-            "analyzer": analyzer_app(analyzer.store, analyzer.keyring, public_results=True),
+            "analyzer": analyzer_app(
+                analyzer.store,
+                analyzer.keyring,
+                public_results=pages is no_pages,
+                pages=pages(shown),
+            ),
         }
         for role, app in apps.items():
             stack.enter_context(Background(app, sockets[role]))

@@ -181,6 +181,7 @@ def analyzer(
 
     from shoal.service.running.analyzer_process import run_analyzer
     from shoal.service.running.collecting import TokenFile
+    from shoal.web.pages import pages
 
     listening = _listening((host, port, socket), (metrics_host, metrics_port, metrics_socket))
     tokens = None if no_collecting else TokenFile(shuffler_token or directory / "token")
@@ -189,6 +190,7 @@ def analyzer(
         replace(told, processes=processes, pause=pause),
         tokens=tokens,
         public_results=public_results,
+        pages=pages,
     )
 
 

@@ -53,6 +53,7 @@ def _facts(services: Local) -> Iterator[tuple[str, str]]:
     yield "closes", f"at {survey.batches.target:,} reports, or after a day with enough"
     yield "shuffler", where.shuffler
     yield "analyzer", where.analyzer
+    yield "dashboard", where.dashboard
     for name, place in where.metrics.items():
         yield f"{name}'s metrics", f"{place}/metrics"
 
@@ -70,6 +71,11 @@ def invite(services: Local) -> None:
     page.print(f"  shoal up {name} --simulate {survey.batches.target}    (after Ctrl-C)")
     page.print(f"  shoal doctor {name}")
     page.print(f"  curl {results}", soft_wrap=True)
+    page.print()
+    page.print("In a browser:")
+    page.print()
+    page.print(f"  {services.addresses.dashboard}    what comes of it", soft_wrap=True)
+    page.print(f"  {services.login}: the link that shows its operator more", soft_wrap=True)
     page.print()
 
 
@@ -130,6 +136,7 @@ def to_dict(
         "directory": str(services.directory),
         "shuffler": where.shuffler,
         "analyzer": where.analyzer,
+        "dashboard": where.dashboard,
         "invented": truth,
         "seconds": seconds,
         "results": found.to_dict(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-_VOID = frozenset({"meta", "line", "rect", "circle", "path"})
+_VOID = frozenset({"meta", "link", "input", "line", "rect", "circle", "path"})
 
 
 class Markup(str):

@@ -12,7 +12,7 @@ from functools import partial
 
 from prometheus_client.core import Metric
 
-from shoal.service.analyzer.app import analyzer_app
+from shoal.service.analyzer.app import AnalyzerPages, Pages, analyzer_app, no_pages
 from shoal.service.analyzer.documents import Document
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.worker import AnalyzerWorker
@@ -55,7 +55,11 @@ def _opened(settings: Settings) -> Iterator[_Opened]:
 
 
 def run_analyzer(
-    settings: Settings, *, tokens: TokenFile | None, public_results: bool = False
+    settings: Settings,
+    *,
+    tokens: TokenFile | None,
+    public_results: bool = False,
+    pages: Pages = no_pages,
 ) -> None:
     """Show results until SIGTERM or SIGINT; with ``tokens``, collect meanwhile."""
     if tokens is not None:
@@ -69,6 +73,15 @@ def run_analyzer(
             public_results=public_results,
             limits=settings.limits,
             observe=observations.observe,
+            pages=pages(
+                AnalyzerPages(
+                    store=parts.store,
+                    keyring=parts.keyring,
+                    limits=settings.limits,
+                    public_results=public_results,
+                    proxied=settings.proxied,
+                )
+            ),
         )
         figures: list[Figures] = [
             observations.figures,
@@ -80,7 +93,10 @@ def run_analyzer(
             measured(settings.listening, figures, readiness),
             _collecting(settings, parts, tokens),
         ):
-            logs.say("listening", role="analyzer", address=address(listening))
+            where = address(listening)
+            logs.say("listening", role="analyzer", address=where)
+            if pages is not no_pages:
+                logs.say("dashboard", role="analyzer", address=f"{where}/dashboard")
             serve(WithHealth(app, readiness), listening)
     logs.say("stopped", role="analyzer")
 

@@ -4,6 +4,7 @@
 
     DIR/up.json        the ports, so that the addresses in the survey stay right
     DIR/survey.json    the survey
+    DIR/dashboard      the link that logs in to the dashboard
     DIR/shuffler/      the shuffler's keys, store and files
     DIR/analyzer/      the analyzer's, and the token it collects with
 
@@ -31,7 +32,7 @@ from shoal.service.store import ShufflerStore
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.survey.design import Design
 
-STATE, SURVEY, TOKEN = "up.json", "survey.json", "token"
+STATE, SURVEY, TOKEN, DASHBOARD = "up.json", "survey.json", "token", "dashboard"
 VERSION = 1
 DAY = 86_400
 _LARGEST_STATE = 4096
@@ -141,6 +142,28 @@ class Embedded:
         stored = {"version": VERSION, "shuffler": ports.shuffler, "analyzer": ports.analyzer}
         write_private(self.directory / STATE, json.dumps(stored).encode())
         return survey
+
+    @property
+    def login(self) -> Path:
+        """The file with the link that logs in to the dashboard."""
+        return self.directory / DASHBOARD
+
+    def make_login(self, survey: Survey, *, clock: Clock = system_clock) -> None:
+        """A token for the dashboard, in a link, unless there was one before.
+
+        It is behind the ``#`` of the address: a browser keeps that part to itself.
+        """
+        if self.login.exists():
+            return
+        home = self.home("analyzer")
+        database = home.database()
+        try:
+            tokens = AnalyzerStore(database, home.directory, clock).tokens
+            token = tokens.add(DASHBOARD, None, max(DAY, survey.not_after - clock() + 30 * DAY))
+        finally:
+            database.close()
+        link = f"{survey.analyzer.url}/dashboard/login#{token}\n"
+        write_private(self.login, link.encode())
 
     def bring_up_to_date(self) -> None:
         """The tables of a directory that an older version made."""

@@ -40,6 +40,11 @@ class Addresses:
     analyzer: str
     metrics: dict[str, str]
 
+    @property
+    def dashboard(self) -> str:
+        """Where people look at it."""
+        return f"{self.analyzer}/dashboard"
+
 
 class Local:
     """Both parties on this machine, as processes of their own."""
@@ -50,6 +55,7 @@ class Local:
         self.directory = embedded.directory
         self.survey = survey
         self.addresses = addresses
+        self.login = embedded.login
         self.crowd = Crowd(survey, embedded.directory / _PEOPLE)
         self._children = children
         self._client = httpx.Client(timeout=_TIMEOUT, trust_env=False)
@@ -125,6 +131,7 @@ def running(
         else:
             survey = embedded.survey()
             embedded.bring_up_to_date()
+        embedded.make_login(survey)
         children = stack.enter_context(Children(_children(embedded, sockets), ordered=True))
         metrics = {
             role: address(sockets[f"{role} metrics"]) for role in ("shuffler", "worker", "analyzer")

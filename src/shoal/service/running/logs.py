@@ -26,7 +26,7 @@ _WORD = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _HEX = re.compile(r"[0-9a-f]{1,64}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}")
 _PLACE = re.compile(r"[A-Za-z0-9_./:<>-]{1,200}")
-_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,200}")
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,200}(/dashboard)?")
 
 # Every field a line may have beside time, level and event; numbers need no form.
 FIELDS: Final = {

@@ -1,0 +1,114 @@
+"""Scripts and styles, as files of this package: served under a name that changes with them.
+
+Styles are part of the source. Scripts are built from ``clients/browser`` into ``assets/``; where
+they were not, pages say so and show what they can without them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from shoal.report.markup import Markup, element
+from shoal.service.http.problems import Problem, ProblemError
+
+PATH = "/assets/"
+BUILT = Path(__file__).parent / "assets"
+WRITTEN = Path(__file__).parent
+NOT_BUILT = "This page's script is not built: run make browser where the analyzer is installed."
+_MEDIA = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+_NAME = re.compile(r"[a-z][a-z0-9-]*\.(js|css)")
+_FOREVER = "public, max-age=31536000, immutable"
+_ASK_AGAIN = "no-cache"
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One file as it is now."""
+
+    name: str
+    body: bytes
+    digest: str
+
+    @property
+    def media_type(self) -> str:
+        """What it is."""
+        return _MEDIA[Path(self.name).suffix]
+
+    @property
+    def address(self) -> str:
+        """Where a page finds exactly this one."""
+        return f"{PATH}{self.name}?v={self.digest}"
+
+    def response(self, request: Request, *, cache: str = _ASK_AGAIN, **headers: str) -> Response:
+        """The answer with it; nothing but its headers for whoever has it already."""
+        tag = f'"{self.digest}"'
+        told = {
+            "ETag": tag,
+            "Cache-Control": cache,
+            "X-Content-Type-Options": "nosniff",
+            **{name.replace("_", "-").title(): value for name, value in headers.items()},
+        }
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=told)
+        return Response(self.body, media_type=self.media_type, headers=told)
+
+
+_read: dict[Path, tuple[tuple[int, int], Asset]] = {}
+
+
+def asset(name: str) -> Asset | None:
+    """The script or style of that name; None if there is none, or it was not built."""
+    if not _NAME.fullmatch(name):
+        return None
+    path = (WRITTEN if name.endswith(".css") else BUILT) / name
+    try:
+        found = path.stat()
+        state = found.st_mtime_ns, found.st_size
+        kept = _read.get(path)
+        if kept is None or kept[0] != state:
+            body = path.read_bytes()
+            kept = state, Asset(name, body, sha256(body).hexdigest()[:_DIGITS])
+            _read[path] = kept
+    except OSError:
+        return None
+    return kept[1]
+
+
+def style(name: str) -> Markup:
+    """The element of a page's head that brings a style."""
+    found = asset(name)
+    return Markup("") if found is None else element("link", rel="stylesheet", href=found.address)
+
+
+def script(name: str) -> Markup:
+    """The element of a page's head that brings a script; nothing where it was not built."""
+    found = asset(name)
+    return Markup("") if found is None else element("script", src=found.address, defer="")
+
+
+def not_built(name: str) -> Markup:
+    """A sentence for the page whose script is missing; nothing where it is there."""
+    return Markup("") if asset(name) else element("p", NOT_BUILT, class_="notice", role="status")
+
+
+async def served(request: Request) -> Response:
+    """A script or a style; for good, if it is asked for by its digest."""
+    found = asset(request.path_params["name"])
+    if found is None:
+        detail = "there is no such file, or it was not built: run make browser"
+        raise ProblemError(Problem(kind="no_such_path", status=404, detail=detail))
+    exact = request.query_params.get("v") == found.digest
+    return found.response(request, cache=_FOREVER if exact else _ASK_AGAIN)
+
+
+def routes() -> list[Route]:
+    """Where they are served."""
+    return [Route(f"{PATH}{{name}}", served, name="asset")]

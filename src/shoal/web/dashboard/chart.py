@@ -1,0 +1,236 @@
+"""The chart of the answers: bars with error bars, marks of what is sure, and the same as a table.
+
+Every bar carries its numbers, so that a script can zoom; without one it shows all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from shoal.report import mean
+from shoal.report.axis import Axis
+from shoal.report.drawing import key, pc, scale, upright
+from shoal.report.markup import Markup, element, join
+from shoal.report.shares import percent, whole
+from shoal.results import ColumnResult
+from shoal.values import MeanEstimate
+from shoal.web.dashboard.answers import MOST, Answer, as_asked
+from shoal.web.dashboard.parts import NOTHING, link, note, table, texted
+
+Order = Literal["share", "asked"]
+ORDERS: dict[Order, str] = {"share": "largest first", "asked": "as in the survey"}
+SHOWN = 20  # bars; the others are folded away
+_OPEN = 12  # rows of a table that is not folded away
+_HEIGHT = 26
+_MARKS = {True: "≠", False: "≈", None: ""}  # of what is more than all smaller ones
+_WORDS = {True: "yes", False: "no", None: "–"}
+
+
+def found(
+    column: ColumnResult, listed: Sequence[Answer], order: Order, here: str
+) -> Iterator[Markup]:
+    """The chart and the table of a result; ``here`` is the address of the page."""
+    if isinstance(column.estimate, MeanEstimate):
+        yield mean.chart(column, column.estimate)
+        yield _mean(column.estimate)
+        return
+    shown = list(listed) if order == "share" else as_asked(listed)
+    if len(listed) > 1:
+        yield _orders(order, here)
+    yield chart(shown, column.column)
+    if any(answer.share < 0 for answer in shown):
+        yield note("A share below zero is noise around zero: read it as few or none.")
+    more = len(column.labels) - len(listed)
+    if more:
+        yield note(
+            f"These are the {MOST} largest of {len(column.labels):,} answers; the others are in "
+            "the files below."
+        )
+    yield _table(shown, counted="people" if column.guarantee.rounds == 1 else "reports")
+
+
+def _mean(estimate: MeanEstimate) -> Markup:
+    low, high = estimate.interval(mean.LEVEL)
+    rows = [
+        (name, mean.number(factor * estimate.mean), _limits(factor * low, factor * high))
+        for name, factor in (("mean", 1), ("sum", estimate.n))
+    ]
+    heads = ("what", "estimate", "95 % interval")
+    return table(heads, rows, caption="The mean and the sum", classes=("text", "n", "n"))
+
+
+def _limits(low: float, high: float) -> str:
+    return f"{mean.number(low)} to {mean.number(high)}"
+
+
+def _orders(order: Order, here: str) -> Markup:
+    links = [
+        _choice(text, f"{here}?order={name}#found", chosen=name == order)
+        for name, text in ORDERS.items()
+    ]
+    return element("p", "Sorted: ", join(*links), class_="choices")
+
+
+def _choice(text: str, address: str, *, chosen: bool) -> Markup:
+    current = {"aria_current": "true"} if chosen else {}
+    return link(text, address, class_="choice", **current)
+
+
+def chart(shown: Sequence[Answer], name: str) -> Markup:
+    """Bars on one axis: the first ones, and the others to unfold."""
+    axis = Axis.spanning(*(end for answer in shown for end in (answer.low, answer.high)))
+    first, others = shown[:SHOWN], shown[SHOWN:]
+    rest = NOTHING
+    if others:
+        bars = element(
+            "div",
+            *(_bar(answer, axis) for answer in others),
+            class_="bars rest",
+            tabindex=0,
+            role="region",
+            aria_label="The other answers",
+        )
+        rest = element("details", element("summary", f"{len(others):,} more answers"), bars)
+    return element(
+        "figure",
+        _legend(shown),
+        _zoom(),
+        element("div", *(_bar(answer, axis) for answer in first), scale(axis, " %"), class_="bars"),
+        rest,
+        class_="chart shares",
+        id="chart",
+        aria_label=f"Estimated shares of the answers to {name}",
+        data_low=axis.low,
+        data_high=axis.high,
+        data_unit=" %",
+    )
+
+
+def _zoom() -> Markup:
+    """What a script makes work; hidden without it."""
+    buttons = [
+        element("button", text, type="button", data_zoom=what, aria_label=said, title=said)
+        for what, text, said in (
+            ("in", "+", "Zoom in"),
+            ("out", "−", "Zoom out"),
+            ("left", "◀", "Move left"),
+            ("right", "▶", "Move right"),
+            ("all", "whole", "Show the whole axis"),
+        )
+    ]
+    return element("p", *buttons, class_="zoom", role="group", aria_label="Zoom", hidden="")
+
+
+def _bar(answer: Answer, axis: Axis) -> Markup:
+    margin = (answer.high - answer.low) / 2
+    mark = _MARKS[answer.separated] if answer.significant else ""
+    return element(
+        "div",
+        texted("span", answer.label, class_="label", title=answer.label),
+        _drawn(answer, axis),
+        element(
+            "span",
+            percent(answer.share),
+            element("small", f" ± {percent(margin).removesuffix(' %')}"),
+            element("span", mark, class_="mark") if mark else "",
+            class_="value",
+        ),
+        class_="bar" if answer.significant else "bar faint",
+        role="img",
+        aria_label=f"{answer.label}: {said(answer)}",
+        data_value=f"{answer.share:.6g}",
+        data_low=f"{answer.low:.6g}",
+        data_high=f"{answer.high:.6g}",
+    )
+
+
+def said(answer: Answer) -> str:
+    """A bar in words."""
+    limits = f"{percent(answer.share)}, between {percent(answer.low)} and {percent(answer.high)}"
+    if not answer.significant:
+        return f"{limits}; cannot be told from nobody"
+    if answer.separated is None:
+        return limits
+    sure = "surely more than" if answer.separated else "not surely more than"
+    return f"{limits}; {sure} the answers with smaller shares"
+
+
+def _drawn(answer: Answer, axis: Axis) -> Markup:
+    zero, end = axis.at(0.0), axis.at(answer.share)
+    low, high, middle = axis.at(answer.low), axis.at(answer.high), _HEIGHT / 2
+    grid = [upright(axis.at(tick), 0, _HEIGHT, "grid") for tick in axis.ticks() if tick]
+    return element(
+        "svg",
+        *grid,
+        element(
+            "rect",
+            x=pc(min(zero, end)),
+            y=5,
+            width=pc(abs(end - zero)),
+            height=_HEIGHT - 10,
+            rx=2,
+            class_="fill",
+        ),
+        upright(zero, 0, _HEIGHT, "zero"),
+        element("line", x1=pc(low), x2=pc(high), y1=middle, y2=middle, class_="reach"),
+        upright(low, middle - 4, middle + 4, "reach from"),
+        upright(high, middle - 4, middle + 4, "reach to"),
+        height=_HEIGHT,
+        width="100%",
+        aria_hidden="true",
+    )
+
+
+def _legend(shown: Sequence[Answer]) -> Markup:
+    keys = [key("fill", "estimated share"), key("reach", "95 % interval")]
+    if not all(answer.significant for answer in shown):
+        keys.append(key("fill pale", "cannot be told from nobody"))
+    marked = {answer.separated for answer in shown if answer.significant}
+    if True in marked:
+        keys.append(_mark(_MARKS[True], "surely more than all smaller ones"))
+    if False in marked:
+        keys.append(_mark(_MARKS[False], "not surely more than the next"))
+    return element("figcaption", *keys, class_="legend")
+
+
+def _mark(mark: str, text: str) -> Markup:
+    return element("span", element("span", mark, class_="mark"), f" {text}", class_="key")
+
+
+def _table(shown: Sequence[Answer], *, counted: str) -> Markup:
+    rows = (
+        (
+            texted("span", answer.label, class_="long"),
+            percent(answer.share),
+            f"{percent(answer.low)} to {percent(answer.high)}",
+            whole(answer.people),
+            "yes" if answer.significant else "no",
+            _WORDS[answer.separated],
+        )
+        for answer in shown
+    )
+    heads = (
+        "answer",
+        "share",
+        "95 % interval",
+        f"{counted}, about",
+        "more than noise",
+        "more than all smaller ones",
+    )
+    numbers = table(
+        heads, rows, caption="Shares of the answers", sortable=True, classes=("text", *["n"] * 3)
+    )
+    unfolded = {"open": ""} if len(shown) <= _OPEN else {}
+    remark = note(
+        "Each of the last two columns is right for all answers together with probability 95 %: "
+        "both are corrected for how many answers there are."
+    )
+    return element(
+        "details",
+        element("summary", "The same as a table"),
+        numbers,
+        remark,
+        id="table",
+        **unfolded,
+    )

@@ -1,0 +1,472 @@
+"""What the pages say is what was published; whatever a survey's words are, they stay words."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from analyzer_kit import DAY, HOUR, START, Analyzer, sealed
+from dashboard_kit import Page, dashboard_of, login, shown
+from shoal.accounting.rounding import up
+from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.response import RandomizedResponse
+from shoal.report.shares import percent
+from shoal.service.analyzer import schema
+from shoal.service.analyzer.documents import written
+from shoal.service.analyzer.results import survey_results
+from shoal.service.keyring import Keyring, Protection
+from shoal.service.survey import Batches, Party
+from shoal.web import assets
+from shoal.web.dashboard import batches, chart
+from shoal.web.dashboard.curve import Curve
+from shoal.web.dashboard.graphs import Timeline
+from shoal.web.dashboard.snapshot import Remembered, read
+
+FIRST, SECOND, SMALL, LIE = "11" * 16, "22" * 16, "33" * 16, "44" * 16
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> $\\frac$ \u202e &amp;"
+LONG = "W" * 200
+MANY = 60
+
+
+@pytest.fixture(scope="module")
+def analyzer(tmp_path_factory):
+    made = Analyzer(tmp_path_factory.mktemp("analyzer") / "a")
+    ring = Keyring.create(
+        made.directory / "shuffler",
+        role="shuffler",
+        protection=Protection.none(),
+        clock=made.clock,
+    )
+    shuffler = Party(url="http://localhost:1", fingerprint=ring.fingerprint)
+    made.plain = made.asking(
+        answers=("red", "green", "blue"),
+        device=RandomizedResponse(k=3, epsilon=2.0),
+        epsilon=2.0,
+        dishonest=0.1,
+        shuffler=shuffler,
+    )
+    made.store.keep_copy(ring.list())
+    made.send(made.plain, [0] * 60 + [1] * 30 + [2] * 10, batch=FIRST)
+    records = sealed(made.plain, made.keyring, [0] * 50 + [1] * 30, seed=2)
+    made.shuffler.put(made.plain, [*records[:-5], *records[:5]], batch=SECOND)
+    made.send(made.plain, [0] * 20, batch=SMALL, seed=3)
+    made.shuffler.put(made.plain, records, batch=LIE, lies={"batch": FIRST})
+    made.collect(made.plain)
+    _forget(made)
+    made.hostile = made.asking(
+        name=HOSTILE,
+        question=f"{HOSTILE} {LONG}",
+        purpose=f"{HOSTILE}\n{LONG}",
+        answers=(HOSTILE, LONG, "مرحبا"),
+    )
+    made.send(made.hostile, [0] * 40 + [1] * 30 + [2] * 30)
+    made.collect(made.hostile)
+    _forget(made)
+    made.number = made.asking(
+        name="hours", answers=(), device=Duchi(low=0.0, high=24.0, epsilon=1.0)
+    )
+    made.send(made.number, np.linspace(4.0, 10.0, 80))
+    made.collect(made.number)
+    _forget(made)
+    made.many = made.asking(
+        name="many",
+        device=RandomizedResponse(k=MANY, epsilon=4.0),
+        answers=tuple(f"town {place}" for place in range(MANY)),
+        batches=Batches(minimum=400, target=500, max_age=DAY),
+        epsilon=1.5,
+    )
+    made.send(made.many, [7] * 200 + [11] * 150 + list(range(MANY)))
+    made.collect(made.many)
+    _forget(made)
+    made.empty = made.asking(name="empty")
+    made.withheld = made.asking(name="withheld")
+    made.send(made.withheld, [0] * 20)
+    made.collect(made.withheld)
+    made.early = made.asking(name="early", not_before=START + 40 * DAY, not_after=START + 10**12)
+    made.over = made.asking(name="over", not_before=START - 40 * DAY, not_after=START - 2 * DAY)
+    yield made
+    made.close()
+
+
+def _forget(made):
+    """What was collected is not offered to the next survey."""
+    for path in made.shuffler.directory.glob("*.*"):
+        path.unlink()
+
+
+@pytest.fixture(scope="module")
+def client(analyzer):
+    with shown(analyzer) as made:
+        login(made, analyzer.store.tokens.add("all", None, 400 * DAY))
+        yield made
+
+
+def path(survey, rest=""):
+    return f"/dashboard/surveys/{survey.id}{rest}"
+
+
+def page(client, survey, rest=""):
+    answer = client.get(path(survey, rest))
+    assert answer.status_code == 200
+    return Page(answer.text)
+
+
+def every_page(analyzer):
+    yield "/dashboard"
+    yield "/dashboard/login"
+    yield "/dashboard/nothing"
+    for survey in analyzer.store.surveys():
+        yield path(survey)
+        yield path(survey, "?order=asked&page=7")
+        for document in analyzer.store.results(survey.id):
+            yield path(survey, f"/batches/{document['batch']}")
+
+
+def test_every_page_keeps_the_rules(analyzer, client):
+    for address in every_page(analyzer):
+        answer = client.get(address)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cache-control"] == "no-store"
+        _check(Page(answer.text), address)
+
+
+def _check(found, address):
+    assert found.elements[0] == ("html", {"lang": "en"})
+    assert len(found.all("h1")) == 1, address
+    assert len(found.all("main")) == 1
+    names = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
+    assert len(names) == len(set(names)), address
+    for tag, attributes in found.elements:
+        assert "style" not in attributes
+        assert not any(name.startswith("on") for name in attributes)
+        assert tag not in {"img", "iframe", "object", "style", "base"}
+        for name in ("src", "href", "action"):
+            place = attributes.get(name, "/")
+            assert place.startswith(("/", "#", "data:,")), place
+            assert not place.startswith("//")
+        if tag == "svg":
+            assert {"aria-label", "aria-hidden"} & set(attributes)
+        if "aria-labelledby" in attributes:
+            assert attributes["aria-labelledby"] in names
+    assert all("src" in attributes for attributes in found.all("script"))
+    regions = [each["aria-label"] for _, each in found.elements if each.get("role") == "region"]
+    assert len(regions) == len(set(regions))
+
+
+def test_hostile_words_are_words(analyzer, client):
+    found = page(client, analyzer.hostile)
+    assert HOSTILE in found.text
+    assert f"{HOSTILE} {LONG}" in found.of["heading"]
+    assert [label["title"] for label in found.all("span", **{"class": "label"})].count(HOSTILE) == 1
+    assert HOSTILE in Page(client.get("/dashboard").text).text
+    drawn = client.get(path(analyzer.hostile, "/download/chart.svg")).text
+    assert "<script" not in drawn
+    assert "onerror" not in re.sub(r">[^<]*<", "><", drawn)
+    names = client.get(path(analyzer.hostile, "/download/chart.svg")).headers
+    assert names["content-disposition"].startswith('attachment; filename="')
+    assert "sandbox" in names["content-security-policy"]
+
+
+def test_the_numbers_are_those_of_the_results(analyzer, client):
+    found = page(client, analyzer.plain)
+    told = survey_results(analyzer.store, analyzer.plain.id)
+    whole, both = told.combined(), [each for each in told.batches if each["withheld"] is None]
+    assert len(both) == 2
+    for name in ("valid", "honest"):
+        assert f"{sum(each[name] for each in both):,}" in found.of["funnel"]
+    assert f"{sum(each['reports'] for each in both):,}" in found.of["funnel"]
+    for estimate in whole["estimates"]:
+        bar = next(
+            each
+            for each in found.all("div")
+            if each.get("aria-label", "").startswith(f"{estimate['answer']}: ")
+        )
+        assert percent(100 * estimate["share"]) in bar["aria-label"]
+        assert percent(100 * estimate["low"]) in bar["aria-label"]
+        assert float(bar["data-value"]) == pytest.approx(100 * estimate["share"], rel=1e-5)
+        assert percent(100 * estimate["high"]) in found.of["table"]
+    assert up(told.life["epsilon"]) in found.of["budget"]
+    assert up(told.life["analyzer_epsilon"]) in found.of["budget"]
+    assert f"{100 * whole['bias_bound']:.3g} percentage points" in found.of["found"]
+    assert "10 % at most" in found.of["found"]
+
+
+def test_a_snapshot_finds_what_the_results_find(analyzer):
+    for survey in analyzer.store.surveys():
+        kept = read(analyzer.store, survey.id, ())
+        told = survey_results(analyzer.store, survey.id)
+        assert kept.found.combined() == told.combined()
+        assert kept.life == told.life
+        documents = {each["batch"]: each for each in told.batches}
+        assert {line.batch for line in kept.lines} == set(documents)
+        for line in kept.lines:
+            document = documents[line.batch]
+            for name in ("published", "reports", "valid", "honest", "epsilon", "rejected"):
+                assert getattr(line, name) == document[name]
+            assert line.withheld == document["withheld"]
+        if kept.result is not None:
+            assert kept.result.notes == told.result().notes
+
+
+def test_operators_see_states_reasons_keys_and_what_was_left_out(analyzer, client):
+    found = page(client, analyzer.plain)
+    assert "withheld: 20 valid reports" in found.of["batches"]
+    assert "Refused" in found.of["batches"]
+    assert LIE[:8] in found.of["batches"]
+    assert "records that are in this batch more than once5" in found.of["rejected"]
+    assert found.of["keys"].count("active") == 2
+    assert "expires in" in found.of["keys"]
+    assert "None was collected yet" in page(client, analyzer.empty).of["keys"]
+
+
+def test_advice_where_somebody_has_to_act_on_keys(analyzer, client):
+    before = analyzer.clock.now
+    try:
+        analyzer.clock.advance(31 * DAY)
+        login(client, analyzer.store.tokens.add("later", None, 400 * DAY))
+        found = page(client, analyzer.plain)
+        assert "no longer valid" in found.of["keys"]
+        assert "Key 0 is overdue" in found.of["keys"]
+        assert "it was valid until" in found.of["keys"]
+    finally:
+        analyzer.clock.now = before
+        login(client, analyzer.store.tokens.add("again", None, 400 * DAY))
+
+
+def test_who_must_collude(analyzer, client):
+    survey = analyzer.plain
+    found = page(client, survey).of["collusion"]
+    assert up(survey.guarantee(50).epsilon, 4) in found
+    assert f"ε0 = {up(2.0, 4)}" in found
+    assert "the analyzer and 5 fake people beside the 5 counted on" in found
+    assert "a crowd of 4 at least" in found
+
+
+def test_a_mean_has_its_chart_and_table(analyzer, client):
+    found = page(client, analyzer.number)
+    mean = survey_results(analyzer.store, analyzer.number.id).combined()["mean"]["mean"]
+    assert f"{mean:,.5g}" in found.of["found"]
+    assert "sum" in found.of["found"]
+    assert "Sorted" not in found.of["found"]
+    assert f"{mean:,.5g}" in page(client, analyzer.number, f"/batches/{FIRST}").of["found"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("empty", "The chart appears here with the first batch"),
+        ("withheld", "every batch that came was withheld"),
+    ],
+)
+def test_without_a_result_the_page_says_so(analyzer, client, name, said):
+    found = page(client, getattr(analyzer, name))
+    assert said in found.of["found"]
+    assert "nothing so far" in found.of["budget"]
+    assert "What is promised before anything is published" in found.of["privacy"]
+    assert not any("chart" in place for place in found.links())
+
+
+def test_states_of_a_survey(analyzer, client):
+    found = Page(client.get("/dashboard").text)
+    assert found.text.count("collecting") == 6
+    assert "not started early" in found.text
+    assert "over over" in found.text
+    for survey in (analyzer.early, analyzer.over):
+        assert "No batch is open" in page(client, survey).of["crowd"]
+
+
+def test_many_answers_are_folded_and_in_either_order(analyzer, client):
+    found = page(client, analyzer.many)
+    bars = [each["data-value"] for each in found.all("div") if "data-value" in each]
+    assert len(bars) == MANY
+    assert [float(bar) for bar in bars] == sorted(map(float, bars), reverse=True)
+    assert f"{MANY - chart.SHOWN} more answers" in found.of["chart"]
+    labels = [each["title"] for each in found.all("span", **{"class": "label"})]
+    assert labels[0] == "town 7"
+    assert labels[:2] == ["town 7", "town 11"]
+    assert "≠" in found.of["chart"]
+    assert "cannot be told from nobody" in found.of["chart"]
+    asked = page(client, analyzer.many, "?order=asked")
+    labels = [each["title"] for each in asked.all("span", **{"class": "label"})]
+    assert labels == list(analyzer.many.answers)
+
+
+def test_the_smallest_answer_is_compared_with_none(analyzer, client):
+    found = page(client, analyzer.plain)
+    first, *_, last = [each["aria-label"] for each in found.all("div") if "data-value" in each]
+    assert "surely more than the answers with smaller shares" in first
+    assert "smaller shares" not in last
+    assert found.of["table"].count("–") == 1
+
+
+def test_a_batch_shows_its_own_document(analyzer, client):
+    document = analyzer.document(analyzer.plain, SECOND)
+    found = page(client, analyzer.plain, f"/batches/{SECOND}")
+    assert SECOND in found.text
+    for estimate in document["estimates"]:
+        assert percent(100 * estimate["share"]) in found.of["found"]
+        limits = f"{percent(100 * estimate['low'])} to {percent(100 * estimate['high'])}"
+        assert limits in found.of["found"]
+    assert up(document["epsilon"], 4) in found.text
+
+
+def test_files_are_what_programs_get(analyzer, client):
+    told = survey_results(analyzer.store, analyzer.plain.id)
+
+    def file(name):
+        answer = client.get(path(analyzer.plain, f"/download/{name}"))
+        assert answer.status_code == 200
+        assert answer.headers["cache-control"] == "no-store"
+        assert f'-{name}"' in answer.headers["content-disposition"]
+        return answer.content
+
+    assert file("results.csv").decode() == told.to_csv()
+    assert file("results.json") == written(told.to_dict())
+    assert file("chart.svg").startswith(b"<?xml")
+    assert file("chart.png").startswith(b"\x89PNG")
+    assert b"privacy-statement" in file("report.html")
+    guarantee = json.loads(file("statement.json"))["guarantee"]
+    assert guarantee["epsilon"] == told.life["epsilon"]
+    table = pl.read_parquet(io.BytesIO(file("results.parquet")))
+    assert table.height == 3 * 3 + 1
+    whole = table.filter(pl.col("batch") == "all")
+    assert whole["share"].to_list() == [each["share"] for each in told.combined()["estimates"]]
+    assert table.filter(pl.col("status") == "withheld")["share"].to_list() == [None]
+    numbers = client.get(path(analyzer.number, "/download/results.parquet")).content
+    assert pl.read_parquet(io.BytesIO(numbers))["mean"].null_count() == 0
+    assert client.get(path(analyzer.number, "/download/chart.png")).status_code == 200
+
+
+def test_files_are_made_once_for_a_version():
+    kept, made = Remembered(most=2), []  # two of one byte each
+
+    def make(name):
+        return lambda: made.append(name) or name.encode()
+
+    assert kept.get("s", "a", (1,), make("a")) == b"a"
+    assert kept.get("s", "a", (1,), make("b")) == b"a"
+    assert kept.get("s", "a", (2,), make("c")) == b"c"
+    kept.get("s", "d", (2,), make("d"))
+    kept.get("s", "e", (2,), make("e"))
+    assert kept.get("s", "a", (2,), make("f")) == b"f"
+    assert made == ["a", "c", "d", "e", "f"]
+    assert kept.get("s", "g", (2,), lambda: b"larger") == b"larger"
+    assert list(kept._kept) == [("s", "g")]
+
+
+def test_the_version_changes_with_what_is_published(analyzer, client):
+    survey = analyzer.asking(name="watched")
+    address = path(survey, "/version")
+    first = client.get(address)
+    tag = first.headers["etag"]
+    assert first.json()["version"] == tag.strip('"')
+    (main,) = page(client, survey).all("main")
+    assert main["data-version"] == first.json()["version"]
+    again = client.get(address, headers={"If-None-Match": tag})
+    assert (again.status_code, again.content) == (304, b"")
+    analyzer.send(survey, [0] * 60, batch="55" * 16)
+    analyzer.collect(survey)
+    _forget(analyzer)
+    after = client.get(address, headers={"If-None-Match": tag})
+    assert after.status_code == 200
+    assert after.headers["etag"] != tag
+    (main,) = page(client, survey).all("main")
+    assert main["data-version"] == after.json()["version"]
+
+
+def test_a_long_list_of_batches_has_pages(analyzer, client):
+    survey = analyzer.asking(name="long")
+    _copied(analyzer, survey, batches.PAGE + 20)
+    found = page(client, survey)
+    listed = [place for place in found.links() if "/batches/" in place]
+    assert len(listed) == batches.PAGE
+    assert "page 1 of 2" in found.of["batches"]
+    more = page(client, survey, "?page=2")
+    rest = [place for place in more.links() if "/batches/" in place]
+    assert len(rest) == 20
+    assert not set(rest) & set(listed)
+    assert len(set(rest) | set(listed)) == batches.PAGE + 20
+    last = page(client, survey, "?page=999")
+    assert last.of["batches"] == more.of["batches"]
+    assert page(client, survey, "?page=-3").of["batches"] == found.of["batches"]
+
+
+def _copied(analyzer, survey, many):
+    """The same batch again and again, an hour apart."""
+    analyzer.send(survey, [0] * 60, batch="00" * 16)
+    analyzer.collect(survey)
+    _forget(analyzer)
+    names = [f"{place:032x}" for place in range(1, many)]
+    with analyzer.database.write() as connection:
+        number = connection.execute(
+            sa.select(schema.surveys.c.number).where(schema.surveys.c.id == survey.id.digest)
+        ).scalar()
+        for table in (schema.collections, schema.ledger):
+            query = sa.select(table).where(table.c.survey == number)
+            row = dict(connection.execute(query).mappings().one())
+            connection.execute(sa.insert(table), [{**row, "batch": name} for name in names])
+        document = analyzer.document(survey, "00" * 16)
+        rows = [
+            {
+                "survey": number,
+                "batch": name,
+                "document": written(
+                    {**document, "batch": name, "published": document["published"] + HOUR * place}
+                ),
+            }
+            for place, name in enumerate(names, 1)
+        ]
+        connection.execute(sa.insert(schema.results), rows)
+
+
+def test_without_its_script_a_page_says_what_to_run(client, monkeypatch, tmp_path):
+    monkeypatch.setattr(assets, "BUILT", tmp_path)
+    found = Page(client.get("/dashboard/login").text)
+    assert not found.all("script")
+    assert "make browser" in found.text
+    (tmp_path / "dashboard.js").write_text("/* built */")
+    built = Page(client.get("/dashboard/login").text)
+    (script,) = built.all("script")
+    assert client.get(script["src"]).text == "/* built */"
+    assert "make browser" not in built.text
+
+
+def test_the_curve_marks_what_it_should():
+    points = [(100, 1.0), (1000, 0.3), (10_000, 0.1)]
+    marks = [(100, "minimum 100"), (1000, "target 1,000")]
+    drawn = Page(
+        Curve(points=points, published=[(500, 0.5)] * 3, marks=marks, promised=1.0).drawn()
+    )
+    (dot,) = drawn.all("circle")
+    assert float(dot["cx"].rstrip("%")) == pytest.approx(50 * np.log10(5), abs=0.1)
+    lines = drawn.all("line", **{"class": "curve"})
+    assert [line["x1"] for line in lines] == ["0.000%", "50.000%"]
+    heights = [float(line[end]) for line in lines for end in ("y1", "y2")]
+    assert heights == sorted(heights)
+    assert "minimum 100" in drawn.text
+
+
+def test_a_timeline_has_few_steps_however_long_it_is():
+    hours = [HOUR * place for place in range(0, 24 * 400, 5)]
+    made = Timeline.of(hours, hours[:3])
+    assert (sum(made.published), sum(made.withheld)) == (len(hours), 3)
+    assert len(made.published) <= 61
+    assert made.step == 7 * DAY
+    assert Timeline.of([HOUR], []).name == "hour"
+
+
+def test_dashboards_of_one_machine_do_not_share_cookies(analyzer, tmp_path):
+    other = Analyzer(tmp_path / "b")
+    cookies = {dashboard_of(each).access._cookie for each in (analyzer, other)}
+    other.close()
+    assert len(cookies) == 2

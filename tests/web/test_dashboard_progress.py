@@ -1,0 +1,243 @@
+"""What the dashboard knows of a batch that is open: what everybody knows, and asked for rarely."""
+
+from __future__ import annotations
+
+import threading
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analyzer_kit import Analyzer
+from dashboard_kit import Page, client_of, dashboard_of, login, shown
+from http_kit import serving
+from service.live import live
+from shoal.service.analyzer.app import AnalyzerPages, analyzer_app
+from shoal.service.client import seal_many
+from shoal.service.http.limits import Limits
+from shoal.service.survey import Batches
+from shoal.web.dashboard.crowd import FAKE_SHARES, POINTS, crowd, sizes
+from shoal.web.dashboard.handlers import Dashboard
+from shoal.web.dashboard.later import Later
+from shoal.web.dashboard.progress import EVERY, UNREACHABLE, Progress, asked, told
+from shoal.web.dashboard.routes import routes_of
+
+numbers = st.one_of(st.none(), st.integers(), st.floats(), st.booleans(), st.text(max_size=3))
+
+
+@pytest.fixture(scope="module")
+def analyzer(tmp_path_factory):
+    made = Analyzer(tmp_path_factory.mktemp("analyzer") / "a")
+    made.survey = made.asking()
+    yield made
+    made.close()
+
+
+def sent(body):
+    """An answer whose body is still on its way."""
+    return httpx.Response(200, stream=httpx.ByteStream(body))
+
+
+@given(share=st.floats(0, 1), closes_in=st.integers(0, 10**7))
+@settings(deadline=None, derandomize=True)
+def test_a_shuffler_that_says_more_is_heard_in_quarters_and_hours(share, closes_in):
+    found = told({"share": share, "minimum": 100, "closes_in": closes_in})
+    assert found.reachable
+    assert found.quarters in range(5)
+    assert 0 <= share - found.quarters / 4 < 0.25
+    if found.quarters:
+        assert 0 <= 3600 * found.closes_in - closes_in < 3600
+    else:
+        assert found.closes_in is None
+
+
+@given(share=numbers, closes_in=numbers)
+@settings(deadline=None, derandomize=True)
+def test_nonsense_is_nothing(share, closes_in):
+    found = told({"share": share, "closes_in": closes_in})
+    assert found.quarters in {None, 0, 1, 2, 3, 4}
+    assert found.closes_in is None or found.closes_in >= 0
+    assert told([share]) == UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(500),
+        httpx.Response(404),
+        httpx.Response(302, headers={"Location": "http://elsewhere"}),
+        sent(b"nonsense"),
+        sent(b"[" * 3000),
+        sent(b'{"share": 1, "more": "' + b"x" * 10_000 + b'"}'),
+    ],
+)
+def test_a_shuffler_that_does_not_answer_is_not_reachable(analyzer, answer):
+    transport = httpx.MockTransport(lambda _request: answer)
+    assert asked(analyzer.survey, transport) == UNREACHABLE
+
+
+def test_the_shuffler_is_asked_without_a_token(analyzer):
+    seen = []
+
+    def answer(request):
+        seen.append(request)
+        return sent(b'{"share": 0.5, "minimum": 50, "closes_in": 4000}')
+
+    found = asked(analyzer.survey, httpx.MockTransport(answer))
+    assert found == Progress(reachable=True, quarters=2, closes_in=2)
+    (request,) = seen
+    assert str(request.url) == f"http://localhost:1/v1/surveys/{analyzer.survey.id}/progress"
+    assert "authorization" not in request.headers
+
+
+def test_nobody_is_asked_twice_within_the_interval_however_many_look(analyzer):
+    seen = []
+
+    def ask(survey):
+        seen.append(survey.id)
+        return Progress(reachable=True, quarters=3)
+
+    with shown(analyzer, ask=ask, public_results=True) as client:
+        for _ in range(3):
+            page = Page(client.get(f"/dashboard/surveys/{analyzer.survey.id}").text)
+            assert "At least three quarters of the least crowd of 50" in page.of["crowd"]
+            client.get("/dashboard")
+            client.get(f"/dashboard/surveys/{analyzer.survey.id}/version")
+    assert seen == [analyzer.survey.id]
+    assert Progress(reachable=True).lasts == EVERY == 600
+    assert UNREACHABLE.lasts < EVERY
+
+
+@pytest.mark.parametrize(
+    ("progress", "said"),
+    [
+        (UNREACHABLE, "not reachable"),
+        (Progress(reachable=True), "would be a handful of people"),
+        (Progress(reachable=True, quarters=0), "Less than a quarter"),
+        (Progress(reachable=True, quarters=4, closes_in=1), "closes in at most 1 hour"),
+    ],
+)
+def test_whatever_is_told_is_said_in_words(analyzer, progress, said):
+    with shown(analyzer, ask=lambda _survey: progress, public_results=True) as client:
+        assert said in Page(client.get("/dashboard").text).text
+
+
+def test_a_page_does_not_wait_for_a_shuffler_that_is_silent(analyzer):
+    silent = threading.Event()
+
+    def ask(_survey):
+        silent.wait(60)
+        return UNREACHABLE
+
+    dashboard = dashboard_of(analyzer, ask=ask, public_results=True)
+    dashboard._progress._patience = 0.01
+    app = analyzer_app(
+        analyzer.store, analyzer.keyring, public_results=True, pages=routes_of(dashboard)
+    )
+    with serving(app) as url, client_of(url) as client:
+        try:
+            assert "is being asked" in Page(client.get("/dashboard").text).text
+        finally:
+            silent.set()
+
+
+def test_what_comes_later_is_made_once_kept_and_made_again_in_time():
+    made, now, broken = [], [0.0], [False]
+
+    def make(key):
+        made.append(key)
+        if broken[0]:
+            raise ValueError(key)
+        return len(made)
+
+    later = Later(make, lasts=lambda _: 10.0, again=5.0, patience=30.0, timer=lambda: now[0])
+    assert [later.get("a"), later.get("a"), later.get("b")] == [1, 1, 2]
+    now[0] = 10.0
+    later.get("a")  # the one before, or already the next
+    later._entries["a"].done.wait(30)
+    _settled(later, "a")
+    assert later.get("a") == 3
+    broken[0] = True
+    assert later.get("c") is None
+    assert later.get("c") is None
+    assert made.count("c") == 1
+    broken[0], now[0] = False, 15.0
+    later.get("c")
+    _settled(later, "c")
+    assert later.get("c") == 5
+
+
+def _settled(later, key):
+    for thread in threading.enumerate():
+        if thread.name.startswith("later"):
+            thread.join(30)
+    assert not later._entries[key].working
+
+
+def test_one_more_report_changes_nothing_on_any_page(tmp_path):
+    """Neither at once, nor when everything is looked at anew: a quarter is more than one."""
+    with live(tmp_path, minimum=60, target=80) as service:
+        keys, worker = service.keys(), service.shuffler_worker()
+        token = service.analyzer.store.tokens.add("all", None, 10**6)
+
+        def send(people):
+            reports = seal_many(service.survey, np.ones(people, dtype=np.int64), keys)
+            assert service.post(reports).status_code == 202
+            while worker.step():
+                pass
+
+        def looked():
+            """What the shuffler tells when it looks at its batch again."""
+            service.shuffler.store._public._seen.clear()
+            return service.http.get(f"{service.path}/progress").json()["share"]
+
+        send(31)
+        assert looked() == 0.5
+        before = rendered(service, token)
+        send(1)
+        assert rendered(service, token) == before  # as the shuffler has seen it before
+        assert looked() == 0.5
+        assert rendered(service, token) == before  # and anew
+        send(20)
+        assert looked() == 0.75
+        assert rendered(service, token) != before
+
+
+def rendered(service, token):
+    """All pages, by a process that remembers nothing."""
+    half = service.analyzer
+    pages = AnalyzerPages(store=half.store, keyring=half.keyring, limits=Limits())
+    routes = routes_of(Dashboard(pages, patience=30.0))
+    here = f"/dashboard/surveys/{service.survey.id}"
+    addresses = ("/dashboard", here, f"{here}?order=asked", f"{here}/version")
+    with (
+        serving(analyzer_app(half.store, half.keyring, pages=routes)) as url,
+        client_of(url) as client,
+    ):
+        login(client, token)
+        return {address: client.get(address).text for address in addresses}
+
+
+def test_the_crowd_is_the_survey_s_own_accountant(analyzer):
+    survey = analyzer.survey
+    found = crowd(survey)
+    assert POINTS <= len(found.curve) <= POINTS + 3
+    assert [valid for valid, _ in found.curve] == sizes(survey)
+    assert sizes(survey)[0] == survey.batches.minimum
+    assert survey.batches.target in sizes(survey)
+    assert sizes(survey)[-1] == 10 * survey.batches.target
+    for valid, epsilon in found.curve[::4]:
+        assert epsilon == survey.guarantee(valid).epsilon
+    assert len(found.fakes) == len(FAKE_SHARES)
+    for fakes in found.fakes:
+        assert fakes.people + fakes.left == survey.honest(survey.batches.minimum)
+        assert fakes.epsilon == survey.guarantee(fakes.left).epsilon
+
+
+def test_a_crowd_of_one_size_has_its_curve_too(analyzer):
+    survey = analyzer.asking(name="equal", batches=Batches(minimum=50, target=50, max_age=3600))
+    assert sizes(survey)[0] == 50
+    assert sizes(survey)[-1] == 500
+    assert len(crowd(survey).curve) == len(sizes(survey))
