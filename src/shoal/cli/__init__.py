@@ -17,6 +17,7 @@ import typer
 import shoal
 from shoal.cli.amplify import amplify
 from shoal.cli.audit import audit
+from shoal.cli.backup import backup
 from shoal.cli.collect import collect
 from shoal.cli.demo import demo
 from shoal.cli.doctor import doctor
@@ -25,9 +26,11 @@ from shoal.cli.group import OneLineErrors
 from shoal.cli.keys import keys
 from shoal.cli.keys_token import keys_token
 from shoal.cli.keys_tokens import keys_revoke, keys_tokens
+from shoal.cli.loadtest import loadtest
 from shoal.cli.overlay import overlay
 from shoal.cli.peers import peers
 from shoal.cli.plan import plan
+from shoal.cli.restore import restore
 from shoal.cli.run import run
 from shoal.cli.serve import serve
 from shoal.cli.sgd import sgd
@@ -99,6 +102,9 @@ app.command()(submit)
 app.command()(collect)
 app.command()(up)
 app.command()(doctor)
+app.command()(loadtest)
+app.command()(backup)
+app.command()(restore)
 app.command()(figures)
 app.command()(demo)
 

@@ -1,0 +1,124 @@
+"""From what ``shoal loadtest`` was asked to what was measured."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from shoal.cli.group import RefusedError
+from shoal.cli.loadtest_asked import LoadtestAsked
+from shoal.cli.output import reporting
+from shoal.service.client.bulk import MOST_BYTES, MOST_REPORTS
+from shoal.service.clock import system_clock
+from shoal.service.loadtest import Load, Measured, Mix, Reports, fetched_keys, run
+from shoal.service.loadtest.connection import Target
+from shoal.service.running.registering import read_survey
+from shoal.service.survey import Survey
+from shoal.service.wire import Wire
+
+T = TypeVar("T")
+_FEW = 2000  # reports that are not worth processes of their own
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What was asked, of which survey, and what came of it."""
+
+    asked: LoadtestAsked
+    survey: Survey
+    url: str
+    measured: Measured
+
+    @property
+    def p99(self) -> float | None:
+        """Milliseconds; None if nothing was sent."""
+        found = self.measured.milliseconds()
+        return None if found is None else found["p99"]
+
+    @property
+    def broken(self) -> list[str]:
+        """The limits that were not kept, each in a few words."""
+        asked, found = self.asked, []
+        if asked.p99 is not None and (self.p99 is None or self.p99 > asked.p99):
+            told = "nothing was answered" if self.p99 is None else f"p99 is {self.p99:,.1f} ms"
+            found.append(f"{told}, above {asked.p99:,g} ms")
+        if asked.errors is not None and self.measured.errors > asked.errors:
+            found.append(f"{self.measured.errors:.2%} refused or lost, above {asked.errors:.2%}")
+        return found
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        asked = asdict(self.asked) | {"survey": str(self.survey.id), "to": self.url}
+        del asked["for_testing"]
+        return {"asked": asked, **self.measured.to_dict(), "broken": self.broken}
+
+
+def answer(asked: LoadtestAsked) -> Tested:
+    """Seal, send and measure."""
+    survey = read_survey(asked.survey)
+    _check(asked, survey)
+    url = (asked.to or survey.shuffler.url).rstrip("/")
+    reports = Reports(survey, fetched_keys(survey, url), asked.bulk)
+    target = Target.of(f"{url}/v1/surveys/{survey.id}/reports", reports.body_bytes)
+    mix = Mix(requests=asked.requests, forged=asked.forged, replayed=asked.replays)
+    with reporting("sealing reports") as told, _processes(asked, mix.fresh * asked.bulk) as pool:
+        fresh = reports.fresh(mix.fresh, pool=pool, progress=told)
+    load = Load(rate=asked.rate, connections=asked.connections, patience=asked.patience)
+    with reporting("sending") as told:
+
+        def progress(done: int) -> None:
+            told(done, mix.requests)
+
+        requests = mix.drawn(fresh, reports.forger())
+        measured = _ran(lambda stop: run(target, requests, load, stop=stop, progress=progress))
+    return Tested(asked, survey, url, measured)
+
+
+def _check(asked: LoadtestAsked, survey: Survey) -> None:
+    now = system_clock()
+    if not survey.not_before <= now <= survey.not_after:
+        raise RefusedError("the survey is not open now: everything would be refused")
+    most = min(MOST_REPORTS, MOST_BYTES // Wire.of(survey).report_bytes)
+    if asked.bulk > most:
+        raise RefusedError(f"--bulk {asked.bulk}: a shuffler takes at most {most:,} of these")
+
+
+def _ran(work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
+    """Run it in a quick loop, and let Ctrl-C stop it instead of throwing it away."""
+
+    async def stoppable() -> T:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, stop.set)
+        try:
+            return await work(stop)
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(stoppable())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The loop that the server has, where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+@contextmanager
+def _processes(asked: LoadtestAsked, reports: int) -> Iterator[Executor | None]:
+    if asked.sealing == 1 or reports < _FEW:
+        yield None
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(asked.sealing, mp_context=context) as pool:
+        yield pool

@@ -1,0 +1,338 @@
+"""The load test: what it sends, and that no server looks better in it than it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from collections import Counter
+from contextlib import contextmanager, suppress
+
+import pytest
+import typer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from repository import environment
+from service.live import live
+from shoal.cli.group import OneLineErrors
+from shoal.cli.loadtest import loadtest
+from shoal.errors import InvalidArgumentError
+from shoal.randomizers.duchi import Duchi
+from shoal.service.clock import system_clock
+from shoal.service.loadtest import Load, Measured, Mix, Reports, run
+from shoal.service.loadtest.connection import Target
+from shoal.service.loadtest.generator import UnreachableError
+from shoal.service.running.server import listen
+from shoal.service.wire import Wire
+
+KEPT = b'{"reports":1,"refused":[]}'
+
+
+# What is sent
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(st.integers(1, 400), st.floats(0, 1), st.floats(0, 0.999))
+def test_every_stretch_has_its_share_of_each_kind(requests, forged, of_the_rest):
+    replayed = (1 - forged) * of_the_rest
+    if replayed and forged + replayed >= 1:
+        return
+    mix = Mix(requests=requests, forged=forged, replayed=replayed)
+    kinds = list(mix.kinds())
+    assert len(kinds) == requests
+    assert kinds.count("fresh") == mix.fresh
+    for start in range(0, requests, 50):
+        part = Counter(kinds[start : start + 50])
+        length = len(kinds[start : start + 50])
+        assert abs(part["forged"] - forged * length) <= 2
+        assert abs(part["replayed"] - replayed * length) <= 3
+
+
+def test_what_is_replayed_was_sent_before():
+    mix = Mix(requests=500, forged=0.2, replayed=0.5)
+    fresh = [b"%d" % number for number in range(mix.fresh)]
+    forged = iter(range(1000))
+    seen = []
+    for request in mix.drawn(fresh, lambda: b"f%d" % next(forged)):
+        if request.kind == "replayed":
+            assert request.body in seen
+        else:
+            assert request.body not in seen
+        seen.append(request.body)
+    assert [body for body in seen if seen.count(body) == 1]
+    assert set(fresh) <= set(seen)
+
+
+@pytest.mark.parametrize("wrong", [{"forged": 1.1}, {"replayed": -1}, {"replayed": 1.0}])
+def test_shares_are_checked(wrong):
+    with pytest.raises(InvalidArgumentError):
+        Mix(requests=1, **wrong)
+
+
+# How it is measured
+
+
+class Server:
+    """Answers as it is told: ``behave`` gets a request's number, and the writer."""
+
+    def __init__(self, behave):
+        self._behave = behave
+        self._tasks = []
+        self.seen = 0
+
+    def _accept(self, reader, writer):
+        self._tasks.append(asyncio.create_task(self._serve(reader, writer)))
+
+    async def _serve(self, reader, writer):
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length: ")[2].split()[0])
+                await reader.readexactly(length)
+                self.seen += 1
+                await self._behave(self.seen, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        return f"http://127.0.0.1:{port}/v1/x/reports"
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def answered(writer, status=202, body=KEPT, headers=()):
+    lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", *headers, "", ""]
+    writer.write("\r\n".join(lines).encode() + body)
+
+
+def measured(behave, *, requests=40, rate=400.0, stop=None, **load) -> Measured:
+    async def one():
+        async with Server(behave) as url:
+            mix = Mix(requests=requests)
+            sent = mix.drawn([b"x" * 10] * requests, bytes)
+            asked = Load(rate=rate, **({"connections": 4, "patience": 10.0} | load))
+            return await run(Target.of(url, 10), sent, asked, stop=stop)
+
+    return asyncio.run(one())
+
+
+def test_who_is_due_while_the_server_hangs_waits_too():
+    """One request takes half a second; with one connection, so do all that are due meanwhile."""
+
+    async def behave(number, writer):
+        if number == 10:
+            await asyncio.sleep(0.5)
+        answered(writer)
+
+    found = measured(behave, requests=100, rate=200.0, connections=1)
+    assert found.statuses == {"202": 100}
+    waited = sum(seconds > 0.1 for seconds in found.seconds["fresh"])
+    assert waited >= 60  # a generator that waits for answers would have seen one
+    assert found.milliseconds()["p50"] > 50
+    assert found.milliseconds()["max"] >= 500
+    assert found.milliseconds("forged") is None
+
+
+def test_connections_that_end_are_replaced():
+    async def behave(_number, writer):
+        answered(writer, headers=["Connection: close"])
+        writer.close()
+
+    found = measured(behave)
+    assert found.statuses == {"202": 40}
+    assert found.errors == 0
+
+
+def test_a_request_whose_connection_ends_is_lost():
+    async def behave(number, writer):
+        if number % 2:
+            raise ConnectionError
+        answered(writer)
+
+    found = measured(behave)
+    assert found.statuses == {"202": 20, "lost": 20}
+    assert found.errors == 0.5
+
+
+def test_who_is_never_answered_counts_with_the_time_that_was_waited():
+    async def behave(number, writer):
+        if number > 20:
+            await asyncio.sleep(60)
+        answered(writer)
+
+    found = measured(behave, rate=4000.0, patience=0.3)
+    assert found.statuses == {"202": 20, "unanswered": 20}
+    assert found.milliseconds()["max"] >= 290
+    assert found.to_dict()["requests"] == 40
+
+
+def test_refusals_are_told_by_their_reason():
+    refused = json.dumps({"reports": 1, "refused": [{"index": 0, "reason": "unknown_key"}]})
+    problem = json.dumps({"type": "urn:shoal:problem:too_many", "status": 429}).encode()
+
+    async def behave(number, writer):
+        if number <= 10:
+            answered(writer, 429, problem, [f"Retry-After: {number}"])
+        elif number <= 15:
+            answered(writer, 502, b"<html>")
+        else:
+            answered(writer, 202, refused.replace(" ", "").encode())
+
+    found = measured(behave, connections=1).to_dict()
+    assert found["statuses"] == {"202": 25, "429": 10, "502": 5}
+    assert found["refused_requests"] == {"too_many": 10, "unknown": 5}
+    assert found["refused_reports"] == {"unknown_key": 25}
+    assert found["longest_retry_after"] == 10
+    assert found["errors"] == 15 / 40
+    assert found["sent_late_milliseconds"]["p50"] >= 0
+
+
+def test_what_is_no_answer_is_lost():
+    async def behave(_number, writer):
+        writer.write(b"hello, who is there?\r\n\r\n")
+
+    assert measured(behave, requests=4).statuses == {"lost": 4}
+
+
+def test_nobody_there():
+    with listen("127.0.0.1", 0) as opened:
+        url = f"http://127.0.0.1:{opened.getsockname()[1]}/"
+    target = Target.of(url, 1)
+    with pytest.raises(UnreachableError, match=r"cannot connect to 127\.0\.0\.1 port"):
+        asyncio.run(run(target, [], Load(rate=1.0)))
+    with pytest.raises(InvalidArgumentError):
+        Target.of("ftp://x/", 1)
+
+
+def test_numbers_and_people_who_stay_away(tmp_path):
+    """Made-up people answer any kind of survey; those who do not take part are replaced."""
+    with live(tmp_path, device=Duchi(low=0.0, high=9.0, epsilon=1.0), answers=(), epsilon=1.01,
+              participation=0.5) as site:  # fmt: skip
+        reports = Reports(site.survey, site.keys(), bulk=3)
+        bodies = reports.fresh(5)
+        assert [len(body) for body in bodies] == [reports.body_bytes] * 5
+        assert site.post(bodies).json() == {"reports": 15, "refused": []}
+        forge = reports.forger()
+        assert forge() != forge()
+        assert site.post(forge()).json() == {"reports": 3, "refused": []}
+
+
+# The command
+
+
+app = typer.Typer(cls=OneLineErrors)
+app.command()(loadtest)
+app.callback()(lambda: None)
+
+
+def shoal(*words):
+    return CliRunner(env=environment()).invoke(app, ["loadtest", *map(str, words)])
+
+
+@contextmanager
+def deployed(directory):
+    """A shuffler of one's own, and the file of a survey for the test."""
+    with live(directory, clock=system_clock, minimum=500, target=10_000) as site:
+        file = directory / "test.json"
+        file.write_bytes(site.survey.to_bytes())
+        yield site, file
+
+
+def test_everything_that_was_sent_is_told_and_counted(tmp_path):
+    with deployed(tmp_path) as (site, file):
+        options = "--rate 150 --seconds 1 --forged 0.2 --replays 0.4 --bulk 2 --connections 8"
+        asked = (file, "--this-survey-is-for-testing", *options.split())
+        done = shoal(*asked, "--json")
+        assert done.exit_code == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert found["requests"] == 150
+        assert found["statuses"] == {"202": 150}
+        assert found["broken"] == []
+        assert set(found["milliseconds_by_kind"]) == {"fresh", "replayed", "forged"}
+        assert found["asked"]["survey"] == str(site.survey.id)
+        worker = site.shuffler_worker()
+        while worker.step():
+            pass
+        assert site.shuffler.store.tallies(site.survey.id) == {"opened": 120, "rejected": 60}
+        # The same for people, and limits that nobody could keep.
+        done = shoal(*asked, "--p99", "0.001", "--errors", "0", "--seconds", "0.1")
+        assert done.exit_code == 1
+        assert "sent before" in done.stdout
+        assert "answers: 15 × 202" in done.stdout
+        assert "limit broken: p99 is" in done.stdout
+        assert "refused or lost" not in done.stdout
+
+
+def test_ctrl_c_shows_what_was_measured(tmp_path, monkeypatch):
+    with deployed(tmp_path) as (site, file):
+        number = 0
+
+        def interrupting(_measured, *_):
+            nonlocal number
+            number += 1
+            if number == 20:
+                os.kill(os.getpid(), signal.SIGINT)
+            return noted(_measured, *_)
+
+        noted = Measured.answered
+        monkeypatch.setattr(Measured, "answered", interrupting)
+        assert threading.current_thread() is threading.main_thread()
+        done = shoal(
+            file, "--this-survey-is-for-testing", "--seconds", 3600, "--rate", 200, "--forged", 1
+        )
+        assert done.exit_code == 130
+        assert "interrupted" in done.stdout
+        assert "× 202" in done.stdout
+        del site
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "counted like people's"),
+        (["--rate", "0"], "rate=0"),
+        (["--forged", "1.5"], "forged=1.5"),
+        (["--forged", "0.5", "--replays", "0.5"], "nothing to be sent a first time"),
+        (["--errors", "2"], "errors=2"),
+        (["--rate", "1e6", "--seconds", "1e6"], "too many"),
+    ],
+)
+def test_what_is_refused(tmp_path, words, told):
+    consent = ["--this-survey-is-for-testing"] if words else []
+    done = shoal(tmp_path / "none.json", *consent, *words)
+    assert done.exit_code == 2
+    assert told in done.stderr
+
+
+def test_a_survey_that_cannot_be_tested_is_refused(tmp_path):
+    with deployed(tmp_path) as (site, file):
+        consent = (file, "--this-survey-is-for-testing")
+        most = 10_001
+        done = shoal(*consent, "--bulk", most)
+        assert done.exit_code == 2
+        assert "at most" in done.stderr
+        with listen("127.0.0.1", 0) as opened:
+            nobody = f"http://127.0.0.1:{opened.getsockname()[1]}"
+        done = shoal(*consent, "--to", nobody)
+        assert done.exit_code == 2
+        assert "is the shuffler running there?" in done.stderr
+        done = shoal(*consent, "--to", f"{site.survey.analyzer.url}/")
+        assert done.exit_code == 2
+        assert Wire.of(site.survey).report_bytes
+    done = shoal(tmp_path / "none.json", "--this-survey-is-for-testing")
+    assert done.exit_code == 2
+    assert "cannot read" in done.stderr
