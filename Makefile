@@ -1,26 +1,34 @@
 # Needs make and Python 3.11 or newer, nothing else: every target makes the environment it runs in.
 # Another interpreter: make PYTHON=/path/to/python demo
+# Node and Chromium are found or installed (setup/components.py); another Chromium:
+# make SHOAL_CHROMIUM=/path/to/chromium test
 
 PYTHON ?=
 CANDIDATES := $(strip $(PYTHON) python3 python3.13 python3.12 python3.11)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+WHEELS ?= dist
+SCRIPTS := $(BIN)/python setup/scripts.py
+export SHOAL_CHROMIUM
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint bench figures clean FORCE
+.PHONY: help demo test test-slow lint bench browser screenshots figures wheel clean FORCE
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.runtime ## the tour: what shuffling buys, and a collection with real parts
+demo: .venv/.runtime .venv/.node ## the tour: what shuffling buys, and a collection with real parts
+	@$(SCRIPTS) --if-possible || echo "the pages will say that their scripts are not built"
 	$(BIN)/shoal demo
 	$(BIN)/shoal up --simulate 5000 --once
 
-test: .venv/.dev ## the tests, without the slow ones
+test: .venv/.dev .venv/.node .venv/.chromium ## the tests, without the slow ones
+	@$(SCRIPTS) --if-possible
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: .venv/.dev ## the slow tests: exhaustive checks that take minutes
+test-slow: .venv/.dev .venv/.node .venv/.chromium ## the slow tests: exhaustive checks that take minutes
+	@$(SCRIPTS) --if-possible
 	@$(PIP) install -e '.[dev,torch]' opacus scikit-learn
 	$(BIN)/python -m pytest -m slow
 
@@ -29,16 +37,27 @@ lint: .venv/.dev ## style, formatting and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict src
 
-bench: .venv/.runtime ## how fast, and how tight
-	@$(PIP) install -e '.[network,server]'
+bench: .venv/.dev .venv/.node .venv/.chromium ## how fast, and how tight
+	@$(SCRIPTS) --if-possible
 	$(BIN)/python benchmarks/run.py $(if $(GRAPH),--graph $(GRAPH))
 
 figures: .venv/.runtime ## draw the figures
 	$(BIN)/shoal figures
 
+browser: .venv/.made .venv/.node ## build the scripts of the survey page and the dashboard
+	@$(SCRIPTS)
+
+screenshots: .venv/.dev .venv/.node .venv/.chromium ## take the pictures in docs/screenshots
+	@$(SCRIPTS)
+	$(BIN)/python setup/screenshots.py docs/screenshots
+
+wheel: .venv/.made .venv/.node ## build the package, with the browser's scripts in it, into dist
+	@$(SCRIPTS)
+	@$(PIP) wheel --no-deps --wheel-dir $(WHEELS) .
+
 clean: ## remove caches and build products (the environment too: rm -rf .venv)
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf build dist clients/browser/dist src/shoal/web/assets .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests setup benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.runtime: .venv/.made pyproject.toml
 	@echo "installing shoal into .venv"
@@ -49,6 +68,14 @@ clean: ## remove caches and build products (the environment too: rm -rf .venv)
 	@echo "installing shoal and its development tools into .venv"
 	@$(PIP) install -e '.[dev]'
 	@touch .venv/.runtime $@
+
+# What is recorded there and still exists is not looked for again, and its file not touched. What
+# cannot be had stops nobody: the reason is in .venv/.node-missing or .venv/.chromium-missing.
+.venv/.node: .venv/.made FORCE
+	@$(BIN)/python setup/components.py node
+
+.venv/.chromium: .venv/.dev FORCE
+	@$(BIN)/python setup/components.py chromium
 
 # An environment works only where it was made: one that was copied, has lost its interpreter or is
 # too old is made anew. Its own pip says where it lives. The file is touched only then, so that

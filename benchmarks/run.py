@@ -11,6 +11,8 @@
 * ``learning``: noisy steps, and gradients of single examples; beside Opacus.
 * ``auditing``: a million runs of a pipeline.
 * ``service``: reports taken in, opened, mixed and published; beside a bare endpoint and library.
+* ``dashboard``: pages of a survey with a thousand batches.
+* ``browser``: reports sealed in a real Chromium.
 
 Times are processor time of one core, so that other work on the machine disturbs them little, except
 for the run and the walks, whose time is the clock's. Every repetition asks the accountant a
@@ -45,6 +47,8 @@ SECTIONS = {
     "learning": "learning",
     "auditing": "auditing",
     "service": "service",
+    "dashboard": "dashboard",
+    "browser": "browser",
 }
 
 

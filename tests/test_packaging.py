@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tomllib
+import zipfile
 
 import pytest
 
+import browser_kit
+import scripts
 import shoal
 from repository import PACKAGE, ROOT, project, text_files
 
-MENU = {"demo", "test", "test-slow", "lint", "bench", "figures", "clean"}
+MENU = {
+    *("demo", "test", "test-slow", "lint", "bench", "figures", "clean"),
+    *("browser", "screenshots", "wheel"),
+}
 
 # Where packages come from is the installer's business; the brackets keep this file clean.
 REGISTRY = re.compile(
@@ -76,6 +83,25 @@ def test_continuous_integration_runs_the_menu():
     lines = script.read_text(encoding="utf-8").splitlines()
     assert "set -euo pipefail" in lines
     assert [line for line in lines if line.startswith("make ")] == ["make lint", "make test"]
+
+
+def test_scripts_of_the_pages_are_in_the_package_and_not_in_git():
+    built = "src/shoal/web/assets/"
+    settings = tomllib.loads(read("pyproject.toml"))["tool"]["hatch"]["build"]
+    assert settings["artifacts"] == [f"{built}*.js"]
+    assert f"/{built}" in read(".gitignore").splitlines()
+
+
+@pytest.mark.slow
+def test_a_wheel_has_all_that_the_pages_need(tmp_path):
+    browser_kit.node()
+    make = ["make", "--no-print-directory", f"WHEELS={tmp_path}", "wheel"]
+    subprocess.run(make, cwd=ROOT, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    styles = {f"shoal/web/{path.name}" for path in (PACKAGE / "web").glob("*.css")}
+    assert names >= {f"shoal/web/assets/{name}" for name in scripts.SCRIPTS} | styles
+    assert not [name for name in names if not re.match(r"shoal(-[\d.]+\.dist-info)?/", name)]
 
 
 def test_no_file_names_a_registry():

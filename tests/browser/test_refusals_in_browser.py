@@ -1,0 +1,155 @@
+"""What cannot be answered: the person is told in words what happened, and nothing is sent."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from shoal.randomizers.response import RandomizedResponse
+from shoal.service.clock import system_clock
+
+DAY = 86_400
+NOTHING = re.compile(r"Nothing (was|can be) sent")
+
+
+def alert(page):
+    return page.locator("shoal-survey .failed")
+
+
+def send(page):
+    return page.get_by_role("button", name="Send")
+
+
+def refused(person, title):
+    """The alert says it, nothing was posted, and nothing waits to be."""
+    expect(alert(person.page)).to_contain_text(title)
+    expect(alert(person.page)).to_contain_text(NOTHING)
+    assert person.gate.posts() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "title"),
+    [
+        ({"minimum": 20, "target": 20}, "asks for more than this device allows"),
+        (
+            {"device": RandomizedResponse(k=4, epsilon=9.0), "epsilon": 9.1},
+            "asks for more than this device allows",
+        ),
+        (
+            {"not_before": system_clock() - 9 * DAY, "not_after": system_clock() - DAY},
+            "This survey ended on",
+        ),
+        (
+            {"not_before": system_clock() + DAY, "not_after": system_clock() + 9 * DAY},
+            "This survey has not begun",
+        ),
+    ],
+    ids=["crowd", "local epsilon", "over", "early"],
+)
+def test_a_survey_that_must_not_be_answered_cannot_be(shared, visit, changes, title):
+    survey = shared.add(**changes)
+    person = visit(shared)
+    person.page.goto(shared.page_of(survey))
+    refused(person, title)
+    expect(send(person.page)).to_be_disabled()
+    assert person.complaints == []
+
+
+def test_a_survey_that_ends_while_it_is_read_is_not_answered(shared, visit):
+    person = visit(shared)
+    person.page.goto(shared.page)
+    expect(send(person.page)).to_be_enabled()
+    person.page.clock.set_fixed_time((shared.survey.not_after + 60) * 1000)
+    person.page.get_by_label("on foot").check()
+    send(person.page).click()
+    refused(person, "This survey is over.")
+
+
+def flipped(body):
+    """The same survey, but for one letter of its question."""
+    return body.replace(b"come here", b"come hear")
+
+
+def test_a_survey_that_was_tampered_with_is_refused(shared, visit):
+    person = visit(shared)
+    person.gate.changes[f"/v1/surveys/{shared.survey.id}"] = flipped
+    person.page.goto(shared.page)
+    refused(person, "This is not the survey that it claims to be.")
+    expect(send(person.page)).to_be_disabled()
+
+
+def test_a_page_that_asks_another_question_than_the_survey_is_refused(shared, visit):
+    person = visit(shared)
+    person.gate.changes[f"/answer/{shared.survey.id}"] = flipped
+    person.page.goto(shared.page)
+    refused(person, "This is not the survey that it claims to be.")
+
+
+def test_keys_that_are_not_the_operators_are_refused(shared, visit):
+    person = visit(shared)
+    digits = re.compile(rb'"signature":"(..)')
+    person.gate.changes["/v1/keys"] = lambda body: digits.sub(b'"signature":"AA', body)
+    person.page.goto(shared.page)
+    expect(send(person.page)).to_be_enabled()
+    person.page.get_by_label("on foot").check()
+    send(person.page).click()
+    refused(person, "The operators' keys are not what the survey says.")
+
+
+FULL = """() => {
+  const full = () => { throw new DOMException("full", "QuotaExceededError"); };
+  IDBObjectStore.prototype.put = full;
+  IDBObjectStore.prototype.add = full;
+}"""
+
+
+def test_where_nothing_can_be_stored_nothing_is_sent(shared, visit):
+    person = visit(shared)
+    person.page.goto(shared.page)
+    expect(send(person.page)).to_be_enabled()
+    person.page.evaluate(FULL)
+    person.page.get_by_label("on foot").check()
+    send(person.page).click()
+    refused(person, "This device cannot keep your answer.")
+
+
+def test_a_device_whose_storage_is_full_sends_nothing(shared, visit):
+    """The browser's own limit, not a pretended one."""
+    person = visit(shared)
+    person.page.goto(shared.page)
+    expect(send(person.page)).to_be_enabled()
+    browser = person.context.new_cdp_session(person.page)
+    limit = {"origin": shared.analyzer, "quotaSize": 1}
+    browser.send("Storage.overrideQuotaForOrigin", limit)
+    person.page.get_by_label("on foot").check()
+    send(person.page).click()
+    refused(person, "This device cannot keep your answer.")
+
+
+def test_no_answer_is_no_answer(shared, visit):
+    person = visit(shared)
+    person.page.goto(shared.page)
+    send(person.page).click()
+    refused(person, "Choose an answer first.")
+    expect(person.page.get_by_label("on foot")).to_be_focused()
+
+
+def test_a_survey_that_nobody_asks_is_told_of(shared, visit):
+    person = visit(shared)
+    for name in ("0" * 64, "nonsense"):
+        answer = person.page.goto(f"{shared.analyzer}/answer/{name}")
+        assert answer.status == 404
+        expect(person.page.get_by_role("main")).to_contain_text("There is no such survey")
+        expect(person.page.get_by_role("main")).to_contain_text("Nothing was sent.")
+
+
+def test_without_scripts_the_page_says_that_it_needs_them(shared, visit):
+    person = visit(shared, java_script_enabled=False)
+    person.page.goto(shared.page)
+    notice = person.page.locator("noscript .notice")
+    expect(notice).to_be_visible()
+    expect(notice).to_contain_text("Nothing was sent.")
+    expect(send(person.page)).to_be_disabled()
+    assert person.gate.posts() == []

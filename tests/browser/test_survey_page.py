@@ -1,0 +1,205 @@
+"""Answering in a real browser: by keyboard, without a network, and into the published chart."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+import browser_kit
+from shoal.service.wire import Wire
+
+ANSWER = "by bicycle"
+SENT, WAITING = "Sent. Thank you.", "Waiting for the network."
+ALREADY = "You have answered on this device already."
+
+
+def told(page):
+    return page.locator("shoal-survey .told")
+
+
+def ready(page, address):
+    """The page, when its form can be used."""
+    page.goto(address)
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
+    return page
+
+
+KEPT = """async (survey) => {
+  await navigator.serviceWorker.ready;
+  const parts = [...document.querySelectorAll("script[src], link[rel=stylesheet]")];
+  const wanted = [location.href, survey, ...parts.map((part) => part.src ?? part.href)];
+  const found = await Promise.all(wanted.map((each) => caches.match(each)));
+  return found.every((each) => each !== undefined);
+}"""
+
+
+def kept_for_later(page, where):
+    """Wait until the page opens without a network."""
+    page.wait_for_function(KEPT, arg=f"{where.analyzer}/v1/surveys/{where.survey.id}")
+
+
+def answer(page, label=ANSWER):
+    page.get_by_label(label).check()
+    page.get_by_role("button", name="Send").click()
+
+
+def try_now(page):
+    """Press the button that does not wait until it is time, if the page has not tried by itself."""
+    expect(told(page)).to_contain_text(re.compile(f"{WAITING}|{SENT}|{ALREADY}"))
+    page.evaluate("document.querySelector('.told button')?.click()")
+
+
+def press_until(page, key, selector):
+    """Press a key until what is chosen or focused is what is wanted."""
+    for _ in range(20):
+        page.keyboard.press(key)
+        if page.locator(selector).count():
+            return
+    pytest.fail(f"{selector} is not reached with {key}")
+
+
+def waiting_rows(page):
+    """The reports that wait on the device."""
+    rows = browser_kit.store_of(page)["items"]
+    return [row for row in rows if row["key"].startswith("report ") and not row["ending"]]
+
+
+def sealed(page):
+    """The only report that waits on the device, as it is sent."""
+    (row,) = waiting_rows(page)
+    return bytes(row["sealed"])
+
+
+def test_an_answer_by_keyboard_ends_in_the_published_chart(fresh, visit):
+    people = fresh.survey.batches.target
+    fresh.others(people - 1)
+    assert fresh.opened() == people - 1
+    assert fresh.collect() == []
+
+    person = visit(fresh)
+    page = ready(person.page, fresh.page)
+    press_until(page, "Tab", "input[name=answer]:focus")
+    page.keyboard.press("Space")
+    press_until(page, "ArrowDown", f".choice:has-text('{ANSWER}') input:checked")
+    press_until(page, "Tab", "button[type=submit]:focus")
+    page.keyboard.press("Enter")
+    expect(told(page)).to_contain_text(SENT)
+    expect(told(page)).to_be_focused()
+    (post,) = person.gate.posts()
+    assert (post.origin, post.status) == (fresh.shuffler, 202)
+    assert len(post.body) == Wire.of(fresh.survey).report_bytes
+    assert not {name.lower() for name in post.headers} & {"cookie", "authorization", "referer"}
+    assert person.complaints == []
+
+    assert fresh.opened() == people
+    (batch,) = fresh.collect()
+    analyst = visit(fresh)
+    page = analyst.page
+    page.goto(fresh.analyzer)
+    page.get_by_label("Token").fill(fresh.token())
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name=fresh.survey.question).click()
+    chart = page.locator("figure#chart")
+    expect(chart.get_by_role("img")).to_have_count(len(fresh.survey.answers))
+    reaches = chart.locator(".bar line.reach:not(.from):not(.to)").all()
+    assert len(reaches) == len(fresh.survey.answers)
+    assert all(reach.bounding_box()["width"] > 20 for reach in reaches)
+    expect(page.locator("#heading")).to_contain_text(f"valid reports{people}")
+    assert batch in "".join(link.get_attribute("href") for link in page.locator("#batches a").all())
+    assert analyst.complaints == []
+
+
+def test_what_was_drawn_offline_is_sent_once_online(fresh, visit):
+    person = visit(fresh)
+    page = ready(person.page, fresh.page)
+    kept_for_later(page, fresh)
+    person.stops()
+    answer(page)
+    expect(told(page)).to_contain_text(WAITING)
+    (row,) = waiting_rows(page)
+    page.reload()
+    expect(told(page)).to_contain_text(WAITING)
+    assert waiting_rows(page)[0]["messages"] == row["messages"]
+    assert person.gate.posts() == []
+
+    person.goes_on()
+    expect(told(page)).to_contain_text(SENT)
+    (post,) = person.gate.posts()
+    assert post.status == 202
+    assert fresh.read(post.body) == bytes(row["messages"])
+    assert fresh.opened() == 1
+    page.reload()
+    expect(told(page)).to_contain_text(ALREADY)
+    assert len(person.gate.posts()) == 1
+
+
+def test_a_report_whose_answer_is_lost_is_sent_again_byte_for_byte_and_counts_once(fresh, visit):
+    person = visit(fresh)
+    page = ready(person.page, fresh.page)
+    kept_for_later(page, fresh)
+    person.gate.loses_answers = True
+    answer(page)
+    expect(told(page)).to_contain_text(WAITING)
+    kept = sealed(page)
+    assert fresh.opened() == 1
+
+    person.stops()
+    page.reload()
+    expect(told(page)).to_contain_text(WAITING)
+    assert sealed(page) == kept
+    person.gate.loses_answers = False
+    person.goes_on()
+    try_now(page)
+    expect(told(page)).to_contain_text(SENT)
+    *lost, last = person.gate.posts()
+    assert lost
+    assert last.status == 202
+    assert {post.body for post in (*lost, last)} == {kept}
+    assert fresh.opened() == 1
+
+
+def test_a_page_closed_while_it_waits_is_sent_by_the_next_visit(fresh, visit):
+    person = visit(fresh)
+    page = ready(person.page, fresh.page)
+    person.gate.loses_answers = True
+    answer(page)
+    expect(told(page)).to_contain_text(WAITING)
+    kept = sealed(page)
+    page.close()
+    person.gate.loses_answers = False
+    page = person.context.new_page()
+    page.goto(fresh.page)
+    try_now(page)
+    expect(told(page)).to_contain_text(re.compile(f"{SENT}|{ALREADY}"))
+    assert person.gate.posts()[-1].status == 202
+    assert {post.body for post in person.gate.posts()} == {kept}
+    assert fresh.opened() == 1
+
+
+@pytest.fixture
+def site(fresh):
+    """Somebody else's site, whose policy is strict, with the survey in it by one script tag."""
+    with browser_kit.embedding_site(*fresh.origins, fresh.survey.id) as origin:
+        yield origin
+
+
+def test_one_script_tag_asks_and_sends_from_another_site(fresh, site, visit):
+    person = visit(fresh, site)
+    page = person.page
+    page.goto(site)
+    group = page.get_by_role("group", name=fresh.survey.question)
+    expect(group).to_be_visible()
+    group.get_by_label("on foot").check()
+    assert browser_kit.axe(page) == []
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("status").filter(has_text="Sent. Thank you.")).to_be_visible()
+    (post,) = person.gate.posts()
+    assert (post.origin, post.status) == (fresh.shuffler, 202)
+    assert fresh.opened() == 1
+    assert {each.origin for each in person.gate.passed} == {site, *fresh.origins}
+    assert not any("Cookie" in each.headers for each in person.gate.passed)
+    assert person.complaints == []
+    kept = person.context.storage_state(indexed_db=True)
+    assert [each["origin"] for each in kept["origins"]] == [site]
