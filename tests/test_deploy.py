@@ -155,6 +155,16 @@ def test_the_image_is_made_of_what_there_is():
     assert 'ENTRYPOINT ["shoal"]' in text
 
 
+def test_the_scripts_have_all_that_they_are_built_from():
+    browser = ROOT / "clients" / "browser"
+    stage = read("Containerfile").partition("npm run build")[0]
+    for script in (browser / "src").rglob("*.ts"):
+        for name in re.findall(r'from "(\.[^"]+)"', script.read_text(encoding="utf-8")):
+            source = (script.parent / name).resolve()
+            if not source.is_relative_to(browser):
+                assert f"COPY {source.relative_to(ROOT).as_posix()} /source/" in stage
+
+
 def test_images_come_without_a_host():
     for side in SIDES:
         for service in compose(side)["services"].values():

@@ -11,7 +11,14 @@ import sqlalchemy as sa
 
 from service.backup_kit import CROWD, Service
 from shoal.service.errors import StoreUnavailableError
-from shoal.service.running.backup import BackupError, Waiting, archive, check, restore
+from shoal.service.running.backup import (
+    BackupError,
+    Waiting,
+    archive,
+    check,
+    copying,
+    restore,
+)
 from shoal.service.store import Database, ShufflerStore
 from shoal.service.store.patience import AT_ONCE
 
@@ -144,3 +151,17 @@ def test_a_password_is_in_no_list_of_processes(monkeypatch):
         given = dict(each.split("=") for each in address.removeprefix("--dbname=").split())
         expected = {"host": "db.example", "port": "5433", "sslmode": "require"}
         assert given == expected | {"user": "me", "dbname": "shoal"}
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"), [("?sslmode=require", "sslmode=require"), ("?sslpassword=abc", None)]
+)
+def test_no_password_is_shown_to_other_users_of_the_machine(query, shown):
+    url = sa.make_url(f"postgresql+psycopg://me:secret@host:5433/reports{query}")
+    if shown is None:
+        with pytest.raises(BackupError, match="sslpassword"):
+            copying._address(url)
+        return
+    found = copying._address(url)
+    assert "secret" not in found
+    assert shown in found

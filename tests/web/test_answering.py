@@ -151,7 +151,8 @@ def test_what_is_counted_on_is_said(client, analyzer):
     assert "10 of 100 reports are made up" in plain_one
     assert "at least 45 real ones" in plain_one
     assert "shuffler.example:8443 (the shuffler)" in plain_one
-    assert "You can answer once" in plain_one
+    assert "You can answer once. Your browser sees to it here, but" in plain_one
+    assert "What was sent cannot be called back" in plain_one
     many = page(client, analyzer.many).of["promise"]
     assert "up to 2 times" in many
     assert "Here both are at one machine" in many

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -23,7 +24,7 @@ from shoal.service.analyzer.results import survey_results
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.survey import Batches, Party
 from shoal.web import assets
-from shoal.web.dashboard import batches, chart
+from shoal.web.dashboard import batches, chart, panels
 from shoal.web.dashboard.curve import Curve
 from shoal.web.dashboard.graphs import Timeline
 from shoal.web.dashboard.snapshot import Remembered, read
@@ -250,6 +251,21 @@ def test_who_must_collude(analyzer, client):
     assert f"ε0 = {up(2.0, 4)}" in found
     assert "the analyzer and 5 fake people beside the 5 counted on" in found
     assert "a crowd of 4 at least" in found
+
+
+def test_a_batch_without_any_guarantee_is_not_left_out_of_who_learns_what(analyzer):
+    kept = read(analyzer.store, analyzer.plain.id, ())
+    least = f"ε ≤ {up(analyzer.plain.guarantee(50).epsilon, 4)}"
+
+    def analyzer_alone(**life):
+        found = replace(kept.found, life={**kept.life, **life})
+        shown = Page(panels.collusion(analyzer.plain, replace(kept, found=found), None))
+        return shown.of["collusion"].partition("the analyzer alone")[2].partition("the shuffler")[0]
+
+    assert "nothing" not in analyzer_alone()
+    lost = analyzer_alone(analyzer_epsilon=None, opened=3)
+    assert f"{least}; nothing in a batch that was withheld" in lost
+    assert analyzer_alone(analyzer_epsilon=None, opened=0).endswith(least)
 
 
 def test_a_mean_has_its_chart_and_table(analyzer, client):

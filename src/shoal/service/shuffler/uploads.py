@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from time import monotonic
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -36,7 +35,6 @@ from shoal.service.survey import Survey
 from shoal.service.wire import Wire
 
 REPORTS_PATH = f"{SURVEY_PATH}/reports"
-_TRUSTED = 1.0  # seconds that a key which was accepted is not looked up again
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class Uploads:
         clock: Clock,
         observe: Observe,
     ) -> None:
-        self._accepts = _Accepted(keyring)
+        self._keyring = keyring
         self._intake = intake
         self._addresses = addresses
         self._room = Room(limits)
@@ -97,7 +95,7 @@ class Uploads:
                 receive, limit=limits.body_bytes, seconds=limits.body_seconds, hold=hold
             )
             upload = sorted_upload(
-                body, wire=asked.wire, accepts=self._accepts, most=limits.reports
+                body, wire=asked.wire, accepts=self._keyring.accepts, most=limits.reports
             )
             if upload.reports > 1:
                 self._addresses.charge_key(key, upload.reports - 1)
@@ -118,7 +116,8 @@ class Uploads:
         except Exception as error:  # noqa: BLE001 - whoever asked is told, whatever it was
             answer = answer_to(error, self._observe)
             defect = None if isinstance(error, ProblemError | ShoalError) else error
-        start = _ONE_KEPT_START if answer is _ONE_KEPT else _start_of(answer)
+        # A copy: whoever is further out may write into it.
+        start = {**_ONE_KEPT_START} if answer is _ONE_KEPT else _start_of(answer)
         await send(start)
         await send({"type": "http.response.body", "body": answer.body})
         if defect is not None:
@@ -144,27 +143,6 @@ class UploadApplication(Application):
             await super().__call__(scope, receive, send)
         else:
             await self.uploads.answer(asked, scope, receive, send)
-
-
-class _Accepted:
-    """Which keys new reports may be sealed with.
-
-    A key that is accepted is so for a second more without a look at the ring: it stops being
-    accepted an hour before it is gone. One that is not is looked up each time, for it may be new.
-    """
-
-    def __init__(self, keyring: Keyring) -> None:
-        self._keyring = keyring
-        self._until: dict[int, float] = {}
-
-    def __call__(self, number: int) -> bool:
-        now = monotonic()
-        if now < self._until.get(number, now):
-            return True
-        accepted = self._keyring.accepts(number)
-        if accepted:
-            self._until[number] = now + _TRUSTED
-        return accepted
 
 
 def small(document: Mapping[str, Plain], status: int = 200) -> Response:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias, cast
 
-from shoal.accounting.rounding import plain
+from shoal.accounting.rounding import down, plain
 from shoal.protocols.base import Device
 from shoal.randomizers.base import NumberMechanism
 from shoal.service.survey.survey import Survey
@@ -19,6 +19,7 @@ from shoal.service.survey.survey import Survey
 _SCALES = tuple(10**digits for digits in range(2, 17))
 _NEAR = Fraction(1, 4)  # by how much of the rarer case a chance may be off
 _HALF = Fraction(1, 2)
+_QUARTER = Fraction(1, 4)
 _DENIABLE = (
     "Whatever leaves your device, it may have come from any answer: nobody can prove from it what "
     "you said."
@@ -208,15 +209,19 @@ def _noise(survey: Survey) -> Told:
     device = survey.device
     tails = [int(tail) for tail in cast("list[int]", device.integers["tails"])]
     total = _whole(device, "total")
-    chances = [Fraction(2 * tail, total) for tail in tails[1:]]  # of being off by 1, 2, ... or more
-    steps = max((j for j, chance in enumerate(chances, 1) if chance >= _HALF), default=1)
+    # Towards a bound a number is moved no further than the bound. Half of the range is free on one
+    # side at least, and so far it is moved there as often as if there were no bound.
+    last = len(tails) - 1
+    chances = [Fraction(tail, total) for tail in tails[1 : max(last // 2, 1) + 1]]
+    steps = max((j for j, chance in enumerate(chances, 1) if chance >= _QUARTER), default=1)
     numbers = cast("NumberMechanism", device)
-    far = plain(float(f"{steps * (numbers.high - numbers.low) / (len(tails) - 1):.2g}"))
+    far = plain(float(down(steps * (numbers.high - numbers.low) / last, 2)))
     moved = cases(chances[steps - 1])
     return _told(
-        f"Your number leaves your device moved by chance: by {far} or more in {moved}.",
-        "Your device adds a random number to yours, above or below zero, and reports the sum; "
-        "what is beyond a bound is reported as the bound.",
+        "Your number leaves your device rounded, and moved by chance from there: by "
+        f"{far} or more in {moved} at least.",
+        f"Your device rounds your number to one of {last + 1:,} steps, adds a random number, above "
+        "or below zero, and reports the sum; what is beyond a bound is reported as the bound.",
         _DENIABLE,
     )
 

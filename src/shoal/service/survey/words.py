@@ -182,10 +182,14 @@ def _alone(survey: Survey, kept: Guarantee) -> str:
 def _reports(survey: Survey) -> str:
     reports = survey.reports_per_person
     if reports == 1:
-        return "You can answer once. Your device sees to it; a second report would tell more."
+        return (
+            "You can answer once. Your browser sees to it here, but knows nothing of other sites, "
+            "browsers and devices: a second report from there would tell more."
+        )
     return (
-        f"You can answer up to {reports:,} times, and all of it is counted above. Your device sees "
-        "to it; more reports would tell more."
+        f"You can answer up to {reports:,} times, and all of it is counted above. Your browser "
+        "sees to it here, but knows nothing of other sites, browsers and devices: more reports "
+        "from there would tell more."
     )
 
 
@@ -214,7 +218,10 @@ def _coin(survey: Survey) -> str:
 
 
 def _open(survey: Survey) -> str:
-    return f"Open until {day(survey.not_after)} (UTC)."
+    return (
+        f"Open until {day(survey.not_after)} (UTC). What was sent cannot be called back: nobody "
+        "can find it in the crowd."
+    )
 
 
 def _served(survey: Survey) -> str:

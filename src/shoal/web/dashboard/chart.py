@@ -190,7 +190,7 @@ def _legend(shown: Sequence[Answer]) -> Markup:
     if True in marked:
         keys.append(_mark(_MARKS[True], "surely more than all smaller ones"))
     if False in marked:
-        keys.append(_mark(_MARKS[False], "not surely more than the next"))
+        keys.append(_mark(_MARKS[False], "not surely more than all smaller ones"))
     return element("figcaption", *keys, class_="legend")
 
 

@@ -224,7 +224,7 @@ def collusion(survey: Survey, snapshot: Snapshot, computed: Crowd | None) -> Mar
         (
             "the analyzer alone",
             "mixed, randomized reports",
-            f"{least}{_so_far(snapshot, 'analyzer_epsilon')}",
+            f"{least}{_so_far(snapshot, 'analyzer_epsilon')}{_too_small(snapshot)}",
         ),
         ("the shuffler alone", "who takes part, and when; no answers", "reports stay sealed"),
         ("both together", "whose randomized report is whose", _alone(survey)),
@@ -246,6 +246,13 @@ def _so_far(snapshot: Snapshot, towards: str) -> str:
     """Withheld batches may be smaller than the least crowd; the analyzer has opened them."""
     reached = snapshot.life[towards]
     return f"; in the batches so far {up(reached, 4)}" if reached else ""
+
+
+def _too_small(snapshot: Snapshot) -> str:
+    """What a withheld batch was too small for: there the least crowd's epsilon does not hold."""
+    life = snapshot.life
+    lost = life["opened"] and life["analyzer_epsilon"] is None
+    return "; nothing in a batch that was withheld, with too few people" if lost else ""
 
 
 def _alone(survey: Survey) -> str:

@@ -157,6 +157,12 @@ def _address(url: URL) -> str:
     from psycopg.conninfo import make_conninfo
 
     given = url.translate_connect_args(username="user", database="dbname") | dict(url.query)
+    if "sslpassword" in given:
+        raise BackupError(
+            "cannot call the programs of PostgreSQL",
+            "they would show the sslpassword of the address to everybody on this machine",
+            "use a key without one, in a file that only this user reads",
+        )
     return make_conninfo("", **{name: given[name] for name in given if name != "password"})
 
 
