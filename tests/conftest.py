@@ -14,7 +14,7 @@ from hypothesis import settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-settings.register_profile("shoal", deadline=None, derandomize=True)
+settings.register_profile("shoal", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("shoal")
 
 

@@ -59,7 +59,7 @@ def measured_error(randomizer, values, truth, source, runs):
 
 
 # Thirty settings, every fourth of them in every run.
-CASES = [pytest.param(case, marks=[pytest.mark.slow] * (case % 4 > 0)) for case in range(30)]
+CASES = [pytest.param(case, marks=[pytest.mark.slow] * (case % 8 > 0)) for case in range(30)]
 
 
 @pytest.mark.parametrize("case", CASES)

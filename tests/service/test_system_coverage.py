@@ -90,7 +90,7 @@ def check(hits, exact, batches):
 
 
 def test_intervals_cover_as_often_as_they_should():
-    rounds = 8
+    rounds = 4
     hits, exact = coverage(rounds)
     assert 0.93 <= exact.mean() <= 0.97
     check(hits, exact, TOGETHER * rounds // len(CROWDS))
