@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import shoal
-from browser_kit import node
+from browser_kit import chromium, node
 from example_surveys import example
 from repository import ROOT
 from service.live import live, quick_directory
@@ -251,6 +251,33 @@ def check_distributions(found):
 
 def test_a_thousand_answers_of_every_mechanism_have_their_distribution():
     check_distributions(everything()["draw"])
+
+
+DRAW = """async (jobs) => {
+    const { survey: surveys, random } = inside;
+    const hex = (bytes) => [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    const found = [];
+    for (const { survey, value, people } of jobs) {
+        const bytes = new TextEncoder().encode(survey);
+        const device = surveys.deviceFor(await surveys.readSurvey(bytes));
+        let drawn = "";
+        for (let i = 0; i < people; i++) drawn += hex(device.draw(value, random.below));
+        found.push(drawn);
+    }
+    return found;
+}"""
+
+
+def test_a_thousand_answers_drawn_in_chromium_have_their_distribution():
+    jobs, script = draws(1000), run("test/printed.mjs")
+    with chromium() as browser:
+        page = browser.new_page()
+        # Only pages of this machine, or by TLS, have all of WebCrypto.
+        page.route("**", lambda route: route.fulfill(body="", content_type="text/html"))
+        page.goto("http://localhost/")
+        page.add_script_tag(content=script)
+        found = page.evaluate(DRAW, jobs)
+    check_distributions(zip(jobs, found, strict=True))
 
 
 @pytest.mark.slow

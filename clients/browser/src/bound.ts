@@ -28,7 +28,7 @@
 const STEPS = 2000; // C goes in steps of its mean over so many
 const NODES = 600; // of d
 const FEW = 100; // of R and of its parts: it tells little
-const MOST_PEOPLE = 1e9; // more of them are counted as so many: they could only help
+export const MOST_PEOPLE = 1e9; // more of them are counted as so many: they could only help
 
 /** What a mechanism tells of two answers. */
 export interface Law {

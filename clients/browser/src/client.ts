@@ -9,7 +9,7 @@
 
 import { sha256, unhex, type Bytes } from "./bytes.js";
 import { isWhole } from "./canonical.js";
-import { ShoalError } from "./errors.js";
+import { afterSending, ShoalError } from "./errors.js";
 import { ask, Later, Never, problem, Reseal, taken } from "./exchange.js";
 import { hostOf, isPublic } from "./hosts.js";
 import { keysOf, wipeLists, type Route } from "./keys.js";
@@ -199,11 +199,14 @@ export class ShoalClient {
     await box.put(row);
   }
 
-  /** Try what waits and may leave by now; `everything` does not wait until it may. */
-  async flush(everything = false): Promise<Outcome[]> {
+  /**
+   * Try what waits and may leave by now, of the surveys that are `wanted`; `everything` does not wait
+   * until it may.
+   */
+  async flush(everything = false, wanted = (_survey: string): boolean => true): Promise<Outcome[]> {
     const found: Outcome[] = [];
     for (const row of await this.#rows()) {
-      if (row.ending || (row.due > this.#now() && !everything)) continue;
+      if (row.ending || !wanted(row.survey) || (row.due > this.#now() && !everything)) continue;
       try {
         found.push(await this.#deliver(row.key, true, true));
       } catch (error) {
@@ -283,8 +286,13 @@ export class ShoalClient {
     const locks = globalThis.navigator?.locks as LockManager | undefined;
     try {
       return await (locks ? locks.request(`${this.#name} ${key}`, work) : work());
+    } catch (error) {
+      if (!(error instanceof ShoalError)) throw error;
+      // If that cannot be read, nobody knows; then it is not said that nothing was sent.
+      const row = await this.#store.get<Row>(key).catch(() => null);
+      throw row && !row.doubt ? error : afterSending(error);
     } finally {
-      await this.#changed();
+      await this.#changed().catch(() => {}); // what became of the report is told all the same
     }
   }
 
@@ -334,7 +342,8 @@ export class ShoalClient {
       });
       throw error;
     }
-    await this.#change(ready, (now) => wiped(now, "delivered"));
+    // If that cannot be written it stays in doubt, and the same bytes are sent again, which count once.
+    await this.#change(ready, (now) => wiped(now, "delivered")).catch(() => {});
     return ready;
   }
 

@@ -13,6 +13,8 @@ export interface Device {
   readonly epsilon: number;
   /** What tells two answers apart, one law for each kind of pair; none if there are more messages. */
   readonly laws: readonly Law[];
+  /** Others may know more of it than these laws say, and prove a smaller ε. */
+  readonly loose?: boolean;
   /** The bounds of a number. */
   readonly range: readonly [number, number] | null;
   /** The messages of one person, one after the other. */

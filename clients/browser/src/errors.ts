@@ -23,3 +23,7 @@ export class ShoalError extends Error {
     this.name = "ShoalError";
   }
 }
+
+/** The same, of a report that may have left the device before. */
+export const afterSending = ({ kind, message }: ShoalError): ShoalError =>
+  new ShoalError(kind, message.replace(" Nothing was sent.", ""), true);

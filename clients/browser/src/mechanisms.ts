@@ -9,9 +9,9 @@
 
 import type { Law } from "./bound.js";
 import { has, type Fields } from "./canonical.js";
-import { bits, local, must, numbered, odds, response, whole, type Device, type Known, type Maker } from "./devices.js";
+import { must, numbered, odds, response, whole, type Device, type Known, type Maker } from "./devices.js";
 import { ShoalError } from "./errors.js";
-import { coin, pick } from "./random.js";
+import { pick } from "./random.js";
 
 const grr: Maker = ({ epsilon }, sampler, k) => {
   must(has(sampler, "high low total"));
@@ -60,26 +60,9 @@ const hadamard: Maker = ({ epsilon: stated }, sampler, k) => {
   };
 };
 
-const unary: Maker = ({ epsilon: stated, symmetric }, sampler, k) => {
-  must(has(sampler, "bits false true") && sampler.bits === 32);
-  const [yes, no] = [whole(sampler.true), whole(sampler.false)];
-  const scale = 2 ** 32;
-  must(no < yes && yes === (symmetric ? scale - no : scale / 2));
-  const [p, q] = [yes / scale, no / scale];
-  const epsilon = local(p * (1 - q), (1 - p) * q, stated);
-  const a = Math.exp(epsilon);
-  return {
-    epsilon,
-    laws: [{ a, q: q * (1 - p), both: (q * q * (1 - p)) / (1 - q) }],
-    messageBytes: Math.ceil(k / 8),
-    draw: (truth, below) => bits(k, (i) => coin(below, i === truth ? yes : no, 32)),
-  };
-};
-
 const COMMON: Known = new Map([
   ["grr", [grr, "epsilon k name", 0]],
   ["hadamard", [hadamard, "epsilon k name", 0]],
-  ["unary", [unary, "epsilon k name symmetric", 0]],
 ]);
 
 /** The other mechanisms, if they can be had. */

@@ -1,12 +1,12 @@
 /**
- * The mechanisms that fewer surveys use: sets, hashes, numbers, and several messages, which only a
- * person who lifts the limit of ε₀ may send. They are loaded when one is needed.
+ * The mechanisms that fewer surveys use: rows of bits, sets, hashes, numbers, and several messages,
+ * which only a person who lifts the limit of ε₀ may send. They are loaded when one is needed.
  */
 
 import { anyLaw, binomial, type Law } from "./bound.js";
 import { joined } from "./bytes.js";
 import { has, type Fields } from "./canonical.js";
-import { bigEndian, bits, must, numbered, odds, response, whole, width, type Known, type Made, type Maker } from "./devices.js";
+import { bigEndian, bits, local, must, numbered, odds, response, whole, width, type Known, type Made, type Maker } from "./devices.js";
 import { coin, pick, type Below } from "./random.js";
 
 const UNIT = 2 ** 52;
@@ -72,6 +72,23 @@ const projective: Maker = ({ epsilon: stated }, sampler, k) => {
   };
 };
 
+const unary: Maker = ({ epsilon: stated, symmetric }, sampler, k) => {
+  must(has(sampler, "bits false true") && sampler.bits === 32);
+  const [yes, no] = [whole(sampler.true), whole(sampler.false)];
+  const scale = 2 ** 32;
+  must(no < yes && yes === (symmetric ? scale - no : scale / 2));
+  const [p, q] = [yes / scale, no / scale];
+  const epsilon = local(p * (1 - q), (1 - p) * q, stated);
+  const a = Math.exp(epsilon);
+  return {
+    epsilon,
+    laws: [{ a, q: q * (1 - p), both: (q * q * (1 - p)) / (1 - q) }],
+    loose: true,
+    messageBytes: Math.ceil(k / 8),
+    draw: (truth, below) => bits(k, (i) => coin(below, i === truth ? yes : no, 32)),
+  };
+};
+
 const subset: Maker = ({ epsilon: stated, size: asked }, sampler, k) => {
   must(has(sampler, "size total with"));
   const [size, truly, total] = [whole(sampler.size), whole(sampler.with), whole(sampler.total)];
@@ -131,6 +148,7 @@ const windows =
     return {
       epsilon,
       laws: [{ a, q: size * each }],
+      loose: true,
       range: [least, most] as const,
       ...numbered(outputs, (value, below) => {
         const place = ((value - least) / (most - least)) * (levels - 1);
@@ -212,6 +230,7 @@ const coins: Maker = (parameters, sampler) => {
     ...envelopes(2, 1, (truth, below) => [coin(below, replaced, 52) ? pick(below, 2) : truth]),
     epsilon,
     laws: [anyLaw(epsilon)],
+    loose: true,
   };
 };
 
@@ -244,6 +263,7 @@ const sparse: Maker = ({ gamma }, sampler, k) => {
 
 export const MORE: Known = new Map([
   ["projective", [projective, "epsilon k name", 0]],
+  ["unary", [unary, "epsilon k name symmetric", 0]],
   ["subset", [subset, "epsilon k name size", 0]],
   ["hashing", [hashing, "buckets epsilon k name", 0]],
   ["duchi", [windows(() => 2), "epsilon high low name", -1]],

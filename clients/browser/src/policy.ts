@@ -2,7 +2,7 @@
 
 import { ShoalError } from "./errors.js";
 import { hostOf } from "./hosts.js";
-import { crowdOf, deltaTakingPart, isProved, provedEpsilon } from "./survey.js";
+import { crowdOf, deltaTakingPart, isBroken, isProved, provedEpsilon } from "./survey.js";
 import type { Checked, Entry, Policy, Survey } from "./types.js";
 
 export const DEFAULTS: Policy = {
@@ -63,9 +63,12 @@ export function costOf(survey: Survey, policy: Policy): Checked {
   atMost("a promised epsilon of", epsilon, policy.epsilon);
   const verifiedEpsilon = provedEpsilon(survey);
   const verified = isProved(survey);
+  if (isBroken(survey)) throw new ShoalError("tampered", "This survey promises more than it can keep.");
+  // What was proved here is what it costs, whatever is promised; within the tolerance, the less of both.
+  const cost = verified || verifiedEpsilon === Infinity ? Math.min(epsilon, verifiedEpsilon) : verifiedEpsilon;
+  atMost("an epsilon, as far as this device can prove, of", cost, policy.epsilon);
   return {
-    // What was proved here may be less than what is promised, and is then what it costs.
-    epsilon: Math.min(epsilon, verifiedEpsilon),
+    epsilon: cost,
     delta,
     localEpsilon,
     minimum,

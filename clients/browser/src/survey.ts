@@ -1,6 +1,6 @@
 /** A survey: read, checked against its name and against itself, and what it promises. */
 
-import { crowdEpsilon, type Law } from "./bound.js";
+import { crowdEpsilon, MOST_PEOPLE, type Law } from "./bound.js";
 import { sha256, unhex } from "./bytes.js";
 import { has, isWhole, parsed, type Fields } from "./canonical.js";
 import type { Device } from "./devices.js";
@@ -16,6 +16,9 @@ const LARGEST_LOCAL = 5; // of each of several reports
 const LEAST_DELTA = 1e-30;
 const TINY = 2 ** -53;
 const TOLERANCE = 1.002; // between a bound of this device and one of another
+const BEYOND = 1.1; // what no other computation explains, with so many people and up to that ε₀
+const LEAST_CROWD = 1000;
+const TIGHT_LOCAL = 4;
 
 const devices = new WeakMap<Survey, Device & { proved?: number }>();
 
@@ -159,6 +162,18 @@ export function provedEpsilon(survey: Survey): number {
   // Without laws there is no ε₀ either, which is Infinity then.
   return (device.proved ??=
     reports * Math.min(device.epsilon, device.laws.length ? Math.max(...device.laws.map(each)) : Infinity));
+}
+
+/**
+ * Whether the promise is more than can be kept. This is said only where this device proves nearly what
+ * anybody can: one report, many people, a small ε₀, and a crowd that makes half of it or less. Elsewhere
+ * its grids are too coarse, and a promise that it cannot prove may be true.
+ */
+export function isBroken(survey: Survey): boolean {
+  const { epsilon, loose } = deviceFor(survey);
+  const [crowd, proved] = [crowdOf(survey), provedEpsilon(survey)];
+  const near = survey.reportsPerPerson === 1 && crowd >= LEAST_CROWD && crowd <= MOST_PEOPLE && epsilon <= TIGHT_LOCAL;
+  return near && !loose && proved <= epsilon / 2 && proved > survey.epsilon * BEYOND;
 }
 
 /** Whether that is the survey's promise, but for what two computations may differ by. */

@@ -4,7 +4,7 @@
 export interface Policy {
   /** ε₀ of a person's reports together, if everybody else colludes. */
   localEpsilon: number;
-  /** ε that the survey promises. */
+  /** ε that the survey promises, and that this device could prove. */
   epsilon: number;
   /** δ of whoever is seen to take part. */
   delta: number;
@@ -55,7 +55,7 @@ export interface Survey {
 
 /** What an answer would cost, and what of that this device could work out by itself. */
 export interface Checked {
-  /** What the survey promises over its life. */
+  /** ε over its life as it is counted: what this device could prove, or, if nothing, what is promised. */
   readonly epsilon: number;
   readonly delta: number;
   /** ε₀ of all reports of a person together; Infinity if only the crowd hides an answer. */

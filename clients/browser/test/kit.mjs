@@ -9,24 +9,14 @@ import { pathToFileURL } from "node:url";
 import { Aes128Gcm, CipherSuite, DhkemX25519HkdfSha256, HkdfSha256 } from "@hpke/core";
 import { build } from "esbuild";
 import { common } from "../bundling.mjs";
-
-const MODULES = ["bound", "bytes", "canonical", "exchange", "hosts", "keys", "mechanisms", "policy", "random", "sealing", "store", "survey", "client", "errors"];
+import { everything } from "./insides.mjs";
 
 /** Everything that the sources export, by module. */
 async function insides() {
   const folder = mkdtempSync(join(tmpdir(), "shoal-client-"));
   const out = join(folder, "inside.mjs");
   try {
-    await build({
-      ...common,
-      minify: false,
-      stdin: {
-        contents: MODULES.map((name) => `export * as ${name} from "./src/${name}.js";`).join("\n"),
-        resolveDir: common.absWorkingDir,
-      },
-      outfile: out,
-      format: "esm",
-    });
+    await build({ ...everything, outfile: out, format: "esm" });
     return await import(pathToFileURL(out).href);
   } finally {
     rmSync(folder, { recursive: true });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hex, inside, NOW, Owner, Services, ShoalClient, ShoalError, utf8 } from "./kit.mjs";
+import { hex, inside, NOW, Owner, Services, ShoalClient, ShoalError, utf8, vectors } from "./kit.mjs";
 
 const refused = (kind, words = /./) => (error) => {
   assert.ok(error instanceof ShoalError, String(error));
@@ -108,6 +108,87 @@ for (const fits of [0, 1]) {
     assert.deepEqual(await client.ledger(), []);
   });
 }
+
+test("a survey that lies about its promise gets no answer", async () => {
+  const k2 = { mechanism: { name: "grr", k: 2, epsilon: 4 }, sampler: { high: 54, low: 1, total: 55 }, answers: ["no", "yes"], message_bytes: 1 };
+  const { batches } = JSON.parse(vectors("reports").cases[0].survey);
+  const open = (change) => Services.open({ ...k2, batches: { ...batches, minimum: 5000, target: 5000 }, epsilon: 0.001, ...change });
+  const services = await open({});
+  const client = await services.open();
+  const survey = await services.survey(client);
+  assert.throws(() => client.check(survey), refused("tampered", /more than it can keep/));
+  await assert.rejects(client.report(survey, "yes"), refused("tampered", /more than it can keep/));
+  assert.deepEqual([services.posts, await client.ledger()], [[], []]);
+  // Where others might prove more, what was proved here is what is counted.
+  const twice = await open({ reports_per_person: 2 });
+  const other = await twice.open();
+  twice.onReports(lost);
+  await other.report(await twice.survey(other), "yes");
+  const [{ epsilon }] = await other.ledger();
+  assert.ok(epsilon > 1 && epsilon < 2, `${epsilon}`);
+});
+
+/** With a store that takes nothing any more once a report was posted; `reads`: nor gives anything. */
+async function failingAfterPost(services, answer, reads, work) {
+  const { put, get, getAll } = IDBObjectStore.prototype;
+  const fail = () => {
+    throw new DOMException("full", "QuotaExceededError");
+  };
+  services.onReports(async (options) => {
+    const reply = await services.take(options);
+    Object.assign(IDBObjectStore.prototype, { put: fail, ...(reads && { get: fail, getAll: fail }) });
+    return answer(reply);
+  });
+  try {
+    return await work();
+  } finally {
+    Object.assign(IDBObjectStore.prototype, { put, get, getAll });
+    services.onReports();
+  }
+}
+
+for (const reads of [false, true]) {
+  test(`a store that fails after a report has arrived does not unsend it (${reads ? "nothing" : "all"} can be read)`, async () => {
+    const services = await Services.open();
+    const client = await services.open();
+    const survey = await services.survey(client);
+    const work = () => client.report(survey, "answer 7");
+    const sent = await failingAfterPost(services, (reply) => reply, reads, work);
+    assert.equal(sent.state, "sent");
+    assert.equal(await client.pending(), 1); // in doubt, for all that the device knows
+    const [again] = await client.flush(true);
+    assert.deepEqual([again.state, again.digest], ["sent", sent.digest]);
+    assert.equal(services.posts.length, 2);
+    assert.equal(new Set(services.posts).size, 1);
+  });
+
+  test(`a store that fails after the answer was lost does not say that nothing was sent (${reads ? "nothing" : "all"} can be read)`, async () => {
+    const services = await Services.open();
+    const client = await services.open();
+    const survey = await services.survey(client);
+    const work = () => assert.rejects(client.report(survey, "answer 7"), (error) => refused("storage")(error) && error.sent);
+    await failingAfterPost(services, lost, reads, work);
+    if (!reads) {
+      const flushed = await failingAfterPost(services, lost, reads, () => client.flush(true));
+      assert.ok(!flushed[0].reason.includes("Nothing was sent"), flushed[0].reason);
+    }
+    assert.equal((await client.flush(true))[0].state, "sent");
+    assert.equal(new Set(services.posts).size, 1);
+  });
+}
+
+test("only what is wanted is tried", async () => {
+  const services = await Services.open();
+  const other = await Services.open({ name: "another" });
+  const client = await services.open();
+  services.answers["GET /v1/keys"] = lost;
+  await client.report(await services.survey(client), "answer 7");
+  await client.report(await client.survey(other.bytes), "answer 7");
+  delete services.answers["GET /v1/keys"];
+  const found = await client.flush(true, (survey) => survey === services.id);
+  assert.deepEqual(found.map(({ survey, state }) => [survey, state]), [[services.id, "sent"]]);
+  assert.deepEqual((await client.ledger()).map(({ survey, waiting }) => [survey, waiting]).sort(), [[services.id, 0], [other.id, 1]].sort());
+});
 
 test("a store that cannot be opened is told", async () => {
   const open = indexedDB.open;

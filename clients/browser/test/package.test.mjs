@@ -14,6 +14,7 @@ const LATER = "more_mechanisms.js";
 const common = vectors("reports").cases[0].survey;
 const recorded = Object.fromEntries(vectors("mechanisms").mechanisms.map(({ name, survey }) => [name, survey]));
 const projective = recorded["projective, space"];
+const bits = vectors("mechanisms").bits.map(({ survey }) => survey).find((survey) => survey.includes('"unary"'));
 let folder, printed;
 
 before(() => {
@@ -64,6 +65,7 @@ test("other mechanisms are loaded when a survey needs one", async () => {
   const online = await reader("dist");
   assert.equal(await online(common), "grr");
   assert.equal(await online(projective), "projective");
+  assert.equal(await online(bits), "unary");
   for (const [name, survey] of Object.entries(recorded)) assert.equal(await online(survey), name.split(",")[0]);
   const told = JSON.parse(projective);
   const changed = (change) => online(new TextDecoder().decode(inside.canonical.written({ ...told, ...change })));
@@ -74,7 +76,9 @@ test("other mechanisms are loaded when a survey needs one", async () => {
 test("where they cannot be fetched, that is said, and other surveys are answered", async () => {
   const offline = await reader("offline");
   assert.equal(await offline(projective), "network: The mechanism of this survey cannot be fetched. Nothing was sent.");
+  assert.match(await offline(bits), /^network: /);
   assert.equal(await offline(common), "grr");
+  assert.equal(await offline(recorded["hadamard, blocks"]), "hadamard");
 });
 
 test("the scripts of the pages have everything in them", () => {

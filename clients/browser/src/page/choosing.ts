@@ -61,7 +61,10 @@ export function shows(survey: Survey, fieldset: HTMLElement): boolean {
     same(fieldset.querySelector(".question"), survey.question) &&
     same(fieldset.querySelector(".purpose"), survey.purpose) &&
     labels.length === Math.min(survey.answers.length, SHOWN) &&
-    labels.every((label, index) => same(label, survey.answers[index]))
+    labels.every(
+      (label, index) =>
+        same(label, survey.answers[index]) && label.querySelector("input")?.value === `${index}`,
+    )
   );
 }
 

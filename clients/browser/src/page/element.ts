@@ -3,7 +3,7 @@
 import { ShoalClient, ShoalError, type Outcome, type Policy, type Survey } from "../index.js";
 import { chooser, shows, type Chooser } from "./choosing.js";
 import { found, h } from "./dom.js";
-import { keep, serve, syncLater, unserve } from "./serving.js";
+import { keep, persist, sendOthers, serve, syncLater, unserve } from "./serving.js";
 import { failed, form, promised, shadow, statement, told } from "./view.js";
 import * as words from "./words.js";
 
@@ -39,6 +39,10 @@ export class ShoalSurvey extends HTMLElement {
     return new URL(given, document.baseURI).href.replace(/\/$/, "");
   }
 
+  get #id(): string {
+    return this.getAttribute("survey") ?? "";
+  }
+
   /** Takes over what the server has made, or makes the first of it. */
   #prepare(): void {
     this.#form = this.querySelector("form");
@@ -51,16 +55,22 @@ export class ShoalSurvey extends HTMLElement {
 
   async #begin(): Promise<void> {
     await this.#open();
-    window.addEventListener("online", () => void this.#flush(true));
+    const own = this.#form !== null;
+    window.addEventListener("online", () => {
+      void this.#flush(true);
+      if (own) sendOthers(this.#id);
+    });
     document.addEventListener("visibilitychange", () => {
       if (document.visibilityState === "visible") void this.#flush();
     });
-    const own = this.#form !== null;
     const worker = this.getAttribute("offline");
-    if (own && worker !== null) serve(worker, (outcomes) => void this.#hear(outcomes));
-    const before = this.#sent(); // of other surveys too, and of one that is over by now
-    this.#survey = await this.#opened().load(this.#base, this.getAttribute("survey") ?? "");
-    if (own) keep(this.#base, this.#survey.id);
+    if (own && worker !== null) {
+      serve(worker, (outcomes) => void this.#hear(outcomes));
+      sendOthers(this.#id);
+    }
+    const before = this.#sent(); // it may be over by now
+    this.#survey = await this.#opened().load(this.#base, this.#id);
+    if (own) keep(this.#base, this.#survey);
     await this.#show(own);
     await this.#look();
     await this.#hear(await before);
@@ -162,6 +172,7 @@ export class ShoalSurvey extends HTMLElement {
     this.#busy = true;
     this.#enable(false);
     this.#say([words.SENDING]);
+    if (this.#root === this) persist();
     try {
       this.#tell(await this.#opened().report(this.#survey, chosen.value, this.#occasion));
       this.#form?.reset(); // whoever comes next at this screen does not see it
@@ -193,9 +204,11 @@ export class ShoalSurvey extends HTMLElement {
     await this.#hear(await this.#sent(everything));
   }
 
+  /** Of this survey alone: the page's policy lets it ask no other shuffler, and a report that the
+   *  browser holds back would count as one that may have arrived. */
   async #sent(everything = false): Promise<Outcome[]> {
     this.#flushing += 1;
-    const outcomes = await this.#opened().flush(everything).catch(() => []);
+    const outcomes = await this.#opened().flush(everything, (survey) => survey === this.#id).catch(() => []);
     this.#flushing -= 1;
     return outcomes;
   }

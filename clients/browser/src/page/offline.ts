@@ -4,6 +4,7 @@
  * for nothing that the page did not ask for.
  */
 
+import { sha256 } from "../bytes.js";
 import { ShoalClient } from "../index.js";
 import { CACHE, SYNC } from "./serving.js";
 
@@ -23,14 +24,15 @@ interface Worker {
   skipWaiting(): Promise<void>;
   addEventListener(type: "install" | "activate", listener: (event: Extended) => void): void;
   addEventListener(type: "fetch", listener: (event: Fetching) => void): void;
+  addEventListener(type: "message", listener: (event: Extended & { data: unknown }) => void): void;
   addEventListener(type: "sync", listener: (event: Extended & { tag: string }) => void): void;
 }
 
 const worker = self as unknown as Worker;
 const PATIENCE = 4000; // milliseconds that a network may take where something is kept
-const NAMED = /^\/v1\/surveys\/[0-9a-f]{64}$/;
+const NAMED = /^\/v1\/surveys\/([0-9a-f]{64})$/;
+const ASSET = /^\/assets\//;
 const CHANGES = /^\/answer\/[0-9a-f]{64}$|^\/v1\/surveys\/[0-9a-f]{64}\/promise$/;
-const KEYS = /\/v1\/keys$|\/v1\/surveys\/[0-9a-f]{64}\/keys\/analyzer$/;
 
 worker.addEventListener("install", (event) => event.waitUntil(worker.skipWaiting()));
 worker.addEventListener("activate", (event) => event.waitUntil(begin()));
@@ -39,14 +41,16 @@ worker.addEventListener("fetch", (event) => {
   if (request.method !== "GET") return;
   const url = new URL(request.url);
   const own = url.origin === worker.location.origin;
-  const fixed = own && (NAMED.test(url.pathname) || url.searchParams.has("v"));
+  const fixed = own && (NAMED.test(url.pathname) || (ASSET.test(url.pathname) && url.searchParams.has("v")));
+  // Keys are none of it: the client keeps them for as long as they may be, and an older list that
+  // is taken for a new one would be sealed for after its keys were replaced.
   if (fixed) event.respondWith(keptFirst(request));
-  else if ((own && CHANGES.test(url.pathname)) || KEYS.test(url.pathname))
-    event.respondWith(networkFirst(request));
+  else if (own && CHANGES.test(url.pathname)) event.respondWith(networkFirst(request));
 });
 worker.addEventListener("sync", (event) => {
-  if (event.tag === SYNC) event.waitUntil(flush());
+  if (event.tag === SYNC) event.waitUntil(flushAll());
 });
+worker.addEventListener("message", (event) => event.waitUntil(flush(false, (survey) => survey !== event.data)));
 
 async function begin(): Promise<void> {
   const old = (await caches.keys()).filter((name) => name.startsWith("shoal-page-") && name !== CACHE);
@@ -57,7 +61,14 @@ async function begin(): Promise<void> {
 /** What never changes under its address. */
 async function keptFirst(request: Request): Promise<Response> {
   const cache = await caches.open(CACHE);
-  return (await cache.match(request)) ?? keeping(cache, request);
+  const kept = await cache.match(request);
+  return kept && (await isNamed(request, kept)) ? kept : keeping(cache, request);
+}
+
+/** Whether this is what its address names, where that is a hash. */
+async function isNamed({ url }: Request, answer: Response): Promise<boolean> {
+  const [, name] = NAMED.exec(new URL(url).pathname) ?? [];
+  return !name || name === (await sha256(new Uint8Array(await answer.clone().arrayBuffer())));
 }
 
 /** The newest there is; what was kept, if the network does not answer soon. */
@@ -72,14 +83,18 @@ async function networkFirst(request: Request): Promise<Response> {
   return Promise.race([fresh.catch(() => kept), late]);
 }
 
+/** What is fetched is kept, if there is room: without it, it is there for this time. */
 async function keeping(cache: Cache, request: Request): Promise<Response> {
   const answer = await fetch(request);
-  if (answer.ok) {
-    const url = new URL(request.url);
-    if (url.searchParams.has("v")) await cache.delete(request, { ignoreSearch: true });
-    await cache.put(request, answer.clone());
-  }
+  if (answer.ok) await put(cache, request, answer.clone()).catch(() => undefined);
   return answer;
+}
+
+async function put(cache: Cache, request: Request, answer: Response): Promise<void> {
+  if (!(await isNamed(request, answer))) return; // the client says what is wrong with it
+  const older = ASSET.test(new URL(request.url).pathname);
+  if (older) await cache.delete(request, { ignoreSearch: true });
+  await cache.put(request, answer);
 }
 
 function notKept(): Response {
@@ -91,13 +106,18 @@ function notKept(): Response {
   return new Response(text, { status: 503, headers: { "Content-Type": "text/html; charset=utf-8" } });
 }
 
-/** Sends the same bytes; fails while something is left, so that the browser asks again. */
-async function flush(): Promise<void> {
+/** Fails while something is left, so that the browser asks again. */
+async function flushAll(): Promise<void> {
+  if ((await flush(true)) > 0) throw new Error("still waiting");
+}
+
+/** Sends the same bytes; how many reports still wait. */
+async function flush(everything: boolean, wanted?: (survey: string) => boolean): Promise<number> {
   const client = await ShoalClient.open();
   try {
-    const outcomes = await client.flush(true);
-    for (const page of await worker.clients.matchAll()) page.postMessage(outcomes);
-    if ((await client.pending()) > 0) throw new Error("still waiting");
+    const outcomes = await client.flush(everything, wanted);
+    if (outcomes.length) for (const page of await worker.clients.matchAll()) page.postMessage(outcomes);
+    return await client.pending();
   } finally {
     client.close();
   }

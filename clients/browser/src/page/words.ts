@@ -81,7 +81,7 @@ export const waiting = (reason: string): string[] => [
 
 export const givenUp = (reason: string): string[] => [
   "Your report was given up.",
-  `${reason} It is not sent again: twice is not what was promised.`.trim(),
+  `${reason ? `${reason[0]!.toUpperCase()}${reason.slice(1)}. ` : ""}It is not sent again: twice is not what was promised.`,
 ];
 
 /** Who has worked out what is promised. */
@@ -94,8 +94,11 @@ export function checkedBy(survey: Survey, checked: Checked): string {
       "Checked by your browser: the survey is the one that its name says, and with the fewest " +
       `reports that are released ε is at most ${up(checked.verifiedEpsilon)}.${alone}`
     );
+  const least = Number.isFinite(checked.verifiedEpsilon)
+    ? `All that your browser can prove by itself is an ε of at most ${up(checked.verifiedEpsilon)}, and that is what it counts as your cost.`
+    : checked.reason;
   return (
     "Your browser has checked that the survey is the one that its name says, but not its ε, which " +
-    `is claimed by ${host(survey.analyzer.url)}, the analyzer. ${checked.reason}${alone}`
+    `is claimed by ${host(survey.analyzer.url)}, the analyzer. ${least}${alone}`
   );
 }
