@@ -1,6 +1,6 @@
 """How fast Shoal is, beside its rivals; exits with 1 if a limit is missed.
 
-    python benchmarks/run.py [--json] [--section NAME] [--graph PATH]
+    python benchmarks/run.py [--json] [--section NAME] [--graph PATH] [--large]
 
 * ``accounting``: one epsilon, many rounds; beside the strongest simple rival.
 * ``encoding``: reports per second on one core, and decoding; beside the package pure-ldp.
@@ -36,7 +36,7 @@ from result import Result
 
 # Read by the libraries below numpy when they are loaded: one core, like a user's web request.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-# Each section is a module with a function ``everything``, which may take a ``graph``.
+# Each section is a module with a function ``everything``, which may take ``graph`` or ``large``.
 SECTIONS = {
     "accounting": "measure",
     "encoding": "encoding",
@@ -58,12 +58,14 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
     parser.add_argument("--section", choices=SECTIONS, help="measure this part only")
     parser.add_argument("--graph", type=Path, help="an edge list to measure walks on too")
+    large = "measure also what takes minutes, disk and an idle machine"
+    parser.add_argument("--large", action="store_true", help=large)
     asked = parser.parse_args()
     as_json = asked.json
     os.environ.update(dict.fromkeys(THREADS, "1"))
     results: list[Result] = []
     sections = [asked.section] if asked.section else list(SECTIONS)
-    for result in _measured(sections, asked.graph):
+    for result in _measured(sections, {"graph": asked.graph, "large": asked.large}):
         results.append(result)
         if not as_json:
             print(end="." if result.kept else "!", flush=True, file=sys.stderr)
@@ -75,11 +77,11 @@ def main() -> int:
     return 0 if all(result.kept for result in results) else 1
 
 
-def _measured(sections: list[str], graph: Path | None) -> Iterator[Result]:
+def _measured(sections: list[str], options: dict[str, object]) -> Iterator[Result]:
     for section in sections:
         everything = importlib.import_module(SECTIONS[section]).everything
         takes = inspect.signature(everything).parameters
-        yield from everything(graph=graph) if "graph" in takes else everything()
+        yield from everything(**{name: options[name] for name in takes})
 
 
 def _summary(results: list[Result]) -> dict[str, object]:

@@ -147,14 +147,23 @@ def test_who_is_due_while_the_server_hangs_waits_too():
     assert found.milliseconds("forged") is None
 
 
-def test_connections_that_end_are_replaced():
-    async def behave(_number, writer):
-        answered(writer, headers=["Connection: close"])
-        writer.close()
+def test_connections_are_kept_and_those_that_end_are_replaced():
+    def connections(*headers):
+        seen = set()
 
-    found = measured(behave)
-    assert found.statuses == {"202": 40}
-    assert found.errors == 0
+        async def behave(_number, writer):
+            seen.add(writer)
+            answered(writer, headers=headers)
+            if headers:
+                writer.close()
+
+        found = measured(behave)
+        assert found.statuses == {"202": 40}
+        assert found.errors == 0
+        return len(seen)
+
+    assert connections() <= 4
+    assert connections("Connection: close") == 40
 
 
 def test_a_request_whose_connection_ends_is_lost():

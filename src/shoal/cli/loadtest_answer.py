@@ -18,6 +18,7 @@ from shoal.service.client.bulk import MOST_BYTES, MOST_REPORTS
 from shoal.service.clock import system_clock
 from shoal.service.loadtest import Load, Measured, Mix, Reports, fetched_keys, run
 from shoal.service.loadtest.connection import Target
+from shoal.service.loadtest.generator import quick_loop
 from shoal.service.running.registering import read_survey
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
@@ -101,17 +102,8 @@ def _ran(work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=quick_loop()) as runner:
         return runner.run(stoppable())
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The loop that the server has, where it is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 @contextmanager

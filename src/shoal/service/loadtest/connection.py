@@ -69,13 +69,14 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._busy = False
         self._ended = asyncio.Event()
+        self._parser = httptools.HttpResponseParser(self)
         self._begin()
 
     def _begin(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[bytes, bytes] = {}
         self._pieces: list[bytes] = []
         self._length = 0
+        self._lasting = False
         self._whole = False
 
     @classmethod
@@ -123,7 +124,7 @@ class Connection(asyncio.Protocol):
             return
         if self._whole and self._busy:
             self._busy = False
-            if not self._parser.should_keep_alive():
+            if not self._lasting:
                 self.close()
             found = Answer(self._parser.get_status_code(), self._headers, b"".join(self._pieces))
             self._done(self, found)
@@ -141,6 +142,10 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A line of the head."""
         self._headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        """The head is whole: it says whether more can be sent on this connection."""
+        self._lasting = self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""

@@ -56,6 +56,15 @@ class _Due:
     when: float
 
 
+def quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """How to make the loop that the server has, where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
 async def run(
     target: Target,
     requests: Iterable[Request],

@@ -1,0 +1,100 @@
+"""Floods of bytes that look like reports: they cost little, leave nothing, and harm nobody."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tracemalloc
+
+import pytest
+import sqlalchemy as sa
+
+import load_kit
+from running_kit import wait_for
+from shoal.service.store import Arrival, schema
+from shuffler_kit import made
+
+FORGED, ROUNDS = 5000, 5
+FLOOD = 100_000
+IN_ONE_REQUEST = 100
+HONEST = 2500
+SECONDS = 25.0
+HONEST_P99 = 250.0  # milliseconds, while nothing else runs on the machine
+GROWTH = 24.0  # MB
+
+
+def rows(shuffler, table):
+    with shuffler.database.read() as connection:
+        return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar()
+
+
+def test_a_flood_leaves_nothing_and_nobody_is_lost_in_it(tmp_path):
+    """Every round has honest people in it, in the same bodies; memory is that of one round."""
+    shuffler = made(tmp_path, minimum=20, target=ROUNDS * 8)
+    honest = shuffler.reports(ROUNDS * 8)
+    size = shuffler.wire.report_bytes
+    worker = shuffler.worker()
+    held = []
+    tracemalloc.start()
+    try:
+        for number in range(ROUNDS):
+            noise = shuffler.forged(FORGED // ROUNDS)
+            noise = bytes([1, 0]) + number.to_bytes(2, "big") + noise[4:]
+            mine = honest[number * 8 : (number + 1) * 8]
+            body = noise[: 7 * size] + b"".join(mine) + noise[7 * size :]
+            shuffler.store.receive([Arrival(shuffler.survey.id, 0, body)])
+            while worker.step():
+                pass
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert shuffler.store.tallies(shuffler.survey.id) == {
+        "opened": len(honest),
+        "rejected": FORGED,
+    }
+    (batch,) = shuffler.store.batches(shuffler.survey.id)
+    assert batch.reports == len(honest)
+    # Not a row and not a byte of the flood is kept.
+    assert rows(shuffler, schema.tags) == len(honest)
+    assert rows(shuffler, schema.extents) == 0
+    assert held[-2] - held[0] < FORGED // ROUNDS * size // 2
+    shuffler.close()
+
+
+@pytest.mark.slow
+def test_honest_people_are_answered_while_others_flood(tmp_path, capsys):
+    idle = os.getloadavg()[0] < 0.7
+    warm_up = 20
+    everybody = {"opened": HONEST, "rejected": FLOOD + warm_up * IN_ONE_REQUEST}
+    with load_kit.deployed(tmp_path / "both", people=10 * HONEST) as site:
+
+        def flooding(requests, rate):
+            return load_kit.stream(
+                site, requests=requests, rate=rate, bulk=IN_ONE_REQUEST, forged=1.0
+            )
+
+        honest = load_kit.stream(site, requests=HONEST, rate=HONEST / SECONDS)
+        flood = flooding(FLOOD // IN_ONE_REQUEST, FLOOD / IN_ONE_REQUEST / SECONDS)
+        load_kit.sent(site, flooding(warm_up, 20.0))
+        wait_for(lambda: site.tallies().get("rejected", 0) == warm_up * IN_ONE_REQUEST)
+        before, worker = site.memory(), site.pids["worker"]
+        used = load_kit.processor_seconds(worker)
+        of_honest, of_flood = load_kit.sent(site, honest, flood)
+        wait_for(lambda: site.tallies() == everybody, 120)
+        used = load_kit.processor_seconds(worker) - used
+        after = site.memory()
+    assert of_honest.statuses == {"202": HONEST}
+    assert of_flood.statuses == {"202": FLOOD // IN_ONE_REQUEST}
+    grown = {name: after[name] - before[name] for name in after}
+    p99 = of_honest.milliseconds()["p99"]
+    opened = (FLOOD + HONEST) / used
+    told = ", ".join(f"{name} {more:+.1f} MB" for name, more in grown.items())
+    load_kit.tell(
+        capsys,
+        f"forged flood: honest p99 {p99:.0f} ms, {opened:,.0f} rejected or opened per processor "
+        f"second of the worker, memory {told}",
+    )
+    assert max(grown.values()) < GROWTH
+    if idle:
+        assert p99 < HONEST_P99
