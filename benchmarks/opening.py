@@ -28,19 +28,23 @@ REPETITIONS = 7
 LEAST_SHARE = 85.0  # percent of the library's rate
 MIXED = 2 * 10**6
 RECORD_BYTES = 62
-LEAST_OPENED = 12.0  # thousand envelopes a second, if the library can
-OWN_PART = 0.9  # of the library's rate, where it cannot
+LEAST_OPENED = 12.0  # thousand envelopes a second
 LEAST_MIXED = 1.3  # million records a second
 MEMORIES = {"in memory": 1 << 30, "on disk, 16 MiB of memory": 16 << 20}
 
 
-def everything() -> Iterator[Result]:
-    """Opening by both suites, then mixing."""
+def everything(*, idle: bool = False) -> Iterator[Result]:
+    """Opening by both suites, then mixing.
+
+    An ``idle`` machine has to keep the rate that is asked of the first suite, too; any machine
+    has to come close to the library.
+    """
     for suite in SUITES:
         collection = _Collection(suite)
         heading = f"one core, {suite} (median of {REPETITIONS})"
-        yield from _opened(heading, "reports, outer layer", collection.outer)
-        yield from _opened(heading, "records, inner layer", collection.inner)
+        least = LEAST_OPENED if idle and suite == SUITES[0] else None
+        yield from _opened(heading, "reports, outer layer", collection.outer, least)
+        yield from _opened(heading, "records, inner layer", collection.inner, least)
     yield from _mixing()
 
 
@@ -116,32 +120,22 @@ def _layer(envelope: Envelope, pair: KeyPair, body: bytes, ours: Callable[[], ob
     return _Layer(ours, library, len(sealed))
 
 
-def _opened(heading: str, what: str, layer: _Layer) -> Iterator[Result]:
+def _opened(heading: str, what: str, layer: _Layer, least: float | None) -> Iterator[Result]:
     """Both in turns, so that a busy machine disturbs both alike."""
     times = [(_seconds(layer.ours), _seconds(layer.bare)) for _ in range(REPETITIONS)]
     ours, theirs = (statistics.median(column) for column in zip(*times, strict=True))
     share = 100 * statistics.median(bare / ours for ours, bare in times)
-    alone = layer.size / theirs / 1e3
-    yield _limited(heading, what, layer.size / ours / 1e3, alone, LEAST_OPENED)
-    told = f"{what}: the library alone"
-    yield Result(heading=heading, what=told, value=alone, unit="k/s")
+    rate = layer.size / ours / 1e3
+    yield Result(heading=heading, what=what, value=rate, unit="k/s", at_least=least)
+    alone = f"{what}: the library alone"
+    yield Result(heading=heading, what=alone, value=layer.size / theirs / 1e3, unit="k/s")
     what = f"{what}: share of its rate"
     yield Result(heading=heading, what=what, value=share, unit="%", at_least=LEAST_SHARE)
 
 
-def _limited(heading: str, what: str, value: float, library: float, wanted: float) -> Result:
-    """A limit that no machine misses for being slower than the one it was set on."""
-    least = min(wanted, OWN_PART * library)
-    return Result(heading=heading, what=what, value=value, unit="k/s", at_least=least)
-
-
-def rejected(heading: str, rate: float, wanted: float) -> Iterator[Result]:
-    """A rate of rejecting forged reports, beside the library, which is handed the same noise."""
-    collection = _Collection(SUITES[0])
-    alone = REPORTS / _seconds(collection.noise) / 1e3
-    yield _limited(heading, "rejected per cpu second", rate, alone, wanted)
-    what = "rejected per cpu second: the library alone"
-    yield Result(heading=heading, what=what, value=alone, unit="k/s")
+def rejecting() -> float:
+    """Thousand forged reports that the library alone rejects in a processor second."""
+    return REPORTS / _seconds(_Collection(SUITES[0]).noise) / 1e3
 
 
 def _seconds(run: Callable[[], object]) -> float:

