@@ -82,9 +82,11 @@ class Server:
     def __init__(self, behave):
         self._behave = behave
         self._tasks = []
+        self._writers = []
         self.seen = 0
 
     def _accept(self, reader, writer):
+        self._writers.append(writer)
         self._tasks.append(asyncio.create_task(self._serve(reader, writer)))
 
     async def _serve(self, reader, writer):
@@ -96,11 +98,7 @@ class Server:
                 self.seen += 1
                 await self._behave(self.seen, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
             writer.close()
-            with suppress(ConnectionError):
-                await writer.wait_closed()
 
     async def __aenter__(self):
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -112,6 +110,10 @@ class Server:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:  # also of tasks that were never begun
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 def answered(writer, status=202, body=KEPT, headers=()):
