@@ -50,6 +50,7 @@ def _permutation() -> Iterator[Result]:
         ours, theirs = context.Pipe()
         process = context.Process(target=_mix, args=(theirs, source))
         process.start()
+        theirs.close()  # so that nobody waits for what a process that died would send
         seconds, megabytes = ours.recv()
         process.join()
     what = f"processor time, {MEMORY >> 20} MiB of memory"

@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -33,12 +32,13 @@ from shoal.service.loadtest.generator import quick_loop
 from shoal.service.loadtest.mix import Kind
 from shoal.service.loadtest.mix import Request as Upload
 from shoal.service.opening import Pool
+from shoal.service.processes import executor
 from shoal.service.running.server import address, listen, serve
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
 from shoal.service.store import Database, ShufflerStore, Transition
 from shoal.service.survey import Batches, Party, Survey
-from shoal.service.wire import Wire
+from shoal.service.wire import HEADER_BYTES, VERSION, Wire
 
 ANSWERS = 16
 PROCESSES = 2
@@ -200,7 +200,7 @@ class Parties:
         )
         self.shuffler.add_survey(survey)
         self.analyzer.add_survey(survey)
-        self.token = self.shuffler.add_token("benchmark", survey.id, _DAY)
+        self.token = self.shuffler.tokens.add("benchmark", survey.id, _DAY)
         return survey
 
     def worker(self, pool: Pool) -> ShufflerWorker:
@@ -227,8 +227,7 @@ def sealed(survey: Survey, parties: Parties, people: int) -> list[bytes]:
         parties.shuffler_keys.list().current(survey.suite, now),
     )
     values = simulated(1).below(ANSWERS, people).astype(np.int64)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(PROCESSES, mp_context=context) as pool:
+    with executor(PROCESSES) as pool:
         return seal_many(survey, values, keys, pool=pool)
 
 
@@ -240,7 +239,7 @@ def forged(survey: Survey, count: int) -> list[bytes]:
     size = Wire.of(survey).report_bytes
     words = simulated(next(_serial)).words(-(-count * size // 8))
     table = words.view(np.uint8)[: count * size].reshape(count, size).copy()
-    table[:, :2] = 1, 0
+    table[:, :HEADER_BYTES] = VERSION, 0
     return [row.tobytes() for row in table]
 
 

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -215,7 +215,7 @@ def obtain(component: Component) -> Found:
     except MissingError as missing:
         reasons = [str(missing)]
     for way in component.ways():
-        _say(f"installing {component.title}: {way.said}")
+        say(f"installing {component.title}: {way.said}")
         failure = next(filter(None, map(_finishes, way.commands)), None)
         if failure is None:
             try:
@@ -239,28 +239,44 @@ def settle(component: Component) -> bool:
     except MissingError as missing:
         place.unlink(missing_ok=True)
         lacking.write_text(f"{missing}\n", encoding="utf-8")
-        _say(f"{component.title} cannot be had, and what needs it is left out: {missing}")
+        say(f"{component.title} cannot be had, and what needs it is left out: {missing}")
         return False
     lacking.unlink(missing_ok=True)
     place.write_text("".join(f"{path}\n" for path in found), encoding="utf-8")
-    _say(f"{component.title}: {found[0]}")
+    say(f"{component.title}: {found[0]}")
     return True
 
 
-def _finishes(command: Command) -> str | None:
-    """Run it; None if it succeeds, otherwise the error that it told first, or its last words."""
+def run(
+    command: Sequence[str],
+    *,
+    timeout: float = PATIENCE,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run it and keep what it prints; MissingError if it cannot be started or takes too long."""
     try:
-        done = subprocess.run(
+        return subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=PATIENCE,
+            timeout=timeout,
+            cwd=cwd,
+            env=env,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return type(error).__name__
+        raise MissingError(f"{type(error).__name__}: {command[0]}") from None
+
+
+def _finishes(command: Command) -> str | None:
+    """Run it; None if it succeeds, otherwise the error that it told first, or its last words."""
+    try:
+        done = run(command)
+    except MissingError as missing:
+        return str(missing)
     if done.returncode == 0:
         return None
     lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
@@ -271,21 +287,14 @@ def _finishes(command: Command) -> str | None:
 def _said(*command: str) -> str:
     """What a command prints; nothing if it fails."""
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = run(command, timeout=60)
+    except MissingError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """Tell it at once, also where output is kept in a file."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

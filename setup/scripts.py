@@ -57,10 +57,9 @@ def installed() -> bool:
     return theirs.is_file() and theirs.stat().st_mtime >= ours.stat().st_mtime
 
 
-def install(npm: list[str]) -> None:
+def install(npm: str) -> None:
     """Install the packages of the lock file; MissingError if they cannot be had."""
-    options = ("--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=1")
-    done = _run([*npm, "ci", *options], npm[0])
+    done = _run(npm, "ci", "--prefer-offline", "--fetch-retries=1")
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if "warn" not in line]
         raise components.MissingError(f"npm ci failed: {' '.join(said)[:500]}")
@@ -73,10 +72,10 @@ def build() -> int:
         raise components.MissingError(components.reason("node"))
     node, npm = found
     if not installed():
-        _say("installing the packages of clients/browser")
-        install([npm])
-    _say("building the browser's scripts")
-    done = _run([node, "build.mjs"], node)
+        components.say("installing the packages of clients/browser")
+        install(npm)
+    components.say("building the browser's scripts")
+    done = _run(node, "build.mjs")
     sys.stdout.write(done.stdout)
     if done.returncode:
         sys.stderr.write(done.stderr)
@@ -85,25 +84,10 @@ def build() -> int:
     return 0
 
 
-def _run(command: list[str], node: str) -> subprocess.CompletedProcess[str]:
+def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """In clients/browser, where Node's own directory is the first that programs are looked for."""
-    path = f"{Path(node).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return subprocess.run(
-        command,
-        cwd=CLIENT,
-        env=os.environ | {"PATH": path},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=components.PATIENCE,
-        check=False,
-    )
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    path = f"{Path(program).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return components.run((program, *arguments), cwd=CLIENT, env=os.environ | {"PATH": path})
 
 
 def main(options: list[str]) -> int:
@@ -115,7 +99,7 @@ def main(options: list[str]) -> int:
         status = build()
     except components.MissingError as missing:
         lacking.write_text(f"{missing}\n", encoding="utf-8")
-        _say(f"the browser's scripts are not built: {missing}")
+        components.say(f"the browser's scripts are not built: {missing}")
         return 0 if "--if-possible" in options else 1
     if status == 0:
         lacking.unlink(missing_ok=True)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
-from repository import ROOT, environment
+from forking import Forking, serve
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
-from shoal.service import failpoints
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.collector import Collector
 from shoal.service.analyzer.store import AnalyzerStore
@@ -188,74 +184,24 @@ class Analyzer:
         self.database.close()
 
 
-class Others:
-    """Other processes that make one pass each, and may die on it.
-
-    They are forked from one that has imported everything and done nothing, so that they are
-    there at once.
-    """
+class Others(Forking):
+    """Other processes that make one pass each, and may die on it."""
 
     def __init__(self):
-        variables = environment()
-        variables["PYTHONPATH"] += f":{ROOT / 'tests'}"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "analyzer_kit"],
-            env=variables,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        super().__init__("analyzer_kit")
 
     def collect(self, directory, *points, url=None):
         """How each ended, and what it published; one for every failpoint (None: none)."""
-        asked = {"directory": str(directory), "points": points, "url": url}
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        return [
-            (status, published) for status, published in json.loads(self._process.stdout.readline())
-        ]
-
-    def close(self):
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
-        self._process.stdout.close()
+        place = {"directory": str(directory), "url": url}
+        return self.run(*({"point": point, **place} for point in points))
 
 
-def _serve():
-    for line in sys.stdin:
-        asked = json.loads(line)
-        children = [_forked(asked["directory"], point, asked["url"]) for point in asked["points"]]
-        answers = [_ended(*child) for child in children]
-        sys.stdout.write(json.dumps(answers) + "\n")
-        sys.stdout.flush()
-
-
-def _forked(directory, point, url):
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child:
-        os.close(writing)
-        return child, reading
-    status = 1
-    try:
-        if point:
-            failpoints._target, failpoints._left = failpoints._parsed(point)
-        analyzer = Analyzer(directory, url=url)
-        passes = [analyzer.collect(survey) for survey in analyzer.store.surveys()]
-        published = [batch for each in passes for batch in each.published]
-        os.write(writing, json.dumps(published).encode())
-        analyzer.close()
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def _ended(child, reading):
-    with os.fdopen(reading) as said:
-        published = said.read()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return status, json.loads(published) if published else None
+def _collect(asked):
+    analyzer = Analyzer(asked["directory"], url=asked["url"])
+    passes = [analyzer.collect(survey) for survey in analyzer.store.surveys()]
+    analyzer.close()
+    return [batch for each in passes for batch in each.published]
 
 
 if __name__ == "__main__":
-    _serve()
+    serve(_collect)

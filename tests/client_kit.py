@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 import httpx
@@ -11,7 +10,7 @@ import httpx
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import KeyPair, SurveyId, key_number
-from shoal.service.client import Settings
+from shoal.service.client import Client, Settings
 from shoal.service.clock import ManualClock
 from shoal.service.keyring.identity import Identity, fingerprint
 from shoal.service.keyring.key_list import KeyInfo, KeyList
@@ -198,13 +197,18 @@ class Timeless:
         self.clock.advance(int(seconds) + 1)
 
 
+def client_of(services, directory, clock, *, settings=QUICK, **options):
+    """A client of these services whose waits cost no time."""
+    client = Client(
+        directory, transport=services.transport, clock=clock, settings=settings, **options
+    )
+    Timeless(client, clock)
+    return client
+
+
 def manual_clock():
     return ManualClock(NOW)
 
 
 def survey_name(text):
     return SurveyId(hashlib.sha256(text.encode()).digest())
-
-
-def as_json(reply):
-    return json.loads(reply.content)

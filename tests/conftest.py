@@ -18,6 +18,31 @@ settings.register_profile("shoal", deadline=None, derandomize=True, max_examples
 settings.load_profile("shoal")
 
 
+@pytest.fixture(scope="session")
+def calibrated_once():
+    """Where plans are made again and again: the same randomizer for the same target is found once.
+
+    A search is a pure function of what it is asked, and nearly all that a plan costs.
+    """
+    from shoal.accounting import amplification
+    from shoal.planning import planner
+    from shoal.testing import layouts, options
+
+    known, search = {}, amplification.local_epsilon
+
+    def local_epsilon(family, **asked):
+        made = (family.func, family.args, *sorted(family.keywords.items()))
+        key = (*made, *sorted(asked.items()))
+        if key not in known:
+            known[key] = search(family, **asked)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (planner, layouts, options):
+            patched.setattr(module, "local_epsilon", local_epsilon)
+        yield
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if _skips(session.config) and _in_ci() and session.exitstatus == pytest.ExitCode.OK:

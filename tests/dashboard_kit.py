@@ -31,10 +31,13 @@ class Page(HTMLParser):
         self.close()
         assert not self._open
 
+    def name(self, _tag, attributes):
+        return attributes.get("id")
+
     def handle_starttag(self, tag, attrs):
         assert tag not in VOID, f"{tag} is not closed"
         self.elements.append((tag, dict(attrs)))
-        self._open.append((tag, dict(attrs).get("id")))
+        self._open.append((tag, self.name(tag, dict(attrs))))
 
     def handle_startendtag(self, tag, attrs):
         assert tag in VOID, f"{tag} is never empty"

@@ -45,17 +45,17 @@ class Asking:
         return self.request("POST", path, **options)
 
 
-class Service:
-    """``python -m shoal.cli …`` as a process with its log in a file; stopped at the end."""
+class Process:
+    """``python -m shoal.cli …`` as a process; killed at the end if it still runs."""
 
-    def __init__(self, *words, log, **variables):
-        self.log = log
+    def __init__(self, *words, **variables):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "shoal.cli", *words, "--log", str(log)],
+            [sys.executable, "-m", "shoal.cli", *map(str, words)],
             env=environment() | variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            encoding="utf-8",
         )
 
     def __enter__(self):
@@ -65,6 +65,14 @@ class Service:
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
+
+
+class Service(Process):
+    """One with its log in a file."""
+
+    def __init__(self, *words, log, **variables):
+        self.log = log
+        super().__init__(*words, "--log", log, **variables)
 
     def events(self):
         if not self.log.exists():

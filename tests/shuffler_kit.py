@@ -16,7 +16,7 @@ from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import Database, ShufflerStore
+from shoal.service.store import Arrival, Database, ShufflerStore
 from shoal.service.store.patience import AT_ONCE
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.wire import Wire
@@ -77,19 +77,35 @@ class Shuffler:
             self.store, self.keyring, limits=Limits(**limits), clock=self.clock, observe=observe
         )
 
-    def worker(self, pool=None, **pace):
+    def worker(self, pool=None, *, keyring=None, notary=None, steady=lambda: True, **pace):
+        """One that opens at once, and looks after files at every step, unless told otherwise."""
         return ShufflerWorker(
             self.store,
-            self.keyring,
+            keyring or self.keyring,
             pool or Pool(0),
             self.clock,
-            pace=Pace(upkeep=0, gather=0, **pace),
+            pace=Pace(**{"upkeep": 0, "gather": 0} | pace),
+            notary=notary,
+            steady=steady,
         )
 
     def work(self):
         worker = self.worker()
         while worker.step():
             pass
+
+    def receive(self, reports):
+        """What the store makes of reports that nobody looked at, all under one key."""
+        body = reports if isinstance(reports, bytes) else b"".join(reports)
+        (receipt,) = self.store.receive([Arrival(self.survey.id, body[1], body)])
+        return receipt
+
+    def released(self):
+        """The reports of every batch that can be collected, sorted."""
+        return sorted(info.reports for info in self.store.batches(self.survey.id))
+
+    def tallies(self):
+        return self.store.tallies(self.survey.id)
 
     def reports(self, count, *, analyzer=None, shuffler=None):
         """Really sealed; each holds another message's bytes only by chance."""

@@ -3,9 +3,10 @@
 In README.md and below docs/, in the order of each page and in one namespace per page,
 
 * ``python`` blocks run; those with ``>>>`` run as doctests and must print what they show;
-* in ``console`` and ``bash`` blocks every line ``$ shoal …`` runs as the real command, from a
-  directory that holds nothing but ``examples``; it must succeed, and the lines below it, if there
-  are any, must be what it prints 80 columns wide (a line ``...`` stands for any lines);
+* in ``console`` and ``bash`` blocks every line ``$ shoal …`` runs, as the command does and without
+  a shell, from a directory that holds nothing but ``examples``; it must succeed, and the lines
+  below it, if there are any, must be what it prints 80 columns wide (a line ``...`` stands for any
+  lines);
 * a block may be left out only with a reason, in a comment on the line above it:
   ``<!-- skip: downloads a gigabyte -->``.
 """
@@ -13,12 +14,10 @@ In README.md and below docs/, in the order of each page and in one namespace per
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import shlex
-import subprocess
-import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,9 @@ from typing import Any
 
 import pytest
 
-from repository import ROOT, environment, text_files
+import command_kit
+from repository import ROOT, text_files
+from shoal.service import clock
 
 PAGES = sorted(
     path
@@ -39,6 +40,7 @@ THEORY = [path for path in PAGES if path.parent == Path("docs/theory") and path 
 PYTHON = {"python", "py", "pycon"}
 CONSOLE = {"console", "bash", "sh", "shell"}
 PROMPT = "$ "
+OF_A_SHELL = "|&;<>()$*~"
 ANYTHING = "..."
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<language>[\w+-]*)[^`]*$")
@@ -132,21 +134,32 @@ def matches(shown: tuple[str, ...], printed: list[str]) -> bool:
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
 
 
+class Desk:
+    """Where a page is worked through; commands run at once, as if each had been typed."""
+
+    def __init__(self) -> None:
+        self._typed = 0
+
+    def time(self) -> float:
+        return time.time() + self._typed
+
+    def shoal(self, line: str) -> command_kit.Finished:
+        self._typed += 1
+        _, *words = shlex.split(line)
+        return command_kit.shoal(*words)
+
+
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
-    """An empty directory to work in, with the examples in it and ``shoal`` on the path."""
+    """An empty directory to work in, with the examples in it."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    binaries = tmp_path / ".bin"
-    binaries.mkdir()
-    script = binaries / "shoal"
-    run = "import sys; sys.argv[0] = 'shoal'; from shoal.cli import main; sys.exit(main())"
-    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{run}" "$@"\n')
-    script.chmod(0o755)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", str(binaries), prepend=os.pathsep)
-    return tmp_path
+    found = Desk()
+    monkeypatch.setattr(clock, "time", found)
+    return found
 
 
+@pytest.mark.usefixtures("calibrated_once")
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_page_does_what_it_shows(page, desk):
     namespace: dict[str, Any] = {"__name__": "__main__"}
@@ -177,23 +190,16 @@ def _run_doctest(block: Block, page: Path, namespace: dict[str, Any]) -> None:
     assert not report, "".join(report)
 
 
-def _run_console(block: Block, page: Path, desk: Path) -> None:
+def _run_console(block: Block, page: Path, desk: Desk) -> None:
     for command in commands(block):
         if not command.words.startswith("shoal "):
             continue
-        finished = subprocess.run(
-            ["/bin/sh", "-c", command.words],
-            cwd=desk,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            check=False,
-        )
         place = f"{page}:{command.line}: $ {command.words}"
-        assert finished.returncode == 0, f"{place}\n{finished.stdout}"
+        assert not set(command.words) & set(OF_A_SHELL), f"{place}\nneeds a shell"
+        finished = desk.shoal(command.words)
+        assert finished.status == 0, f"{place}\n{finished.output}"
         if command.shown:
-            printed = _trimmed(finished.stdout.splitlines())
+            printed = _trimmed(finished.output.splitlines())
             told = "\n".join([place, "prints:", *printed, "but the page shows:", *command.shown])
             assert matches(command.shown, printed), told
 

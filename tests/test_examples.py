@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import socket
 import subprocess
 import sys
 
@@ -120,3 +122,52 @@ def test_an_example_tells_its_story(name, tmp_path):
 @pytest.mark.parametrize("name", TOLD)
 def test_an_example_is_short(name):
     assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < LONGEST
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """The site that embeds a survey, with these words; whether it ended in one line."""
+    spec = importlib.util.spec_from_file_location("embed_serve", EXAMPLES / "embed" / "serve.py")
+    site = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(site)
+
+    def run(*words, analyzer=False, until=None):
+        monkeypatch.setattr(sys, "argv", ["serve.py", *map(str, words)])
+        if analyzer:
+            monkeypatch.setattr(site, "filled", lambda _analyzer: None)
+        if until is not None:
+            monkeypatch.setattr(site.ThreadingHTTPServer, "serve_forever", until)
+        site.main()
+
+    return run
+
+
+def test_the_embedding_site_refuses_in_one_line(serve, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for words, analyzer, told in [
+            ((), False, "arguments are required: analyzer"),
+            (("http://127.0.0.1:1",), False, "no analyzer answers at http://127.0.0.1:1: "),
+            (("nonsense",), False, "no analyzer answers at nonsense: "),
+            (("http://127.0.0.1:1", port), True, f"port {port} cannot be used, name another one"),
+        ]:
+            with pytest.raises(SystemExit) as ended:
+                serve(*words, analyzer=analyzer)
+            said = capsys.readouterr().err or str(ended.value)
+            assert told in said
+            assert len(said.splitlines()) == 1
+            assert ended.value.code not in (0, None)
+
+
+def test_the_embedding_site_helps_and_ends(serve, capsys):
+    with pytest.raises(SystemExit) as ended:
+        serve("--help")
+    assert ended.value.code == 0
+    assert "python examples/embed/serve.py" in capsys.readouterr().out
+
+    def interrupted(server):
+        server.server_close()
+        raise KeyboardInterrupt
+
+    serve("http://127.0.0.1:1", 0, analyzer=True, until=interrupted)
+    assert capsys.readouterr().out.splitlines()[1:] == ["ended"]

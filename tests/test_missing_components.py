@@ -32,7 +32,7 @@ def run_suite(directory, suite, *options, ci):
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
         cwd=directory,
-        env=environment() | {"CI": ci},
+        env=environment() | {"CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -43,7 +43,7 @@ def run_suite(directory, suite, *options, ci):
     "options",
     [
         pytest.param([], id="alone"),
-        pytest.param(["-n", "1"], id="distributed", marks=pytest.mark.slow),
+        pytest.param(["-p", "xdist", "-n", "1"], id="distributed", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize(("ci", "status"), [("true", 1), ("", 0)])

@@ -88,7 +88,7 @@ def test_continuous_integration_runs_the_menu():
 def test_scripts_of_the_pages_are_in_the_package_and_not_in_git():
     built = "src/shoal/web/assets/"
     settings = tomllib.loads(read("pyproject.toml"))["tool"]["hatch"]["build"]
-    assert settings["artifacts"] == [f"{built}*.js"]
+    assert settings["artifacts"] == [f"{built}*.js", f"{built}*.txt"]
     assert f"/{built}" in read(".gitignore").splitlines()
 
 
@@ -100,7 +100,8 @@ def test_a_wheel_has_all_that_the_pages_need(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     styles = {f"shoal/web/{path.name}" for path in (PACKAGE / "web").glob("*.css")}
-    assert names >= {f"shoal/web/assets/{name}" for name in scripts.SCRIPTS} | styles
+    built = {f"shoal/web/assets/{name}" for name in (*scripts.SCRIPTS, "third-party.txt")}
+    assert names >= built | styles
     assert not [name for name in names if not re.match(r"shoal(-[\d.]+\.dist-info)?/", name)]
 
 

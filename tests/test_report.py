@@ -118,6 +118,21 @@ def test_a_page_says_what_was_found_and_what_it_means():
     assert "not private" not in said
 
 
+def test_intervals_are_said_to_count_the_noise_alone():
+    for column, what in ((categories(), "a share"), (number(), "the mean")):
+        said = page(column).said
+        assert f"interval is of {what} among those who answered, and counts the noise alone" in said
+    assert "95 % interval, of the noise alone" in page(categories()).said
+
+
+def test_the_only_question_does_not_head_the_table_of_how_it_was_done():
+    asked = "A question that is long"
+    alone = page(replace(categories(), column=asked)).said.partition("How it was done")[2]
+    assert asked not in alone.partition("Privacy statement")[0]
+    both = page(categories(), number()).said.partition("How it was done")[2]
+    assert both.startswith(" color age randomizer")
+
+
 def test_the_page_asks_nothing_of_anybody():
     text = report.html(result(categories(), number()))
     parsed = Page(text)

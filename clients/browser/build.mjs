@@ -2,6 +2,7 @@
 //
 //   dist/shoal-client.js + .d.ts      what `import "shoal-client"` gets
 //   dist/more_mechanisms.js           what it loads for the surveys that need it
+//   dist/third-party.txt              the licences of what is bundled, beside the pages' scripts too
 //   src/shoal/web/assets/survey.js    the survey element with the client in it
 //   src/shoal/web/assets/offline.js   the service worker
 //   src/shoal/web/assets/dashboard.js
@@ -10,7 +11,7 @@
 // once, but without what may be loaded later.
 
 import { execFileSync } from "node:child_process";
-import { existsSync, rmSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -37,6 +38,14 @@ function declare() {
   );
 }
 
+/** What those who made the packages that are bundled ask to be told with every copy. */
+function notices() {
+  const from = join(here, "node_modules", "@hpke");
+  return readdirSync(from)
+    .map((name) => `@hpke/${name}\n\n${readFileSync(join(from, name, "LICENSE"), "utf8").trim()}\n`)
+    .join("\n---\n\n");
+}
+
 function weigh(file, when = "") {
   const weight = compressed(file);
   console.log(`${when}${relative(here, file)}: ${statSync(file).size} bytes, ${weight} compressed`);
@@ -49,11 +58,11 @@ for (const file of await loadedWith(join(dist, "shoal-client.js"))) client += we
 console.log(`the client: ${client} compressed (at most ${LARGEST_CLIENT})`);
 weigh(join(dist, "more_mechanisms.js"), "when a survey needs it: ");
 for (const [name, entry] of Object.entries(pages)) {
-  if (!existsSync(join(here, entry))) continue;
   const out = join(assets, `${name}.js`);
   await build({ ...common, entryPoints: [entry], outfile: out, format: "iife" });
   weigh(out);
 }
+for (const folder of [dist, assets]) writeFileSync(join(folder, "third-party.txt"), notices());
 if (!process.argv.includes("--no-types")) declare();
 if (client > LARGEST_CLIENT) {
   console.error("the client is too heavy");

@@ -9,6 +9,7 @@ survey's shuffler. It allows no inline script and no inline style, and needs non
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -57,16 +58,38 @@ def asked(analyzer: str, path: str) -> dict[str, object]:
     return found
 
 
+def filled(analyzer: str) -> None:
+    """Let the page ask the analyzer's first survey."""
+    try:
+        listed = asked(analyzer, "/v1/surveys")["surveys"]
+        if not listed:
+            sys.exit(f"the analyzer at {analyzer} has no survey")
+        Site.analyzer, Site.survey = analyzer, listed[0]["survey"]  # type: ignore[index]
+        Site.shuffler = str(asked(analyzer, f"/v1/surveys/{Site.survey}/promise")["shuffler"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        sys.exit(f"no analyzer answers at {analyzer}: {error}")
+
+
 def main() -> None:
     """Serve the page until Ctrl-C."""
-    analyzer = sys.argv[1].rstrip("/")
-    port = int(sys.argv[2]) if len(sys.argv) > 2 else 8800
-    listed = asked(analyzer, "/v1/surveys")["surveys"]
-    Site.analyzer, Site.survey = analyzer, listed[0]["survey"]  # type: ignore[index]
-    Site.shuffler = str(asked(analyzer, f"/v1/surveys/{Site.survey}/promise")["shuffler"])
-    server = ThreadingHTTPServer(("127.0.0.1", port), Site)
+    parser = argparse.ArgumentParser(
+        usage=argparse.SUPPRESS,
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("analyzer", help="its address, http://127.0.0.1:8701")
+    parser.add_argument("port", nargs="?", type=int, default=8800, help="of this site; 8800")
+    given = parser.parse_args()
+    filled(given.analyzer.rstrip("/"))
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", given.port), Site)
+    except (OSError, OverflowError) as error:
+        sys.exit(f"port {given.port} cannot be used, name another one: {error}")
     print(f"http://127.0.0.1:{server.server_port}/", flush=True)
-    server.serve_forever()
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        print("ended")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 from playwright.sync_api import expect
+
+import shoal
+from shoal.report import html
+from shoal.results import ColumnResult
+from shoal.values import Estimate
+from shoal.web import assets
+from shoal.web.dashboard.parts import table
 
 
 def log_in(page, where, token):
@@ -63,6 +73,45 @@ def test_the_chart_is_sorted_and_can_be_zoomed(fresh, visit):
     shown = page.locator(".bar .label").all_inner_texts()
     assert shown == list(fresh.survey.answers)
     assert analyst.complaints == []
+
+
+CUT = "(box) => [box.scrollWidth - box.clientWidth, getComputedStyle(box, '::after').position]"
+
+
+def test_on_a_phone_what_is_cut_off_fades_out_and_the_values_are_seen(browser):
+    heads = ("answer", "share", "95 % interval", "people, about", "more than noise")
+    wide = table(heads, [("on foot", "35.7 %", "20.9 % to 52.4 %", "43", "yes")], caption="x")
+    style = assets.asset("dashboard.css").body.decode()
+    result = report_of("How did you come here today, and how long did it take you to?")
+    with browser.new_context(viewport={"width": 390, "height": 844}) as context:
+        page = context.new_page()
+        page.set_content(f"<style>{style}</style><main>{wide}</main>")
+        hidden, fading = page.locator(".scroll").evaluate(CUT)
+        assert hidden > 0
+        assert fading == "sticky"
+        page.set_content(html(result))
+        method = page.locator("section", has=page.get_by_role("heading", name="How it was done"))
+        hidden, fading = method.locator(".wide").evaluate(CUT)
+        assert (hidden, fading) == (0, "sticky")
+        for value in method.locator("td").all():
+            expect(value).to_be_visible()
+            box = value.bounding_box()
+            assert 0 < box["x"] < box["x"] + box["width"] <= 390
+
+
+def report_of(question):
+    device = shoal.RandomizedResponse(k=2, epsilon=2)
+    kept = shoal.amplify(device, n=1000)
+    found = Estimate(np.array([0.6, 0.4]), np.full(2, 0.01), 1000)
+    column = ColumnResult(
+        column=question,
+        labels=("yes", "no"),
+        estimate=found,
+        randomizer=device,
+        guarantee=kept,
+        n=1000,
+    )
+    return SimpleNamespace(columns=(column,), guarantee=kept, notes=(), contains_truth=False)
 
 
 @pytest.mark.slow

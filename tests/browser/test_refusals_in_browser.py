@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.clock import system_clock
 
@@ -32,18 +33,18 @@ def refused(person, title):
 @pytest.mark.parametrize(
     ("changes", "title"),
     [
-        ({"minimum": 20, "target": 20}, "asks for more than this device allows"),
+        ({"minimum": 20, "target": 20}, "This page does not take your answer to this survey."),
         (
             {"device": RandomizedResponse(k=4, epsilon=9.0), "epsilon": 9.1},
-            "asks for more than this device allows",
+            "This page does not take your answer to this survey.",
         ),
         (
             {"not_before": system_clock() - 9 * DAY, "not_after": system_clock() - DAY},
-            "This survey ended on",
+            "It ended on",
         ),
         (
             {"not_before": system_clock() + DAY, "not_after": system_clock() + 9 * DAY},
-            "This survey has not begun",
+            "It begins on",
         ),
     ],
     ids=["crowd", "local epsilon", "over", "early"],
@@ -106,27 +107,66 @@ FULL = """() => {
 }"""
 
 
-def test_where_nothing_can_be_stored_nothing_is_sent(shared, visit):
-    person = visit(shared)
-    person.page.goto(shared.page)
-    expect(send(person.page)).to_be_enabled()
+def pretended(person, _place):
     person.page.evaluate(FULL)
-    person.page.get_by_label("on foot").check()
-    send(person.page).click()
-    refused(person, "This device cannot keep your answer.")
 
 
-def test_a_device_whose_storage_is_full_sends_nothing(shared, visit):
-    """The browser's own limit, not a pretended one."""
+def the_browsers_own(person, place):
+    browser = person.context.new_cdp_session(person.page)
+    limit = {"origin": place.analyzer, "quotaSize": 1}
+    browser.send("Storage.overrideQuotaForOrigin", limit)
+
+
+@pytest.mark.parametrize("limit", [pretended, the_browsers_own])
+def test_where_nothing_can_be_stored_nothing_is_sent(shared, visit, limit):
     person = visit(shared)
     person.page.goto(shared.page)
     expect(send(person.page)).to_be_enabled()
-    browser = person.context.new_cdp_session(person.page)
-    limit = {"origin": shared.analyzer, "quotaSize": 1}
-    browser.send("Storage.overrideQuotaForOrigin", limit)
+    limit(person, shared)
     person.page.get_by_label("on foot").check()
     send(person.page).click()
     refused(person, "This device cannot keep your answer.")
+
+
+MANY = {
+    "device": RandomizedResponse(k=60, epsilon=1.5),
+    "answers": tuple(f"answer number {number}" for number in range(60)),
+}
+PAST = {"not_before": system_clock() - 9 * DAY, "not_after": system_clock() - DAY}
+SMALL = {"minimum": 20, "target": 20}
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_among_many_answers_what_is_wrong_is_said_above_them(shared, visit, width):
+    size = {"width": width, "height": 800}
+    for number, (changes, said) in enumerate(
+        [({}, "Choose an answer first."), (PAST, "It ended on"), (SMALL, "the page allows no")]
+    ):
+        survey = shared.add(name=f"many {number} {width}", **(MANY | changes))
+        person = visit(shared, viewport=size)
+        person.page.goto(shared.page_of(survey))
+        if not changes:
+            send(person.page).click()
+            expect(person.page.get_by_label("Find your answer")).to_be_focused()
+        refused(person, said)
+        expect(alert(person.page)).to_be_in_viewport(ratio=1)
+        first = person.page.locator(".choice").first.bounding_box()
+        box = alert(person.page).bounding_box()
+        assert box["y"] + box["height"] <= first["y"]
+
+
+def test_where_only_the_crowd_hides_an_answer_the_person_may_allow_it(shared, visit):
+    device = UniformDummies.calibrated(k=4, n=120, epsilon=1.0, delta=1e-6)
+    survey = shared.add(name="crowd", device=device, epsilon=1.0)
+    person = visit(shared)
+    person.page.goto(shared.page_of(survey))
+    refused(person, "Only the crowd hides an answer")
+    expect(send(person.page)).to_be_disabled()
+    expect(person.page.get_by_label("on foot")).to_be_disabled()
+    person.page.get_by_role("button", name="Allow it for this survey").click()
+    expect(send(person.page)).to_be_enabled()
+    expect(person.page.get_by_label("on foot")).to_be_focused()
+    expect(alert(person.page)).to_be_empty()
 
 
 def test_no_answer_is_no_answer(shared, visit):

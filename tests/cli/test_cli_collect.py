@@ -6,53 +6,31 @@ import json
 import logging
 import shutil
 import time
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from analyzer_kit import Analyzer, make_survey
+from command_kit import shoal
 from http_kit import serving
-from repository import environment
-from shoal.cli.collect import collect
-from shoal.cli.group import OneLineErrors
 from shoal.service.analyzer.source import DirectSource
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
+from shoal.service.running.doctor.examining import examine
+from shoal.service.running.findings import State
+from shoal.service.running.logs import JsonLines
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.worker import ShufflerWorker
 from shoal.service.store import Arrival, Database, ShufflerStore
 from shoal.service.survey import Party
 from shoal.service.wire import Wire
 
-app = typer.Typer(cls=OneLineErrors, add_completion=False, pretty_exceptions_enable=False)
-app.command()(collect)
-
-
-@app.command()
-def nothing():
-    """So that there is a group."""
-
-
-def run(*words):
-    given = [str(word) for word in words]
-    finished = CliRunner(env=environment()).invoke(app, ["collect", *given])
-    if finished.exception is not None and not isinstance(finished.exception, SystemExit):
-        raise finished.exception
-    return SimpleNamespace(
-        status=finished.exit_code, stdout=finished.stdout, stderr=finished.stderr
-    )
-
-
-def refusal(*words):
-    done = run(*words)
-    assert done.status == 2, done.stdout
-    (line,) = done.stderr.splitlines()
-    return line.removeprefix("error: ")
+run = partial(shoal, "collect")
 
 
 @pytest.fixture(scope="module")
@@ -104,35 +82,32 @@ def parties(tmp_path_factory):
 
 def test_one_pass_publishes_and_shows(parties, tmp_path):
     page, table = tmp_path / "page.html", tmp_path / "table.csv"
-    before = refusal(parties.directory, "--offline", "--report", page)
-    assert "nothing to report yet" in before
+    before = run(parties.directory, "--offline", "--report", page)
+    assert "nothing to report yet" in before.refusal()
     assert not page.exists()
-    done = run(parties.directory, "--report", page, "--csv", table)
-    assert done.status == 0, done.stderr
-    shown = " ".join(done.stdout.split())
+    told = run(parties.directory, "--report", page, "--csv", table).success()
+    shown = " ".join(told.split())
     assert "new: batch" in shown
     assert "500 of 500 reports valid" in shown
     assert "Which colour? Estimated from 500 reports" in shown
     assert "red" in shown
     assert "proved upper bound" in shown
     assert "assumed, not enforced" in shown
-    assert f"wrote {page}" in done.stdout
+    assert f"wrote {page}" in told
     assert "Which colour?" in page.read_text()
     assert table.read_text().startswith("batch,status,answer,share,low,high,")
     assert len(table.read_text().splitlines()) == 7
-    again = run(parties.directory)
-    assert "new:" not in again.stdout
+    assert "new:" not in run(parties.directory).success()
 
 
 def test_as_json(parties):
     run(parties.directory)
-    done = run(parties.directory, "--json", "--survey", str(parties.survey.id)[:8])
-    (found,) = json.loads(done.stdout)["surveys"]
+    asked = ("--json", "--survey", str(parties.survey.id)[:8])
+    (found,) = run(parties.directory, *asked).json()["surveys"]
     assert found["survey"] == str(parties.survey.id)
     assert found["combined"]["valid"] % 500 == 0
     assert found["pass"] == {"published": [], "refused": [], "problems": []}
-    offline = json.loads(run(parties.directory, "--json", "--offline").stdout)["surveys"]
-    assert offline == [found]
+    assert run(parties.directory, "--json", "--offline").json()["surveys"] == [found]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +116,7 @@ def test_as_json(parties):
         (["--watch", "--offline"], "exclude each other"),
         (["--watch", "--json"], "--watch never ends"),
         (["--watch", "--csv", "x.csv"], "--watch never ends"),
-        (["--survey", "ffff"], "no survey"),
+        (["--survey", "ffff"], "the first digits of one survey here"),
         (["--again", "ffff", "--offline"], "exclude each other"),
         (["--again", "ffff"], "the first digits of one refused batch (none)"),
         (["--token-file", "/nowhere"], "cannot use the tokens in /nowhere"),
@@ -150,19 +125,19 @@ def test_as_json(parties):
     ],
 )
 def test_refusals(parties, words, said):
-    assert said in refusal(parties.directory, *words)
+    assert said in run(parties.directory, *words).refusal()
 
 
 def test_a_directory_without_an_analyzer(tmp_path):
-    assert "there is no such directory" in refusal(tmp_path / "nowhere")
-    assert "there is no survey" in refusal(tmp_path, "--offline")
+    assert "there is no such directory" in run(tmp_path / "nowhere").refusal()
+    assert "there is no survey" in run(tmp_path, "--offline").refusal()
 
 
 def test_a_token_that_others_may_read(parties, tmp_path):
     token = tmp_path / "token"
     token.write_text("secret")
     token.chmod(0o644)
-    said = refusal(parties.directory, "--token-file", token)
+    said = run(parties.directory, "--token-file", token).refusal()
     assert "others may read it" in said
     assert "secret" not in said
 
@@ -200,6 +175,53 @@ def test_what_goes_wrong_is_said_in_words_and_not_logged(parties, tmp_path, monk
     assert "Which colour?" in done.stdout, "what was found before is shown all the same"
 
 
+def test_a_token_for_another_survey_is_told_by_everybody_who_meets_it(parties, tmp_path, caplog):
+    place = tmp_path / "copied"
+    shutil.copytree(parties.directory, place)
+    other = replace(parties.survey, name="another survey")
+    parties.store.add_survey(other)
+    (place / "token").write_text(parties.store.add_token("theirs", other.id, 3600))
+    digits = str(parties.survey.id)[:16]
+    advice = f"a token for this survey (shoal keys token DIR --survey {digits})"
+    done = run(place)
+    assert done.status == 2
+    (line,) = done.stderr.splitlines()
+    assert "the token is refused (the token 'theirs' is for another survey)" in line
+    assert advice in line
+    assert "later" not in line
+    (record,) = [each for each in caplog.records if each.msg == "no_list"]
+    logged = json.loads(JsonLines().format(record))
+    assert logged["reason"] == "token_for_another_survey"
+    assert logged["error"] == "TokenRefusedError"
+    told = shoal("doctor", place, "--json")
+    assert told.status == 1
+    (found,) = [
+        each
+        for each in json.loads(told.stdout)["checks"]
+        if each["check"] == f"token for survey {digits[:12]}"
+    ]
+    assert found["state"] == "fail"
+    assert "is for another survey): nothing is collected for it" in found["detail"]
+    assert advice in found["advice"]
+
+
+def test_a_token_that_counts_is_tried_and_one_that_is_not_there_is_missed(parties, tmp_path):
+    def tried(place):
+        found = examine([str(place)]).parts[f"analyzer in {place}"]
+        return next(each for each in found if each.check.startswith("token for survey"))
+
+    assert tried(parties.directory).state is State.OK
+    place = tmp_path / "copied"
+    shutil.copytree(parties.directory, place)
+    (place / "token").write_text("0000 none")
+    missed = tried(place)
+    assert (missed.state, "there is no token for this survey" in missed.detail) == (
+        State.FAIL,
+        True,
+    )
+    assert "ask the shuffler's operator" in missed.advice
+
+
 def test_a_refused_batch_is_asked_for_again(parties):
     run(parties.directory)
     parties.send(500)
@@ -213,10 +235,9 @@ def test_a_refused_batch_is_asked_for_again(parties):
     shown = run(parties.directory)
     assert f"batch {offer.batch[:8]} refused: as if its key were" in shown.stdout
     assert "\x1b" not in shown.stdout
-    assert offer.batch[:8] in refusal(parties.directory, "--again", "no")
-    again = run(parties.directory, "--again", offer.batch[:8])
-    assert again.status == 0, again.stderr
-    assert f"new: batch {offer.batch[:8]} published" in again.stdout
+    assert offer.batch[:8] in run(parties.directory, "--again", "no").refusal()
+    again = run(parties.directory, "--again", offer.batch[:8]).success()
+    assert f"new: batch {offer.batch[:8]} published" in again
     database.close()
 
 
@@ -225,5 +246,5 @@ def test_keys_that_the_survey_does_not_name_collect_nothing(parties, tmp_path):
     shutil.copytree(parties.directory, place)
     shutil.rmtree(place / "keys")
     Keyring.create(place / "keys", role="analyzer", protection=Protection.none())
-    said = refusal(place)
+    said = run(place).refusal()
     assert f"names the analyzer with fingerprint {parties.survey.analyzer.fingerprint}" in said

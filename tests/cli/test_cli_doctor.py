@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import subprocess
 import sys
 from dataclasses import replace
 from email.utils import formatdate
@@ -13,17 +14,20 @@ import httpx
 import numpy as np
 import pytest
 
+from repository import environment
 from running_kit import Quick, opened, reports
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.running import registering
-from shoal.service.running.doctor import examine, examining
+from shoal.service.running.doctor import examining
+from shoal.service.running.doctor.examining import examine
 from shoal.service.running.doctor.machine import random_source
 from shoal.service.running.doctor.party import Examined
 from shoal.service.running.doctor.remote import Remote
 from shoal.service.running.embedded import Embedded, Ports
 from shoal.service.running.findings import State
 from shoal.service.store import Arrival
+from shoal.web import assets
 
 DAY = 86_400
 
@@ -226,6 +230,36 @@ def test_an_address_that_does_not_answer(run):
     assert "does not answer" in finished.stdout
 
 
+def test_an_address_that_nothing_speaks(run):
+    said = run("doctor ftp://x").refusal()
+    assert "an address with http:// or https://, or a directory, got target='ftp://x'" in said
+
+
+def test_what_holds_for_all_surveys_of_a_party_is_said_once(embedded, monkeypatch):
+    first = embedded.survey()
+    others = [replace(first, name=name) for name in ("second", "third")]
+    keys = Keyring.open(embedded.home("analyzer").keys, protection=None).list().document
+    documents = {f"/v1/surveys/{each.id}": each.to_bytes() for each in (first, *others)}
+    asked = []
+
+    def answered(_self, path):
+        asked.append(path)
+        date = {"Date": formatdate(system_clock(), usegmt=True)}
+        return httpx.Response(200, headers=date, content=documents.get(path, keys))
+
+    monkeypatch.setattr(Remote, "_asked", answered)
+    remote = Remote(first.analyzer.url)
+    told = [each for survey in (first, *others) for each in remote.survey(survey, survey.analyzer)]
+    assert {each.state for each in told} == {State.OK}
+    names = [each.check.removeprefix(first.analyzer.url).split()[0] for each in told]
+    assert names == ["clock", "keys", "survey", "survey", "survey"]
+    assert asked.count("/v1/keys") == 1
+    monkeypatch.setattr(Remote, "_asked", lambda *_: None)
+    silent = Remote(first.analyzer.url)
+    told = [each for survey in (first, *others) for each in silent.survey(survey, survey.analyzer)]
+    assert [each.detail for each in told] == ["does not answer"]
+
+
 def test_randomness_that_is_none_is_noticed(monkeypatch):
     class Stuck:
         def words(self, size):
@@ -235,5 +269,41 @@ def test_randomness_that_is_none_is_noticed(monkeypatch):
     assert random_source().state is State.FAIL
 
 
+def test_a_machine_without_the_servers_packages_is_told_so():
+    """It is one of the things that the command is there to find out."""
+    without = (
+        "import sys; from shoal.service.running.extras import POSTGRES, SERVER; "
+        "sys.modules.update(dict.fromkeys((*SERVER, *POSTGRES))); "
+        "from shoal.cli import app; sys.argv[1:] = ['doctor', '--json']; app()"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", without],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    found = {each["check"]: each["state"] for each in json.loads(finished.stdout)["checks"]}
+    assert (found["server"], found["postgres"], found["clock"]) == ("warn", "warn", "ok")
+
+
 def test_no_such_directory_is_one_line(run, tmp_path):
     assert "there is no such directory" in run("doctor", str(tmp_path / "none")).refusal()
+
+
+def test_pages_without_their_scripts_are_said_where_there_is_an_analyzer(
+    run, embedded, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(assets, "BUILT", tmp_path)
+    for targets in ([], [str(embedded.directory)], [str(embedded.directory / "analyzer")]):
+        found = {each["check"]: each for each in run("doctor", *targets, "--json").json()["checks"]}
+        assert found["pages"]["state"] == "warn"
+        assert "without survey.js, offline.js, dashboard.js" in found["pages"]["detail"]
+        assert "run make browser in a clone" in found["pages"]["advice"]
+    shuffler = run("doctor", str(embedded.directory / "shuffler"), "--json").json()
+    assert "pages" not in {each["check"] for each in shuffler["checks"]}
+    for name in assets.SCRIPTS:
+        (tmp_path / name).write_text("/* built */")
+    (told,) = [each for each in run("doctor --json").json()["checks"] if each["check"] == "pages"]
+    assert told["state"] == "ok"

@@ -202,6 +202,19 @@ def test_refusals(run, place, ring, words, said):
     assert not place.with_name("keys2").exists()
 
 
+def test_a_partys_directory_will_do_where_keys_are_there(run, tmp_path, place, ring):
+    del ring
+    for words in ("list {}", "show {}", "rotate {} --dry-run"):
+        assert run(f"keys {words.format(tmp_path)} --json").success() == (
+            run(f"keys {words.format(place)} --json").success()
+        )
+    run(f"keys rotate {tmp_path}").success()
+    run(f"keys retire {tmp_path} 0").success()
+    states = {key.number: key.state for key in Keyring.open(place, protection=None).list().keys}
+    assert states[0] is KeyState.EXPIRED
+    assert KeyState.ACTIVE in states.values()
+
+
 def test_secrets_are_never_printed(run, place, ring):
     run(f"keys rotate {place}")
     secrets = [ring.pair(0).raw.hex(), ring._secrets.identity().raw.hex(), "correct horse"]

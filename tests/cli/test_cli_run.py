@@ -7,10 +7,10 @@ import json
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
+import command_kit
 import shoal
-from shoal.cli import app, run_show
+from shoal.cli import run_show
 from shoal.cli.group import RefusedError
 from shoal.report.axis import Axis
 from shoal.report.shares import Row
@@ -163,8 +163,7 @@ def test_answers_are_read_as_they_are_written(run, desk):
     found = run(COLOR, "--epsilon 1 --categories spaced.txt --json").json()
     assert [row["value"] for row in found["estimates"]][:3] == [" red", "green ", "blue"]
     words = [*COLOR.split(), "--epsilon", "1", "--categories", "red, green ,blue", "--json"]
-    inline = CliRunner().invoke(app, words)
-    shown = json.loads(inline.stdout)["estimates"]
+    shown = command_kit.shoal(*words).json()["estimates"]
     assert [row["value"] for row in shown[:3]] == ["red", "green", "blue"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
@@ -17,6 +18,7 @@ from shoal.service.running.findings import State
 from shoal.service.running.server import CannotListenError, address, adopted, listen
 from shoal.service.running.settings import Listening, Settings
 from shoal.service.store import Database
+from shoal.web import assets
 
 KINDS = ["shuffler", "worker", "analyzer"]
 
@@ -77,6 +79,19 @@ def test_who_opens_is_told_where_the_identity_is(run, tmp_path, monkeypatch, kin
     options = ("--port", "0", "--no-collecting") if kind == "analyzer" else ()
     said = run(*words, str(tmp_path / "other" / "keys" / "identity"), *options).refusal()
     assert "it is another ring's identity" in said
+
+
+def test_an_analyzer_says_that_its_pages_lack_their_scripts(run, embedded, monkeypatch, tmp_path):
+    monkeypatch.setattr(analyzer_process, "run_analyzer", lambda *_, **__: None)
+    monkeypatch.setattr(assets, "BUILT", tmp_path)
+    words = ("serve", "analyzer", str(embedded.home("analyzer").directory))
+    (line,) = run(*words).stderr.splitlines()
+    told = json.loads(line)
+    assert (told["event"], told["level"]) == ("browser_scripts_missing", "warning")
+    assert told["count"] == 3
+    for name in assets.SCRIPTS:
+        (tmp_path / name).write_text("/* built */")
+    assert run(*words).stderr == ""
 
 
 def test_a_worker_believes_no_age_when_the_clock_was_set(embedded, monkeypatch):

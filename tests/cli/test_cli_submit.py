@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-import json
+import shlex
 import threading
-from dataclasses import dataclass
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,40 +12,16 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from client_kit import DAY, NOW, Services, make_survey, manual_clock
-from repository import environment
+from command_kit import shoal
 from shoal.cli import submit_answer, submit_asked, submit_show
-from shoal.cli.group import OneLineErrors
-from shoal.cli.submit import submit
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.duchi import Duchi
 from shoal.service.client import Client
 from shoal.service.survey import Party
 
-app = typer.Typer(cls=OneLineErrors)
-app.command()(submit)
-app.callback()(lambda: None)
-
-
-@dataclass(frozen=True)
-class Finished:
-    status: int
-    stdout: str
-    stderr: str
-
-    def json(self):
-        assert self.status == 0, self.stderr
-        assert self.stderr == ""
-        return json.loads(self.stdout)
-
-    def refusal(self):
-        assert self.status == 2, self.stdout
-        assert self.stdout == ""
-        (line,) = self.stderr.splitlines()
-        return line.removeprefix("error: ")
+GOES_ON = "the same command goes on where it ended, and draws nobody twice"
 
 
 @pytest.fixture
@@ -69,13 +44,7 @@ def run(tmp_path, monkeypatch, services, clock):
     )
     (tmp_path / "survey.json").write_bytes(services.survey.to_bytes())
 
-    def invoke(*words, answer=None):
-        result = CliRunner(env=environment()).invoke(app, ["submit", *words], input=answer)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Finished(result.exit_code, result.stdout, result.stderr)
-
-    return invoke
+    return partial(shoal, "submit")
 
 
 def test_an_answer_is_delivered_and_the_promise_is_told(run, services):
@@ -83,8 +52,9 @@ def test_an_answer_is_delivered_and_the_promise_is_told(run, services):
     assert finished.status == 0, finished.stderr
     first, *rest, last = finished.stdout.splitlines()
     assert first == "survey: colours"
-    assert " ".join(rest).startswith("promised: ε = 0.17")
-    assert "in a batch of at least 500, and ε0 = 1 whoever colludes" in " ".join(rest)
+    limit = f"promised: ε of at most {services.survey.epsilon:g} at δ = 1e-6; "
+    assert " ".join(rest).startswith(f"{limit}in the smallest crowd, of 500, it is 0.17")
+    assert " ".join(rest).endswith(", and ε0 = 1 whoever colludes")
     assert last == "delivered: report 1"
     assert len(services.messages) == 1
     again = run("survey.json", "green", "--json").json()
@@ -159,8 +129,8 @@ def terminal(monkeypatch):
 
 
 def test_the_answer_may_come_from_the_input(run, services):
-    assert run("survey.json", "-", answer="red\n").json is not None
-    assert run("survey.json", answer="blue\r\n").status == 0
+    assert "delivered: report 1" in run("survey.json", "-", answer="red\n").success()
+    assert "report 1" in run("survey.json", answer="blue\r\n").success()
     assert len(services.messages) == 1  # the second was the same occasion
     assert "ANSWER is missing" in run("survey.json", answer="").refusal()
 
@@ -181,6 +151,81 @@ def test_a_report_waits_and_is_flushed(run, services, clock):
     clock.advance(DAY)
     assert run("--flush").stdout == "1 sent, 0 waiting, 0 given up\n"
     assert len(services.messages) == 1
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """Nobody waits between tries."""
+    monkeypatch.setattr(Client, "_sleep", staticmethod(lambda _seconds: None))
+
+
+@pytest.mark.usefixtures("hurried")
+def test_what_was_to_go_through_a_proxy_does_not_go_without(run, services, tmp_path):
+    dead = "http://me:secret@127.0.0.1:1"
+    told = run("survey.json", "red", "--proxy", dead, "--outbox", "my box").success().splitlines()
+    assert "kept: report 1 waits (the keys of the shuffler cannot be fetched" in told[-2]
+    words = ["--flush", "--outbox", "my box", "--proxy", "http://…@127.0.0.1:1"]
+    assert shlex.split(told[-1]) == ["send", "it", "with", "shoal", "submit", *words]
+    kept = run("--flush", "--outbox", "my box").success()
+    assert kept.startswith("0 sent, 1 waiting, 0 given up\nit was to go through a proxy")
+    again = run("survey.json", "red", "--outbox", "my box").success().splitlines()
+    assert again[-2].startswith("kept: report 1 waits (it was to go through a proxy")
+    assert again[-1] == "send it with shoal submit --flush --outbox 'my box' --proxy URL"
+    assert services.requests == []
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("proxy", ["nonsense", "", "ftp://me:secret@proxy.example", "http://[::1"])
+def test_what_is_no_proxy_is_refused(run, services, tmp_path, proxy):
+    told = run("survey.json", "red", "--proxy", proxy).refusal()
+    assert "expected the address of a proxy, such as" in told
+    assert "secret" not in told
+    assert services.requests == []
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("option", ["--flush", "--spent", "--opt-out", "--opt-in"])
+def test_what_is_no_outbox_is_refused_and_not_made(run, tmp_path, option):
+    (tmp_path / "other").mkdir()
+    for place in ("typo", "other"):
+        told = run(option, "--outbox", place).refusal()
+        assert told == f"{place} is no outbox: nothing was sent or changed there"
+    assert not (tmp_path / "typo").exists()
+    assert list((tmp_path / "other").iterdir()) == []
+    run("survey.json", "red", "--outbox", "box")
+    assert run(option, "--outbox", "box").status == 0
+
+
+def test_the_address_that_people_are_handed_is_a_survey(run, services):
+    url = f"{services.survey.analyzer.url}/answer/{services.survey.id}"
+    assert run(url, "red", "--json").json()["survey"] == str(services.survey.id)
+    asked = services.requests[0].url
+    assert asked == f"{services.survey.analyzer.url}/v1/surveys/{services.survey.id}"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("red",), "a report waits; send it with shoal submit --flush --outbox box"),
+        (
+            ("--file", "answers.csv", "--column", "a"),
+            f"0 delivered, 3 waiting, 0 of 3 people not yet asked; {GOES_ON}",
+        ),
+    ],
+)
+def test_who_interrupts_is_told_how_to_go_on(run, services, words, told):
+    Path("answers.csv").write_text("a\nred\nblue\nred\n")
+
+    def interrupt(_request):
+        raise KeyboardInterrupt
+
+    path = f"/v1/surveys/{services.survey.id}/reports"
+    services.answers["shuffler", path] = interrupt
+    finished = run("survey.json", *words, "--outbox", "box")
+    assert (finished.status, finished.stderr) == (130, f"interrupted: {told}\n")
+    services.answers.clear()
+    assert run("survey.json", *words, "--outbox", "box").status == 0
+    assert len(services.messages) == (3 if words[0] == "--file" else 1)
 
 
 def test_what_was_spent_is_shown(run):
@@ -302,9 +347,11 @@ def test_a_column_of_numbers(run, services, tmp_path):
         ([], "SURVEY is missing"),
         (["survey.json", "red", "--file", "answers.csv", "--column", "a"], "not both"),
         (["survey.json", "--file", "answers.csv"], "--file and --column go together"),
+        (["survey.json", "--file", "nope.csv", "--column", "a"], "there is no file nope.csv;"),
         (["survey.json", "red", "--job", "x"], "--job and --drop-nulls go with --file"),
         (["survey.json", "red", "--flush"], "--flush stands alone"),
         (["--spent", "--opt-out"], "--spent stands alone"),
+        (["--flush", "--file", "people.csv"], "--flush stands alone"),
         (["survey.json", "--file", "answers.csv", "--column", "b"], "b"),
     ],
 )
@@ -353,9 +400,8 @@ def test_over_a_real_connection(tmp_path, monkeypatch, clock):
     try:
         monkeypatch.setattr(submit_answer, "Client", partial(Client, clock=clock))
         url = f"{base}/s/v1/surveys/{services.survey.id}"
-        words = ["submit", url, "red", "--outbox", str(tmp_path), "--json"]
-        result = CliRunner(env=environment()).invoke(app, words)
-        assert json.loads(result.stdout)["outcome"] == "sent"
+        sent = shoal("submit", url, "red", "--outbox", tmp_path, "--json").json()
+        assert sent["outcome"] == "sent"
     finally:
         server.shutdown()
         thread.join()

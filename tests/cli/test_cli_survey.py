@@ -49,7 +49,9 @@ def test_a_new_survey_says_what_it_promises_and_is_written(run, tmp_path):
         "after 12 hours with 500",
         "expected error",
         "runs grr",
-        KEY[:60],
+        str(survey.id),
+        f"shuffler {KEY}",
+        f"analyzer {KEY}",
     ):
         assert part in told
     assert sha256(out.read_bytes()).hexdigest() == str(survey.id)
@@ -57,6 +59,15 @@ def test_a_new_survey_says_what_it_promises_and_is_written(run, tmp_path):
     assert survey.shuffler.url == "https://shuffler.example"
     assert (survey.batches.target, survey.batches.max_age) == (1000, 43_200)
     assert survey.not_after - survey.not_before == 864_000
+
+
+def test_help_says_what_is_required_and_a_time_as_it_is_written(run):
+    told = " ".join(run("survey new --help").stdout.replace("│", " ").split())
+    for option in ("question TEXT", "purpose TEXT", "epsilon NUMBER", "shuffler URL"):
+        assert f"--{option} Required: " in told
+    assert "--minimum WHOLE Required unless --plan is given" in told
+    assert "7d if not given" in told
+    assert "604800" not in told
 
 
 def test_json_has_the_survey_and_what_follows_from_it(run, tmp_path):

@@ -12,32 +12,20 @@ import httpx
 import pytest
 
 from repository import environment
-from running_kit import Quick, wait_for
+from running_kit import Process, Quick, wait_for
+from shoal.cli import up_show
 from shoal.sealing import SurveyId
 from shoal.service.running.embedded import Embedded, Ports
 from shoal.service.running.server import listen
+from shoal.web import assets
 
 
-class Up:
-    """``shoal up`` as a process, its output read line by line."""
+class Up(Process):
+    """``shoal up``, its output read line by line."""
 
     def __init__(self, directory, *words):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "shoal.cli", "up", str(directory), *words],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        )
+        super().__init__("up", directory, *words)
         self.said = []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
 
     def until(self, words):
         for line in self.process.stdout:
@@ -71,6 +59,11 @@ def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results
         ):
             assert words in flat
         results = httpx.get(up.said[-1].split()[-1]).json()
+        assert SurveyId.from_text(up.value("survey"))  # whole, however narrow the terminal
+        up.until("the page to answer on")
+        page = httpx.get(up.said[-1].split()[0])
+        assert page.status_code == 200
+        assert "How often did you feel lonely last week?" in page.text
         (first,) = results["batches"]
         assert (first["valid"], first["status"]) == (300, "published")
         assert first["epsilon"] <= 1
@@ -144,6 +137,16 @@ def _answers(url):
         return False
 
 
+def test_missing_scripts_of_the_pages_are_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(assets, "BUILT", tmp_path)
+    (told,) = up_show.without_scripts()
+    assert "nobody can answer in a browser" in told
+    assert "run make browser in a clone of Shoal, then pip install '.[server]'" in told
+    for name in assets.SCRIPTS:
+        (tmp_path / name).write_text("/* built */")
+    assert not list(up_show.without_scripts())
+
+
 # ------------------------------------------------------------------------- what is refused
 
 
@@ -162,6 +165,8 @@ def same_mask():
         ("--json", "give --once and --simulate too"),
         ("--once", "say how many people, by --simulate"),
         ("--simulate 3", "expected --simulate of at least 10"),
+        ("--port -1", "expected --port from 1 to 65534"),
+        ("--port 65535", "the analyzer's is the next"),
         ("--categories a,b", "give --question too"),
         ("--question q?", "give --categories"),
         ("--simulate 20 --once --question q? --categories a", "at least two answers"),
@@ -202,6 +207,18 @@ def test_a_directory_of_something_else_is_left_alone(run, tmp_path):
     said = run("up", str(tmp_path)).refusal()
     assert "up.json was not written by shoal up: choose another directory" in said
     assert [path.name for path in tmp_path.iterdir()] == ["up.json"]
+
+
+def test_a_directory_with_other_files_is_refused_before_anything_starts(run, tmp_path):
+    (tmp_path / "survey.json").write_text("mine")
+    (tmp_path / "dashboard").write_text("mine too")
+    said = run("up", str(tmp_path)).refusal()
+    assert said == (
+        f"cannot work in {tmp_path}: it has files that shoal up did not make (dashboard); "
+        "nothing was changed: choose a new directory, or an empty one"
+    )
+    texts = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert texts == {"survey.json": "mine", "dashboard": "mine too"}
 
 
 def test_a_place_that_cannot_be_written_to_is_one_line(run, tmp_path):

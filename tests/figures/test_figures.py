@@ -18,17 +18,16 @@ from shoal.errors import InvalidArgumentError
 from shoal.figures import DRAWINGS, bounds, marks, privacy_loss_tail, style
 from shoal.figures.table import Table
 
-POINTS = 6
 # Both sides of a comparison are certified; only the solvers' tolerance may lie between them.
 SLACK = 1 + 1e-5
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
+def drawn(tmp_path_factory, numbers):
     """All figures, each with few points, in one directory; and what was reported on the way."""
     out = tmp_path_factory.mktemp("figures") / "not" / "there" / "yet"
     told = []
-    written = figures.draw_all(out, progress=told.append, points=POINTS)
+    written = figures.draw_all(out, progress=told.append, points=numbers.points)
     return out, written, told
 
 
@@ -70,7 +69,7 @@ def assert_rises(table, x, y):
 # ------------------------------------------------------------------------------------- the files
 
 
-def test_every_figure_is_three_files(drawn):
+def test_every_figure_is_three_files(drawn, numbers):
     out, written, told = drawn
     expected = {f"{name}.{suffix}" for name in figures.NAMES for suffix in ("svg", "png", "csv")}
     assert {path.name for path in written} == expected == {path.name for path in out.iterdir()}
@@ -84,18 +83,16 @@ def test_every_figure_is_three_files(drawn):
             assert content.rstrip().endswith(b"</svg>")
             assert len(content) > 20_000
         else:
-            assert content.count(b"\n") > POINTS
+            assert content.count(b"\n") > numbers.points
 
 
 @pytest.mark.parametrize("drawing", DRAWINGS, ids=lambda drawing: drawing.name)
-def test_the_same_numbers_give_the_same_files(drawing, tables, tmp_path):
-    first, second = tmp_path / "first", tmp_path / "second"
-    for out in (first, second):
-        out.mkdir()
-        drawing.write(tables[drawing.name], out)
-    for path in first.iterdir():
-        assert path.read_bytes() == (second / path.name).read_bytes(), path.name
-    assert b"<dc:date>" not in (first / f"{drawing.name}.svg").read_bytes()
+def test_the_same_numbers_give_the_same_files(drawing, drawn, numbers, tmp_path):
+    written = drawing.write(numbers[drawing.name], tmp_path)
+    assert len(written) == 3
+    for path in written:
+        assert path.read_bytes() == (drawn[0] / path.name).read_bytes(), path.name
+    assert b"<dc:date>" not in (tmp_path / f"{drawing.name}.svg").read_bytes()
 
 
 @pytest.mark.parametrize("drawing", DRAWINGS, ids=lambda drawing: drawing.name)

@@ -14,8 +14,8 @@ ORDER = ("non-private", "central", "shuffle", "local")
 
 
 @pytest.fixture(scope="module")
-def table():
-    return learning_curves.tabulate(4)
+def table(numbers):
+    return numbers[learning_curves.DRAWING.name]
 
 
 def test_it_covers_three_decades(table):

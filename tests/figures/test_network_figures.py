@@ -18,23 +18,22 @@ from shoal.figures import (
 from shoal.network.account import WalkAccountant
 from shoal.network.walk import Walk
 
-POINTS = 4
 SLACK = 1 + 1e-5
 
 
 @pytest.fixture(scope="module")
-def by_rounds():
-    return network_epsilon_vs_rounds.tabulate(POINTS)
+def by_rounds(numbers):
+    return numbers[network_epsilon_vs_rounds.DRAWING.name]
 
 
 @pytest.fixture(scope="module")
-def by_local_epsilon():
-    return network_epsilon_vs_local_epsilon.tabulate(POINTS)
+def by_local_epsilon(numbers):
+    return numbers[network_epsilon_vs_local_epsilon.DRAWING.name]
 
 
 @pytest.fixture(scope="module")
-def mechanisms():
-    return network_mechanisms.tabulate(POINTS)
+def mechanisms(numbers):
+    return numbers[network_mechanisms.DRAWING.name]
 
 
 def falls(values):

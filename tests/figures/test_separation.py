@@ -16,8 +16,8 @@ from shoal.randomness import simulated
 
 
 @pytest.fixture(scope="module")
-def table():
-    return separation.tabulate(4)
+def table(numbers):
+    return numbers[separation.DRAWING.name]
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,18 @@
-"""A real PostgreSQL for the tests of the service, and a fresh database in it for every test."""
+"""A real PostgreSQL for the tests of the service, fresh databases in it, and small parties."""
 
 from __future__ import annotations
 
 import tempfile
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+
+import shuffler_kit
+from analyzer_kit import Analyzer
 
 
 @pytest.fixture(scope="session")
@@ -40,11 +44,23 @@ def postgres_admin(postgres_server):
 @pytest.fixture
 def postgres_url(postgres_admin):
     """The address of an empty database."""
+    with _empty_database(postgres_admin) as url:
+        yield url
+
+
+@pytest.fixture
+def another_postgres_url(postgres_admin):
+    with _empty_database(postgres_admin) as url:
+        yield url
+
+
+@contextmanager
+def _empty_database(admin):
     name = f"test_{uuid4().hex}"
-    with postgres_admin.connect() as connection:
+    with admin.connect() as connection:
         connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    yield postgres_admin.url.set(database=name).render_as_string(hide_password=False)
-    with postgres_admin.connect() as connection:
+    yield admin.url.set(database=name).render_as_string(hide_password=False)
+    with admin.connect() as connection:
         connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
 
 
@@ -52,3 +68,19 @@ def postgres_url(postgres_admin):
 def store_urls(tmp_path, postgres_url):
     """An empty database of either kind."""
     return {"sqlite": f"sqlite:///{tmp_path / 'store.sqlite'}", "postgresql": postgres_url}
+
+
+@pytest.fixture
+def shuffler(tmp_path):
+    """A shuffler with one survey that nobody has answered."""
+    found = shuffler_kit.made(tmp_path)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def analyzer(tmp_path):
+    """An analyzer with no survey, and a shuffler that hands out what it is told to."""
+    made = Analyzer(tmp_path / "analyzer")
+    yield made
+    made.close()

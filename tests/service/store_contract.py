@@ -31,7 +31,15 @@ from shoal.service.errors import (
     UnknownSurveyError,
     UnreadableError,
 )
-from shoal.service.store import Arrival, Database, Receipt, ShufflerStore, files, schema
+from shoal.service.store import (
+    Arrival,
+    Database,
+    Receipt,
+    ShufflerStore,
+    files,
+    migrating,
+    schema,
+)
 from shoal.service.store.patience import AT_ONCE
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.wire import Wire
@@ -127,6 +135,34 @@ def states(database):
 def rows_of(database, table):
     with database.read() as connection:
         return connection.scalar(sa.select(sa.func.count()).select_from(table))
+
+
+def migrated_under_load(database, other, survey, *, begin):
+    """Bring an older store up to date while another connection adds extents; how many it did."""
+    database.migrate("shuffler", begin)
+    with database.write() as connection:
+        row = {"number": 1, "id": survey.id.digest, "configuration": survey.to_bytes()}
+        connection.execute(schema.surveys.insert(), row)
+    begun, done = threading.Event(), threading.Event()
+    insert = sa.text(
+        "INSERT INTO extents (survey, key, segment, start, count) VALUES (1, 0, 'x', :start, 1)"
+    )
+
+    def add():
+        added = 0
+        while not done.is_set() or added < 5:
+            with other.write() as connection:
+                connection.execute(insert, {"start": added})
+            added += 1
+            begun.set()
+        return added
+
+    with ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(add)
+        assert begun.wait(20)
+        assert database.migrate("shuffler") == migrating.head("shuffler")
+        done.set()
+        return adding.result()
 
 
 def names(directory):
@@ -789,7 +825,7 @@ class StoreContract:
     # Keys and tokens
 
     def test_the_tags_of_a_deleted_key_go(self, store, database, survey, monkeypatch):
-        monkeypatch.setattr("shoal.service.store.shuffler._FORGOTTEN_AT_ONCE", 7)
+        monkeypatch.setattr("shoal.service.store.forgetting.AT_ONCE", 7)
         send(store, survey, range(20), key=1)
         send(store, survey, range(5), key=2)
         assert store.waiting_keys() == {1, 2}

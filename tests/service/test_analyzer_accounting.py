@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from analyzer_kit import START, Analyzer, forged, make_survey, sealed
+from analyzer_kit import START, forged, make_survey, sealed
 from shoal.accounting.crowd import Crowd
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.analyzer import schema
@@ -17,13 +17,6 @@ from shoal.values import Counts
 
 FIRST, SECOND, THIRD = "11" * 16, "22" * 16, "33" * 16
 VALUES = np.repeat([0, 1, 2], [300, 150, 50])
-
-
-@pytest.fixture
-def analyzer(tmp_path):
-    made = Analyzer(tmp_path / "analyzer")
-    yield made
-    made.close()
 
 
 def spoilt(records, share, survey, keyring):

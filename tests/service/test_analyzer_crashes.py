@@ -20,13 +20,6 @@ POINTS = [name for name in NAMES if name.startswith(("collect.", "analysis."))]
 
 
 @pytest.fixture
-def analyzer(tmp_path):
-    made = Analyzer(tmp_path / "analyzer")
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def on_postgresql(tmp_path, postgres_url):
     made = Analyzer(tmp_path / "analyzer", url=postgres_url)
     yield made, postgres_url

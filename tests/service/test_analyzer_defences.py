@@ -29,13 +29,6 @@ DIGEST = "cd" * 32
 VALUES = [0] * 60
 
 
-@pytest.fixture
-def analyzer(tmp_path):
-    made = Analyzer(tmp_path / "analyzer")
-    yield made
-    made.close()
-
-
 def worker_of(analyzer, sources):
     return AnalyzerWorker(
         analyzer.store, analyzer.keyring, sources, Pool(0), clock=analyzer.clock, interval=0.001
@@ -283,6 +276,30 @@ def test_fetching_for_one_survey_ends_and_the_rest_goes_on(analyzer):
         assert late.step().published == (FIRST,), "it was here already"
     assert analyzer.store.collection(survey.id, SECOND).state == schema.REQUESTED
     assert analyzer.collect(survey).published == (SECOND,)
+
+
+def test_a_shuffler_that_is_slow_to_be_told_keeps_others_waiting_no_longer(analyzer):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    shuffler = analyzer.shuffler
+
+    class Deaf:
+        offers, fetch, keys = shuffler.offers, shuffler.fetch, shuffler.keys
+        asked = 0
+
+        def acknowledge(self, *_words):
+            self.asked += 1
+            raise SourceUnavailableError("there", "no answer")
+
+    deaf = Deaf()
+    assert analyzer.collect(survey, deaf).published == (FIRST,)
+    with collector.Collector(
+        analyzer.store, analyzer.keyring, survey, deaf, Pool(0), patience=-1
+    ) as late:
+        assert late.step().problems == {}
+    assert deaf.asked == 1
+    analyzer.collect(survey)
+    assert analyzer.shuffler.acknowledged(FIRST)
 
 
 # What a shuffler says goes to a terminal

@@ -6,25 +6,19 @@ from contextlib import contextmanager
 
 import pytest
 
-from analyzer_kit import Analyzer, sealed
+from analyzer_kit import sealed
 from shoal.errors import InvalidArgumentError
 from shoal.service.analyzer import schema
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.collector import Collector
 from shoal.service.analyzer.results import survey_results
+from shoal.service.analyzer.source import SourceUnavailableError
 from shoal.service.batch_file import MAGIC
 from shoal.service.errors import UnknownBatchError
 from shoal.service.opening import Pool
 
 FIRST, SECOND = "11" * 16, "22" * 16
 VALUES = [0] * 120 + [1] * 60 + [2] * 20
-
-
-@pytest.fixture
-def analyzer(tmp_path):
-    made = Analyzer(tmp_path / "analyzer")
-    yield made
-    made.close()
 
 
 def test_duplicated_records_count_once(analyzer):
@@ -208,7 +202,7 @@ def test_a_shuffler_that_does_not_answer_leaves_what_is_here_to_be_finished(anal
 
         @staticmethod
         def acknowledge(*_words):
-            raise UnknownBatchError(FIRST)
+            raise SourceUnavailableError("the shuffler", "no answer")
 
     done = analyzer.collect(survey, Silent())
     assert done.published == (FIRST,)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer_kit import Analyzer, forged, sealed
+from analyzer_kit import forged, sealed
 from shoal.protocols.dummies import UniformDummies
 from shoal.protocols.split_and_mix import SplitAndMixSum
 from shoal.protocols.zero_sum import ZeroSumHistogram
@@ -22,13 +22,6 @@ PEOPLE = 120
 CODES = np.repeat([0, 1, 2], [72, 36, 12])
 NUMBERS = np.linspace(10, 50, PEOPLE)
 TARGET = {"n": 100, "epsilon": 1.0, "delta": 1e-6}
-
-
-@pytest.fixture
-def analyzer(tmp_path):
-    made = Analyzer(tmp_path / "analyzer")
-    yield made
-    made.close()
 
 
 def numbers(analyzer, device, **changes):

@@ -15,7 +15,11 @@ from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.http_source import LARGEST_ANSWER, HttpSource
 from shoal.service.analyzer.results import survey_results
-from shoal.service.analyzer.source import DirectSource, SourceUnavailableError
+from shoal.service.analyzer.source import (
+    DirectSource,
+    SourceUnavailableError,
+    TokenRefusedError,
+)
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.errors import (
     AlreadyCollectedError,
@@ -221,6 +225,20 @@ def test_problems_become_errors_again(kind, status, error):
     assert getattr(caught.value, "retry_after", 7) == 7
     with pytest.raises(error):
         source.acknowledge(BATCH, REQUEST, DIGEST)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "word"),
+    [("not_authorized", 401, "token_not_valid"), ("forbidden", 403, "token_for_another_survey")],
+)
+def test_a_token_that_is_refused_says_whom_to_ask(kind, status, word):
+    problem = {"type": f"urn:shoal:problem:{kind}", "detail": "not this one", "status": status}
+    source, seen = answering(lambda _request: httpx.Response(status, json=problem))
+    with pytest.raises(TokenRefusedError, match=r"not this one.*ask the shuffler's") as caught:
+        source.check()
+    assert caught.value.word == word
+    assert "later" not in str(caught.value)
+    assert len(seen) == 1
 
 
 def test_a_worker_collects_until_it_is_stopped(parties):

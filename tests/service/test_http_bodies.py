@@ -30,7 +30,7 @@ def echo(seen, room=None):
     async def upload(request):
         bodies.expect(request, "application/octet-stream", limit=LIMIT)
         with (room or Room(Limits())).entered() as hold:
-            body = await bodies.read(request, limit=LIMIT, seconds=SECONDS, hold=hold)
+            body = await bodies.read_from(request.receive, limit=LIMIT, seconds=SECONDS, hold=hold)
         return Response(str(len(body)))
 
     async def record(request):

@@ -109,6 +109,8 @@ def test_no_address_is_kept():
     buckets.charge(HERE, 1)
     held = [found for found in gc.get_referents(buckets._missing) if isinstance(found, bytes)]
     packed = bytes(int(part) for part in HERE.split("."))
+    assert buckets._missing
+    assert held
     assert all(HERE.encode() not in key and packed not in key for key in buckets._missing)
     assert all(HERE.encode() not in key for key in held)
 

@@ -5,12 +5,14 @@ import json
 from starlette.responses import Response
 
 from shoal.service.http.openapi import (
-    BYTES,
     JSON,
+    TEXT,
     Content,
     Operation,
     Parameter,
     array,
+    as_bytes,
+    as_json,
     count,
     digits,
     document,
@@ -35,7 +37,7 @@ OPERATIONS = [
         endpoint=look,
         summary="Look.",
         parameters=[NAME],
-        answers={200: Content(description="A thing.", media={JSON: reference("Thing")})},
+        answer=as_json("A thing.", reference("Thing")),
         problems={404: "No such thing."},
     ),
     Operation(
@@ -47,19 +49,20 @@ OPERATIONS = [
         Really.
         """,
         parameters=[NAME],
-        body=Content(description="How.", media={BYTES: {"type": "string"}}),
-        answers={204: Content(description="Done.", headers={"X": count()})},
+        body=as_bytes("How.", least=1),
+        answer=Content(description="Done.", media={JSON: count(), "text/csv": TEXT}),
+        status=202,
         secured=True,
     ),
     Operation(
         path="/once",
         endpoint=look,
         summary="Once.",
-        answers={200: Content(description="")},
+        answer=as_json("A thing.", reference("Thing")),
         head=False,
     ),
 ]
-THING = record({"a": count(1, 2), "b": array(digits(2))}, optional=["b"])
+THING = record({"a": count(1, 2), "b": array(digits(2))})
 
 
 def test_the_document_says_what_the_operations_say():
@@ -75,11 +78,16 @@ def test_the_document_says_what_the_operations_say():
     assert both["post"]["description"] == "Really."
     assert both["post"]["security"] == [{"bearer": []}]
     assert both["post"]["requestBody"]["required"]
-    assert both["post"]["responses"]["204"] == {
-        "description": "Done.",
-        "headers": {"X": {"schema": {"type": "integer", "minimum": 0}}},
+    assert both["post"]["responses"] == {
+        "202": {
+            "description": "Done.",
+            "content": {
+                "application/json": {"schema": {"type": "integer", "minimum": 0}},
+                "text/csv": {"schema": {"type": "string"}},
+            },
+        }
     }
-    assert made["components"]["schemas"]["Thing"]["required"] == ["a"]
+    assert made["components"]["schemas"]["Thing"]["required"] == ["a", "b"]
 
 
 def test_the_routes_are_the_operations_and_the_document():

@@ -9,17 +9,14 @@ import signal
 import threading
 from collections import Counter
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import pytest
-import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from repository import environment
+import command_kit
 from service.live import live
-from shoal.cli.group import OneLineErrors
-from shoal.cli.loadtest import loadtest
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.duchi import Duchi
 from shoal.service.clock import system_clock
@@ -27,7 +24,6 @@ from shoal.service.loadtest import Load, Measured, Mix, Reports, run
 from shoal.service.loadtest.connection import Target
 from shoal.service.loadtest.generator import UnreachableError
 from shoal.service.running.server import listen
-from shoal.service.wire import Wire
 
 KEPT = b'{"reports":1,"refused":[]}'
 
@@ -121,13 +117,13 @@ def answered(writer, status=202, body=KEPT, headers=()):
     writer.write("\r\n".join(lines).encode() + body)
 
 
-def measured(behave, *, requests=40, rate=400.0, stop=None, **load) -> Measured:
+def measured(behave, *, requests=40, rate=400.0, **load) -> Measured:
     async def one():
         async with Server(behave) as url:
             mix = Mix(requests=requests)
             sent = mix.drawn([b"x" * 10] * requests, bytes)
             asked = Load(rate=rate, **({"connections": 4, "patience": 10.0} | load))
-            return await run(Target.of(url, 10), sent, asked, stop=stop)
+            return await run(Target.of(url, 10), sent, asked)
 
     return asyncio.run(one())
 
@@ -245,13 +241,7 @@ def test_numbers_and_people_who_stay_away(tmp_path):
 # The command
 
 
-app = typer.Typer(cls=OneLineErrors)
-app.command()(loadtest)
-app.callback()(lambda: None)
-
-
-def shoal(*words):
-    return CliRunner(env=environment()).invoke(app, ["loadtest", *map(str, words)])
+shoal = partial(command_kit.shoal, "loadtest")
 
 
 @contextmanager
@@ -267,9 +257,7 @@ def test_everything_that_was_sent_is_told_and_counted(tmp_path):
     with deployed(tmp_path) as (site, file):
         options = "--rate 150 --seconds 1 --forged 0.2 --replays 0.4 --bulk 2 --connections 8"
         asked = (file, "--this-survey-is-for-testing", *options.split())
-        done = shoal(*asked, "--json")
-        assert done.exit_code == 0, done.stderr
-        found = json.loads(done.stdout)
+        found = shoal(*asked, "--json").json()
         assert found["requests"] == 150
         assert found["statuses"] == {"202": 150}
         assert found["broken"] == []
@@ -281,7 +269,7 @@ def test_everything_that_was_sent_is_told_and_counted(tmp_path):
         assert site.shuffler.store.tallies(site.survey.id) == {"opened": 120, "rejected": 60}
         # The same for people, and limits that nobody could keep.
         done = shoal(*asked, "--p99", "0.001", "--errors", "0", "--seconds", "0.1")
-        assert done.exit_code == 1
+        assert done.status == 1
         assert "sent before" in done.stdout
         assert "answers: 15 × 202" in done.stdout
         assert "limit broken: p99 is" in done.stdout
@@ -289,7 +277,7 @@ def test_everything_that_was_sent_is_told_and_counted(tmp_path):
 
 
 def test_ctrl_c_shows_what_was_measured(tmp_path, monkeypatch):
-    with deployed(tmp_path) as (site, file):
+    with deployed(tmp_path) as (_, file):
         number = 0
 
         def interrupting(_measured, *_):
@@ -305,10 +293,9 @@ def test_ctrl_c_shows_what_was_measured(tmp_path, monkeypatch):
         done = shoal(
             file, "--this-survey-is-for-testing", "--seconds", 3600, "--rate", 200, "--forged", 1
         )
-        assert done.exit_code == 130
+        assert done.status == 130
         assert "interrupted" in done.stdout
         assert "× 202" in done.stdout
-        del site
 
 
 @pytest.mark.parametrize(
@@ -324,26 +311,16 @@ def test_ctrl_c_shows_what_was_measured(tmp_path, monkeypatch):
 )
 def test_what_is_refused(tmp_path, words, told):
     consent = ["--this-survey-is-for-testing"] if words else []
-    done = shoal(tmp_path / "none.json", *consent, *words)
-    assert done.exit_code == 2
-    assert told in done.stderr
+    assert told in shoal(tmp_path / "none.json", *consent, *words).refusal()
 
 
 def test_a_survey_that_cannot_be_tested_is_refused(tmp_path):
     with deployed(tmp_path) as (site, file):
         consent = (file, "--this-survey-is-for-testing")
-        most = 10_001
-        done = shoal(*consent, "--bulk", most)
-        assert done.exit_code == 2
-        assert "at most" in done.stderr
+        assert "at most" in shoal(*consent, "--bulk", 10_001).refusal()
         with listen("127.0.0.1", 0) as opened:
             nobody = f"http://127.0.0.1:{opened.getsockname()[1]}"
-        done = shoal(*consent, "--to", nobody)
-        assert done.exit_code == 2
-        assert "is the shuffler running there?" in done.stderr
-        done = shoal(*consent, "--to", f"{site.survey.analyzer.url}/")
-        assert done.exit_code == 2
-        assert Wire.of(site.survey).report_bytes
-    done = shoal(tmp_path / "none.json", "--this-survey-is-for-testing")
-    assert done.exit_code == 2
-    assert "cannot read" in done.stderr
+        assert "is the shuffler running there?" in shoal(*consent, "--to", nobody).refusal()
+        assert shoal(*consent, "--to", f"{site.survey.analyzer.url}/").refusal()
+    told = shoal(tmp_path / "none.json", "--this-survey-is-for-testing").refusal()
+    assert "cannot read" in told

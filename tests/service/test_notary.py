@@ -15,6 +15,8 @@ import sqlalchemy as sa
 import shuffler_kit
 from client_kit import DAY, NOW, QUICK, Owner
 from http_kit import serving
+from running_kit import wait_for
+from service.store_contract import migrated_under_load
 from shoal.sealing import KeyPair
 from shoal.service.analyzer import schema as analyzer_schema
 from shoal.service.client import AsyncClient, Policy, Sent
@@ -24,8 +26,7 @@ from shoal.service.keyring.key_list import unverified
 from shoal.service.opening import Pool
 from shoal.service.shuffler import notary as notaries
 from shoal.service.shuffler.notary import Notary
-from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import Database, ShufflerStore, migrating, schema
+from shoal.service.store import Database, ShufflerStore, schema
 from shoal.service.store.copies import MOST_CONTRADICTIONS, Copies
 from shoal.service.survey import Party
 from shuffler_kit import client_of, post
@@ -359,7 +360,7 @@ def test_surveys_that_are_over_are_left_alone(shuffler, analyzer, notary):
 # ------------------------------------------------------------------------------ beside the work
 
 
-def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer):
+def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer, notary):
     hanging, free, stop = Event(), Event(), Event()
 
     def answer(_request):
@@ -368,23 +369,13 @@ def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer):
         return httpx.Response(200, content=analyzer.owner.document())
 
     analyzer.answer = answer
-    worker = ShufflerWorker(
-        shuffler.store,
-        shuffler.keyring,
-        Pool(0),
-        shuffler.clock,
-        pace=Pace(pause=0.01),
-        notary=Notary(shuffler.store, shuffler.clock, transport=analyzer.transport),
-    )
+    worker = shuffler.worker(notary=notary, pause=0.01)
     with serving(shuffler.app()) as url, client_of(url) as client:
         thread = Thread(target=worker.run, args=(stop,))
         thread.start()
         assert hanging.wait(20)
         assert post(client, shuffler, shuffler.reports(3)).status_code == 202
-        deadline = time.monotonic() + 20
-        while not shuffler.store.tallies(shuffler.survey.id).get("opened"):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for(lambda: shuffler.tallies().get("opened"))
         stop.set()
         thread.join(10)
         assert not thread.is_alive()
@@ -393,22 +384,12 @@ def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer):
     assert shown(shuffler) is None  # what comes after the end is not written
 
 
-def test_a_running_worker_has_the_list_soon(shuffler, analyzer):
+def test_a_running_worker_has_the_list_soon(shuffler, analyzer, notary):
     stop = Event()
-    worker = ShufflerWorker(
-        shuffler.store,
-        shuffler.keyring,
-        Pool(0),
-        shuffler.clock,
-        pace=Pace(pause=0.01),
-        notary=Notary(shuffler.store, shuffler.clock, transport=analyzer.transport),
-    )
+    worker = shuffler.worker(notary=notary, pause=0.01)
     thread = Thread(target=worker.run, args=(stop,))
     thread.start()
-    deadline = time.monotonic() + 20
-    while shown(shuffler) is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: shown(shuffler))
     stop.set()
     thread.join(10)
     assert shown(shuffler) == analyzer.owner.document()
@@ -422,31 +403,8 @@ def test_a_live_shuffler_gets_its_tables(store_urls, kind, analyzer):
     """A process of the version before goes on taking reports in while the tables are made."""
     database = Database(store_urls[kind], patience=20)
     other = Database(store_urls[kind], patience=20)
-    database.migrate("shuffler", "0002")
     survey = shuffler_kit.survey_of("a" * 64, analyzer=analyzer.party)
-    row = {"number": 1, "id": survey.id.digest, "configuration": survey.to_bytes()}
-    with database.write() as connection:
-        connection.execute(schema.surveys.insert(), row)
-    begun, done = Event(), Event()
-    extent = sa.text(
-        "INSERT INTO extents (survey, key, segment, start, count) VALUES (1, 0, 'x', :start, 1)"
-    )
-
-    def take_in():
-        taken = 0
-        while not done.is_set():
-            with other.write() as connection:
-                connection.execute(extent, {"start": taken})
-            taken += 1
-            begun.set()
-        return taken
-
-    with ThreadPoolExecutor(1) as pool:
-        working = pool.submit(take_in)
-        assert begun.wait(20)
-        assert database.migrate("shuffler") == migrating.head("shuffler")
-        done.set()
-        taken = working.result()
+    taken = migrated_under_load(database, other, survey, begin="0002")
     database.require("shuffler")
     copies = Copies(database, schema.COPIES)
     assert copies.keep(unverified(analyzer.owner.document()))

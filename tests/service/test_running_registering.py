@@ -6,39 +6,27 @@ import json
 from dataclasses import replace
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
+from command_kit import shoal
 from running_kit import Quick
-from shoal.cli.group import OneLineErrors
-from shoal.cli.keys_token import keys_token
-from shoal.cli.keys_tokens import keys_revoke, keys_tokens
-from shoal.cli.survey_add import survey_add
 from shoal.service.analyzer.source import SourceUnavailableError
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.clock import ManualClock, system_clock
 from shoal.service.errors import ForbiddenError, NotAuthorizedError
 from shoal.service.keyring import Keyring, Protection, Schedule
+from shoal.service.keyring.schedule import ROLES
 from shoal.service.opening import Pool
+from shoal.service.running import embedded as embedded_module
 from shoal.service.running import registering
 from shoal.service.running.analyzer_process import run_analyzer
 from shoal.service.running.collecting import TokenFile, TokenFileError, sources
 from shoal.service.running.doctor.party import party_findings
 from shoal.service.running.embedded import Embedded, Ports
 from shoal.service.running.findings import State
+from shoal.service.running.home import HomeError
 from shoal.service.running.settings import Listening, Settings
 from shoal.service.shuffler.worker import ShufflerWorker
 from shoal.service.survey import Party
-
-app = typer.Typer(cls=OneLineErrors)
-app.command("add")(survey_add)
-app.command("token")(keys_token)
-app.command("tokens")(keys_tokens)
-app.command("revoke")(keys_revoke)
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture
@@ -60,11 +48,13 @@ def parties(tmp_path):
 
 def test_both_parties_are_told_each_by_itself(tmp_path, parties):
     for role in ("shuffler", "analyzer"):
-        told = run("add", tmp_path / "survey.json", "--to", tmp_path / role).stdout
+        told = shoal("survey", "add", tmp_path / "survey.json", "--to", tmp_path / role).stdout
         assert "collects for survey" in told
         assert f"shoal serve {role} {tmp_path / role}" in told.partition("next: ")[2]
         assert "note:" not in told
-        again = run("add", tmp_path / "survey.json", "--to", tmp_path / role / "keys", "--json")
+        again = shoal(
+            "survey", "add", tmp_path / "survey.json", "--to", tmp_path / role / "keys", "--json"
+        )
         assert '"new": false' in again.stdout
         with registering.opened(registering.home_of(tmp_path / role)) as store:
             assert [survey.id for survey in store.surveys()] == [parties.id]
@@ -73,29 +63,26 @@ def test_both_parties_are_told_each_by_itself(tmp_path, parties):
 def test_a_survey_that_nobody_could_seal_is_refused_until_there_is_a_key(tmp_path, parties):
     hybrid = replace(parties, suite="mlkem768x25519-aes128gcm")
     (tmp_path / "hybrid.json").write_bytes(hybrid.to_bytes())
-    asked = ("add", tmp_path / "hybrid.json", "--to", tmp_path / "analyzer")
-    finished = run(*asked)
-    assert finished.exit_code == 2
-    assert f"shoal keys rotate --suite {hybrid.suite}" in " ".join(finished.stderr.split())
+    asked = ("survey", "add", tmp_path / "hybrid.json", "--to", tmp_path / "analyzer")
+    assert f"shoal keys rotate --suite {hybrid.suite}" in shoal(*asked).refusal()
     assert not (tmp_path / "analyzer" / "store.sqlite").exists()
     ring = Keyring.open(tmp_path / "analyzer" / "keys", protection=Protection.none())
     ring.rotate(suite=hybrid.suite)
-    assert run(*asked).exit_code == 0
+    assert "collects for survey" in shoal(*asked).success()
 
 
 def test_a_survey_that_names_somebody_else_is_refused(tmp_path, parties):
     other = tmp_path / "other"
     Keyring.create(other / "keys", role="shuffler", protection=Protection.none())
-    finished = run("add", tmp_path / "survey.json", "--to", other)
-    assert finished.exit_code == 2
-    assert parties.shuffler.fingerprint in finished.stderr
+    told = shoal("survey", "add", tmp_path / "survey.json", "--to", other).refusal()
+    assert parties.shuffler.fingerprint in told
     assert not (other / "store.sqlite").exists()
 
 
 def test_a_survey_that_ended_is_added_with_a_note(tmp_path, parties):
     over = replace(parties, not_before=1_577_836_800, not_after=1_578_096_000)
     (tmp_path / "over.json").write_bytes(over.to_bytes())
-    told = run("add", tmp_path / "over.json", "--to", tmp_path / "shuffler").stdout
+    told = shoal("survey", "add", tmp_path / "over.json", "--to", tmp_path / "shuffler").stdout
     assert "note: it ended on 2020-01-04 00:00" in told
 
 
@@ -105,18 +92,15 @@ def test_what_is_no_survey_is_one_line(tmp_path, content):
     path = tmp_path / "broken.json"
     if content is not None:
         path.write_bytes(content)
-    finished = run("add", path, "--to", tmp_path / "shuffler")
-    assert finished.exit_code == 2
-    assert len(finished.stderr.splitlines()) == 1
-    assert str(path) in finished.stderr
+    assert str(path) in shoal("survey", "add", path, "--to", tmp_path / "shuffler").refusal()
 
 
 @pytest.mark.parametrize("role", ["shuffler", "analyzer"])
 def test_a_token_is_for_its_survey_and_its_time(tmp_path, parties, role):
-    run("add", tmp_path / "survey.json", "--to", tmp_path / role)
+    shoal("survey", "add", tmp_path / "survey.json", "--to", tmp_path / role)
     home = registering.home_of(tmp_path / role)
     name = str(parties.id)[:8]
-    finished = run("token", home.directory, "--survey", name, "--days", 2)
+    finished = shoal("keys", "token", home.directory, "--survey", name, "--days", 2)
     token = finished.stdout.strip()
     assert finished.stderr.startswith("next: ")
     everything = b"".join(path.read_bytes() for path in home.directory.glob("store.sqlite*"))
@@ -137,10 +121,9 @@ def test_a_token_is_for_its_survey_and_its_time(tmp_path, parties, role):
 
 @pytest.mark.parametrize("digits", ["abc", "zz", "ffffffff"])
 def test_a_token_for_no_survey_is_refused(tmp_path, parties, digits):
-    run("add", tmp_path / "survey.json", "--to", tmp_path / "shuffler")
-    finished = run("token", tmp_path / "shuffler", "--survey", digits)
-    assert finished.exit_code == 2
-    assert str(parties.id)[:12] in finished.stderr
+    shoal("survey", "add", tmp_path / "survey.json", "--to", tmp_path / "shuffler")
+    told = shoal("keys", "token", tmp_path / "shuffler", "--survey", digits).refusal()
+    assert str(parties.id)[:12] in told
 
 
 def tokens_file(path, *lines):
@@ -196,30 +179,33 @@ def test_a_token_goes_to_one_shuffler_only(tmp_path, parties):
     assert [token(each, *lines) for each in (parties, other)] == ["first", "second"]
     lines = (f"{parties.id} first", f"{other.id} second")
     assert [token(each, *lines) for each in (parties, other)] == ["first", "second"]
-    with pytest.raises(SourceUnavailableError, match="another shuffler"):
+    with pytest.raises(SourceUnavailableError, match="another shuffler") as refused:
         token(other, f"{parties.id} first", "common")
+    assert "write the shuffler's address before the token in" in refused.value.advice
 
 
 @pytest.mark.parametrize("role", ["shuffler", "analyzer"])
 def test_tokens_are_listed_and_revoked(tmp_path, parties, role):
-    run("add", tmp_path / "survey.json", "--to", tmp_path / role)
+    shoal("survey", "add", tmp_path / "survey.json", "--to", tmp_path / role)
     place = tmp_path / role
-    assert "no tokens" in run("tokens", place).stdout
-    one = run("token", place, "--survey", str(parties.id)[:8], "--label", "first").stdout.strip()
-    every = run("token", place, "--label", "second", "--days", 2).stdout.strip()
-    listed = run("tokens", place).stdout
+    assert "no tokens" in shoal("keys", "tokens", place).stdout
+    one = shoal(
+        "keys", "token", place, "--survey", str(parties.id)[:8], "--label", "first"
+    ).stdout.strip()
+    every = shoal("keys", "token", place, "--label", "second", "--days", 2).stdout.strip()
+    listed = shoal("keys", "tokens", place).stdout
     assert [line.split()[:2] for line in listed.splitlines() if "UTC" in line] == [
         ["first", str(parties.id)[:16]],
         ["second", "all"],
     ]
     assert one not in listed
-    (first, second) = json.loads(run("tokens", place, "--json").stdout)["tokens"]
+    (first, second) = json.loads(shoal("keys", "tokens", place, "--json").stdout)["tokens"]
     assert first["survey"] == str(parties.id)
     assert (second["label"], second["survey"], second["ended"]) == ("second", None, False)
-    refused = run("revoke", place, "third")
-    assert refused.exit_code == 2
+    refused = shoal("keys", "revoke", place, "third")
+    assert refused.status == 2
     assert "(first, second)" in refused.stderr
-    assert "revoked 1 token with the label first" in run("revoke", place, "first").stdout
+    assert "revoked 1 token with the label first" in shoal("keys", "revoke", place, "first").stdout
     with registering.opened(registering.home_of(place)) as store:
         with pytest.raises(NotAuthorizedError):
             store.tokens.check(one, parties.id)
@@ -229,9 +215,9 @@ def test_tokens_are_listed_and_revoked(tmp_path, parties, role):
 @pytest.mark.usefixtures("parties")
 @pytest.mark.parametrize("role", ["shuffler", "analyzer"])
 def test_tokens_that_ended_are_forgotten_a_month_later(tmp_path, role):
-    run("add", tmp_path / "survey.json", "--to", tmp_path / role)
+    shoal("survey", "add", tmp_path / "survey.json", "--to", tmp_path / role)
     home = registering.home_of(tmp_path / role)
-    run("token", home.directory, "--days", 2)
+    shoal("keys", "token", home.directory, "--days", 2)
     ring = home.keyring(Protection.none())
     for days, left in ((3, 1), (31, 1), (33, 0)):
         clock = ManualClock(system_clock() + days * 86_400)
@@ -267,8 +253,8 @@ def test_keys_live_as_long_as_a_batch_may_wait(tmp_path, parties, expired, fits)
     analyzer = replace(parties.analyzer, fingerprint=ring.fingerprint)
     survey = replace(parties, analyzer=analyzer, batches=rules)
     (tmp_path / "short.json").write_bytes(survey.to_bytes())
-    done = run("add", tmp_path / "short.json", "--to", place)
-    assert (done.exit_code == 0) == fits, done.stderr
+    done = shoal("survey", "add", tmp_path / "short.json", "--to", place)
+    assert (done.status == 0) == fits, done.stderr
     if not fits:
         assert "may wait for 3,600 s" in done.stderr
         assert not (place / "store.sqlite").exists()
@@ -302,7 +288,7 @@ def test_a_survey_longer_than_its_keys_can_be_kept_is_told_of(tmp_path, parties)
 
 
 def test_an_analyzer_does_not_start_with_keys_that_a_survey_does_not_name(tmp_path, parties):
-    run("add", tmp_path / "survey.json", "--to", tmp_path / "analyzer")
+    shoal("survey", "add", tmp_path / "survey.json", "--to", tmp_path / "analyzer")
     keys = tmp_path / "analyzer" / "keys"
     keys.rename(tmp_path / "away")
     ring = Keyring.create(keys, role="analyzer", protection=Protection.none())
@@ -319,13 +305,83 @@ def test_an_analyzer_does_not_start_with_keys_that_a_survey_does_not_name(tmp_pa
         registering.check_party([parties], ring, over)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "backup {} --to {}/b.tar",
+        "collect {}",
+        "collect {} --offline",
+        "keys list {}",
+        "keys rotate {}",
+        "keys token {}",
+        "keys tokens {}",
+        "serve worker {}",
+        "survey add {}/survey.json --to {}",
+    ],
+)
+def test_a_directory_of_both_parties_is_told_from_one(tmp_path, parties, words):
+    del parties
+    before = sorted(tmp_path.rglob("*"))
+    said = shoal(*words.replace("{}", str(tmp_path)).split()).refusal()
+    assert said == (
+        f"{tmp_path} is a directory of shoal up, with both parties in it; name one of them: "
+        f"{tmp_path}/shuffler or {tmp_path}/analyzer"
+    )
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_token_says_where_it_is_good_for(tmp_path, parties):
+    del parties
+    told = {role: shoal("keys", "token", tmp_path / role).stderr for role in ROLES}
+    assert "/dashboard/login" in told["analyzer"]
+    assert "dashboard" not in told["shuffler"]
+
+
 def test_half_a_directory_is_made_anew_with_the_same_keys(tmp_path):
     embedded = Embedded(directory=tmp_path / "both")
     wanted = Quick(question="?", answers=("a", "b"), people=300)
     first = embedded.make(wanted, Ports(shuffler=1, analyzer=2))
-    (embedded.directory / "up.json").unlink()  # as if it had been interrupted before the end
+    assert not (embedded.directory / "up.unfinished").exists()
+    (embedded.directory / "up.json").rename(embedded.directory / "up.unfinished")  # interrupted
     assert embedded.ports() is None
     again = embedded.make(wanted, Ports(shuffler=3, analyzer=4))
     assert again.shuffler.fingerprint == first.shuffler.fingerprint
     assert embedded.survey() == again
     assert embedded.ports() == Ports(shuffler=3, analyzer=4)
+
+
+def test_a_directory_interrupted_at_any_point_is_taken_up_again(tmp_path, monkeypatch):
+    wanted = Quick(question="?", answers=("a", "b"), people=300)
+    real, names = embedded_module.write_private, []
+    for place in range(5):
+        embedded = Embedded(directory=tmp_path / str(place))
+        written = []
+
+        def write(path, content, *, place=place, written=written):
+            if len(written) == place:
+                raise KeyboardInterrupt
+            real(path, content)
+            written.append(path.name)
+
+        monkeypatch.setattr(embedded_module, "write_private", write)
+        try:
+            embedded.make(wanted, Ports(shuffler=1, analyzer=2))
+        except KeyboardInterrupt:
+            assert embedded.ports() is None
+            monkeypatch.setattr(embedded_module, "write_private", real)
+            embedded.make(wanted, Ports(shuffler=3, analyzer=4))
+            assert embedded.ports() == Ports(shuffler=3, analyzer=4)
+        names = written
+    assert names == ["up.unfinished", "survey.json", "token", "up.json"]
+
+
+@pytest.mark.parametrize("name", ["survey.json", "dashboard", "shuffler", ".hidden"])
+def test_somebody_elses_files_are_neither_replaced_nor_joined(tmp_path, name):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o755)
+    (theirs / name).write_text("mine")
+    wanted = Quick(question="?", answers=("a", "b"), people=300)
+    with pytest.raises(HomeError, match=f"did not make .{name}.; nothing was changed"):
+        Embedded(directory=theirs).make(wanted, Ports(shuffler=1, analyzer=2))
+    assert [path.name for path in theirs.iterdir()] == [name]
+    assert (theirs / name).read_text() == "mine"

@@ -55,12 +55,7 @@ class Walk:
     printed: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        for name in (
-            "etc/shoal",
-            "var/lib",
-            "var/backups/shoal-shuffler",
-            "var/backups/shoal-analyzer",
-        ):
+        for name in ("etc/shoal", "var/lib"):
             (self.place / name).mkdir(parents=True)
         for machine in ("shuffler", "analyzer", "asker", "device"):
             (self.place / machine).mkdir()

@@ -31,13 +31,6 @@ OTHER = "f" * 32
 
 
 @pytest.fixture
-def shuffler(tmp_path):
-    found = made(tmp_path)
-    yield found
-    found.close()
-
-
-@pytest.fixture
 def client(shuffler):
     with serving(shuffler.app()) as url, client_of(url) as found:
         yield found

@@ -16,31 +16,10 @@ from shoal.service.keyring import KeyList, Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.processes import ProcessesLostError
 from shoal.service.shuffler import worker as worker_module
-from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import Arrival, ShufflerStore
+from shoal.service.shuffler.worker import Pace
+from shoal.service.store import ShufflerStore
 from shoal.service.survey import Party
 from shuffler_kit import DAY, made
-
-
-@pytest.fixture
-def shuffler(tmp_path):
-    found = made(tmp_path)
-    yield found
-    found.close()
-
-
-def receive(shuffler, reports):
-    body = reports if isinstance(reports, bytes) else b"".join(reports)
-    (receipt,) = shuffler.store.receive([Arrival(shuffler.survey.id, body[1], body)])
-    return receipt
-
-
-def released(shuffler):
-    return sorted(info.reports for info in shuffler.store.batches(shuffler.survey.id))
-
-
-def tallies(shuffler):
-    return shuffler.store.tallies(shuffler.survey.id)
 
 
 def lives(shuffler, worker, times=12):
@@ -61,21 +40,21 @@ def events(caplog):
 
 def test_segments_that_are_away_are_waited_for(shuffler, tmp_path, caplog):
     """For a hundred minutes; then the disk is mounted again."""
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     (tmp_path / "segments").rename(tmp_path / "away")
     (tmp_path / "segments").mkdir()
     lives(shuffler, shuffler.worker())
-    assert tallies(shuffler) == {}
+    assert shuffler.tallies() == {}
     assert "work_failed" in events(caplog)
     (tmp_path / "segments").rmdir()
     (tmp_path / "away").rename(tmp_path / "segments")
     shuffler.work()
-    assert released(shuffler) == [40]
+    assert shuffler.released() == [40]
 
 
 def test_a_full_disk_before_brings_nobody_closer_to_the_end(shuffler, tmp_path, monkeypatch):
     """Twelve seconds of a full disk, and then one failure of the reports' own."""
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     worker = shuffler.worker(attempts=3)
 
     def full(*_):
@@ -91,32 +70,32 @@ def test_a_full_disk_before_brings_nobody_closer_to_the_end(shuffler, tmp_path, 
     whole = segment.read_bytes()
     segment.write_bytes(b"")
     worker.step()
-    assert tallies(shuffler) == {}
+    assert shuffler.tallies() == {}
     segment.write_bytes(whole)
     shuffler.clock.advance(601)
     shuffler.work()
-    assert released(shuffler) == [40]
+    assert shuffler.released() == [40]
 
 
 def test_short_segments_are_given_up_only_in_the_right_place(shuffler, tmp_path):
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     (segment,) = (tmp_path / "segments").iterdir()
     segment.write_bytes(b"")
     name = (tmp_path / "store-id").read_bytes()
     (tmp_path / "store-id").write_bytes(b"of another disk")
     worker = shuffler.worker(attempts=3)
     lives(shuffler, worker)
-    assert tallies(shuffler) == {}
+    assert shuffler.tallies() == {}
     (tmp_path / "store-id").write_bytes(name)
     lives(shuffler, worker, 4)
-    assert tallies(shuffler) == {"unreadable": 40}
+    assert shuffler.tallies() == {"unreadable": 40}
 
 
 def test_a_batch_of_more_parts_than_files_may_be_open_is_mixed(tmp_path):
     shuffler = made(tmp_path, minimum=20, target=70)
     worker = shuffler.worker()
     for report in shuffler.reports(70):
-        receive(shuffler, report)
+        shuffler.receive(report)
         worker._open()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(list(Path("/proc/self/fd").iterdir()))
@@ -126,7 +105,7 @@ def test_a_batch_of_more_parts_than_files_may_be_open_is_mixed(tmp_path):
         worker._mix()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert released(shuffler) == [70]
+    assert shuffler.released() == [70]
     shuffler.close()
 
 
@@ -135,28 +114,27 @@ def test_a_batch_of_more_parts_than_files_may_be_open_is_mixed(tmp_path):
 
 def test_another_ring_rejects_nothing(shuffler, tmp_path, caplog):
     """It has a key of the same number, and could open none of the reports."""
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     ring = Keyring.create(
         tmp_path / "other", role="shuffler", clock=shuffler.clock, protection=Protection.none()
     )
-    wrong = ShufflerWorker(shuffler.store, ring, Pool(0), shuffler.clock, pace=Pace(gather=0))
-    lives(shuffler, wrong)
-    assert tallies(shuffler) == {}
+    lives(shuffler, shuffler.worker(keyring=ring))
+    assert shuffler.tallies() == {}
     assert "work_failed" in events(caplog)
     shuffler.work()
-    assert released(shuffler) == [40]
+    assert shuffler.released() == [40]
 
 
 def test_a_key_deleted_by_hand_is_forgotten_at_the_next_step(shuffler):
     reports = shuffler.reports(3)
-    receive(shuffler, reports)
+    shuffler.receive(reports)
     worker = shuffler.worker()
     while worker.step():
         pass
     shuffler.keyring.retire(reports[0][1], delete=True)
-    assert receive(shuffler, reports).duplicate == 3
+    assert shuffler.receive(reports).duplicate == 3
     worker.step()
-    assert receive(shuffler, reports).new == 3
+    assert shuffler.receive(reports).new == 3
 
 
 def test_the_keys_to_keep_are_asked_for_under_the_rings_lock(shuffler, monkeypatch):
@@ -171,7 +149,7 @@ def test_the_keys_to_keep_are_asked_for_under_the_rings_lock(shuffler, monkeypat
             return set()
         return real(store)
 
-    receive(shuffler, reports)
+    shuffler.receive(reports)
     monkeypatch.setattr(ShufflerStore, "waiting_keys", waiting)
     monkeypatch.setattr(ShufflerStore, "claim_extents", lambda *_: None)
     worker = shuffler.worker()
@@ -186,17 +164,10 @@ def test_the_keys_to_keep_are_asked_for_under_the_rings_lock(shuffler, monkeypat
 
 
 def test_a_clock_that_jumped_lets_no_batch_die(shuffler, tmp_path):
-    receive(shuffler, shuffler.reports(15))
+    shuffler.receive(shuffler.reports(15))
     shuffler.work()
     steady = [False]
-    worker = ShufflerWorker(
-        shuffler.store,
-        shuffler.keyring,
-        Pool(0),
-        shuffler.clock,
-        pace=Pace(upkeep=0),
-        steady=lambda: steady[0],
-    )
+    worker = shuffler.worker(steady=lambda: steady[0])
     shuffler.clock.advance(40 * DAY)
     worker.step()
     worker.step()
@@ -211,13 +182,13 @@ def test_a_clock_that_jumped_lets_no_batch_die(shuffler, tmp_path):
 
 def test_what_does_not_open_leaves_no_tag(shuffler):
     forged, honest = shuffler.forged(50), shuffler.reports(30)
-    receive(shuffler, [forged, *honest])
+    shuffler.receive([forged, *honest])
     shuffler.work()
-    assert tallies(shuffler) == {"opened": 30, "rejected": 50}
-    assert receive(shuffler, forged).new == 50
-    assert receive(shuffler, honest).duplicate == 30
+    assert shuffler.tallies() == {"opened": 30, "rejected": 50}
+    assert shuffler.receive(forged).new == 50
+    assert shuffler.receive(honest).duplicate == 30
     shuffler.work()
-    assert tallies(shuffler) == {"opened": 30, "rejected": 100}
+    assert shuffler.tallies() == {"opened": 30, "rejected": 100}
 
 
 def test_a_sender_opens_batches_for_keys_of_the_analyzer_only(tmp_path):
@@ -234,12 +205,12 @@ def test_a_sender_opens_batches_for_keys_of_the_analyzer_only(tmp_path):
         for number in range(1, 60)
         for report in shuffler.reports(1, analyzer=KeyPair.generate(number=number))
     ]
-    receive(shuffler, [*forged, *shuffler.reports(25, analyzer=pair)])
+    shuffler.receive([*forged, *shuffler.reports(25, analyzer=pair)])
     shuffler.work()
     assert len(list((tmp_path / "parts").iterdir())) == 1
-    assert tallies(shuffler) == {"opened": 25, "rejected": 59}
+    assert shuffler.tallies() == {"opened": 25, "rejected": 59}
     assert shuffler.store.inner_keys(shuffler.survey.id) == {0}
-    assert receive(shuffler, forged).new == 59
+    assert shuffler.receive(forged).new == 59
     shuffler.close()
 
 
@@ -249,23 +220,23 @@ def test_a_sender_opens_few_batches_while_nobody_knows_the_analyzers_keys(shuffl
         for number in range(60)
         for report in shuffler.reports(1, analyzer=KeyPair.generate(number=number))
     ]
-    receive(shuffler, [*shuffler.reports(25), *forged])
+    shuffler.receive([*shuffler.reports(25), *forged])
     shuffler.work()
     assert len(list((tmp_path / "parts").iterdir())) == 8
-    assert tallies(shuffler) == {"opened": 33, "rejected": 52}
-    receive(
-        shuffler, shuffler.reports(15) + shuffler.reports(5, analyzer=KeyPair.generate(number=99))
+    assert shuffler.tallies() == {"opened": 33, "rejected": 52}
+    shuffler.receive(
+        shuffler.reports(15) + shuffler.reports(5, analyzer=KeyPair.generate(number=99))
     )
     shuffler.work()
-    assert released(shuffler) == [41]
-    assert tallies(shuffler) == {"opened": 48, "rejected": 57}
+    assert shuffler.released() == [41]
+    assert shuffler.tallies() == {"opened": 48, "rejected": 57}
 
 
 def test_what_kills_every_worker_is_set_aside_while_others_open(shuffler, monkeypatch):
     poison, honest = shuffler.reports(1), shuffler.reports(39)
-    receive(shuffler, poison)
+    shuffler.receive(poison)
     for report in honest:
-        receive(shuffler, report)
+        shuffler.receive(report)
     real = Pool.open_reports
 
     def deadly(pool, wire, pair, body, **named):
@@ -275,12 +246,12 @@ def test_what_kills_every_worker_is_set_aside_while_others_open(shuffler, monkey
 
     monkeypatch.setattr(Pool, "open_reports", deadly)
     lives(shuffler, shuffler.worker(attempts=1), 8)
-    assert tallies(shuffler) == {"opened": 39, "unreadable": 1}
+    assert shuffler.tallies() == {"opened": 39, "unreadable": 1}
 
 
 def test_nothing_is_set_aside_while_nothing_opens(shuffler, monkeypatch):
     """A machine without memory kills whoever opens anything."""
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
 
     def dying(*_, **__):
         raise ProcessesLostError
@@ -288,13 +259,13 @@ def test_nothing_is_set_aside_while_nothing_opens(shuffler, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Pool, "open_reports", dying)
         lives(shuffler, shuffler.worker(attempts=3))
-    assert tallies(shuffler) == {}
+    assert shuffler.tallies() == {}
     shuffler.work()
-    assert released(shuffler) == [40]
+    assert shuffler.released() == [40]
 
 
 def test_a_flood_of_which_nothing_opens_is_told(shuffler, caplog):
-    receive(shuffler, shuffler.forged(100))
+    shuffler.receive(shuffler.forged(100))
     shuffler.work()
     assert "nothing_opened" in events(caplog)
 
@@ -305,12 +276,10 @@ def test_a_flood_of_which_nothing_opens_is_told(shuffler, caplog):
 def test_a_trickle_is_opened_together(shuffler, tmp_path, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(worker_module.time, "monotonic", lambda: now[0])
-    worker = ShufflerWorker(
-        shuffler.store, shuffler.keyring, Pool(0), shuffler.clock, pace=Pace(pause=1.0)
-    )
+    worker = shuffler.worker(pause=1.0, gather=None)
     counts = []
     for report in shuffler.reports(12):
-        receive(shuffler, report)
+        shuffler.receive(report)
         while worker._open():
             pass
         counts.append(len(list((tmp_path / "parts").iterdir())))
@@ -323,22 +292,16 @@ def test_a_trickle_is_opened_together(shuffler, tmp_path, monkeypatch):
 
 def test_a_round_goes_on_while_there_is_more(shuffler):
     for report in shuffler.reports(6):
-        receive(shuffler, report)
-    worker = ShufflerWorker(
-        shuffler.store,
-        shuffler.keyring,
-        Pool(0),
-        shuffler.clock,
-        pace=Pace(reports=2, pause=1000.0),
-    )
+        shuffler.receive(report)
+    worker = shuffler.worker(reports=2, pause=1000.0, gather=None)
     while worker.step():
         pass
-    assert tallies(shuffler) == {"opened": 6}
+    assert shuffler.tallies() == {"opened": 6}
 
 
 def test_logs_have_no_counts(shuffler, caplog, tmp_path):
     caplog.set_level(logging.INFO)
-    receive(shuffler, shuffler.reports(3))
+    shuffler.receive(shuffler.reports(3))
     (tmp_path / "segments").rename(tmp_path / "away")
     shuffler.worker().step()
     assert "work_failed" in events(caplog)

@@ -12,14 +12,7 @@ from shoal.service.errors import StoreUnavailableError
 from shoal.service.shuffler.intake import Intake
 from shoal.service.shuffler.uploads import Uploads
 from shoal.service.store import ShufflerStore
-from shuffler_kit import DAY, made
-
-
-@pytest.fixture
-def shuffler(tmp_path):
-    found = made(tmp_path)
-    yield found
-    found.close()
+from shuffler_kit import DAY
 
 
 def ask(app, path, *, address="127.0.0.1", **given):

@@ -5,11 +5,12 @@ import resource
 import threading
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 
 import numpy as np
 import pytest
 
+from running_kit import wait_for
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import KeyPair
 from shoal.service.batch_file import BatchFile
@@ -18,32 +19,11 @@ from shoal.service.keyring import IdentityOfflineError, Keyring
 from shoal.service.opening import Pool
 from shoal.service.shuffler import worker as worker_module
 from shoal.service.shuffler.worker import Pace
-from shoal.service.store import Arrival, ShufflerStore
+from shoal.service.store import ShufflerStore
 from shoal.service.survey import Batches
 from shuffler_kit import DAY, made
 
 REQUEST = "a" * 32
-
-
-@pytest.fixture
-def shuffler(tmp_path):
-    found = made(tmp_path)
-    yield found
-    found.close()
-
-
-def receive(shuffler, reports):
-    body = reports if isinstance(reports, bytes) else b"".join(reports)
-    return shuffler.store.receive([Arrival(shuffler.survey.id, body[1], body)])
-
-
-def released(shuffler):
-    """The reports of every batch that can be collected, sorted."""
-    return sorted(info.reports for info in shuffler.store.batches(shuffler.survey.id))
-
-
-def tally(shuffler, name):
-    return shuffler.store.tallies(shuffler.survey.id).get(name, 0)
 
 
 def records_of(shuffler, batch, request=REQUEST):
@@ -58,7 +38,7 @@ def test_from_reports_to_a_batch_that_holds_exactly_them(shuffler):
     sealed = [
         shuffler.wire.seal(row, analyzer=shuffler.analyzer.public, shuffler=key) for row in rows
     ]
-    receive(shuffler, sealed)
+    shuffler.receive(sealed)
     worker = shuffler.worker()
     assert worker.step()
     while worker.step():
@@ -78,59 +58,59 @@ def test_nothing_to_do_is_said(shuffler):
 
 def test_forged_reports_count_as_rejected_and_never_towards_the_minimum(shuffler):
     """Nineteen honest reports among many forged ones are not released; twenty are."""
-    receive(shuffler, shuffler.forged(500))
-    receive(shuffler, shuffler.reports(19))
+    shuffler.receive(shuffler.forged(500))
+    shuffler.receive(shuffler.reports(19))
     shuffler.work()
     shuffler.clock.advance(2 * 3600)
     shuffler.work()
-    assert released(shuffler) == []
-    assert (tally(shuffler, "opened"), tally(shuffler, "rejected")) == (19, 500)
-    receive(shuffler, shuffler.reports(1))
+    assert shuffler.released() == []
+    assert (shuffler.tallies().get("opened", 0), shuffler.tallies().get("rejected", 0)) == (19, 500)
+    shuffler.receive(shuffler.reports(1))
     shuffler.clock.advance(2 * 3600)
     shuffler.work()
-    assert released(shuffler) == [20]
+    assert shuffler.released() == [20]
 
 
 def test_replays_count_once_however_often_they_come(shuffler):
     reports = shuffler.reports(30)
     for _ in range(4):
-        receive(shuffler, reports)
+        shuffler.receive(reports)
         shuffler.work()
-    assert tally(shuffler, "opened") == 30
+    assert shuffler.tallies().get("opened", 0) == 30
     shuffler.clock.advance(2 * 3600)
     shuffler.work()
-    assert released(shuffler) == [30]
-    receive(shuffler, reports)
+    assert shuffler.released() == [30]
+    shuffler.receive(reports)
     shuffler.clock.advance(2 * 3600)
     shuffler.work()
-    assert released(shuffler) == [30]
+    assert shuffler.released() == [30]
 
 
 def test_batches_never_mix_keys_of_the_analyzer(shuffler):
     newer = KeyPair.generate(number=4)
-    receive(shuffler, shuffler.reports(25) + shuffler.reports(22, analyzer=newer))
+    shuffler.receive(shuffler.reports(25) + shuffler.reports(22, analyzer=newer))
     shuffler.clock.advance(2 * 3600)
     shuffler.work()
     shuffler.clock.advance(2 * 3600)
     shuffler.work()
-    assert released(shuffler) == [22, 25]
+    assert shuffler.released() == [22, 25]
     for info in shuffler.store.batches(shuffler.survey.id):
         heads = {record[1] for record in records_of(shuffler, info.id)}
         assert heads == {info.inner_key}
 
 
 def test_a_pool_of_processes_gives_the_same(shuffler):
-    receive(shuffler, [*shuffler.reports(40), shuffler.forged(1)])
+    shuffler.receive([*shuffler.reports(40), shuffler.forged(1)])
     with Pool(2) as pool:
         worker = shuffler.worker(pool)
         while worker.step():
             pass
-    assert released(shuffler) == [40]
-    assert tally(shuffler, "rejected") == 1
+    assert shuffler.released() == [40]
+    assert shuffler.tallies().get("rejected", 0) == 1
 
 
 def test_mixing_on_little_memory(shuffler):
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     worker = shuffler.worker(memory=4096)
     while worker.step():
         pass
@@ -156,18 +136,18 @@ def failing(monkeypatch, target, name, error, times=10**9):
 
 
 def test_poisoned_reports_are_set_aside_in_the_end_and_honest_ones_go_on(shuffler, tmp_path):
-    receive(shuffler, shuffler.forged(7))
+    shuffler.receive(shuffler.forged(7))
     shuffler.store.close()
     (segment,) = [path for path in (tmp_path / "segments").rglob("*") if path.is_file()]
     segment.write_bytes(b"")
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     worker = shuffler.worker(attempts=3, lease=600)
     for _ in range(8):
         while worker.step():
             pass
         shuffler.clock.advance(601)
-    assert tally(shuffler, "unreadable") == 7
-    assert released(shuffler) == [40]
+    assert shuffler.tallies().get("unreadable", 0) == 7
+    assert shuffler.released() == [40]
     assert not worker.step()
 
 
@@ -181,7 +161,7 @@ def test_poisoned_reports_are_set_aside_in_the_end_and_honest_ones_go_on(shuffle
 )
 def test_nothing_is_set_aside_for_what_is_not_its_fault(shuffler, monkeypatch, error):
     """A disk that is full for a day costs nobody's report."""
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     with monkeypatch.context() as broken:
         failing(broken, ShufflerStore, "finish_opening", error)
         worker = shuffler.worker(attempts=2)
@@ -189,27 +169,27 @@ def test_nothing_is_set_aside_for_what_is_not_its_fault(shuffler, monkeypatch, e
             with suppress(StoreUnavailableError):
                 worker.step()
             shuffler.clock.advance(601)
-    assert tally(shuffler, "unreadable") == 0
+    assert shuffler.tallies().get("unreadable", 0) == 0
     shuffler.work()
-    assert released(shuffler) == [40]
+    assert shuffler.released() == [40]
 
 
 def test_a_failure_is_tried_again_after_its_lease(shuffler, monkeypatch, caplog):
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     failing(monkeypatch, Pool, "open_reports", RuntimeError("once"), times=1)
     worker = shuffler.worker(attempts=2)
     worker.step()
     assert [record.message for record in caplog.records] == ["work_failed"]
     worker.step()
-    assert released(shuffler) == []
+    assert shuffler.released() == []
     shuffler.clock.advance(601)
     while worker.step():
         pass
-    assert released(shuffler) == [40]
+    assert shuffler.released() == [40]
 
 
 def test_a_mix_that_fails_is_done_again(shuffler, monkeypatch, tmp_path):
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     calls = []
     original = worker_module.mix_records
 
@@ -224,19 +204,19 @@ def test_a_mix_that_fails_is_done_again(shuffler, monkeypatch, tmp_path):
     worker = shuffler.worker()
     while worker.step():
         pass
-    assert released(shuffler) == []
+    assert shuffler.released() == []
     assert list((tmp_path / "batches").iterdir()) == []
     shuffler.clock.advance(601)
     while worker.step():
         pass
-    assert released(shuffler) == [40]
+    assert shuffler.released() == [40]
     (kept,) = (tmp_path / "batches").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_lease_that_somebody_took_over_costs_nothing(shuffler, monkeypatch, caplog):
     """Two workers on one store; the first is taken for dead in the middle of its work."""
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     second = shuffler.worker()
     original = Pool.open_reports
 
@@ -252,12 +232,12 @@ def test_a_lease_that_somebody_took_over_costs_nothing(shuffler, monkeypatch, ca
     while first.step():
         pass
     assert "lease_lost" in [record.message for record in caplog.records]
-    assert tally(shuffler, "opened") == 40
-    assert released(shuffler) == [40]
+    assert shuffler.tallies().get("opened", 0) == 40
+    assert shuffler.released() == [40]
 
 
 def test_long_work_keeps_its_lease(shuffler, monkeypatch):
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     renewed = threading.Event()
     original, renew = Pool.open_reports, ShufflerStore.renew
 
@@ -275,20 +255,17 @@ def test_long_work_keeps_its_lease(shuffler, monkeypatch):
     worker = shuffler.worker(lease=1)
     while worker.step():
         pass
-    assert released(shuffler) == [40]
+    assert shuffler.released() == [40]
 
 
 def test_a_worker_goes_on_after_trouble_and_stops_when_asked(shuffler, monkeypatch, caplog):
     failing(monkeypatch, ShufflerStore, "claim_extents", StoreUnavailableError("x", "y"), times=2)
     failing(monkeypatch, ShufflerStore, "advance", RuntimeError("a defect"), times=1)
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     stop = threading.Event()
     thread = threading.Thread(target=shuffler.worker(pause=0.01).run, args=[stop])
     thread.start()
-    until = monotonic() + 20
-    while not released(shuffler):
-        assert monotonic() < until
-        sleep(0.01)
+    wait_for(shuffler.released)
     began = monotonic()
     stop.set()
     thread.join(5)
@@ -303,11 +280,11 @@ def test_a_worker_goes_on_after_trouble_and_stops_when_asked(shuffler, monkeypat
 
 def test_a_deleted_key_takes_its_tags_along_and_its_replays_open_nothing(shuffler):
     reports = shuffler.reports(20)
-    receive(shuffler, reports)
+    shuffler.receive(reports)
     shuffler.work()
     shuffler.clock.advance(2 * 3600)
     shuffler.work()
-    assert released(shuffler) == [20]
+    assert shuffler.released() == [20]
     number = reports[0][1]
     worker = shuffler.worker()
     for _ in range(80):
@@ -317,17 +294,17 @@ def test_a_deleted_key_takes_its_tags_along_and_its_replays_open_nothing(shuffle
             break
     assert not shuffler.keyring.accepts(number)
     # Its tags are gone: the store takes the same bytes for new ones, and nothing opens them.
-    (receipt,) = receive(shuffler, reports)
+    receipt = shuffler.receive(reports)
     assert receipt.new == 20
     shuffler.work()
-    assert tally(shuffler, "rejected") == 20
-    assert released(shuffler) == [20]
+    assert shuffler.tallies().get("rejected", 0) == 20
+    assert shuffler.released() == [20]
 
 
 def test_a_key_is_kept_while_reports_wait_for_it(shuffler, monkeypatch):
     """Nothing is opened for months; what came before still opens in the end."""
     reports = shuffler.reports(20)
-    receive(shuffler, reports)
+    shuffler.receive(reports)
     worker = shuffler.worker()
     with monkeypatch.context() as stuck:
         stuck.setattr(ShufflerStore, "claim_extents", lambda *_: None)
@@ -336,47 +313,47 @@ def test_a_key_is_kept_while_reports_wait_for_it(shuffler, monkeypatch):
             worker.step()
     assert reports[0][1] not in shuffler.keyring.gone()
     shuffler.work()
-    assert tally(shuffler, "opened") == 20
+    assert shuffler.tallies().get("opened", 0) == 20
 
 
 def test_a_crash_between_deleting_a_key_and_forgetting_is_made_good(shuffler):
     reports = shuffler.reports(3)
-    receive(shuffler, reports)
+    shuffler.receive(reports)
     shuffler.work()
     number = reports[0][1]
     for _ in range(80):
         shuffler.clock.advance(DAY)
         shuffler.keyring.tick()
     assert number in shuffler.keyring.gone()
-    (receipt,) = receive(shuffler, reports)
+    receipt = shuffler.receive(reports)
     assert receipt.duplicate == 3
     shuffler.worker().step()
-    (receipt,) = receive(shuffler, reports)
+    receipt = shuffler.receive(reports)
     assert receipt.new == 3
 
 
 def test_keys_that_cannot_be_changed_here_do_not_stop_the_work(shuffler, monkeypatch, caplog):
     failing(monkeypatch, Keyring, "tick", IdentityOfflineError.__new__(IdentityOfflineError))
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     shuffler.work()
-    assert released(shuffler) == [40]
+    assert shuffler.released() == [40]
     assert "keys_not_kept" in [record.message for record in caplog.records]
 
 
 def test_small_batches_that_expire_are_deleted_unread(tmp_path):
     batches = Batches(minimum=20, target=40, max_age=3600, small="expire")
     shuffler = made(tmp_path, batches=batches)
-    receive(shuffler, shuffler.reports(19))
+    shuffler.receive(shuffler.reports(19))
     shuffler.work()
     shuffler.clock.advance(2 * 3600)
     shuffler.work()
-    assert released(shuffler) == []
+    assert shuffler.released() == []
     assert not [path for path in (tmp_path / "parts").rglob("*") if path.is_file()]
     shuffler.close()
 
 
 def test_after_everything_no_file_of_a_person_is_left(shuffler, tmp_path):
-    receive(shuffler, shuffler.reports(40))
+    shuffler.receive(shuffler.reports(40))
     shuffler.work()
     (info,) = shuffler.store.batches(shuffler.survey.id)
     records_of(shuffler, info.id)
@@ -409,19 +386,19 @@ def test_a_flood_of_forged_reports_costs_time_and_nothing_else(tmp_path, count):
     size, forged = shuffler.wire.report_bytes, 0
     grown = None
     for part in range(count // 1000):
-        receive(shuffler, _different(shuffler, part))
+        shuffler.receive(_different(shuffler, part))
         forged += 1000
         if part < len(honest):
-            receive(shuffler, honest[part])
+            shuffler.receive(honest[part])
         while worker.step():
             pass
         if part == 1:
             grown = _resident()
-    receive(shuffler, b"".join(honest))
+    shuffler.receive(b"".join(honest))
     shuffler.work()
-    assert tally(shuffler, "rejected") == forged == count
-    assert tally(shuffler, "opened") == 40
-    assert released(shuffler) == [40]
+    assert shuffler.tallies().get("rejected", 0) == forged == count
+    assert shuffler.tallies().get("opened", 0) == 40
+    assert shuffler.released() == [40]
     assert grown is not None
     # All of it at once would be 18 MB of bytes alone for the larger flood.
     assert _resident() - grown < 16 << 20

@@ -10,7 +10,14 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from service.store_contract import LEASE, START, make_reports, make_survey, send
+from service.store_contract import (
+    LEASE,
+    START,
+    make_reports,
+    make_survey,
+    migrated_under_load,
+    send,
+)
 from shoal.errors import InvalidArgumentError
 from shoal.service.analyzer import schema as analyzer_schema
 from shoal.service.clock import ManualClock
@@ -89,30 +96,7 @@ def test_shuffler_and_analyzer_share_no_database(database):
 def test_a_live_store_is_migrated_and_keeps_what_it_has(database, other, tmp_path):
     """Reports of the old version wait, another connection adds more while the tables change."""
     survey = make_survey()
-    database.migrate("shuffler", "0001")
-    with database.write() as connection:
-        row = {"number": 1, "id": survey.id.digest, "configuration": survey.to_bytes()}
-        connection.execute(schema.surveys.insert(), row)
-    begun, stop = threading.Event(), threading.Event()
-    insert = sa.text(
-        "INSERT INTO extents (survey, key, segment, start, count) VALUES (1, 0, 'x', :start, 1)"
-    )
-
-    def work():
-        added = 0
-        while not stop.is_set() or added < 5:
-            with other.write() as connection:
-                connection.execute(insert, {"start": added})
-            added += 1
-            begun.set()
-        return added
-
-    with ThreadPoolExecutor(1) as pool:
-        working = pool.submit(work)
-        assert begun.wait(20)
-        assert database.migrate("shuffler") == migrating.head("shuffler")
-        stop.set()
-        added = working.result()
+    added = migrated_under_load(database, other, survey, begin="0001")
     (tmp_path / "shuffler" / "segments").mkdir(parents=True)
     (tmp_path / "shuffler" / "segments" / "x.segment").touch()
     store = ShufflerStore(database, tmp_path / "shuffler", ManualClock(START), node="a")

@@ -120,6 +120,19 @@ def test_a_directory_without_its_disk_is_refused(parts, tmp_path):
     assert open_all(parts.opened()) == 3
 
 
+def test_a_store_from_before_names_is_told_what_to_do_with_files_that_nobody_needs(lite):
+    """All was opened and collected, and the last segment is still there: no way to tell whose."""
+    send(lite.store, lite.survey, range(3))
+    (lite.directory / FILE).unlink()
+    with lite.database.write() as connection:
+        connection.execute(schema.store.update().values(bound=False))
+        connection.execute(schema.extents.delete())
+    with pytest.raises(StoreVersionError, match=r"if it is the right one.* move them elsewhere"):
+        lite.opened()
+    (lite.directory / "segments").rename(lite.directory.with_name("elsewhere"))
+    assert lite.opened().surveys() == [lite.survey]
+
+
 def test_a_store_from_before_names_gets_one(lite, other):
     """Files and references on both sides, or on neither: they may be each other's."""
     send(lite.store, lite.survey, range(3))
@@ -419,4 +432,5 @@ def test_a_copy_of_the_directory_is_the_same_place(lite, tmp_path):
     """Restored from a backup, both of them."""
     send(lite.store, lite.survey, range(3))
     shutil.copytree(lite.directory, tmp_path / "copy")
-    ShufflerStore(lite.database, tmp_path / "copy", lite.clock, node="a")
+    again = ShufflerStore(lite.database, tmp_path / "copy", lite.clock, node="a")
+    assert send(again, lite.survey, range(3)).duplicate == 3

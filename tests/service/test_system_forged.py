@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import tracemalloc
 
 import pytest
@@ -11,7 +10,7 @@ import sqlalchemy as sa
 
 import load_kit
 from running_kit import wait_for
-from shoal.service.store import Arrival, schema
+from shoal.service.store import schema
 from shuffler_kit import made
 
 FORGED, ROUNDS = 5000, 5
@@ -42,17 +41,14 @@ def test_a_flood_leaves_nothing_and_nobody_is_lost_in_it(tmp_path):
             noise = bytes([1, 0]) + number.to_bytes(2, "big") + noise[4:]
             mine = honest[number * 8 : (number + 1) * 8]
             body = noise[: 7 * size] + b"".join(mine) + noise[7 * size :]
-            shuffler.store.receive([Arrival(shuffler.survey.id, 0, body)])
+            shuffler.receive(body)
             while worker.step():
                 pass
             gc.collect()
             held.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    assert shuffler.store.tallies(shuffler.survey.id) == {
-        "opened": len(honest),
-        "rejected": FORGED,
-    }
+    assert shuffler.tallies() == {"opened": len(honest), "rejected": FORGED}
     (batch,) = shuffler.store.batches(shuffler.survey.id)
     assert batch.reports == len(honest)
     # Not a row and not a byte of the flood is kept.
@@ -64,7 +60,7 @@ def test_a_flood_leaves_nothing_and_nobody_is_lost_in_it(tmp_path):
 
 @pytest.mark.slow
 def test_honest_people_are_answered_while_others_flood(tmp_path, capsys):
-    idle = os.getloadavg()[0] < 0.7
+    machine = load_kit.Machine()
     warm_up = 20
     everybody = {"opened": HONEST, "rejected": FLOOD + warm_up * IN_ONE_REQUEST}
     with load_kit.deployed(tmp_path / "both", people=10 * HONEST) as site:
@@ -90,11 +86,11 @@ def test_honest_people_are_answered_while_others_flood(tmp_path, capsys):
     p99 = of_honest.milliseconds()["p99"]
     opened = (FLOOD + HONEST) / used
     told = ", ".join(f"{name} {more:+.1f} MB" for name, more in grown.items())
-    load_kit.tell(
+    machine.tell(
         capsys,
         f"forged flood: honest p99 {p99:.0f} ms, {opened:,.0f} rejected or opened per processor "
         f"second of the worker, memory {told}",
     )
     assert max(grown.values()) < GROWTH
-    if idle:
+    if machine.idle:
         assert p99 < HONEST_P99

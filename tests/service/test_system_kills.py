@@ -82,7 +82,7 @@ def left_behind(place, beginning):
 
 
 def killed_and_succeeded(beginning, processes, point):
-    run = partial(processes.run, tokens=beginning.tokens)
+    run = partial(processes.collect, tokens=beginning.tokens)
     with beginning.copied(beginning.place.directory.parent / "world") as place:
         ended = run(place, point=point, day=0, senders=list(SENDERS))
         assert ended == -signal.SIGKILL, f"{point} was never reached"
@@ -125,7 +125,7 @@ def test_a_million_reports_wait_and_the_next_process_is_there_at_once(beginning,
     """Until it has taken a report, and begun to open those that wait."""
     (survey,) = beginning.surveys
     with beginning.copied(beginning.place.directory.parent / "full") as place:
-        assert processes.run(place, beginning.tokens, fill=1_000_000) == -signal.SIGKILL
+        assert processes.collect(place, beginning.tokens, fill=1_000_000) == -signal.SIGKILL
         report = (place.directory / "reports" / str(LATER[0])).read_bytes()
         began = time.monotonic()
         world = World(place, beginning.tokens)

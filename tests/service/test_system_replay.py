@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analyzer_kit import Analyzer, sealed
+from analyzer_kit import sealed
 from service.simulation.machine import fast_directory
 from service.simulation.parties import MAX_AGE, Beginning, World, survey_of
 from shoal.randomness import simulated
@@ -108,13 +108,6 @@ def test_the_same_on_postgresql(postgres_admin):
 def test_ten_times_a_hundred_thousand_reports_are_a_hundred_thousand():
     total, _ = counted(100_000)
     assert total.tolist() == [1000] * ANSWERS
-
-
-@pytest.fixture
-def analyzer(tmp_path):
-    made = Analyzer(tmp_path / "analyzer")
-    yield made
-    made.close()
 
 
 def test_a_shuffler_that_repeats_records_is_found_out_every_time(analyzer):

@@ -17,11 +17,11 @@ import sqlalchemy as sa
 
 import load_kit
 from http_kit import BYTES
-from running_kit import Quick, Service, opened, reports, wait_for
+from running_kit import Asking, Quick, Service, opened, reports, wait_for
 from shoal.service.clock import system_clock
 from shoal.service.running.embedded import Embedded, Ports
 from shoal.service.store import Database, ShufflerStore, schema
-from shuffler_kit import DAY, made
+from shuffler_kit import DAY
 
 SECONDS = int(os.environ.get("SHOAL_SOAK_SECONDS", "1800"))
 RATE = float(os.environ.get("SHOAL_SOAK_RATE", "2000"))
@@ -37,7 +37,7 @@ THROW_OUT = sa.text(
 
 @pytest.mark.slow
 def test_memory_and_journal_stay_as_they_are(tmp_path, capsys):
-    idle = os.getloadavg()[0] < 0.7  # else the rate is not the service's to keep
+    machine = load_kit.Machine()
     with load_kit.deployed(tmp_path / "both", people=BATCH) as site:
         wanted = load_kit.stream(
             site,
@@ -57,15 +57,15 @@ def test_memory_and_journal_stay_as_they_are(tmp_path, capsys):
     memory = ", ".join(
         f"{name} {samples.memory[-1][name]:.0f} MB ({share:+.1%})" for name, share in grown.items()
     )
-    load_kit.tell(
+    machine.tell(
         capsys,
         f"soak: {SECONDS} s at {found.rate:,.0f} of {RATE:,.0f} requests a second; "
         f"p50 {figures['p50']:.0f} ms, p99 {figures['p99']:.0f} ms, max {figures['max']:.0f} ms; "
         f"{memory}; journal at most {max(samples.wal) / 1e6:.0f} MB; {published} batches; "
         f"answers {dict(found.statuses)}",
     )
-    assert set(found.statuses) <= {"202"} | (set() if idle else {"unanswered"})
-    if idle:
+    assert set(found.statuses) <= {"202"} | (set() if machine.idle else {"unanswered"})
+    if machine.idle:
         assert found.rate > 0.95 * RATE
     assert max(samples.wal) < LARGEST_WAL
     assert max(grown.values()) < GROWTH
@@ -161,14 +161,13 @@ def test_a_database_that_is_gone_acknowledges_nothing(
     database.close()
 
 
-def test_a_clock_that_was_set_back_a_day_loses_and_repeats_nobody(tmp_path):
+def test_a_clock_that_was_set_back_a_day_loses_and_repeats_nobody(shuffler):
     """What is acknowledged in the wrong day counts once, when the right one is back."""
-    shuffler = made(tmp_path, minimum=20, target=40)
     app = shuffler.app()
     people = shuffler.reports(40)
 
     def post(body):
-        return load_kit.asked(app, f"{shuffler.path}/reports", body)
+        return Asking(app).post(f"{shuffler.path}/reports", content=body, headers=BYTES)
 
     assert post(b"".join(people[:10])).status_code == 202
     shuffler.work()
@@ -185,5 +184,4 @@ def test_a_clock_that_was_set_back_a_day_loses_and_repeats_nobody(tmp_path):
     shuffler.work()
     (batch,) = shuffler.store.batches(shuffler.survey.id)
     assert batch.reports == 40
-    assert shuffler.store.tallies(shuffler.survey.id) == {"opened": 40}
-    shuffler.close()
+    assert shuffler.tallies() == {"opened": 40}

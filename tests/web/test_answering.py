@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from html.parser import HTMLParser
 
 import httpx
 import pytest
 
+import dashboard_kit
 from analyzer_kit import DAY, START, Analyzer
 from http_kit import serving
 from shoal.accounting.rounding import up
@@ -25,33 +25,11 @@ SHUFFLER = Party(url="https://shuffler.example:8443/base", fingerprint="ab" * 32
 BUILT = {name: f"/* {name} */".encode() for name in ("survey.js", "offline.js")}
 
 
-class Page(HTMLParser):
-    """Elements with their attributes, and the text of the page."""
+class Page(dashboard_kit.Page):
+    """The text of each element is found by its class, or else by its tag."""
 
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.text, self.of = [], "", {}
-        self._open = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag not in {"meta", "link", "input"}:
-            self._open.append(dict(attrs).get("class") or tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, _tag):
-        self._open.pop()
-
-    def handle_data(self, data):
-        self.text += data
-        for name in self._open:
-            self.of[name] = self.of.get(name, "") + data
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
+    def name(self, tag, attributes):
+        return attributes.get("class") or tag
 
 
 @pytest.fixture(scope="module")
@@ -200,8 +178,11 @@ def test_the_form_is_labelled_and_off_until_the_script_is_there(client, analyzer
     radios = [each for each in read.all("input") if each["type"] == "radio"]
     assert [radio["value"] for radio in radios] == ["0", "1", "2"]
     assert len(read.all("label")) == 3
-    assert all("disabled" in button for button in read.all("button"))
-    assert [each["role"] for each in read.all("div") if "role" in each] == ["status", "alert"]
+    (button,) = read.all("button")
+    assert "disabled" in button
+    marked = [each.get("class") for each in read.all("div")]
+    assert marked == ["failed", "choices", "told"]  # what is wrong is said above the answers
+    assert [each["role"] for each in read.all("div") if "role" in each] == ["alert", "status"]
     assert "Answering needs JavaScript" in read.of["noscript"]
     assert "Nothing was sent." in read.of["noscript"]
 
@@ -240,6 +221,29 @@ def test_no_such_survey_is_said_in_words(client):
         assert "Nothing was sent." in found.text
 
 
+def test_an_address_that_is_cut_off_is_said_in_words(client):
+    for address in ("/answer", "/answer/"):
+        found = client.get(address)
+        assert found.status_code == 404
+        assert found.headers["content-type"].startswith("text/html")
+        assert "This address is not whole" in found.text
+        assert "Nothing was sent." in found.text
+
+
+def test_the_limit_and_what_is_kept_have_a_name_each(client, analyzer):
+    survey = analyzer.plain
+    kept = survey.guarantee(survey.batches.minimum).epsilon
+    assert kept < survey.epsilon
+    numbers = page(client, survey).of["numbers"]
+    assert f"ε at the smallest crowd{up(kept)}" in numbers
+    assert f"ε promised at most{up(survey.epsilon)}δ" in numbers
+
+
+def test_a_slash_at_the_end_of_an_address_is_no_other_survey(client, analyzer):
+    found = client.get(f"/answer/{analyzer.plain.id}/")
+    assert found.headers["location"] == f"/answer/{analyzer.plain.id}"
+
+
 def test_the_script_is_for_other_sites_too(client, analyzer):
     embedded = client.get("/embed.js")
     assert embedded.content == BUILT["survey.js"]
@@ -256,7 +260,7 @@ def test_the_script_is_for_other_sites_too(client, analyzer):
 def test_without_its_script_the_page_says_so(client, analyzer, tmp_path, monkeypatch):
     monkeypatch.setattr(assets, "BUILT", tmp_path)
     read = page(client, analyzer.plain)
-    assert "script is not built" in read.text
+    assert assets.NOT_BUILT in read.text
     assert not read.all("script")
     assert client.get("/embed.js").status_code == 404
 

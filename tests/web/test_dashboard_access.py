@@ -243,6 +243,14 @@ def test_what_is_not_there_is_said_on_a_page(analyzer, client, token):
     assert client.get("/assets/nothing.js").status_code == 404
 
 
+def test_a_slash_at_the_end_of_an_address_is_no_other_page(analyzer, client, token):
+    login(client, token)
+    for address in ("/dashboard", path(analyzer.first)):
+        answer = client.get(f"{address}/?order=asked")
+        assert (answer.status_code, answer.headers["location"]) == (303, f"{address}?order=asked")
+    assert client.get("/dashboard//").headers["location"] == "/dashboard"
+
+
 def test_the_oldest_sessions_go_first(analyzer, token):
     sessions = Sessions(analyzer.store.tokens, analyzer.clock, most=2)
     names = [sessions.begin(token) for _ in range(3)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from shoal.randomizers.response import RandomizedResponse
 from shoal.report.shares import percent
 from shoal.service.analyzer import schema
 from shoal.service.analyzer.documents import written
+from shoal.service.analyzer.remembered import Remembered
 from shoal.service.analyzer.results import survey_results
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.survey import Batches, Party
@@ -27,7 +29,7 @@ from shoal.web import assets
 from shoal.web.dashboard import batches, chart, panels
 from shoal.web.dashboard.curve import Curve
 from shoal.web.dashboard.graphs import Timeline
-from shoal.web.dashboard.snapshot import Remembered, read
+from shoal.web.dashboard.snapshot import read
 
 FIRST, SECOND, SMALL, LIE = "11" * 16, "22" * 16, "33" * 16, "44" * 16
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> $\\frac$ \u202e &amp;"
@@ -288,8 +290,38 @@ def test_without_a_result_the_page_says_so(analyzer, client, name, said):
     found = page(client, getattr(analyzer, name))
     assert said in found.of["found"]
     assert "nothing so far" in found.of["budget"]
+    assert "ε lost so farnone (promised: at most " in found.of["heading"]
     assert "What is promised before anything is published" in found.of["privacy"]
     assert not any("chart" in place for place in found.links())
+
+
+def test_intervals_claim_no_more_than_the_noise(analyzer, client):
+    said = "among those who answered, and counts the noise alone: not who happened to answer, and"
+    for survey, what in ((analyzer.plain, "a share"), (analyzer.number, "the mean")):
+        found = page(client, survey)
+        assert f"A 95 % interval is of {what} {said} not false reports." in found.of["found"]
+        written = client.get(path(survey, "/download/report.html")).text
+        assert f"A 95 % interval is of {what} {said} not false reports." in written
+    found = page(client, analyzer.plain)
+    assert "95 % interval, of the noise alone" in found.of["chart"]
+    assert "more than all smaller ones, beyond the noise" in found.of["chart"]
+    for address in every_page(analyzer):
+        assert "surely" not in client.get(address).text
+    drawn = client.get(path(analyzer.plain, "/download/chart.svg")).text
+    assert "95 % intervals, of the noise alone, among those who answered" in drawn
+
+
+def test_the_limit_and_what_the_noise_keeps_have_a_name_each(analyzer, client):
+    survey = analyzer.plain
+    kept = survey.guarantee(survey.batches.minimum).epsilon
+    budget = page(client, survey).of["budget"]
+    assert f"promised at mostε = {up(survey.epsilon)}at" in budget
+    assert f"at the smallest crowdε = {up(kept)}lost" in budget
+
+
+def test_remarks_on_a_result_stand_under_a_heading(analyzer, client):
+    said = page(client, analyzer.plain).of["privacy"]
+    assert re.search(r"What it assumes.*To know2 batches", said)
 
 
 def test_states_of_a_survey(analyzer, client):
@@ -320,7 +352,7 @@ def test_many_answers_are_folded_and_in_either_order(analyzer, client):
 def test_the_smallest_answer_is_compared_with_none(analyzer, client):
     found = page(client, analyzer.plain)
     first, *_, last = [each["aria-label"] for each in found.all("div") if "data-value" in each]
-    assert "surely more than the answers with smaller shares" in first
+    assert first.endswith("; more than the answers with smaller shares, beyond the noise")
     assert "smaller shares" not in last
     assert found.of["table"].count("–") == 1
 
@@ -378,6 +410,17 @@ def test_files_are_made_once_for_a_version():
     assert made == ["a", "c", "d", "e", "f"]
     assert kept.get("s", "g", (2,), lambda: b"larger") == b"larger"
     assert list(kept._kept) == [("s", "g")]
+
+
+def test_a_file_that_takes_long_keeps_no_other_survey_waiting():
+    kept = Remembered()
+
+    def slow():
+        return kept.get("b", "file", (1,), lambda: b"meanwhile")
+
+    with ThreadPoolExecutor(1) as other:
+        made = kept.get("a", "file", (1,), lambda: other.submit(slow).result(30) + b", slowly")
+    assert made == b"meanwhile, slowly"
 
 
 def test_the_version_changes_with_what_is_published(analyzer, client):
@@ -486,3 +529,12 @@ def test_dashboards_of_one_machine_do_not_share_cookies(analyzer, tmp_path):
     cookies = {dashboard_of(each).access._cookie for each in (analyzer, other)}
     other.close()
     assert len(cookies) == 2
+
+
+def test_a_survey_without_a_name_is_called_by_its_question_once(analyzer, client):
+    survey = analyzer.asking(name="Why?", question="Why?")
+    found = page(client, survey)
+    assert found.of["heading"].count("Why?") == 1
+    assert " · " not in found.of["heading"]
+    assert Page(client.get("/dashboard").text).text.count("Why?") == 1
+    assert analyzer.plain.name in page(client, analyzer.plain).of["heading"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import httpx
 import numpy as np
@@ -102,7 +103,7 @@ def test_nobody_is_asked_twice_within_the_interval_however_many_look(analyzer):
     with shown(analyzer, ask=ask, public_results=True) as client:
         for _ in range(3):
             page = Page(client.get(f"/dashboard/surveys/{analyzer.survey.id}").text)
-            assert "At least three quarters of the least crowd of 50" in page.of["crowd"]
+            assert "At least three quarters of the smallest crowd of 50" in page.of["crowd"]
             client.get("/dashboard")
             client.get(f"/dashboard/surveys/{analyzer.survey.id}/version")
     assert seen == [analyzer.survey.id]
@@ -167,6 +168,18 @@ def test_what_comes_later_is_made_once_kept_and_made_again_in_time():
     later.get("c")
     _settled(later, "c")
     assert later.get("c") == 5
+
+
+def test_a_page_waits_once_for_all_that_it_asks_for():
+    silent = threading.Event()
+    later = Later(lambda _key: silent.wait(60), patience=0.2)
+    begun = time.monotonic()
+    assert later.all(range(20)) == [None] * 20
+    assert time.monotonic() - begun < 2
+    silent.set()
+    for key in range(20):
+        later._entries[key].done.wait(30)
+    assert later.all(range(20)) == [True] * 20
 
 
 def _settled(later, key):

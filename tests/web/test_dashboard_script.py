@@ -71,4 +71,5 @@ def test_an_open_page_follows_what_is_published_in_place(analyzer):
         page.locator(".tiles", has_text="180").wait_for(timeout=PATIENCE)
         assert len(came) == 1
         assert not errors
+        assert len(asked) > before
         assert all(url.startswith(str(client.base_url)) for url in asked)

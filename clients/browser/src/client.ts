@@ -17,7 +17,7 @@ import { checkHost, checkTotals, costOf, DEFAULTS } from "./policy.js";
 import { below, pick } from "./random.js";
 import { seal } from "./sealing.js";
 import { Store, type Box } from "./store.js";
-import { deviceFor, readSurvey } from "./survey.js";
+import { deviceFor, readSurvey, valueOf } from "./survey.js";
 import type { Checked, Entry, Options, Outcome, Policy, Survey } from "./types.js";
 
 const TRIES = 3; // with other keys, within one call
@@ -78,13 +78,14 @@ export class ShoalClient {
     this.#now = now;
   }
 
-  /** A client with its outbox; refused where the browser lacks what is needed to seal. */
+  /** A client with its outbox; refused where what is needed to seal and to keep is not there. */
   static async open({ name = "shoal", policy, fetch: fetcher, now }: Options = {}): Promise<ShoalClient> {
     try {
+      indexedDB.open; // outside of browsers there is none
       await crypto.subtle.generateKey("X25519", false, ["deriveBits"]);
       await crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"]);
     } catch {
-      throw new ShoalError("unsupported", "This browser cannot seal an answer: it needs X25519 and Ed25519, and a page loaded by https.");
+      throw new ShoalError("unsupported", "This browser cannot seal and keep an answer: it needs X25519, Ed25519 and IndexedDB, and a page loaded by https.");
     }
     const client = new ShoalClient(
       await Store.open(name),
@@ -107,8 +108,9 @@ export class ShoalClient {
     url = url.replace(/\/+$/, "");
     checkHost(url, this.#policy);
     const reply = await ask(this.#fetch, `${url}/v1/surveys/${id}`);
-    if (reply.status !== 200) {
-      throw new ShoalError("network", `The survey cannot be fetched: ${problem(reply)}.`);
+    const { status } = reply;
+    if (status !== 200) {
+      throw new ShoalError("network", status === 404 ? "This survey is not here, or no longer." : `The survey cannot be fetched: ${problem(reply)}.`);
     }
     return this.#placed(await readSurvey(reply.body, id), hostOf(url));
   }
@@ -395,15 +397,3 @@ export class ShoalClient {
 const wiped = (row: Row, ending: Ending): Row => ({ ...row, ending, messages: NOTHING, sealed: NOTHING });
 
 const optedOut = (): ShoalError => new ShoalError("policy", "You have opted out; opt in again to take part.");
-
-/** An answer as the survey's mechanism takes it; one that cannot be used is not repeated. */
-function valueOf(survey: Survey, answer: string | number): number {
-  if (survey.range) {
-    const [low, high] = survey.range;
-    if (typeof answer === "number" && answer >= low && answer <= high) return answer;
-    throw new ShoalError("refused", `An answer to this survey is a number from ${low} to ${high}.`);
-  }
-  const value = survey.answers.indexOf(answer as string);
-  if (value < 0) throw new ShoalError("refused", "This is not one of the survey's answers.");
-  return value;
-}

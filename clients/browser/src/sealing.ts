@@ -52,6 +52,3 @@ export async function seal(
   }
   return envelope("outer", survey, keys.shuffler, joined(...inner));
 }
-
-export const reportBytes = (slots: number, messageBytes: number): number =>
-  OVERHEAD + slots * (OVERHEAD + messageBytes);

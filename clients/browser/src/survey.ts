@@ -97,7 +97,7 @@ export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Su
     if (!known) throw new ShoalError("unsupported", `This client does not know ${what}.`);
   };
   const id = await sha256(bytes);
-  unless(!wanted || wanted === id, "it was changed, or it is another one than was asked for");
+  unless((wanted ?? id) === id, "it was changed, or it is another one than was asked for");
   const told = parsed(bytes)!;
   unless(told?.kind === "survey", "it is not canonical JSON");
   const { version, suite, answers, mechanism, slots, reports_per_person: reports } = told as Record<string, number> & Fields;
@@ -131,6 +131,18 @@ export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Su
   devices.set(survey, device!);
   right(crowdOf(survey) >= 1, "minimum");
   return survey;
+}
+
+/** An answer as the survey's mechanism takes it; one that cannot be used is not repeated. */
+export function valueOf(survey: Survey, answer: string | number): number {
+  if (survey.range) {
+    const [low, high] = survey.range;
+    if (typeof answer === "number" && answer >= low && answer <= high) return answer;
+    throw new ShoalError("refused", `An answer to this survey is a number from ${low} to ${high}.`);
+  }
+  const value = survey.answers.indexOf(answer as string);
+  if (value < 0) throw new ShoalError("refused", "This is not one of the survey's answers.");
+  return value;
 }
 
 /** People among whom each of one person's reports hides in the smallest batch, that person included. */

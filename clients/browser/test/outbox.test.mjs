@@ -307,6 +307,25 @@ test("an answer that no shuffler gives leaves the report waiting, in doubt", asy
   }
 });
 
+test("an empty name is no name: whatever lies there is refused", async () => {
+  const services = await Services.open();
+  const client = await services.open();
+  services.answers["GET /v1/surveys/"] = () => new Response(services.bytes);
+  await assert.rejects(client.load("https://analyzer.example", ""), refused("tampered", /another one/));
+  await assert.rejects(client.survey(services.bytes, ""), refused("tampered", /another one/));
+});
+
+test("who asks for a survey that is not there is not told what operators are", async () => {
+  const services = await Services.open();
+  const client = await services.open();
+  const detail = "this survey is not known here: add it with 'shoal survey add'";
+  services.answers[`GET /v1/surveys/${services.id}`] = () => Response.json({ detail }, { status: 404 });
+  await assert.rejects(client.load("https://analyzer.example", services.id), (error) => {
+    assert.equal(error.message, "This survey is not here, or no longer. Nothing was sent.");
+    return refused("network")(error);
+  });
+});
+
 test("surveys that are changed, over, not begun or used up", async () => {
   const services = await Services.open();
   const client = await services.open();

@@ -81,6 +81,33 @@ test("where they cannot be fetched, that is said, and other surveys are answered
   assert.equal(await offline(recorded["hadamard, blocks"]), "hadamard");
 });
 
+test("outside of browsers it is refused in words", () => {
+  const program = `
+    const { ShoalClient, ShoalError } = await import(process.argv[1]);
+    await ShoalClient.open().catch((error) => console.log(error instanceof ShoalError, error.kind, error.sent));
+  `;
+  const client = pathToFileURL(join(folder, "dist", "shoal-client.js")).href;
+  const said = execFileSync(process.execPath, ["--input-type=module", "-e", program, client], { encoding: "utf8" });
+  assert.equal(said, "true unsupported false\n");
+});
+
+test("what is bundled is no dependency, and its licence comes with it", () => {
+  const own = (name) => readFileSync(join(root, "clients", "browser", name), "utf8");
+  const told = JSON.parse(own("package.json"));
+  assert.equal(told.dependencies, undefined);
+  assert.ok(told.files.includes("LICENSE"));
+  assert.equal(own("LICENSE"), readFileSync(join(root, "LICENSE"), "utf8"));
+  for (const place of ["dist", "assets"]) {
+    const notices = readFileSync(join(folder, place, "third-party.txt"), "utf8");
+    for (const name of ["core", "common"]) {
+      assert.ok(notices.includes(`@hpke/${name}\n`));
+      assert.ok(notices.includes(own(`node_modules/@hpke/${name}/LICENSE`).trim()));
+    }
+  }
+  assert.ok(!own("README.md").includes("](.."), "a link that leads out of the package");
+  assert.ok(!own("package-lock.json").includes("://"), "the lock names no registry");
+});
+
 test("the scripts of the pages have everything in them", () => {
   for (const name of ["survey.js", "offline.js"]) {
     const script = readFileSync(join(folder, "assets", name), "utf8");

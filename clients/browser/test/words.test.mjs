@@ -21,7 +21,43 @@ test("a promise that the browser could not prove is not said without what it cou
   assert.ok(!said.includes(reason));
   const crowd = words.checkedBy(survey, { ...lied, localEpsilon: Infinity, verifiedEpsilon: Infinity });
   assert.ok(crowd.endsWith(reason));
-  assert.match(words.checkedBy(survey, { ...lied, verified: true, reason: "" }), /^Checked by your browser.*0\.604\./);
+});
+
+test("a promise that the browser has proved is not said to be another number", () => {
+  const proved = { epsilon: 0.60304, localEpsilon: 3.98, verified: true, verifiedEpsilon: 0.60304, reason: "" };
+  const within = words.checkedBy({ ...survey, epsilon: 1 }, proved);
+  assert.match(within, /^Checked by your browser.* by itself: ε = 0\.6031, and at most 1 is promised\./);
+  const near = words.checkedBy({ ...survey, epsilon: 1 }, { ...proved, verifiedEpsilon: 1.0000085 });
+  assert.match(near, /agrees with the promised ε of at most 1 to two parts in a thousand \(.* is 1\.00001\)/);
+  assert.ok(!near.includes("1.01"));
+  const close = words.checkedBy({ ...survey, epsilon: 0.99998 }, { ...proved, verifiedEpsilon: 0.99996 });
+  assert.match(close, /ε = 0\.99996, and at most 0\.99998 is promised/);
+  const odd = words.checkedBy({ ...survey, epsilon: 1.5150000000000001 }, proved);
+  assert.match(odd, /at most 1\.515 is promised/);
+});
+
+test("nothing is said to be unsent of which a try was made", () => {
+  assert.match(words.forgotten(true, true), /^Deleted\. .* nothing was sent\.$/);
+  assert.ok(!/nothing was sent/i.test(words.forgotten(true, false)));
+  assert.match(words.forgotten(true, false), /^Deleted\. .* sent no more\. If an earlier try has arrived/);
+  assert.match(words.forgotten(false, false), /No report was waiting/);
+});
+
+test("a refusal does not tell people of limits that they have never set", () => {
+  const of = (kind, message) => words.refusal({ kind, message: `${message} Nothing was sent.` }, open).join(" ");
+  const open = { notBefore: 1_765_800_000, notAfter: 1_797_336_000 };
+  const weak = of("policy", "This survey has a promised epsilon of 6, and you allow at most 2.");
+  assert.match(weak, /^The page has limits that protect people who answer\. They refuse this survey: it has a promised ε of 6, and the page allows at most 2\. .* Nothing was sent\.$/);
+  const small = of("policy", "This survey may open batches of 20 reports, and you allow no fewer than 100.");
+  assert.match(small, /batches of 20 reports, and the page allows no fewer than 100\. Nothing was sent\.$/);
+  assert.equal(of("expired", "This survey ended on 2026-12-15."), "It ended on 15 December 2026, 12:00 (UTC). Nothing was sent.");
+  assert.equal(of("not-started", "This survey begins on 2025-12-15."), "It begins on 15 December 2025, 12:00 (UTC). Nothing was sent.");
+  assert.equal(of("keys", "They differ."), "They differ. Nothing was sent.");
+});
+
+test("what cannot be called back is said once, beside the end of the survey", () => {
+  const several = { ...survey, reportsPerPerson: 2, participation: 1 };
+  for (const text of [...words.sent(several, 1), words.FORGET]) assert.ok(!text.includes("called back"));
 });
 
 test("what became of a report that was given up is a sentence", () => {

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from shoal.accounting import integral
 from shoal.accounting.atoms import PairLaw
@@ -76,8 +76,8 @@ def binary_response_delta(
 
 def _binary_divergence(lie: float, zeros: int, ones: int, x: float) -> float:
     others = np.convolve(
-        stats.binom.pmf(np.arange(zeros + 1), zeros, lie),
-        stats.binom.pmf(np.arange(ones + 1), ones, 1 - lie),
+        scipy.stats.binom.pmf(np.arange(zeros + 1), zeros, lie),
+        scipy.stats.binom.pmf(np.arange(ones + 1), ones, 1 - lie),
     )
     held0 = np.convolve(others, [1 - lie, lie])
     held1 = np.convolve(others, [lie, 1 - lie])

@@ -13,9 +13,9 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-from scipy import stats
 
 Array = npt.NDArray[np.float64]
 
@@ -75,8 +75,8 @@ def _shown_counts(local_epsilon: float, n: int) -> tuple[Array, Array]:
     reach = _reach(local_epsilon, n)
     counts = np.arange(max(0, math.floor(mean - reach)), min(n - 1, math.ceil(mean + reach)) + 1)
     zeros, ones = counts[:, None], counts[None, :]
-    others = stats.binom.pmf(zeros, n - 1, lie)
-    others = others * stats.binom.pmf(ones, n - 1 - zeros, lie / (1 - lie))
+    others = scipy.stats.binom.pmf(zeros, n - 1, lie)
+    others = others * scipy.stats.binom.pmf(ones, n - 1 - zeros, lie / (1 - lie))
     padded = np.pad(others, ((1, 1), (1, 1)))
     shown = lie * (truth * padded[:-1, 1:] + padded[1:, :-1] + padded[1:, 1:])
     shown = shown[1:-1, 1:-1]  # at the rim a neighbour is missing

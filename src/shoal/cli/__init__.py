@@ -3,8 +3,9 @@
 ``shoal plan`` advises, ``shoal run`` collects, ``shoal amplify`` accounts, ``shoal walk``,
 ``shoal overlay`` and ``shoal peers`` do without a shuffler, ``shoal test`` tests a distribution,
 ``shoal sgd`` accounts for training, ``shoal audit`` checks a claim from outside. ``shoal survey``,
-``shoal keys``, ``shoal serve``, ``shoal submit``, ``shoal collect`` and ``shoal doctor`` are the
-service, and ``shoal up`` is all of it. ``shoal figures`` draws, ``shoal demo`` shows around.
+``shoal keys``, ``shoal serve``, ``shoal submit`` and ``shoal collect`` are the service,
+``shoal doctor``, ``shoal loadtest``, ``shoal backup`` and ``shoal restore`` keep it in order, and
+``shoal up`` is all of it. ``shoal figures`` draws, ``shoal demo`` shows around.
 Nothing heavy is imported before a command needs it, so that ``shoal --help`` is there at once.
 """
 

@@ -26,8 +26,12 @@ def backup(
     ] = None,
     *,
     to: Annotated[
-        Path | None,
-        option("A new file, or a directory for one that is named by its time.", _WHAT, "FILE|DIR"),
+        str | None,  # not a path, which forgets the slash at its end
+        option(
+            "A new file; or a directory, for one named by its time: with / at its end it is made.",
+            _WHAT,
+            "FILE|DIR/",
+        ),
     ] = None,
     check: Annotated[
         Path | None, option("Only read a backup, and see that it is whole.", _WHAT, "FILE")
@@ -43,10 +47,9 @@ def backup(
     Needs no passphrase: keys are copied as they are, encrypted. Nothing is overwritten.
     """
     _check_words(directory, to, check)
-    from shoal.service.running.extras import need_database, need_server
+    from shoal.service.running.extras import need_party
 
-    need_server("shoal backup")
-    need_database("shoal backup", store)
+    need_party("shoal backup", store)
     from shoal.service.running import backup as backups
     from shoal.service.running import home, registering
 
@@ -60,13 +63,26 @@ def backup(
     assert to is not None  # noqa: S101 - just checked
     party = registering.home_of(directory, store)
     with reporting("backing up") as progress:
-        made = backups.back_up(party, to, keys=not without_keys, progress=progress)
+        made = backups.back_up(party, _target(to), keys=not without_keys, progress=progress)
     _show(made, as_json=as_json, told="is a backup")
     if made.manifest.keys and not as_json and _is_plain(party.keys):
         typer.echo("warning: the keys in it are in the clear, as they are in the directory")
 
 
-def _check_words(directory: Path | None, to: Path | None, check: Path | None) -> None:
+def _target(to: str) -> Path:
+    """Where to; what ends like a directory becomes one."""
+    target = Path(to)
+    if to.endswith("/"):
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RefusedError(
+                f"cannot make the directory {to}: {error.strerror or error}; nothing was backed up"
+            ) from None
+    return target
+
+
+def _check_words(directory: Path | None, to: str | None, check: Path | None) -> None:
     if check is not None and (directory is not None or to is not None):
         raise RefusedError("--check reads a backup: give neither DIR nor --to with it")
     if check is None and (directory is None or to is None):

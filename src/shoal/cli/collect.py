@@ -71,10 +71,9 @@ def collect(
         as_json=as_json,
     )
     asked.check()
-    from shoal.service.running.extras import need_database, need_server
+    from shoal.service.running.extras import need_party
 
-    need_server("shoal collect")
-    need_database("shoal collect", store)
+    need_party("shoal collect", store)
     from shoal.cli import collect_answer
 
     collect_answer.answer(asked)

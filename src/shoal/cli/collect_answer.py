@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,7 +25,8 @@ from shoal.service.keyring import Protection
 from shoal.service.opening import Pool
 from shoal.service.running.collecting import TokenFile, sources
 from shoal.service.running.home import Home
-from shoal.service.running.registering import check_party
+from shoal.service.running.places import refuse_both
+from shoal.service.running.registering import analyzer_store, check_party, find_survey
 from shoal.service.survey import Survey
 
 
@@ -62,11 +63,11 @@ def answer(asked: CollectAsked) -> None:
 
 @contextmanager
 def _opened(asked: CollectAsked) -> Iterator[_Opened]:
+    refuse_both(asked.directory)
     home = Home(directory=asked.directory, role="analyzer", store=asked.store)
     with ExitStack() as stack:
-        database = home.database(migrate=asked.migrate)
-        stack.callback(database.close)
-        store = AnalyzerStore(database, home.directory, system_clock)
+        database = stack.enter_context(closing(home.database(migrate=asked.migrate)))
+        store = analyzer_store(home, database)
         if asked.offline:
             yield _Opened(store, None)
             return
@@ -88,13 +89,7 @@ def _protection(home: Home, asked: CollectAsked) -> Protection:
 def _wanted(surveys: list[Survey], prefix: str | None) -> list[Survey]:
     if not surveys:
         raise RefusedError("there is no survey to collect for: add one with shoal survey add")
-    if prefix is None:
-        return surveys
-    found = [survey for survey in surveys if str(survey.id).startswith(prefix)]
-    if len(found) != 1:
-        many = "no survey" if not found else f"{len(found)} surveys"
-        raise RefusedError(f"--survey {prefix}: {many} of this analyzer's {len(surveys)} begin so")
-    return found
+    return surveys if prefix is None else [find_survey(surveys, prefix)]
 
 
 def _ask_again(store: AnalyzerStore, surveys: list[Survey], digits: str) -> None:
@@ -124,7 +119,7 @@ def _passed(parts: _Opened, wanted: list[Survey]) -> dict[str, Pass]:
 
 def _watch(parts: _Opened, wanted: list[Survey], every: float) -> None:
     """Tell what becomes of every batch, and the same trouble once."""
-    told: set[tuple[str, ...]] = set()
+    told: set[str] = set()
     while True:
         passes = _passed(parts, wanted)
         for survey in wanted:
@@ -132,9 +127,9 @@ def _watch(parts: _Opened, wanted: list[Survey], every: float) -> None:
             for line in collect_show.happened(parts.store, survey, done):
                 typer.echo(line)
             for line in collect_show.troubles(survey, done):
-                if (line,) not in told:
+                if line not in told:
                     typer.echo(line, err=True)
-                told.add((line,))
+                told.add(line)
         if not any(passes.values()):
             time.sleep(every)
 

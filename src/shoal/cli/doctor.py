@@ -13,7 +13,7 @@ from shoal.cli.party_options import Store
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from shoal.service.running.findings import Finding
+    from shoal.service.running.findings import Examination, Finding
 
 _OUT = "What to make of it"
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -32,40 +32,55 @@ def doctor(
 
     Exits with status 1 if something is not. Needs no passphrase, and changes nothing.
     """
-    from shoal.service.running.extras import need_database, need_server
-
-    if targets:
-        need_server("shoal doctor")
-        need_database("shoal doctor", store)
     with working("looking"):
-        if targets:
-            from shoal.service.running.doctor import examine
-
-            found = examine(targets, store=store)
-            parts, state = found.parts, found.state.value
-        else:
-            parts, state = _machine()
+        found = _with_scripts(_party(targets, store) if targets else _machine())
     if as_json:
-        checks = [
-            {"of": name, **finding.to_dict()} for name, found in parts.items() for finding in found
-        ]
-        print_json({"state": state, "checks": checks})
+        print_json(found.to_dict())
     else:
         page = console()
-        for name, findings in parts.items():
+        for name, findings in found.parts.items():
             page.print(name, style="bold")
             for finding in findings:
                 _line(page, finding)
-    if state == "fail":
+    if found.state == "fail":
         raise typer.Exit(1)
 
 
-def _machine() -> tuple[dict[str, list[Finding]], str]:
-    from shoal.service.running.doctor.machine import machine_findings
-    from shoal.service.running.findings import worst
+def _party(targets: list[str], store: str | None) -> Examination:
+    from shoal.service.running.extras import need_party
 
-    found = list(machine_findings())
-    return {"this machine": found}, worst(found).value
+    need_party("shoal doctor", store)
+    from shoal.service.running.doctor.examining import examine
+
+    return examine(targets, store=store)
+
+
+def _machine() -> Examination:
+    """Also where nothing of the server is installed: that is one of the things to be told."""
+    from shoal.service.running.doctor.machine import MACHINE, machine_findings
+    from shoal.service.running.findings import Examination
+
+    return Examination({MACHINE: list(machine_findings())})
+
+
+def _with_scripts(found: Examination) -> Examination:
+    """With whether the pages have their scripts, where an analyzer is or may come to be."""
+    from shoal.service.running.doctor.machine import MACHINE
+    from shoal.service.running.extras import SERVER, missing
+    from shoal.service.running.findings import Examination, ok, warn
+
+    others = [name for name in found.parts if name != MACHINE]
+    concerned = not others or any(name.startswith("analyzer in ") for name in others)
+    if not concerned or missing(SERVER):
+        return found
+    from shoal.web import assets
+
+    lacking = assets.unbuilt()
+    told = ok("pages", "their scripts are installed")
+    if lacking:
+        without = f"installed without {', '.join(lacking)}: nobody can answer in a browser"
+        told = warn("pages", without, assets.BUILD)
+    return Examination({**found.parts, MACHINE: [*found.parts[MACHINE], told]})
 
 
 def _line(page: Console, finding: Finding) -> None:

@@ -12,6 +12,7 @@ from shoal.cli.keys_secrets import Kind
 from shoal.cli.options import choice, flag, option, whole
 from shoal.cli.output import working
 from shoal.cli.party_options import SECRETS, IdentityFile, KeyFile, PassphraseFile
+from shoal.cli.survey_asked import Suite
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Keyring
@@ -31,14 +32,10 @@ class Role(StrEnum):
     ANALYZER = "analyzer"
 
 
-class Suite(StrEnum):
-    """The algorithms of a survey's envelopes; the second resists quantum computers too."""
-
-    X25519 = "x25519-aes128gcm"
-    HYBRID = "mlkem768x25519-aes128gcm"
-
-
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the keys.")]
+Ring = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The directory of the keys, or the one they are in.")
+]
 Chosen = Annotated[Suite | None, choice("Of these algorithms only.", _WHAT, Suite)]
 Json = Annotated[bool, flag("--json", "Print JSON.", _OUT)]
 
@@ -106,26 +103,26 @@ def new(
 
 
 @keys.command("list")
-def listing(directory: Directory, *, as_json: Json = False) -> None:
+def listing(directory: Ring, *, as_json: Json = False) -> None:
     """Show the keys: states, ages, and what happens to each next. Needs no passphrase."""
     from shoal.cli import keys_show
     from shoal.service.keyring import Keyring
 
-    keys_show.listed(Keyring.open(directory, protection=None), as_json=as_json)
+    keys_show.listed(Keyring.open(_place(directory), protection=None), as_json=as_json)
 
 
 @keys.command()
-def show(directory: Directory, *, as_json: Json = False) -> None:
+def show(directory: Ring, *, as_json: Json = False) -> None:
     """Show the fingerprint, which goes into surveys. Needs no passphrase."""
     from shoal.cli import keys_show
     from shoal.service.keyring import Keyring
 
-    keys_show.shown(Keyring.open(directory, protection=None), as_json=as_json)
+    keys_show.shown(Keyring.open(_place(directory), protection=None), as_json=as_json)
 
 
 @keys.command()
 def rotate(
-    directory: Directory,
+    directory: Ring,
     *,
     suite: Chosen = None,
     dry_run: Annotated[bool, flag("--dry-run", "Only say what would happen.", _WHAT)] = False,
@@ -139,7 +136,7 @@ def rotate(
     from shoal.service.keyring import Keyring
 
     if dry_run:
-        ring = Keyring.open(directory, protection=None)
+        ring = Keyring.open(_place(directory), protection=None)
     else:
         ring = _opened(directory, passphrase_file, key_file, identity)
     suites = ring.suites if suite is None else (suite.value,)
@@ -153,7 +150,7 @@ def rotate(
 
 @keys.command()
 def retire(
-    directory: Directory,
+    directory: Ring,
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the key.")],
     *,
     delete: Annotated[
@@ -172,12 +169,19 @@ def retire(
     keys_show.retired(ring, number, instead, as_json=as_json)
 
 
+def _place(directory: Path) -> Path:
+    from shoal.service.running.places import ring_directory
+
+    return ring_directory(directory)
+
+
 def _opened(
     directory: Path, passphrase_file: Path | None, key_file: Path | None, identity: Path | None
 ) -> Keyring:
     from shoal.cli import keys_secrets
     from shoal.service.keyring import Keyring
 
+    directory = _place(directory)
     guarded = keys_secrets.for_ring(
         directory, passphrase_file=passphrase_file, key_file=key_file, identity=identity
     )

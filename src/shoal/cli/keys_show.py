@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich import box
@@ -11,11 +10,11 @@ from rich.table import Table
 
 from shoal.cli.keys_secrets import Kind
 from shoal.cli.output import console, print_json
-from shoal.service.keyring import KeyInfo, Keyring, KeyState, Rotation
-from shoal.service.keyring.lifecycle import NUMBERS
+from shoal.service import clock
+from shoal.service.keyring import KeyInfo, Keyring, Rotation
 from shoal.service.keyring.schedule import CACHE_SECONDS, DAY, HOUR
+from shoal.service.keyring.words import advice, coming
 
-FEW_NUMBERS = 12
 _LOSSES = {
     "shuffler": "who sent which inner envelope, which stays sealed for the analyzer",
     "analyzer": "randomized answers, and whose they are with the shuffler's help",
@@ -52,12 +51,12 @@ def listed(ring: Keyring, *, as_json: bool) -> None:
     now = ring.now()
     keys = ring.list().keys
     if as_json:
-        print_json(_ring(ring) | {"keys": [_key(key) for key in keys], "warnings": _warnings(ring)})
+        print_json(_ring(ring) | {"keys": [_key(key) for key in keys], "warnings": advice(ring)})
         return
     page = console()
     page.print(_rows(_summary(ring, ring.protection)))
     page.print(_table(keys, now))
-    for warning in _warnings(ring):
+    for warning in advice(ring):
         page.print(f"warning: {warning}", style="yellow")
 
 
@@ -106,17 +105,17 @@ def retired(ring: Keyring, number: int, instead: KeyInfo, *, as_json: bool) -> N
 
 def moment(seconds: int) -> str:
     """A time as people read it."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{clock.moment(seconds)} UTC"
 
 
 def duration(seconds: int) -> str:
-    """So many days, hours or minutes.
+    """So many days, to the nearest, or whole hours or minutes.
 
     >>> duration(90), duration(7200), duration(14 * 86400)
     ('1 min', '2 h', '14 d')
     """
     if seconds >= 2 * DAY:
-        return f"{seconds // DAY} d"
+        return f"{round(seconds / DAY)} d"
     return f"{seconds // HOUR} h" if seconds >= HOUR else f"{max(seconds, 0) // 60} min"
 
 
@@ -127,40 +126,8 @@ def _table(keys: Sequence[KeyInfo], now: int) -> Table:
         shown.add_column(name, no_wrap=name != "suite")
     for key in keys:
         age = duration(now - key.created)
-        shown.add_row(str(key.number), key.suite, key.state.value, age, _next(key, now))
+        shown.add_row(str(key.number), key.suite, key.state.value, age, coming(key, now, duration))
     return shown
-
-
-def _next(key: KeyInfo, now: int) -> str:
-    match key.state:
-        case KeyState.PENDING:
-            return f"in use in {duration(key.active_from - now)}"
-        case KeyState.ACTIVE if key.expires_at > now:
-            return f"expires in {duration(key.expires_at - now)}"
-        case KeyState.ACTIVE:
-            return "expires when its successor is in use"
-        case KeyState.EXPIRED if key.deletes_at > now:
-            return f"deleted in {duration(key.deletes_at - now)} or later"
-        case KeyState.EXPIRED:
-            return "deleted when the service next looks"
-    return "leaves the list when it is signed again"
-
-
-def _warnings(ring: Keyring) -> list[str]:
-    now, found = ring.now(), ring.list()
-    said = []
-    if now > found.valid_until:
-        said.append("the list is no longer valid: devices send nothing until it is signed again")
-    said += [
-        f"key {key.number} is overdue: run the service, or shoal keys rotate"
-        for key in found.keys
-        if key.state is KeyState.ACTIVE and key.expires_at <= now
-    ]
-    if not ring.has_identity:
-        said.append(f"the identity is elsewhere: rotate before {moment(found.valid_until)}")
-    if ring.numbers_left < FEW_NUMBERS:
-        said.append(f"{ring.numbers_left} of {NUMBERS} key numbers are left; plan a new ring")
-    return said
 
 
 def _summary(ring: Keyring, protection: str) -> list[tuple[str, str]]:

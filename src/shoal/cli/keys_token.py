@@ -34,10 +34,9 @@ def keys_token(
 
     It is printed once and kept as a hash: put it into a file that only its user may read.
     """
-    from shoal.service.running.extras import need_database, need_server
+    from shoal.service.running.extras import need_party
 
-    need_server("shoal keys token")
-    need_database("shoal keys token", store)
+    need_party("shoal keys token", store)
     from shoal.service.running import registering
 
     home = registering.home_of(directory, store)
@@ -50,7 +49,7 @@ def keys_token(
     after = {
         "shuffler": "the analyzer's operator puts it into the file token of the analyzer's "
         "directory, mode 600",
-        "analyzer": "a reader sends it in the header Authorization: Bearer, "
-        "to /v1/surveys/ID/results",
+        "analyzer": "a reader logs in with it at /dashboard/login, or sends it in the header "
+        "Authorization: Bearer, to /v1/surveys/ID/results",
     }
     typer.echo(f"next: {after[home.role]}", err=True)  # what is piped is the token alone

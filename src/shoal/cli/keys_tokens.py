@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,10 +22,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.
 
 def keys_tokens(directory: Directory, *, store: Store = None, as_json: Json = False) -> None:
     """List the tokens that were made: label, what for, until when. The tokens nobody has."""
-    from shoal.service.running.extras import need_database, need_server
+    from shoal.service.running.extras import need_party
 
-    need_server("shoal keys tokens")
-    need_database("shoal keys tokens", store)
+    need_party("shoal keys tokens", store)
     from rich import box
     from rich.table import Table
 
@@ -56,10 +54,9 @@ def keys_revoke(
     as_json: Json = False,
 ) -> None:
     """Make the tokens of a label worthless, from now on and for good."""
-    from shoal.service.running.extras import need_database, need_server
+    from shoal.service.running.extras import need_party
 
-    need_server("shoal keys revoke")
-    need_database("shoal keys revoke", store)
+    need_party("shoal keys revoke", store)
     from shoal.service.running import registering
 
     revoked = registering.revoke_token(registering.home_of(directory, store), label)
@@ -79,5 +76,7 @@ def _plain(found: TokenScope, now: int) -> dict[str, object]:
 
 
 def _until(found: TokenScope, now: int) -> str:
-    day = datetime.fromtimestamp(found.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    from shoal.service.clock import moment
+
+    day = f"{moment(found.expires)} UTC"
     return f"ended {day}" if found.expires <= now else day

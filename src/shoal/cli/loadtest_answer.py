@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import signal
-from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
+from shoal.cli import survey_answer
 from shoal.cli.group import RefusedError
 from shoal.cli.loadtest_asked import LoadtestAsked
 from shoal.cli.output import reporting
-from shoal.service.client.bulk import MOST_BYTES, MOST_REPORTS
+from shoal.service.client.bulk import people_a_chunk
 from shoal.service.clock import system_clock
 from shoal.service.loadtest import Load, Measured, Mix, Reports, fetched_keys, run
 from shoal.service.loadtest.connection import Target
 from shoal.service.loadtest.generator import quick_loop
-from shoal.service.running.registering import read_survey
+from shoal.service.processes import executor
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
 
 T = TypeVar("T")
-_FEW = 2000  # reports that are not worth processes of their own
+_MANY = 2000  # reports, from which on sealing has processes of its own
 
 
 @dataclass(frozen=True)
@@ -62,14 +60,16 @@ class Tested:
 
 def answer(asked: LoadtestAsked) -> Tested:
     """Seal, send and measure."""
-    survey = read_survey(asked.survey)
+    survey = survey_answer.read(asked.survey)
     _check(asked, survey)
     url = (asked.to or survey.shuffler.url).rstrip("/")
     reports = Reports(survey, fetched_keys(survey, url), asked.bulk)
     target = Target.of(f"{url}/v1/surveys/{survey.id}/reports", reports.body_bytes)
     mix = Mix(requests=asked.requests, forged=asked.forged, replayed=asked.replays)
-    with reporting("sealing reports") as told, _processes(asked, mix.fresh * asked.bulk) as pool:
-        fresh = reports.fresh(mix.fresh, pool=pool, progress=told)
+    bodies = mix.fresh
+    processes = asked.sealing if bodies * asked.bulk >= _MANY else 1
+    with reporting("sealing reports") as told, executor(processes) as pool:
+        fresh = reports.fresh(bodies, pool=pool, progress=told)
     load = Load(rate=asked.rate, connections=asked.connections, patience=asked.patience)
     with reporting("sending") as told:
 
@@ -85,7 +85,7 @@ def _check(asked: LoadtestAsked, survey: Survey) -> None:
     now = system_clock()
     if not survey.not_before <= now <= survey.not_after:
         raise RefusedError("the survey is not open now: everything would be refused")
-    most = min(MOST_REPORTS, MOST_BYTES // Wire.of(survey).report_bytes)
+    most = people_a_chunk(Wire.of(survey))
     if asked.bulk > most:
         raise RefusedError(f"--bulk {asked.bulk}: a shuffler takes at most {most:,} of these")
 
@@ -104,13 +104,3 @@ def _ran(work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
 
     with asyncio.Runner(loop_factory=quick_loop()) as runner:
         return runner.run(stoppable())
-
-
-@contextmanager
-def _processes(asked: LoadtestAsked, reports: int) -> Iterator[Executor | None]:
-    if asked.sealing == 1 or reports < _FEW:
-        yield None
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(asked.sealing, mp_context=context) as pool:
-        yield pool

@@ -12,7 +12,7 @@ from shoal.cli.group import printable
 from shoal.cli.options import choice, flag, option, whole
 from shoal.cli.output import print_json, reporting
 from shoal.cli.party_options import IdentityFile, KeyFile, Migrate, PassphraseFile, Store
-from shoal.cli.restore_words import Waiting
+from shoal.service.running.waiting import Waiting
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Protection
@@ -51,10 +51,9 @@ def restore(
     Keys that should be deleted by now are deleted, and a new list is signed. The old directory
     must never be used again beside it.
     """
-    from shoal.service.running.extras import need_database, need_server
+    from shoal.service.running.extras import need_party
 
-    need_server("shoal restore")
-    need_database("shoal restore", store)
+    need_party("shoal restore", store)
     from shoal.cli import keys_secrets
     from shoal.service.running import backup as backups
     from shoal.service.running import home
@@ -70,7 +69,7 @@ def restore(
         directory=to,
         unlock=unlock,
         store=store,
-        waiting=None if waiting is None else backups.Waiting(waiting.value),
+        waiting=waiting,
         identity=identity,
         first_number=first_number,
         migrate=migrate,

@@ -183,6 +183,7 @@ def analyzer(
     from shoal.service.running.collecting import TokenFile
     from shoal.web.pages import pages
 
+    _tell_of_scripts()
     listening = _listening((host, port, socket), (metrics_host, metrics_port, metrics_socket))
     tokens = None if no_collecting else TokenFile(shuffler_token or directory / "token")
     told = replace(settings, listening=listening, migrate=migrate, proxied=behind_proxy)
@@ -199,10 +200,9 @@ def _prepare(
 ) -> None:
     """Refuse what is not installed, then begin to log."""
     from shoal.cli.output import writing_to
-    from shoal.service.running.extras import need_database, need_server
+    from shoal.service.running.extras import need_party
 
-    need_server(f"shoal serve {name}")
-    need_database(f"shoal serve {name}", store)
+    need_party(f"shoal serve {name}", store)
     from shoal.service.running import children, connections, home, logs
 
     home.private()
@@ -211,6 +211,19 @@ def _prepare(
         logs.configure(to=log, level=level.value)
     if with_parent:
         children.follow_parent()
+
+
+def _tell_of_scripts() -> None:
+    """Pages without their scripts take no answers: said at once, and by shoal doctor."""
+    import logging
+
+    from shoal.service.running import logs
+    from shoal.web import assets
+
+    lacking = assets.unbuilt()
+    if lacking:
+        told = {"role": "analyzer", "count": len(lacking)}
+        logs.say("browser_scripts_missing", level=logging.WARNING, **told)
 
 
 def _listening(
@@ -231,7 +244,9 @@ def _listening(
 
 def _home(directory: Path, role: Role, store: str | None) -> Home:
     from shoal.service.running.home import Home
+    from shoal.service.running.places import refuse_both
 
+    refuse_both(directory)
     found = Home(directory=directory, role=role, store=store)
     found.check()
     return found
@@ -243,13 +258,13 @@ def _with_keys(
     store: str | None,
     passphrase_file: Path | None,
     key_file: Path | None,
-    identity: Path | None = None,
+    identity: Path | None,
 ) -> Settings:
     """The directory with what opens its keys; asked for before anything else is done."""
     from shoal.cli import keys_secrets
-    from shoal.service.running.extras import need_server
+    from shoal.service.running.extras import need_party
 
-    need_server("shoal serve")
+    need_party("shoal serve", store)
     from shoal.service.running.settings import Settings
 
     home = _home(directory, role, store)

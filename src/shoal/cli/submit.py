@@ -117,8 +117,12 @@ def submit(
         if ready.survey is not None and not as_json:
             submit_show.show_promise(ready.survey)
         answered = ready.confirmed()
-        with reporting("sending") as progress:
-            found = answered.carried_out(progress)
+        try:
+            with reporting("sending") as progress:
+                found = answered.carried_out(progress)
+        except KeyboardInterrupt:
+            typer.echo(answered.interrupted(), err=True)
+            raise
     if as_json:
         print_json(submit_show.to_dict(found))
     else:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import shlex
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from shoal import checks
 from shoal.accounting.rounding import plain
 from shoal.cli.group import RefusedError
 from shoal.cli.submit_asked import SubmitAsked
@@ -31,7 +29,10 @@ from shoal.service.client import (
     default_directory,
 )
 from shoal.service.client.drawing import Values, values_of
+from shoal.service.client.machine import NEEDS_PROXY
 from shoal.service.client.outbox import FILE
+from shoal.service.client.sources import without_login
+from shoal.service.processes import executor
 from shoal.service.survey import Survey
 
 _JOBS = "jobs"
@@ -59,10 +60,11 @@ Found = Sent | Queued | Abstained | Submitted | Flushed | Spending | Wiped
 
 @dataclass(frozen=True)
 class Answered:
-    """What was done, and for which survey."""
+    """What was done, for which survey, and the command that sends what waits."""
 
     found: Found
     survey: Survey | None = None
+    flushing: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,18 +94,40 @@ class Ready:
         (client,) = self.clients
         if asked.file is None:
             sent = client.report(survey, asked.answer or "", occasion=asked.occasion)
-            return Answered(sent, survey)
+            proxied = isinstance(sent, Queued) and sent.reason == NEEDS_PROXY
+            return Answered(sent, survey, _flushing(asked, proxied=proxied))
         assert self.values is not None  # noqa: S101 - read when it was made ready
-        with _processes(asked.processes) as pool:
+        with executor(asked.processes) as pool:
             many = client.report_many(
                 survey,
                 self.values,
-                job=asked.job or str(asked.file.resolve()),
+                job=self._job,
                 occasion=asked.occasion,
                 pool=pool,
                 progress=progress,
             )
         return Answered(many, survey)
+
+    def interrupted(self) -> str:
+        """How far it came, and how to go on; as the outbox knows it."""
+        asked, survey = self.asked, self.survey
+        if survey is None:
+            return "interrupted: the same command goes on"
+        (client,) = self.clients
+        if asked.file is None:
+            waits = any(row.waiting for row in client.spent() if row.survey == str(survey.id))
+            return f"interrupted: {_left(asked) if waits else 'the same command goes on'}"
+        found = client.progress(survey, job=self._job, occasion=asked.occasion)
+        people = 0 if self.values is None else len(self.values)
+        return (
+            f"interrupted: {found['delivered']:,} delivered, {found['waiting']:,} waiting, "
+            f"{people - found['asked']:,} of {people:,} people not yet asked; the same command "
+            "goes on where it ended, and draws nobody twice"
+        )
+
+    @property
+    def _job(self) -> str:
+        return self.asked.job or str(Path(self.asked.file or "").resolve())
 
 
 @contextmanager
@@ -140,6 +164,22 @@ def _before(asked: SubmitAsked, clients: tuple[Client, ...]) -> Found:
     return Wiped(None)
 
 
+def _left(asked: SubmitAsked) -> str:
+    return f"a report waits; send it with {_flushing(asked, proxied=False)}"
+
+
+def _flushing(asked: SubmitAsked, *, proxied: bool) -> str:
+    """The command that sends what waits in the same outbox, by the same way."""
+    words = ["shoal", "submit", "--flush"]
+    if asked.outbox is not None:
+        words += ["--outbox", str(asked.outbox)]
+    if asked.proxy is not None or proxied:
+        words += ["--proxy", without_login(asked.proxy or "URL")]
+    if asked.compare_keys:
+        words.append("--compare-keys")
+    return shlex.join(words)
+
+
 def _together(found: list[Flushed]) -> Flushed:
     reasons = dict.fromkeys(reason for one in found for reason in one.reasons)
     return Flushed(
@@ -162,8 +202,11 @@ def _places(asked: SubmitAsked) -> list[Path]:
     Opting out is for both, and for the latter also if it is only made later.
     """
     own = asked.outbox or default_directory()
+    jobs = (own / _JOBS / FILE).exists()
+    if asked.outbox is not None and not (jobs or (own / FILE).exists()):
+        raise RefusedError(f"{own} is no outbox: nothing was sent or changed there")
     wanted = asked.outbox is None and (asked.opt_out or asked.opt_in)
-    return [own, own / _JOBS] if wanted or (own / _JOBS / FILE).exists() else [own]
+    return [own, own / _JOBS] if wanted or jobs else [own]
 
 
 def _client(asked: SubmitAsked, place: Path) -> Client:
@@ -176,16 +219,6 @@ def _client(asked: SubmitAsked, place: Path) -> Client:
     if asked.file is not None or place.name == _JOBS:
         settings |= {"storage": _JOB_STORAGE, "tries": _JOB_TRIES}
     return Client(place, policy=Policy(**given), settings=Settings(**settings))
-
-
-@contextmanager
-def _processes(processes: int) -> Iterator[Executor | None]:
-    if checks.count(processes=processes) == 1:
-        yield None
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        yield pool
 
 
 def _values(asked: SubmitAsked, survey: Survey) -> Values:

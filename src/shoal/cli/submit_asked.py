@@ -64,7 +64,7 @@ class SubmitAsked:
             "--opt-in": self.opt_in,
         }
         given = [name for name, wanted in others.items() if wanted]
-        if len(given) > 1 or (given and self.survey is not None):
+        if len(given) > 1 or (given and (self.survey is not None or self.file is not None)):
             raise RefusedError(f"{given[0]} stands alone: no survey, no answer, nothing else")
         if given:
             return self
@@ -96,6 +96,8 @@ class SubmitAsked:
             raise RefusedError("--file and --column go together: a table, and which column of it")
         if self.file is not None and self.answer is not None:
             raise RefusedError("give ANSWER or --file, not both")
+        if self.file is not None and not self.file.exists():
+            raise RefusedError(f"there is no file {self.file}; nothing was sent")
         if self.file is None and (self.job is not None or self.drop_nulls):
             raise RefusedError("--job and --drop-nulls go with --file, a table of many people")
 

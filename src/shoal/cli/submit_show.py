@@ -8,7 +8,7 @@ from dataclasses import asdict
 from shoal.accounting.rounding import plain, up
 from shoal.cli.group import printable
 from shoal.cli.output import console
-from shoal.cli.submit_answer import Answered, Found, Spending, Wiped
+from shoal.cli.submit_answer import Answered, Spending, Wiped
 from shoal.service.client import Abstained, Flushed, Queued, Sent, Submitted
 from shoal.service.survey import Survey
 
@@ -28,7 +28,7 @@ def to_dict(answered: Answered) -> dict[str, object]:
 def show(answered: Answered) -> None:
     """For people."""
     page = console()
-    for line in _lines(answered.found):
+    for line in _lines(answered):
         page.print(printable(line), soft_wrap=True)
 
 
@@ -38,8 +38,11 @@ def show_promise(survey: Survey) -> None:
     least, terms = survey.batches.minimum, survey.terms
     kept = survey.guarantee(least)
     page.print(printable(f"survey: {survey.name}"), soft_wrap=True)
-    page.print(f"promised: ε = {up(kept.epsilon)} at δ = {plain(kept.delta)}", end=" ")
-    page.print(f"in a batch of at least {least:,},", soft_wrap=True)
+    page.print(
+        f"promised: ε of at most {plain(survey.epsilon)} at δ = {plain(kept.delta)}; in the "
+        f"smallest crowd, of {least:,}, it is {up(kept.epsilon)},",
+        soft_wrap=True,
+    )
     page.print(_alone(survey, kept.local_epsilon), soft_wrap=True)
     if terms.delta_taking_part > terms.delta:
         seen = f"whoever is seen to take part has δ = {up(terms.delta_taking_part)}"
@@ -66,10 +69,11 @@ def _promise(survey: Survey) -> dict[str, object]:
     }
 
 
-def _lines(found: Found) -> list[str]:
+def _lines(answered: Answered) -> list[str]:
+    found = answered.found
     match found:
         case Sent() | Queued() | Abstained():
-            return _of_one(found)
+            return _of_one(found, answered.flushing)
         case Submitted():
             return _of_many(found)
         case Flushed():
@@ -81,14 +85,14 @@ def _lines(found: Found) -> list[str]:
             return [_wiped(found)]
 
 
-def _of_one(found: Sent | Queued | Abstained) -> list[str]:
+def _of_one(found: Sent | Queued | Abstained, flushing: str) -> list[str]:
     match found:
         case Sent():
             before = ", made before and not made again" if found.again else ""
             return [f"delivered: report {found.occasion}{before}"]
         case Queued():
             waits = f"kept: report {found.occasion} waits ({found.reason})"
-            return [waits, "send it with shoal submit --flush"]
+            return [waits, f"send it with {flushing}"]
         case Abstained():
             return ["not taking part: so said the coin of this machine, and nothing is sent"]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.models import OptionInfo
 
 from shoal.cli import files, parsing
 from shoal.cli.options import choice, flag, number, option, whole
@@ -21,6 +23,14 @@ _WHO = "Who operates it"
 _HOW = "How it is answered"
 _OUT = "What to make of it"
 
+
+def _needed(
+    text: str, panel: str, metavar: str, parser: Callable[[str], float] | None = None
+) -> OptionInfo:
+    """An option without a default; what it is for is said again when it is missing."""
+    return option(f"Required: {text}", panel, metavar, parser)
+
+
 survey = typer.Typer(help="Surveys: a question, its promise, and who keeps it.")
 
 
@@ -32,8 +42,8 @@ def _survey() -> None:
 @survey.command()
 def new(
     *,
-    question: Annotated[str | None, option("What people are asked.", _ABOUT, "TEXT")] = None,
-    purpose: Annotated[str | None, option("What the answers are for.", _ABOUT, "TEXT")] = None,
+    question: Annotated[str | None, _needed("what people are asked.", _ABOUT, "TEXT")] = None,
+    purpose: Annotated[str | None, _needed("what the answers are for.", _ABOUT, "TEXT")] = None,
     name: Annotated[str | None, option("A short name; else the question.", _ABOUT, "TEXT")] = None,
     categories: Annotated[
         str | None, option("The public list of answers: a,b,c or a file.", _ASKED, "LIST")
@@ -42,11 +52,13 @@ def new(
         Bounds | None, option("A number between bounds.", _ASKED, "LOW,HIGH", parsing.bounds)
     ] = None,
     epsilon: Annotated[
-        float | None, number("ε of one person over the survey's life.", _PROMISE)
+        float | None,
+        _needed("ε of one person over the survey's life.", _PROMISE, "NUMBER", parsing.number),
     ] = None,
     delta: Annotated[float, number("δ.", _PROMISE)] = 1e-6,
     minimum: Annotated[
-        int | None, whole("No batch of fewer reports is ever released.", _PROMISE)
+        int | None,
+        whole("Required unless --plan is given: no smaller batch is ever released.", _PROMISE),
     ] = None,
     reports_per_person: Annotated[int, whole("Reports that one person may send.", _PROMISE)] = 1,
     dishonest: Annotated[
@@ -59,7 +71,14 @@ def new(
         int | None, whole("A batch is closed at so many; twice --minimum if not given.", _WHEN)
     ] = None,
     max_age: Annotated[
-        int, option("Or at this age, with --minimum: 7d, 12h, 30m, 45s.", _WHEN, "TIME", seconds)
+        int,
+        typer.Option(
+            help="Or at this age, with --minimum: 12h, 30m, 45s; 7d if not given.",
+            rich_help_panel=_WHEN,
+            metavar="TIME",
+            parser=seconds,
+            show_default=False,
+        ),
     ] = 604_800,
     small: Annotated[
         Small, choice("A batch too small at that age waits, or is deleted.", _WHEN, Small)
@@ -68,13 +87,13 @@ def new(
         int | None, option("First moment (UTC), 2030-01-31; else now.", _WHEN, "DATE", moment)
     ] = None,
     days: Annotated[int, whole("For so many days.", _WHEN)] = 30,
-    shuffler: Annotated[str | None, option("Address of the shuffler.", _WHO, "URL")] = None,
+    shuffler: Annotated[str | None, _needed("address of the shuffler.", _WHO, "URL")] = None,
     shuffler_key: Annotated[
-        str | None, option("Its fingerprint, or a file with it or its keys.", _WHO, "KEY")
+        str | None, _needed("its fingerprint, or a file with it or its keys.", _WHO, "KEY")
     ] = None,
-    analyzer: Annotated[str | None, option("Address of the analyzer.", _WHO, "URL")] = None,
+    analyzer: Annotated[str | None, _needed("address of the analyzer.", _WHO, "URL")] = None,
     analyzer_key: Annotated[
-        str | None, option("Its fingerprint, or a file with it or its keys.", _WHO, "KEY")
+        str | None, _needed("its fingerprint, or a file with it or its keys.", _WHO, "KEY")
     ] = None,
     suite: Annotated[Suite, choice("The suite of algorithms.", _WHO, Suite)] = Suite.X25519,
     randomizer: Annotated[
@@ -175,8 +194,7 @@ def check(
         from shoal.service.clock import system_clock
 
         found = survey_answer.read(file, survey_id)
-        checked = survey_show.checked(found, system_clock())
     if as_json:
-        print_json(checked)
+        print_json(survey_show.checked(found, system_clock()))
     else:
-        survey_show.show_checked(checked)
+        survey_show.show_checked(found, system_clock())

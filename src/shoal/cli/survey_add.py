@@ -21,15 +21,15 @@ def survey_add(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Let a shuffler or an analyzer collect for a survey. Both have to be told, each by itself."""
-    from shoal.service.running.extras import need_database, need_server
+    from shoal.service.running.extras import need_party
 
-    need_server("shoal survey add")
-    need_database("shoal survey add", store)
+    need_party("shoal survey add", store)
+    from shoal.cli import survey_answer
     from shoal.cli.survey_show import about_time
     from shoal.service.clock import system_clock
     from shoal.service.running import registering
 
-    survey = registering.read_survey(file)
+    survey = survey_answer.read(file)
     home = registering.home_of(to, store)
     new = registering.add_survey(survey, home)
     if as_json:

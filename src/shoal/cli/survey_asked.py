@@ -25,7 +25,7 @@ class Small(StrEnum):
 
 
 class Suite(StrEnum):
-    """The algorithms that seal reports."""
+    """The algorithms that seal reports; the second resists quantum computers too."""
 
     X25519 = "x25519-aes128gcm"
     HYBRID = "mlkem768x25519-aes128gcm"
@@ -108,7 +108,10 @@ class SurveyAsked:
             raise RefusedError("give one of --categories and --bounds: what is asked")
         if self.plan is None:
             self._need("--minimum", self.minimum, "the smallest crowd that is ever released")
-        elif self.randomizer or self.local_epsilon_cap or self.messages_cap:
+        elif any(
+            given is not None
+            for given in (self.randomizer, self.local_epsilon_cap, self.messages_cap)
+        ):
             raise RefusedError(
                 "--plan says what devices run: leave out --randomizer, --local-epsilon-cap and "
                 "--messages-cap"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from rich.console import Group
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -56,19 +57,18 @@ def checked(survey: Survey, now: int) -> dict[str, object]:
     }
 
 
-def show_checked(found: dict[str, object]) -> None:
+def show_checked(survey: Survey, now: int) -> None:
     """In two lines, or three."""
-    promised = found["promised"]
-    assert isinstance(promised, dict)  # noqa: S101 - made above
     page = console()
-    page.print(str(found["id"]))
-    kept, name = float(str(found["kept"])), printable(str(found["name"]))
+    page.print(str(survey.id))
+    kept = survey.guarantee(survey.batches.minimum).epsilon
     page.print(
-        f"{name}: keeps ε = {up(kept)} of the promised {plain(promised['epsilon'])} "
-        f"at δ = {plain(promised['delta'])}"
+        f"{printable(survey.name)}: keeps ε = {up(kept)} of the promised {plain(survey.epsilon)} "
+        f"at δ = {plain(survey.delta)}"
     )
-    if found["note"] is not None:
-        page.print(f"note: {found['note']}", style="yellow", soft_wrap=True)
+    note = about_time(survey, now)
+    if note is not None:
+        page.print(f"note: {note}", style="yellow", soft_wrap=True)
 
 
 def show(
@@ -79,11 +79,8 @@ def show(
     ``enough`` is a minimum with which the survey would tell something, if it does not.
     """
     page = console()
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(no_wrap=True)
-    rows.add_column(overflow="fold")
-    for label, text in (*_asked(survey), *_promised(survey), *_operated(survey)):
-        rows.add_row(label, printable(text))
+    told = _grid([*_asked(survey), *_promised(survey), *_operated(survey)])
+    rows = Group(told, "", _grid(_named(survey)))
     title = Text(printable(survey.name), style="bold")
     page.print(Panel(rows, title=title, title_align="left"))
     for warning in warnings(survey.guarantee(survey.batches.minimum)):
@@ -96,6 +93,15 @@ def show(
         file = printable(str(written))
         page.print(f"written to {file}", soft_wrap=True)
         page.print("next, each operator registers it: shoal survey add FILE --to DIR")
+
+
+def _grid(rows: list[tuple[str, str]]) -> Table:
+    made = Table.grid(padding=(0, 2))
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold")
+    for label, text in rows:
+        made.add_row(label, printable(text))
+    return made
 
 
 def _blurred(survey: Survey, enough: int) -> str:
@@ -149,12 +155,18 @@ def _promised(survey: Survey) -> list[tuple[str, str]]:
 def _operated(survey: Survey) -> list[tuple[str, str]]:
     return [
         ("shuffler", survey.shuffler.url),
-        ("", survey.shuffler.fingerprint),
         ("analyzer", survey.analyzer.url),
-        ("", survey.analyzer.fingerprint),
         ("trusted", survey.guarantee(survey.batches.minimum).trust),
         ("sealed by", survey.suite),
+    ]
+
+
+def _named(survey: Survey) -> list[tuple[str, str]]:
+    """What is compared digit by digit: of 64 digits each, whole in a terminal of 80 columns."""
+    return [
         ("survey", str(survey.id)),
+        ("shuffler", survey.shuffler.fingerprint),
+        ("analyzer", survey.analyzer.fingerprint),
     ]
 
 

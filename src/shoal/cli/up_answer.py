@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from shoal.cli.group import INTERRUPTED, RefusedError
 from shoal.cli.output import print_json, reporting, working
 from shoal.service.running import local, people
 from shoal.service.running.embedded import Embedded
+from shoal.service.running.server import handling
 
 if TYPE_CHECKING:
     from shoal.cli.up_asked import UpAsked
@@ -30,7 +30,7 @@ def answer(asked: UpAsked, began: float) -> None:
     """Start everything, let people answer, show what comes of it, and stay or stop."""
     staying = False
     try:
-        with _interruptible(), _running(asked) as (services, new):
+        with handling(_interrupt), _running(asked) as (services, new):
             _check_enough(asked, services)
             if not asked.as_json:
                 up_show.introduce(services, new=new)
@@ -57,20 +57,10 @@ def _running(asked: UpAsked) -> Iterator[tuple[Local, bool]]:
         yield found
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     """SIGTERM is as good as Ctrl-C; and Ctrl-C works where a shell has switched it off."""
-
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        del number, frame
-        raise KeyboardInterrupt
-
-    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+    del number, frame
+    raise KeyboardInterrupt
 
 
 def _check_enough(asked: UpAsked, services: Local) -> None:
@@ -88,7 +78,7 @@ def _simulated(asked: UpAsked, services: Local, began: float) -> int:
 
     The same command again goes on with the crowd that was interrupted, and makes no second one.
     """
-    known = services.published()
+    known = len(services.results().batches)
     crowd = services.crowd
     job = crowd.unfinished()
     if job is not None:

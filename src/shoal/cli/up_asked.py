@@ -16,6 +16,7 @@ ANSWERS = ("never", "rarely", "sometimes", "often", "all the time")
 EPSILON, DELTA = 1.0, 1e-6
 PEOPLE = 1000  # of a batch, if nobody is simulated
 FEWEST = 10
+HIGHEST = 65_534
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,11 @@ class UpAsked:
             raise RefusedError("--once ends with a result: say how many people, by --simulate")
         if self.simulate is not None and self.simulate < FEWEST:
             raise RefusedError(f"expected --simulate of at least {FEWEST}, got {self.simulate}")
+        if self.port is not None and not 0 <= self.port <= HIGHEST:
+            raise RefusedError(
+                f"expected --port from 1 to {HIGHEST} (the analyzer's is the next), or 0 for any, "
+                f"got {self.port}"
+            )
         if self.categories is not None and self.question is None:
             raise RefusedError("--categories are the answers to a question: give --question too")
         if self.question is not None and self.categories is None:

@@ -18,6 +18,7 @@ from shoal.cli.show import Proved, warnings
 from shoal.service.analyzer.documents import Document
 from shoal.service.analyzer.results import SurveyResults
 from shoal.service.running.local import Local
+from shoal.web import assets
 
 INVENTED = "the people and their answers are invented; what they sent, and how, is real"
 NOT_APART = (
@@ -33,22 +34,30 @@ def introduce(services: Local, *, new: bool) -> None:
     made = "Made" if new else "Goes on with"
     page.print(f"{made} {services.directory}: keys of a shuffler and an analyzer, and a survey.")
     page.print(f"note: {NOT_APART}", style="yellow")
+    for warning in without_scripts():
+        page.print(f"warning: {warning}", style="yellow")
     page.print()
     page.print(f"  {printable(survey.question)}", style="bold")
     page.print(f"  {printable(', '.join(survey.answers))}")
     page.print()
-    table = Table.grid(padding=(0, 2))
-    for label, text in _facts(services):
-        table.add_row(f"  {label}", text)
-    page.print(table)
+    facts = list(_facts(services))
+    wide = max(len(label) for label, _ in facts)
+    for label, text in facts:  # names and addresses are to be copied: nothing is cut or wrapped
+        page.print(f"  {label:<{wide}}  {text}", soft_wrap=True)
     page.print()
+
+
+def without_scripts() -> Iterator[str]:
+    """What is to be said if the pages lack their scripts."""
+    if assets.unbuilt():
+        yield f"nobody can answer in a browser, the pages' scripts are missing: {assets.BUILD}"
 
 
 def _facts(services: Local) -> Iterator[tuple[str, str]]:
     survey, where = services.survey, services.addresses
     yield "survey", str(survey.id)
     least = f"in a batch of at least {survey.batches.minimum:,}"
-    yield "promise", f"ε = {plain(survey.epsilon)} at δ = {plain(survey.delta)} {least}"
+    yield "promise", f"ε of at most {plain(survey.epsilon)} at δ = {plain(survey.delta)} {least}"
     yield "alone", f"ε0 = {up(survey.device.local_epsilon)}, whoever colludes"
     yield "closes", f"at {survey.batches.target:,} reports, or after a day with enough"
     yield "shuffler", where.shuffler
@@ -74,6 +83,7 @@ def invite(services: Local) -> None:
     page.print()
     page.print("In a browser:")
     page.print()
+    page.print(f"  {services.page}    the page to answer on", soft_wrap=True)
     page.print(f"  {services.addresses.dashboard}    what comes of it", soft_wrap=True)
     page.print(f"  {services.login}: the link that shows its operator more", soft_wrap=True)
     page.print()
@@ -136,9 +146,10 @@ def to_dict(
         "directory": str(services.directory),
         "shuffler": where.shuffler,
         "analyzer": where.analyzer,
+        "page": services.page,
         "dashboard": where.dashboard,
         "invented": truth,
         "seconds": seconds,
         "results": found.to_dict(),
-        "notes": [INVENTED, NOT_APART],
+        "notes": [INVENTED, NOT_APART, *without_scripts()],
     }

@@ -5,6 +5,53 @@ from __future__ import annotations
 from shoal.report.axis import Axis
 from shoal.report.markup import Markup, element, join
 
+HEIGHT = 26  # of a row
+
+
+def row(label: str, said: str, *parts: str, faint: bool = False, **numbers: str) -> Markup:
+    """A label and what is beside it; ``said`` is that in words, ``numbers`` are for scripts."""
+    return element(
+        "div",
+        element("span", label, class_="label", dir="auto", title=label),
+        *parts,
+        class_="bar faint" if faint else "bar",
+        role="img",
+        aria_label=f"{label}: {said}",
+        **numbers,
+    )
+
+
+def value(text: str, margin: str, *more: str) -> Markup:
+    """The number at the end of a row, and half the width of its interval."""
+    return element("span", text, element("small", f" ± {margin}"), *more, class_="value")
+
+
+def canvas(axis: Axis, *parts: str, title: str = "") -> Markup:
+    """What is drawn in a row, over the round numbers of its axis."""
+    grid = [upright(axis.at(tick), 0, HEIGHT, "grid") for tick in axis.ticks() if tick]
+    named = [element("title", title)] if title else []
+    return element("svg", *named, *grid, *parts, height=HEIGHT, width="100%", aria_hidden="true")
+
+
+def zero(axis: Axis) -> Markup:
+    """Zero in a row."""
+    return upright(axis.at(0.0), 0, HEIGHT, "zero")
+
+
+def truth(axis: Axis, value: float | None) -> list[Markup]:
+    """What is true in a row, if that is known."""
+    return [] if value is None else [upright(axis.at(value), 1, HEIGHT - 1, "truth")]
+
+
+def interval(axis: Axis, low: float, high: float) -> list[Markup]:
+    """From one value to another: the line, then its ends."""
+    first, last, middle = axis.at(low), axis.at(high), HEIGHT / 2
+    return [
+        element("line", x1=pc(first), x2=pc(last), y1=middle, y2=middle, class_="reach"),
+        upright(first, middle - 4, middle + 4, "reach"),
+        upright(last, middle - 4, middle + 4, "reach"),
+    ]
+
 
 def scale(axis: Axis, unit: str = "") -> Markup:
     """The round numbers below a chart of bars."""

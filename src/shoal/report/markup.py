@@ -1,7 +1,8 @@
-"""Elements of a page: text is escaped unless it is markup already."""
+"""Elements of a page, and whole pages: text is escaped unless it is markup already."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 
 _VOID = frozenset({"meta", "link", "input", "line", "rect", "circle", "path"})
@@ -31,3 +32,16 @@ def element(name: str, /, *children: str, **attributes: str | float) -> Markup:
 def join(*children: str) -> Markup:
     """Pieces one after the other."""
     return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in children))
+
+
+def document(title: str, *body: str, head: Iterable[str] = ()) -> str:
+    """A whole page; ``head`` is what its head has beside the title."""
+    top = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+        *head,
+    )
+    return f"<!doctype html>\n{element('html', top, element('body', *body), lang='en')}\n"

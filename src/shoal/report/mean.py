@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shoal.report.axis import Axis
+from shoal.report.drawing import pc
 from shoal.report.markup import Markup, element
 from shoal.report.subject import ReportedColumn
 from shoal.values import MeanEstimate
@@ -76,15 +77,15 @@ def _line(name: str, value: float, low: float, high: float) -> Markup:
 
 
 def _drawn(axis: Axis, estimate: MeanEstimate, truth: float | None) -> Markup:
-    low, high = (f"{axis.at(end):.3f}%" for end in estimate.interval(LEVEL))
-    middle = f"{axis.at(estimate.mean):.3f}%"
+    low, high = (pc(axis.at(end)) for end in estimate.interval(LEVEL))
+    middle = pc(axis.at(estimate.mean))
     parts = [
         element("line", x1="0%", x2="100%", y1=18, y2=18, class_="zero"),
         element("line", x1=low, x2=high, y1=18, y2=18, class_="reach thick"),
         element("circle", cx=middle, cy=18, r=6, class_="fill"),
     ]
     if truth is not None:
-        at = f"{axis.at(truth):.3f}%"
+        at = pc(axis.at(truth))
         parts.append(element("line", x1=at, x2=at, y1=4, y2=32, class_="truth"))
     for end, place, anchor in ((axis.low, "0%", "start"), (axis.high, "100%", "end")):
         text = number(end)

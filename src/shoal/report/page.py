@@ -8,7 +8,7 @@ from importlib import resources
 
 from shoal.accounting.rounding import DIGITS, plain, up
 from shoal.report import mean, shares, vectors, words
-from shoal.report.markup import Markup, element, join
+from shoal.report.markup import Markup, document, element, join
 from shoal.report.statement import embedded
 from shoal.report.subject import Reported, ReportedColumn
 from shoal.values import MeanEstimate, VectorEstimate
@@ -21,16 +21,8 @@ def html(result: Reported) -> str:
     """The result as one self-contained HTML page."""
     title = f"{', '.join(column.column for column in result.columns)} · Shoal"
     style = resources.files(__package__ or "shoal.report").joinpath("style.css")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", title),
-        element("style", Markup(style.read_text(encoding="utf-8"))),
-    )
-    body = element("body", element("main", *_sections(result)), _script(result))
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+    styled = element("style", Markup(style.read_text(encoding="utf-8")))
+    return document(title, element("main", *_sections(result)), _script(result), head=[styled])
 
 
 def _script(result: Reported) -> Markup:
@@ -96,15 +88,20 @@ def _tile(name: str, value: str) -> tuple[Markup]:
 def _found(column: ReportedColumn, *, headed: bool) -> Markup:
     heading = element("h2", column.column) if headed else Markup("")
     if isinstance(column.estimate, MeanEstimate):
-        return element("section", heading, mean.chart(column, column.estimate))
+        return element("section", heading, mean.chart(column, column.estimate), _of("the mean"))
     if isinstance(column.estimate, VectorEstimate):
         coordinates = vectors.rows(column, column.estimate)
-        return element("section", heading, vectors.chart(coordinates, column.column))
+        drawn = vectors.chart(coordinates, column.column)
+        return element("section", heading, drawn, _of("the mean"))
     rows = shares.rows(column, column.estimate)
     below = any(row.value < 0 for row in rows[: shares.SHOWN])
     note = "A share below zero is noise around zero: read it as few or none."
     remark = element("p", note, class_="more") if below else ""
-    return element("section", heading, shares.chart(rows, column.column), remark)
+    return element("section", heading, shares.chart(rows, column.column), remark, _of("a share"))
+
+
+def _of(what: str) -> Markup:
+    return element("p", words.intervals(what), class_="more")
 
 
 def _privacy(result: Reported) -> Markup:
@@ -167,7 +164,6 @@ def _method(result: Reported) -> Markup:
         ("ε of this question", lambda column: up(column.guarantee.epsilon)),
         (words.counted(result.guarantee), lambda column: f"{column.n:,}"),
     ]
-    head = element("tr", *(element("th", name, scope="col") for name in _heads(result)))
     body = (
         element(
             "tr",
@@ -176,7 +172,7 @@ def _method(result: Reported) -> Markup:
         )
         for name, said in steps
     )
-    table = element("table", element("thead", head), element("tbody", *body))
+    table = element("table", *_heads(result), element("tbody", *body))
     return element(
         "section",
         element("h2", "How it was done"),
@@ -189,5 +185,10 @@ def _method(result: Reported) -> Markup:
     )
 
 
-def _heads(result: Reported) -> list[str]:
-    return ["", *(column.column for column in result.columns)]
+def _heads(result: Reported) -> list[Markup]:
+    """The questions, where there are several: the only one is the page's title."""
+    if len(result.columns) == 1:
+        return []
+    names = ["", *(column.column for column in result.columns)]
+    heads = (element("th", name, scope="col", class_="asked") for name in names)
+    return [element("thead", element("tr", *heads))]

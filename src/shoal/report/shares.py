@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.estimate.ranking import noise_floor
+from shoal.report import drawing, words
 from shoal.report.axis import Axis
-from shoal.report.drawing import key, pc, scale, upright
 from shoal.report.markup import Markup, element
 from shoal.report.subject import ReportedColumn
 from shoal.values import Estimate
 
 SHOWN = 40
 LEVEL = 0.95
-_HEIGHT = 26
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def chart(found: Sequence[Row], name: str) -> Markup:
     return element(
         "figure",
         _legend(shown),
-        element("div", *bars, scale(axis, " %"), class_="bars"),
+        element("div", *bars, drawing.scale(axis, " %"), class_="bars"),
         rest if more else "",
         class_="chart",
         aria_label=f"Estimated shares of the answers to {name}",
@@ -92,70 +91,60 @@ def _line(row: Row) -> Markup:
 
 
 def _bar(row: Row, axis: Axis) -> Markup:
-    said = f"{percent(row.value)}, between {percent(row.low)} and {percent(row.high)}"
-    margin = (row.high - row.low) / 2
-    return element(
-        "div",
-        element("span", row.label, class_="label", title=row.label),
-        _drawn(row, axis),
-        element(
-            "span",
-            percent(row.value),
-            element("small", f" ± {margin:.{_decimals(margin)}f}"),
-            class_="value",
-        ),
-        class_="bar" if row.significant else "bar faint",
-        role="img",
-        aria_label=f"{row.label}: {said}",
+    drawn = [*bar(axis, row.value, row.low, row.high), *drawing.truth(axis, row.truth)]
+    return drawing.row(
+        row.label,
+        said(row.value, row.low, row.high),
+        drawing.canvas(axis, *drawn, title=f"{row.label}: {percent(row.value)}"),
+        drawing.value(percent(row.value), margin(row.low, row.high)),
+        faint=not row.significant,
     )
 
 
-def _drawn(row: Row, axis: Axis) -> Markup:
-    zero, end = axis.at(0.0), axis.at(row.value)
-    parts = [upright(axis.at(tick), 0, _HEIGHT, "grid") for tick in axis.ticks() if tick]
-    parts.append(
-        element(
-            "rect",
-            x=pc(min(zero, end)),
-            y=5,
-            width=pc(abs(end - zero)),
-            height=_HEIGHT - 10,
-            rx=2,
-            class_="fill",
-        )
+def bar(axis: Axis, share: float, low: float, high: float) -> list[Markup]:
+    """A bar from zero to a share, and its interval."""
+    start, end = axis.at(0.0), axis.at(share)
+    filled = element(
+        "rect",
+        x=drawing.pc(min(start, end)),
+        y=5,
+        width=drawing.pc(abs(end - start)),
+        height=drawing.HEIGHT - 10,
+        rx=2,
+        class_="fill",
     )
-    low, high = axis.at(row.low), axis.at(row.high)
-    middle = _HEIGHT / 2
-    parts += [
-        upright(zero, 0, _HEIGHT, "zero"),
-        element("line", x1=pc(low), x2=pc(high), y1=middle, y2=middle, class_="reach"),
-        upright(low, middle - 4, middle + 4, "reach"),
-        upright(high, middle - 4, middle + 4, "reach"),
-    ]
-    if row.truth is not None:
-        parts.append(upright(axis.at(row.truth), 1, _HEIGHT - 1, "truth"))
-    title = element("title", f"{row.label}: {percent(row.value)}")
-    return element("svg", title, *parts, height=_HEIGHT, width="100%", aria_hidden="true")
+    return [filled, drawing.zero(axis), *drawing.interval(axis, low, high)]
+
+
+def said(share: float, low: float, high: float) -> str:
+    """A share and its interval in words."""
+    return f"{percent(share)}, between {percent(low)} and {percent(high)}"
+
+
+def margin(low: float, high: float) -> str:
+    """Half the width of an interval, in percent."""
+    return percent((high - low) / 2).removesuffix(" %")
+
+
+def keys(*, faint: bool) -> list[Markup]:
+    """What bars mean; ``faint`` if some are."""
+    found = [drawing.key("fill", "estimated share"), drawing.key("reach", words.INTERVAL)]
+    return [*found, drawing.key("fill pale", "cannot be told from nobody")] if faint else found
 
 
 def _legend(shown: Sequence[Row]) -> Markup:
-    keys = [key("fill", "estimated share"), key("reach", "95 % interval")]
-    if not all(row.significant for row in shown):
-        keys.append(key("fill pale", "cannot be told from nobody"))
+    told = keys(faint=not all(row.significant for row in shown))
     if shown[0].truth is not None:
-        keys.append(key("truth", "true share: not private"))
-    return element("figcaption", *keys, class_="legend")
+        told.append(drawing.key("truth", "true share: not private"))
+    return element("figcaption", *told, class_="legend")
 
 
 def percent(value: float) -> str:
     """A share, with as many decimals as a reader wants."""
-    return f"{value:.{_decimals(value)}f} %".replace("-", "−")
+    decimals = 1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 else 3
+    return f"{value:.{decimals}f} %".replace("-", "−")
 
 
 def whole(value: float) -> str:
     """People, in whole numbers."""
     return f"{round(value):,}".replace("-", "−")
-
-
-def _decimals(value: float) -> int:
-    return 1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 else 3

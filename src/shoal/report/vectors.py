@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shoal.report import drawing, words
 from shoal.report.axis import Axis
-from shoal.report.drawing import key, pc, scale, upright
 from shoal.report.markup import Markup, element
 from shoal.report.mean import LEVEL, number
 from shoal.report.subject import ReportedColumn
 from shoal.values import VectorEstimate
 
 SHOWN = 40
-_HEIGHT = 26
 
 
 @dataclass(frozen=True)
@@ -63,13 +62,13 @@ def chart(found: Sequence[Row], name: str) -> Markup:
     axis = spanned(shown)
     more = len(found) - len(shown)
     rest = element("p", f"and {more:,} more coordinates, in the table below", class_="more")
-    keys = [key("reach", "mean of the coordinate, 95 % interval")]
+    keys = [drawing.key("reach", f"mean of the coordinate, {words.INTERVAL}")]
     if shown[0].truth is not None:
-        keys.append(key("truth", "true mean: not private"))
+        keys.append(drawing.key("truth", "true mean: not private"))
     return element(
         "figure",
         element("figcaption", *keys, class_="legend"),
-        element("div", *(_line(row, axis) for row in shown), scale(axis), class_="bars"),
+        element("div", *(_line(row, axis) for row in shown), drawing.scale(axis), class_="bars"),
         rest if more else "",
         class_="chart",
         aria_label=f"Estimated mean of {name}",
@@ -99,29 +98,16 @@ def _cells(row: Row, n: int) -> Markup:
 
 
 def _line(row: Row, axis: Axis) -> Markup:
-    said = f"{number(row.value)}, between {number(row.low)} and {number(row.high)}"
-    return element(
-        "div",
-        element("span", row.label, class_="label", title=row.label),
-        _drawn(row, axis),
-        element("span", number(row.value), element("small", f" ± {row.margin}"), class_="value"),
-        class_="bar",
-        role="img",
-        aria_label=f"{row.label}: {said}",
-    )
-
-
-def _drawn(row: Row, axis: Axis) -> Markup:
-    middle, low, high = _HEIGHT / 2, axis.at(row.low), axis.at(row.high)
-    parts = [upright(axis.at(tick), 0, _HEIGHT, "grid") for tick in axis.ticks() if tick]
-    parts += [
-        upright(axis.at(0.0), 0, _HEIGHT, "zero"),
-        element("line", x1=pc(low), x2=pc(high), y1=middle, y2=middle, class_="reach"),
-        upright(low, middle - 4, middle + 4, "reach"),
-        upright(high, middle - 4, middle + 4, "reach"),
-        element("circle", cx=pc(axis.at(row.value)), cy=middle, r=5, class_="fill"),
+    place = drawing.pc(axis.at(row.value))
+    drawn = [
+        drawing.zero(axis),
+        *drawing.interval(axis, row.low, row.high),
+        element("circle", cx=place, cy=drawing.HEIGHT / 2, r=5, class_="fill"),
+        *drawing.truth(axis, row.truth),
     ]
-    if row.truth is not None:
-        parts.append(upright(axis.at(row.truth), 1, _HEIGHT - 1, "truth"))
-    title = element("title", f"{row.label}: {number(row.value)}")
-    return element("svg", title, *parts, height=_HEIGHT, width="100%", aria_hidden="true")
+    return drawing.row(
+        row.label,
+        f"{number(row.value)}, between {number(row.low)} and {number(row.high)}",
+        drawing.canvas(axis, *drawn, title=f"{row.label}: {number(row.value)}"),
+        drawing.value(number(row.value), row.margin),
+    )

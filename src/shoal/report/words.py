@@ -7,6 +7,7 @@ import math
 from shoal.accounting.guarantee import Guarantee
 from shoal.accounting.rounding import down, plain, up
 
+INTERVAL = "95 % interval, of the noise alone"
 _DIGITS = 4
 
 
@@ -28,6 +29,14 @@ def meaning(found: Guarantee) -> str:
         f"between any two answers have moved by at most a factor of {factor(found.epsilon)} "
         f"(ε = {up(found.epsilon)}), except with a probability of about δ = {plain(found.delta)}. "
         "It does not matter what else they know, or how clever they are."
+    )
+
+
+def intervals(what: str) -> str:
+    """What an interval is of, and what it leaves out."""
+    return (
+        f"A 95 % interval is of {what} among those who answered, and counts the noise alone: not "
+        "who happened to answer, and not false reports."
     )
 
 

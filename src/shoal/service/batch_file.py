@@ -99,7 +99,7 @@ class BatchFile:
     body: memoryview
 
     @classmethod
-    def read(cls, source: Path | BinaryIO | bytes) -> BatchFile:
+    def read(cls, source: Path | bytes) -> BatchFile:
         """Read a batch; anything that is not exactly one is refused.
 
         A path is mapped into memory instead of copied.
@@ -118,11 +118,9 @@ class BatchFile:
         return cls(header, body)
 
 
-def _contents(source: Path | BinaryIO | bytes) -> memoryview:
+def _contents(source: Path | bytes) -> memoryview:
     if isinstance(source, bytes):
         return memoryview(source)
-    if not isinstance(source, Path):
-        return memoryview(source.read())
     with source.open("rb") as file:
         if not source.stat().st_size:
             return memoryview(b"")  # nothing cannot be mapped

@@ -11,7 +11,8 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import connection
 from threading import Lock, Thread
@@ -95,11 +96,7 @@ class Processes(Closing):
     def _running(self) -> ProcessPoolExecutor:
         with self._lock:
             if self._executor is None:
-                self._executor = ProcessPoolExecutor(
-                    self._processes,
-                    mp_context=multiprocessing.get_context("spawn"),
-                    initializer=_end_with_parent,
-                )
+                self._executor = _spawned(self._processes)
             return self._executor
 
     def close(self) -> None:
@@ -113,6 +110,24 @@ class Processes(Closing):
             if self._executor is executor:
                 self._executor = None
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def executor(processes: int) -> Iterator[Executor | None]:
+    """So many processes while this lasts; where one is asked for, this one is enough."""
+    if checks.count(processes=processes) == 1:
+        yield None
+        return
+    made = _spawned(processes)
+    try:
+        yield made
+    finally:
+        made.shutdown(wait=True, cancel_futures=True)
+
+
+def _spawned(processes: int) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=_end_with_parent)
 
 
 def _end_with_parent() -> None:

@@ -15,7 +15,6 @@ from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.errors import UnknownSurveyError
 from shoal.service.http import asking
 from shoal.service.http.limits import Addresses
-from shoal.service.http.problems import Problem, ProblemError
 from shoal.service.survey import Survey
 from shoal.service.survey.words import day
 from shoal.web import assets, shell
@@ -44,7 +43,10 @@ def routes(analyzer: AnalyzerPages) -> list[Route]:
 
     return [
         Route(f"/answer/{_WORKER}", _worker, name="worker"),
+        Route("/answer", _cut_off),
+        Route("/answer/", _cut_off),
         Route("/answer/{survey}", answer, name="answer"),
+        Route("/answer/{survey}/", shell.without_slash),
         Route("/embed.js", _embedded, name="embed"),
     ]
 
@@ -88,8 +90,20 @@ def _unknown() -> Response:
         "Nobody asks this here. The address may be mistyped or cut off, or the survey is at "
         "another analyzer. Nothing was sent."
     )
-    body = element("main", element("h1", "There is no such survey"), element("p", text))
-    return shell.page("No such survey", [body], styles=_STYLES, status=404)
+    return _not_here("There is no such survey", text)
+
+
+async def _cut_off(_request: Request) -> Response:
+    text = (
+        "The address of a survey has its name at the end: 64 letters and digits behind /answer/. "
+        "Open the whole link that you were given, or ask whoever gave it to you. Nothing was sent."
+    )
+    return _not_here("This address is not whole", text)
+
+
+def _not_here(title: str, text: str) -> Response:
+    body = element("main", element("h1", title), element("p", text))
+    return shell.page(title, [body], styles=_STYLES, status=404)
 
 
 async def _worker(request: Request) -> Response:
@@ -105,5 +119,5 @@ async def _embedded(request: Request) -> Response:
 def _built(name: str) -> assets.Asset:
     found = assets.asset(name)
     if found is None:
-        raise ProblemError(Problem(kind="no_such_path", status=404, detail=assets.NOT_BUILT))
+        raise assets.missing(assets.NOT_BUILT)
     return found

@@ -1,7 +1,8 @@
 """Scripts and styles, as files of this package: served under a name that changes with them.
 
-Styles are part of the source. Scripts are built from ``clients/browser`` into ``assets/``; where
-they were not, pages say so and show what they can without them.
+Styles are part of the source. Scripts are built from ``clients/browser`` into ``assets/`` of a
+clone, and are in whatever is installed from it afterwards. Where they were not built, pages say so
+and show what they can without them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from shoal.service.http.problems import Problem, ProblemError
 PATH = "/assets/"
 BUILT = Path(__file__).parent / "assets"
 WRITTEN = Path(__file__).parent
-NOT_BUILT = "This page's script is not built: run make browser where the analyzer is installed."
+SCRIPTS = ("survey.js", "offline.js", "dashboard.js")
+BUILD = "run make browser in a clone of Shoal, then pip install '.[server]' there (again)"
+NOT_BUILT = (
+    "This page's script is missing: Shoal was installed here without it. "
+    f"Whoever runs the analyzer can mend that: {BUILD}."
+)
 _MEDIA = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 _NAME = re.compile(r"[a-z][a-z0-9-]*\.(js|css)")
 _FOREVER = "public, max-age=31536000, immutable"
@@ -82,6 +88,11 @@ def asset(name: str) -> Asset | None:
     return kept[1]
 
 
+def unbuilt() -> tuple[str, ...]:
+    """The scripts that this installation does not have."""
+    return tuple(name for name in SCRIPTS if asset(name) is None)
+
+
 def style(name: str) -> Markup:
     """The element of a page's head that brings a style."""
     found = asset(name)
@@ -99,12 +110,16 @@ def not_built(name: str) -> Markup:
     return Markup("") if asset(name) else element("p", NOT_BUILT, class_="notice", role="status")
 
 
+def missing(detail: str) -> ProblemError:
+    """Nothing is at an address, and why."""
+    return ProblemError(Problem(kind="no_such_path", status=404, detail=detail))
+
+
 async def served(request: Request) -> Response:
     """A script or a style; for good, if it is asked for by its digest."""
     found = asset(request.path_params["name"])
     if found is None:
-        detail = "there is no such file, or it was not built: run make browser"
-        raise ProblemError(Problem(kind="no_such_path", status=404, detail=detail))
+        raise missing(f"there is no such file, or it was not built: {BUILD}")
     exact = request.query_params.get("v") == found.digest
     return found.response(request, cache=_FOREVER if exact else _ASK_AGAIN)
 

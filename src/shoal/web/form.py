@@ -25,9 +25,8 @@ def survey_element(survey: Survey, *, over: str = "") -> Markup:
     words = sentences(survey)
     return element(
         "shoal-survey",
-        _form(survey, words),
+        _form(survey, words, over),
         element("div", *_beginning(over), class_="told", role="status", tabindex="-1"),
-        element("div", *_closed(over), class_="failed", role="alert", tabindex="-1"),
         _without_script(survey),
         element("h2", "What you are promised", class_="title"),
         _promise(words),
@@ -39,13 +38,14 @@ def survey_element(survey: Survey, *, over: str = "") -> Markup:
     )
 
 
-def _form(survey: Survey, words: Sentences) -> Markup:
+def _form(survey: Survey, words: Sentences, over: str) -> Markup:
     question = element("h1", survey.question, class_="question", dir="auto")
     fields = element(
         "fieldset",
         element("legend", question),
         element("p", survey.purpose, id="purpose", class_="purpose", dir="auto"),
         element("p", words.leaves, id="leaves", class_="leaves"),
+        element("div", *_closed(over), class_="failed", role="alert", tabindex="-1"),
         *(_choices(survey) if survey.answers else _number(survey)),
         disabled="",
         aria_describedby="purpose leaves",
@@ -153,10 +153,14 @@ def _numbers(survey: Survey) -> Iterator[Markup]:
     exact = element("a", "the survey, exactly as it is", href=f"/v1/surveys/{survey.id}")
     promised = element("a", "this promise for programs", href=f"/v1/surveys/{survey.id}/promise")
     rows: list[tuple[str, str]] = [
-        ("ε at the fewest", up(kept.epsilon)),
+        ("ε at the smallest crowd", up(kept.epsilon)),
+        ("ε promised at most", plain(survey.epsilon)),
         ("δ", plain(kept.delta)),
         ("ε0 without trust", alone),
-        ("fewest reports", f"{survey.batches.minimum:,}, of which {kept.n:,} count as honest"),
+        (
+            "smallest crowd",
+            f"{survey.batches.minimum:,} reports, of which {kept.n:,} count as honest",
+        ),
         ("reports of a person", f"{survey.reports_per_person:,}"),
         ("randomizer", survey.device.name),
         ("theorem", kept.theorem),

@@ -7,7 +7,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from shoal.service.analyzer.app import AnalyzerPages
+from shoal.service.http import asking
 from shoal.web import answering, assets, dashboard
+from shoal.web.dashboard.layout import HOME
 
 
 def pages(analyzer: AnalyzerPages) -> list[Route]:
@@ -21,4 +23,4 @@ def pages(analyzer: AnalyzerPages) -> list[Route]:
 
 
 async def _begin(_request: Request) -> Response:
-    return RedirectResponse("/dashboard", 303, headers={"Cache-Control": "no-store"})
+    return RedirectResponse(HOME, 303, headers=asking.NOT_KEPT)

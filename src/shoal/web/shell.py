@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from starlette.responses import HTMLResponse
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from shoal.report.markup import Markup, element
+from shoal.report.markup import Markup, document, element
+from shoal.service.http import asking
 from shoal.web import assets
 
 
@@ -31,18 +33,12 @@ def page(  # noqa: PLR0913 - the parts of a page, by name
     headers: Mapping[str, str] | None = None,
 ) -> HTMLResponse:
     """A whole page; ``body`` is what its body element holds, text escaped unless it is markup."""
-    top = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", title),
+    top = [
         element("link", rel="icon", href="data:,"),
         *head,
         *map(assets.style, styles),
         *map(assets.script, scripts),
-    )
-    text = f"<!doctype html>\n{element('html', top, element('body', *body), lang='en')}\n"
+    ]
     told = {
         "Content-Security-Policy": policy(connect),
         "X-Content-Type-Options": "nosniff",
@@ -50,4 +46,17 @@ def page(  # noqa: PLR0913 - the parts of a page, by name
         "Cache-Control": "no-store",
         **(headers or {}),
     }
-    return HTMLResponse(text, status, told)
+    return HTMLResponse(document(title, *body, head=top), status, told)
+
+
+def address(request: Request) -> str:
+    """What was asked for, with its query."""
+    query = request.url.query
+    return f"{request.url.path}?{query}" if query else request.url.path
+
+
+async def without_slash(request: Request) -> Response:
+    """To the same address without the slash at its end."""
+    path, mark, query = address(request).partition("?")
+    going = f"{path.rstrip('/')}{mark}{query}"
+    return RedirectResponse(going, 303, headers=asking.NOT_KEPT)

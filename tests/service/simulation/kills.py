@@ -3,22 +3,17 @@
 People who use the client, people whose reports are sent by hand, the shuffler, the analyzer: all in
 one process, so that one ``kill -9`` takes all of them at any of the named places. The next process
 knows what is on the disk, what was acknowledged, and nothing else.
-
-Processes are forked from one that has imported everything and done nothing: they are there at once.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 
-from repository import ROOT, environment
+from forking import Forking, serve
 from service.simulation.parties import (
     DAY,
     HOUR,
@@ -30,7 +25,6 @@ from service.simulation.parties import (
 )
 from shoal.randomness import simulated
 from shoal.sealing import SurveyId
-from shoal.service import failpoints
 from shoal.service.client import Client, Policy, Settings
 from shoal.service.clock import ManualClock
 from shoal.service.store import Arrival, Database, ShufflerStore
@@ -108,65 +102,27 @@ def fill(place, reports):
         assert receipt.new == AT_ONCE
 
 
-class Processes:
+class Processes(Forking):
     """Runs collections, each in a process of its own."""
 
     def __init__(self):
-        variables = environment()
-        variables["PYTHONPATH"] += f":{ROOT / 'tests'}"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "service.simulation.kills"],
-            env=variables,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        super().__init__("service.simulation.kills")
 
-    def run(self, place, tokens, **asked):
+    def collect(self, place, tokens, **asked):
         """How the process ended."""
         asked |= {"directory": str(place.directory), "urls": place.urls}
         asked["tokens"] = {str(name): token for name, token in tokens.items()}
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
-
-    def close(self):
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
-        self._process.stdout.close()
+        ((status, _),) = self.run(asked)
+        return status
 
 
-def _serve():
-    for line in sys.stdin:
-        asked = json.loads(line)
-        child = os.fork()
-        if not child:
-            _become(asked)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        sys.stdout.write(json.dumps(status) + "\n")
-        sys.stdout.flush()
-
-
-def _become(asked):
-    status = 1
-    try:
-        if asked.get("point"):
-            failpoints._target, failpoints._left = failpoints._parsed(asked["point"])
-        place = Place(Path(asked["directory"]), asked["urls"])
-        if asked.get("fill"):
-            fill(place, asked["fill"])
-            os.kill(os.getpid(), signal.SIGKILL)
-        day = Collection(place, asked["tokens"], START + asked["day"] * DAY)
-        day.run(asked["senders"])
-        status = 0
-    except BaseException:  # noqa: BLE001 - the parent is told by the status
-        import traceback
-
-        traceback.print_exc()
-    finally:
-        os._exit(status)
+def _collect(asked):
+    place = Place(Path(asked["directory"]), asked["urls"])
+    if asked.get("fill"):
+        fill(place, asked["fill"])
+        os.kill(os.getpid(), signal.SIGKILL)
+    Collection(place, asked["tokens"], START + asked["day"] * DAY).run(asked["senders"])
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _serve()
+    serve(_collect)

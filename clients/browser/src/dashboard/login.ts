@@ -1,8 +1,8 @@
 // A link to the login page may carry the token behind "#": that part of an address is never sent.
 
 export function filled(field: HTMLInputElement): void {
-  const token = decodeURIComponent(location.hash.slice(1));
-  if (token === "") {
+  const token = /^#(shoal_\w+)$/.exec(location.hash)?.[1];
+  if (token === undefined) {
     field.focus();
     return;
   }

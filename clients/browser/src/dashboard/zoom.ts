@@ -100,9 +100,10 @@ function redrawn(
   set(svg.querySelector(".zero"), { x1: percent(zero), x2: percent(zero) });
   const from = percent(place(low, axis));
   const to = percent(place(high, axis));
-  set(svg.querySelector(".from"), { x1: from, x2: from });
-  set(svg.querySelector(".to"), { x1: to, x2: to });
-  set(svg.querySelector(".reach:not(.from):not(.to)"), { x1: from, x2: to });
+  const [line, first, last] = svg.querySelectorAll(".reach");
+  set(line, { x1: from, x2: to });
+  set(first, { x1: from, x2: from });
+  set(last, { x1: to, x2: to });
 }
 
 function scaled(svg: Element, axis: Axis, ticks: number[], unit: string): void {
@@ -157,6 +158,6 @@ function upright(at: number, height: number): SVGElement {
   return line;
 }
 
-function set(element: Element | null, attributes: Record<string, string>): void {
+function set(element: Element | null | undefined, attributes: Record<string, string>): void {
   for (const [name, value] of Object.entries(attributes)) element?.setAttribute(name, value);
 }

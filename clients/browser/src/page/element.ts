@@ -3,7 +3,7 @@
 import { ShoalClient, ShoalError, type Outcome, type Policy, type Survey } from "../index.js";
 import { chooser, shows, type Chooser } from "./choosing.js";
 import { found, h } from "./dom.js";
-import { keep, persist, sendOthers, serve, syncLater, unserve } from "./serving.js";
+import { keep, persist, sending, sendOthers, serve, syncLater, unserve } from "./serving.js";
 import { failed, form, promised, shadow, statement, told } from "./view.js";
 import * as words from "./words.js";
 
@@ -26,6 +26,7 @@ export class ShoalSurvey extends HTMLElement {
   #occasion = 1;
   #timer = 0;
   #flushing = 0;
+  #unsent = false; // what waits was never sealed, so that no try was made to send it
 
   connectedCallback(): void {
     if (this.#begun) return;
@@ -95,13 +96,15 @@ export class ShoalSurvey extends HTMLElement {
       const said = await promised(this.#base, this.#survey);
       this.#form = form(this.#survey, said);
       this.#told.before(this.#form);
-      this.#failed.after(...statement(this.#base, this.#survey, said));
+      this.#told.after(...statement(this.#base, this.#survey, said));
+      found(this.#form, ".leaves").after(this.#failed); // above the answers, as the server does
     }
     this.#root.append(this.#forgetting());
     this.#chooser = chooser(this.#survey, this.#fieldset);
     this.#form?.addEventListener("submit", (event) => {
       event.preventDefault();
-      void this.#try(() => this.#send());
+      this.#alert();
+      void this.#try(() => this.#send()).then(() => this.#seen());
     });
   }
 
@@ -111,13 +114,21 @@ export class ShoalSurvey extends HTMLElement {
     found(this.#root, ".checked").textContent = words.checkedBy(this.#survey, checked);
   }
 
-  /** The same where nothing is asked any more, so that what hinders an answer does not matter. */
+  /** The same where nothing is asked any more: what hinders an answer does not matter, unless the
+   *  person has said to take no part. */
   #checkGently(): void {
     try {
       this.#check();
     } catch (error) {
-      if (!(error instanceof ShoalError)) throw error;
+      if (!(error instanceof ShoalError) || isOut(error)) throw error;
     }
+  }
+
+  /** After something was pressed, what hinders it is in sight, and read out. */
+  #seen(): void {
+    if (this.#failed.firstChild === null) return;
+    if (!this.#fieldset.matches(":focus-within")) this.#failed.focus();
+    this.#failed.scrollIntoView({ block: "nearest" });
   }
 
   get #fieldset(): HTMLFieldSetElement {
@@ -157,10 +168,12 @@ export class ShoalSurvey extends HTMLElement {
     this.#say([]);
   }
 
+  /** One by one: what is wrong is told within the fieldset, with a button, which stays on. */
   #enable(on: boolean): void {
     if (this.#form === null) return;
-    this.#fieldset.disabled = !on;
-    found<HTMLButtonElement>(this.#form, "[type=submit]").disabled = !on;
+    this.#fieldset.disabled = false;
+    for (const field of this.#form.querySelectorAll<HTMLInputElement | HTMLButtonElement>("input, [type=submit]"))
+      field.disabled = !on;
   }
 
   async #send(): Promise<void> {
@@ -188,6 +201,7 @@ export class ShoalSurvey extends HTMLElement {
 
   #tell(outcome: Outcome): void {
     this.#waits = outcome.state === "waiting";
+    this.#unsent = this.#waits && outcome.digest === "";
     this.#over = !this.#waits;
     if (this.#waits) {
       this.#wait(outcome.reason, outcome.due);
@@ -246,17 +260,22 @@ export class ShoalSurvey extends HTMLElement {
   #optingIn(): HTMLElement {
     return this.#button("Take part again", async () => {
       await this.#opened().optIn();
+      found(this.#root, ".forgotten").textContent = "";
       await this.#look();
     });
   }
 
   #forgetting(): HTMLElement {
+    const done = h("p", { class: "forgotten", role: "status", tabindex: "-1" });
     const forget = async (): Promise<void> => {
-      await this.#opened().optOut();
-      await unserve();
+      const waited = this.#waits;
       this.#waits = this.#over = false;
+      await this.#opened().optOut();
+      const unsent = this.#unsent && !(await sending(this.#id));
+      await unserve();
       await this.#look();
-      this.#told.focus();
+      done.textContent = words.forgotten(waited, unsent);
+      done.focus();
     };
     return h(
       "details",
@@ -264,6 +283,7 @@ export class ShoalSurvey extends HTMLElement {
       h("summary", {}, "Forget everything kept on this device"),
       h("p", {}, words.FORGET),
       this.#button("Forget", forget, "quiet forget"),
+      done,
     );
   }
 
@@ -285,8 +305,9 @@ export class ShoalSurvey extends HTMLElement {
     }
     const crowdOnly =
       error.kind === "policy" && this.#survey?.localEpsilon === Infinity && !this.#policy.localEpsilon;
-    if (/opted out/.test(error.message)) return this.#say(words.OPTED_OUT, this.#optingIn());
-    if (!crowdOnly) return this.#alert(words.TITLES[error.kind], error.message);
+    if (isOut(error)) return this.#say(words.OPTED_OUT, this.#optingIn());
+    if (!crowdOnly)
+      return this.#alert(words.TITLES[error.kind], ...words.refusal(error, this.#survey).filter(Boolean));
     const allow = this.#button("Allow it for this survey", async () => {
       this.#policy = { localEpsilon: Infinity };
       await this.#open();
@@ -301,7 +322,7 @@ export class ShoalSurvey extends HTMLElement {
   #say([title, ...texts]: readonly string[], ...more: readonly Node[]): void {
     if (title !== undefined) this.#failed.replaceChildren();
     if (texts.length > 0) this.#form?.classList.add("closed");
-    this.#told.classList.toggle("good", title === "Sent. Thank you.");
+    this.#told.classList.toggle("good", title === words.SENT);
     this.#told.replaceChildren(...paragraphs(title, ...texts), ...more);
   }
 
@@ -309,6 +330,8 @@ export class ShoalSurvey extends HTMLElement {
     this.#failed.replaceChildren(...paragraphs(title, ...texts));
   }
 }
+
+const isOut = ({ message }: ShoalError): boolean => /opted out/.test(message);
 
 function paragraphs(title?: string, ...texts: readonly (string | Node)[]): Node[] {
   if (title === undefined) return [];

@@ -22,6 +22,12 @@ export function sendOthers(survey: string): void {
   navigator.serviceWorker?.ready.then(({ active }) => active?.postMessage(survey)).catch(() => undefined);
 }
 
+/** Whether a page, or the worker, is about to send a report of this survey: each holds a lock. */
+export async function sending(survey: string): Promise<boolean> {
+  const found = await navigator.locks?.query();
+  return found?.held?.some(({ name }) => name?.includes(survey)) ?? true;
+}
+
 let persisting = false;
 
 /** Asks the browser, once, not to delete what this site has stored when room is short. */

@@ -5,16 +5,11 @@
  */
 
 import { ShoalSurvey } from "./element.js";
+import { embed } from "./embed.js";
 
 const NAME = "shoal-survey";
 
 if (!customElements.get(NAME)) customElements.define(NAME, ShoalSurvey);
 
 const script = document.currentScript;
-if (script instanceof HTMLScriptElement && script.dataset.survey !== undefined) {
-  const made = document.createElement(NAME);
-  made.setAttribute("survey", script.dataset.survey);
-  made.setAttribute("analyzer", script.dataset.analyzer ?? new URL(".", script.src).href);
-  if (script.closest("head") === null) script.after(made);
-  else document.body.append(made);
-}
+if (script instanceof HTMLScriptElement) embed(script, NAME);

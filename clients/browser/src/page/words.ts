@@ -1,11 +1,12 @@
 /** What a person is told. */
 
-import type { Checked, ErrorKind, Survey } from "../index.js";
+import type { Checked, ErrorKind, ShoalError, Survey } from "../index.js";
 
 export const LOADING = "Getting ready…";
 export const SENDING = "Sending…";
+export const SENT = "Sent. Thank you.";
 export const TITLES: Readonly<Record<ErrorKind, string>> = {
-  policy: "This survey asks for more than this device allows.",
+  policy: "This page does not take your answer to this survey.",
   expired: "This survey is over.",
   "not-started": "This survey has not begun.",
   tampered: "This is not the survey that it claims to be.",
@@ -19,25 +20,58 @@ export const TITLES: Readonly<Record<ErrorKind, string>> = {
 export const DEFECT = "Something went wrong in this page. Nothing more is sent.";
 export const CROWD_ONLY =
   "Only the crowd hides an answer to this survey: if both operators work together, they learn it. " +
-  "This device does not allow that unless you do.";
+  "This page does not let you answer it unless you allow that.";
 export const NO_CHOICE = "Choose an answer first. Nothing was sent.";
 export const FORGET =
-  "A report that waits is deleted and never sent, and this device answers no more surveys here " +
-  "until you say so. What was sent cannot be called back: nobody can find it in the crowd. That a " +
-  "survey was answered stays noted, without the answer, so that it is not answered twice.";
+  "A report that waits is deleted and sent no more, and this device answers no more surveys here " +
+  "until you say so. What was sent stays sent. That a survey was answered stays noted, without the " +
+  "answer, so that it is not answered twice.";
 export const OPTED_OUT = [
   "This device takes no part.",
   "So you have said. Nothing waits here any more, and nothing is sent until you say so.",
 ];
 
+/** What `forget` has done; `unsent` is whether no try to send what waited was ever made. */
+export function forgotten(waited: boolean, unsent: boolean): string {
+  if (!waited) return "Done. No report was waiting here; what was kept for this page is deleted.";
+  return unsent
+    ? "Deleted. Your report was still waiting, and nothing was sent."
+    : "Deleted. Your report was still waiting and is sent no more. If an earlier try has arrived " +
+        "without this device hearing of it, that one counts.";
+}
+
 export const host = (url: string): string => new URL(url).host;
 
 /** A number as it is shown: never smaller than it is. */
-export function up(value: number): string {
+export function up(value: number, digits = 3): string {
   if (!Number.isFinite(value) || value === 0) return String(value);
-  const unit = 10 ** (Math.floor(Math.log10(Math.abs(value))) - 2);
+  const unit = 10 ** (Math.floor(Math.log10(Math.abs(value))) + 1 - digits);
   const shown = Math.ceil(value / unit - 1e-9) * unit;
-  return String(Number(shown.toPrecision(3)));
+  return String(Number(shown.toPrecision(digits)));
+}
+
+/** A time as people say it, as the page's own sentences do. */
+export function day(seconds: number): string {
+  const when = new Date(Math.min(seconds, 2e11) * 1000);
+  const date = { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" } as const;
+  return `${when.toLocaleDateString("en-GB", date)}, ${when.toISOString().slice(-13, -8)} (UTC)`;
+}
+
+/** Why it cannot be answered, for a person who has set no limits: those of the page refuse it. */
+export function refusal({ kind, message }: ShoalError, survey?: Survey): string[] {
+  const nothing = /Nothing was sent\.$/.exec(message)?.[0] ?? "";
+  if (survey && kind === "expired") return [`It ended on ${day(survey.notAfter)}.`, nothing];
+  if (survey && kind === "not-started") return [`It begins on ${day(survey.notBefore)}.`, nothing];
+  if (kind !== "policy") return [message];
+  const why = message
+    .replace(/^This survey/, "it")
+    .replace("you allow", "the page allows")
+    .replace("with your other surveys", "with the others that were answered on this device")
+    .replaceAll("epsilon", "ε")
+    .replaceAll("delta", "δ");
+  const weaker = /[εδ]/.test(why) ? " The larger ε or δ, the weaker the protection." : "";
+  const limits = "The page has limits that protect people who answer. They refuse this survey:";
+  return [`${limits} ${why.slice(0, why.length - nothing.length).trim()}${weaker}`, nothing];
 }
 
 export const noNumber = ([low, high]: readonly [number, number]): string =>
@@ -47,18 +81,17 @@ export function sent(survey: Survey, used: number): string[] {
   const left = survey.reportsPerPerson - used;
   const more = left > 0 ? ` You may answer ${left === 1 ? "once" : `${left} times`} more.` : "";
   return [
-    "Sent. Thank you.",
-    "Your answer left this device only as described above. It cannot be called back: nobody can " +
-      `find it in the crowd.${more}`,
+    SENT,
+    `Your answer left this device only as described above.${more}`,
   ];
 }
 
 export function already(survey: Survey): string[] {
-  const coin =
-    survey.participation < 1 ? " It was sent, or this device's coin said that it takes no part." : "";
+  const coin = survey.participation < 1 ? ", or this device's coin said that it takes no part" : "";
   return [
     "You have answered on this device already.",
-    `A second report would tell more about you, so none is made.${coin}`,
+    "A second report would tell more about you, so none is made. The first was sent, unless it was " +
+      `deleted here before${coin}.`,
   ];
 }
 
@@ -84,6 +117,18 @@ export const givenUp = (reason: string): string[] => [
   `${reason ? `${reason[0]!.toUpperCase()}${reason.slice(1)}. ` : ""}It is not sent again: twice is not what was promised.`,
 ];
 
+/** What the browser's own bound says of the promise, which it may pass by what `verified` allows. */
+function agreeing({ epsilon }: Survey, { verifiedEpsilon: own }: Checked): string {
+  const promise = up(epsilon, 7);
+  const short = up(own, 4);
+  const shown = Number(short) <= epsilon ? short : up(own, 7);
+  if (own <= epsilon) return `ε = ${shown}, and at most ${promise} is promised`;
+  return (
+    `it agrees with the promised ε of at most ${promise} to two parts in a thousand (its own bound, ` +
+    `rounded up on the way, is ${up(own, 6)})`
+  );
+}
+
 /** Who has worked out what is promised. */
 export function checkedBy(survey: Survey, checked: Checked): string {
   const alone = Number.isFinite(checked.localEpsilon)
@@ -91,8 +136,8 @@ export function checkedBy(survey: Survey, checked: Checked): string {
     : "";
   if (checked.verified)
     return (
-      "Checked by your browser: the survey is the one that its name says, and with the fewest " +
-      `reports that are released ε is at most ${up(checked.verifiedEpsilon)}.${alone}`
+      "Checked by your browser: the survey is the one that its name says, and your browser has " +
+      `worked out ε at the smallest crowd by itself: ${agreeing(survey, checked)}.${alone}`
     );
   const least = Number.isFinite(checked.verifiedEpsilon)
     ? `All that your browser can prove by itself is an ε of at most ${up(checked.verifiedEpsilon)}, and that is what it counts as your cost.`

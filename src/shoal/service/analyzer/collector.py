@@ -5,6 +5,10 @@ shuffler gives the same bytes to the same request, and nothing to another), open
 into the ledger, published, deleted here, and acknowledged. Each of these is durable before the next
 begins, so that whoever comes after a crash goes on where it stopped. One batch that cannot go on
 does not keep the others waiting, whatever a shuffler sends, and however slowly it does.
+
+A shuffler that was brought back from a backup may have mixed a batch anew, and may not know that it
+was released or acknowledged. It offers such a batch again, and is taken at its word: what is not
+here yet is fetched by its new digest, what is published is acknowledged once more.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from shoal.sealing import MalformedError
 from shoal.service import failpoints
 from shoal.service.analyzer import schema
 from shoal.service.analyzer.arriving import arrive, arrived, checked, discard
-from shoal.service.analyzer.collection import Collection
+from shoal.service.analyzer.collection import Collection, Offer
 from shoal.service.analyzer.documents import result_document
 from shoal.service.analyzer.opened import admitted, tallied, valid_reports
 from shoal.service.analyzer.owners import Owner
@@ -28,14 +32,21 @@ from shoal.service.analyzer.source import BatchSource
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.verdict import Verdict, guaranteed, verdict
 from shoal.service.closing import Closing
-from shoal.service.errors import LeaseLostError, ServiceError, StoreUnavailableError
+from shoal.service.errors import (
+    LeaseLostError,
+    NotReadyError,
+    ServiceError,
+    StoreUnavailableError,
+    UnknownBatchError,
+)
 from shoal.service.keyring import KeyGoneError, Keyring
 from shoal.service.opening import Pool
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
 
 MOST_WAITING = 10_000  # batches of a survey that were asked for and are not published
-PATIENCE = 900.0  # seconds of one pass in which batches of one survey are fetched
+PATIENCE = 900.0  # seconds of one pass in which a shuffler is talked to about one survey
+_TALKING = (schema.REQUESTED, schema.PUBLISHED)  # what is left then needs the shuffler
 
 _log = logging.getLogger(__name__)
 
@@ -97,11 +108,11 @@ class Collector(Closing):
             raise WrongKeysError(self._survey, self._keyring.fingerprint)
         with self._lock:
             self._succeed()
-            fetching_ends = time.monotonic() + self._patience
+            talking_ends = time.monotonic() + self._patience
             problems = self._asked()
             done: dict[str, list[str]] = {schema.PUBLISHED: [], schema.REFUSED: []}
             for found in self._store.collections(self._survey.id):
-                late = found.state == schema.REQUESTED and time.monotonic() > fetching_ends
+                late = found.state in _TALKING and time.monotonic() > talking_ends
                 if found.finished or late:
                     continue
                 try:
@@ -132,13 +143,15 @@ class Collector(Closing):
             self._owner.bury(dead)
 
     def _asked(self) -> dict[str, str]:
-        """Ask for every batch that is new."""
+        """Ask for every batch that is new, and see to those that are offered again."""
         try:
             offers = self.source.offers()
         except StoreUnavailableError:
             raise
         except ShoalError as error:
-            _log.warning("no_list", extra={"survey": str(self._survey.id)}, exc_info=error)
+            reason = getattr(error, "word", type(error).__name__)
+            said = {"survey": str(self._survey.id), "reason": reason}
+            _log.warning("no_list", extra=said, exc_info=error)
             return {"": str(error)}
         except Exception as error:  # noqa: BLE001 - batches that are here go on
             _log.warning("no_list", extra={"survey": str(self._survey.id)}, exc_info=error)
@@ -146,6 +159,8 @@ class Collector(Closing):
         known = {each.batch: each for each in self._store.collections(self._survey.id)}
         room = MOST_WAITING - sum(not _published(each) for each in known.values())
         new = [offer for offer in offers if offer.batch not in known]
+        again = [offer for offer in offers if _is_forgotten(known.get(offer.batch), offer)]
+        self._store.offered_again(self._survey.id, again)
         for offer in new[: max(room, 0)]:
             self._store.request(self._survey.id, offer)
             failpoints.reached("collect.requested")
@@ -235,7 +250,15 @@ class Collector(Closing):
 
     def _acknowledge(self, held: Collection) -> Collection:
         discard(arrived(self._store.incoming, held))
-        self.source.acknowledge(held.batch, held.request, held.digest)
+        named = (held.batch, held.request, held.digest)
+        try:
+            self.source.acknowledge(*named)
+        except NotReadyError:  # it was brought back from before the release
+            with self.source.fetch(held.batch, held.request):
+                pass  # its bytes are not needed: that it is ours is known there now
+            self.source.acknowledge(*named)
+        except UnknownBatchError as error:  # from before the batch was closed: nothing is kept
+            self._tell("nothing_to_acknowledge", held, error)
         failpoints.reached("analysis.acknowledged")
         return self._store.acknowledged(held)
 
@@ -277,3 +300,10 @@ def unexpected(error: Exception) -> str:
 
 def _published(found: Collection) -> bool:
     return found.state == schema.PUBLISHED and found.acknowledged
+
+
+def _is_forgotten(found: Collection | None, offer: Offer) -> bool:
+    """Whether a shuffler that offers a batch has forgotten what became of it."""
+    if found is None or found.state == schema.REFUSED:
+        return False
+    return found.acknowledged or found.digest != offer.digest

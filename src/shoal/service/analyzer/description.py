@@ -17,6 +17,7 @@ from shoal.service.http.openapi import (
     Operation,
     Parameter,
     Schema,
+    as_json,
 )
 from shoal.service.http.operations import (
     BATCH,
@@ -175,7 +176,7 @@ def _public(handlers: Handlers) -> list[Operation]:
             somebody keys of their own would have to show two different lists.
             """,
             parameters=[_fingerprint],
-            answers={200: Content(description="The list.", media={JSON: OBJECT})},
+            answer=as_json("The list.", OBJECT),
             problems={404: "No copy of such a list.", **EVERYWHERE},
             cross_origin=True,
         ),
@@ -183,7 +184,7 @@ def _public(handlers: Handlers) -> list[Operation]:
             path="/v1/surveys",
             endpoint=handlers.surveys,
             summary="The surveys that are collected here.",
-            answers={200: Content(description="Surveys.", media={JSON: _LISTED})},
+            answer=as_json("Surveys.", _LISTED),
             problems=EVERYWHERE,
             cross_origin=True,
         ),
@@ -198,9 +199,7 @@ def _public(handlers: Handlers) -> list[Operation]:
             null if then nothing does.
             """,
             parameters=[SURVEY],
-            answers={
-                200: Content(description="Promise.", media={JSON: openapi.reference("Promise")})
-            },
+            answer=as_json("Promise.", openapi.reference("Promise")),
             problems=UNKNOWN,
             cross_origin=True,
         ),
@@ -221,12 +220,10 @@ def _of_results(handlers: Handlers) -> list[Operation]:
             batches; its epsilon is that of a person in the smallest of them.
             """,
             parameters=[SURVEY, _format],
-            answers={
-                200: Content(
-                    description="Results.",
-                    media={JSON: openapi.reference("Results"), CSV: TEXT},
-                )
-            },
+            answer=Content(
+                description="Results.",
+                media={JSON: openapi.reference("Results"), CSV: TEXT},
+            ),
             problems={400: "Another format.", **refusals},
             secured=secured,
         ),
@@ -235,9 +232,7 @@ def _of_results(handlers: Handlers) -> list[Operation]:
             endpoint=handlers.result,
             summary="The result of one batch, as it was published.",
             parameters=[SURVEY, BATCH],
-            answers={
-                200: Content(description="Result.", media={JSON: openapi.reference("Result")})
-            },
+            answer=as_json("Result.", openapi.reference("Result")),
             problems={**refusals, 404: "No such survey, or no result of such a batch."},
             secured=secured,
         ),
@@ -246,9 +241,7 @@ def _of_results(handlers: Handlers) -> list[Operation]:
             endpoint=handlers.ledger,
             summary="What every batch tells about a person in it.",
             parameters=[SURVEY],
-            answers={
-                200: Content(description="Ledger.", media={JSON: openapi.reference("Ledger")})
-            },
+            answer=as_json("Ledger.", openapi.reference("Ledger")),
             problems=refusals,
             secured=secured,
         ),

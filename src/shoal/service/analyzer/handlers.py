@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from threading import Lock
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +13,8 @@ from starlette.responses import Response
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.documents import written
 from shoal.service.analyzer.promise import promise_document
-from shoal.service.analyzer.results import SurveyResults, survey_results
+from shoal.service.analyzer.remembered import Remembered
+from shoal.service.analyzer.results import survey_results
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.http import asking
 from shoal.service.http.limits import Addresses, Limits
@@ -36,12 +35,8 @@ class Handlers:
     public_results: bool
 
     def __post_init__(self) -> None:
-        self._remembering = Lock()
-        self._remembered: dict[tuple[SurveyId, str], tuple[tuple[object, ...], Response]] = {}
-
-    @cached_property
-    def _addresses(self) -> Addresses:
-        return Addresses(self.limits)
+        self._addresses = Addresses(self.limits)
+        self._made = Remembered()
 
     async def keys(self, request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
@@ -87,20 +82,22 @@ class Handlers:
     async def results(self, request: Request) -> Response:
         """The result of every batch, and of all together."""
         name = await self._authorized(request)
-        wanted = _wanted(request)
-
-        return await run_in_threadpool(self._results, name, wanted)
+        return await run_in_threadpool(self._results, name, _wanted(request))
 
     def _results(self, name: SurveyId, wanted: str) -> Response:
         """As they were made for somebody before, unless there are others by now."""
-        with self._remembering:
-            version = self.store.version(name)  # before: what comes meanwhile is asked for again
-            kept = self._remembered.get((name, wanted))
-            if kept is None or kept[0] != version:
-                found = survey_results(self.store, name)
-                made = _table(found) if wanted == CSV else _json(found.to_dict())
-                kept = self._remembered[name, wanted] = version, made
-            return kept[1]
+        version = self.store.version(name)  # before: what comes meanwhile is asked for again
+
+        def make() -> bytes:
+            found = survey_results(self.store, name)
+            return found.to_csv().encode() if wanted == CSV else written(found.to_dict())
+
+        body = self._made.get(name, wanted, version, make)
+        if wanted != CSV:
+            return Response(body, media_type=JSON, headers=asking.NOT_KEPT)
+        file = f'attachment; filename="{str(name)[:16]}.csv"'
+        headers = {**asking.NOT_KEPT, "Content-Disposition": file}
+        return Response(body, media_type=f"{CSV}; charset=utf-8", headers=headers)
 
     async def result(self, request: Request) -> Response:
         """The result of one batch, as it was published."""
@@ -141,12 +138,6 @@ def _wanted(request: Request) -> str:
         detail = "format must be json or csv"
         raise ProblemError(Problem(kind="malformed", status=400, detail=detail))
     return CSV if asked == "csv" else JSON
-
-
-def _table(found: SurveyResults) -> Response:
-    name = f"{str(found.survey.id)[:16]}.csv"
-    headers = {**asking.NOT_KEPT, "Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(found.to_csv(), media_type=f"{CSV}; charset=utf-8", headers=headers)
 
 
 def _json(value: Mapping[str, Any]) -> Response:

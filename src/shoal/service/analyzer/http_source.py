@@ -18,7 +18,7 @@ from typing import Any
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.source import READY, SourceUnavailableError
+from shoal.service.analyzer.source import READY, SourceUnavailableError, TokenRefusedError
 from shoal.service.errors import (
     AlreadyCollectedError,
     DigestMismatchError,
@@ -102,6 +102,10 @@ class HttpSource:
             after = max(names)
             found += [self._offer(entry) for entry in page if entry.get("state") in READY]
         return found[:MOST_OFFERS]
+
+    def check(self) -> None:
+        """Refuse a shuffler that gives no list for this token; nothing is asked for by that."""
+        self._page(None)
 
     def _page(self, after: str | None) -> list[Mapping[str, Any]]:
         query = {} if after is None else {"after": after}
@@ -209,7 +213,7 @@ class HttpSource:
                 return NotReadyError(f"batch {batch}", detail, retry_after=seconds)
         status = answer.status_code
         if status in {401, 403}:
-            return SourceUnavailableError(self._where, f"the token is refused ({detail})")
+            return TokenRefusedError(self._where, self._survey, status, detail)
         return SourceUnavailableError(self._where, f"status {status} ({detail})")
 
     def _nonsense(self, what: str) -> SourceUnavailableError:

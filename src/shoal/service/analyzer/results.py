@@ -15,6 +15,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+from shoal.accounting.guarantee import Guarantee
 from shoal.accounting.rounding import plain, up
 from shoal.errors import ShoalError
 from shoal.results import ColumnResult, Result, harmless
@@ -102,24 +103,19 @@ class SurveyResults:
         told = self._verdict(self.counts)
         if told.guarantee is None or told.withheld is not None:
             return None
-        column = ColumnResult(
-            column=self.survey.question,
-            labels=self.survey.answers,
-            estimate=estimated(self.survey, self.counts),
-            randomizer=self.survey.device,
-            guarantee=told.guarantee,
-            n=self.counts.n,
-        )
-        return Result(columns=(column,), guarantee=told.guarantee, notes=tuple(self._notes(told)))
+        found = column(self.survey, self.counts, told.guarantee)
+        return Result(columns=(found,), guarantee=told.guarantee, notes=tuple(self._notes(told)))
 
     def _notes(self, told: Verdict) -> Iterator[str]:
-        one = self.life["batches"] == 1
-        yield (
-            f"one batch of {self.life['smallest']:,} valid reports"
-            if one
-            else f"{self.life['batches']} batches, the smallest of {self.life['smallest']:,} valid "
-            "reports: the guarantee is that of a person in it"
-        )
+        smallest = int(self.life["smallest"])
+        if self.life["batches"] == 1:
+            yield f"one batch of {smallest:,} valid reports"
+        else:
+            yield (
+                f"{self.life['batches']} batches, the smallest of {smallest:,} valid reports: the "
+                "guarantee is that of a person in it, and counts on "
+                f"{self.survey.honest(smallest):,} honest ones in each"
+            )
         left_out = sum(sum(document["rejected"].values()) for document in self.batches)
         if left_out:
             yield f"{left_out:,} records were left out, and hide nobody"
@@ -142,13 +138,14 @@ class SurveyResults:
         head = ("batch", "status", *(_SHARE if self.survey.answers else _MEAN))
         names = (*head, "reports", "valid", "epsilon", "delta")
         text = io.StringIO()
-        writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-        writer.writeheader()
-        for row in self._rows():
-            writer.writerow(harmless({name: row[name] for name in names if name in row}))
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(names)
+        for row in self.rows():
+            writer.writerow(harmless({name: row.get(name) for name in names}).values())
         return text.getvalue()
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """What each batch says of each answer, then the same of all batches together."""
         for document in self.batches:
             yield from _lines(document)
         combined = self.combined()
@@ -180,6 +177,18 @@ def survey_results(store: AnalyzerStore, name: SurveyId) -> SurveyResults:
         },
         counts=reduce(add, (counts[each["batch"]] for each in told)) if told else None,
         spoiled=sum(each["reports"] - each["valid"] for each in told if survey.slots > 1),
+    )
+
+
+def column(survey: Survey, counts: Counts, guarantee: Guarantee) -> ColumnResult:
+    """What counts say under a guarantee, as a result like any other."""
+    return ColumnResult(
+        column=survey.question,
+        labels=survey.answers,
+        estimate=estimated(survey, counts),
+        randomizer=survey.device,
+        guarantee=guarantee,
+        n=counts.n,
     )
 
 

@@ -15,15 +15,37 @@ if TYPE_CHECKING:
 
 READY = frozenset({"SHUFFLED", "RELEASED"})
 _PIECE = 1 << 20
+_DIGITS = 16  # of a survey's name, that tell it from others
+_FORBIDDEN = 403
 
 
 class SourceUnavailableError(ServiceError):
     """The shuffler cannot be reached, or answers nothing that makes sense."""
 
-    def __init__(self, where: str, reason: str) -> None:
+    word = "unavailable"  # for the log, which has no sentences
+
+    def __init__(self, where: str, reason: str, advice: str = "try again later") -> None:
         self.where = where
         self.reason = reason
-        super().__init__(f"no batches from {where}: {reason}; try again later")
+        self.advice = advice
+        super().__init__(f"no batches from {where}: {reason}; {advice}")
+
+
+class TokenRefusedError(SourceUnavailableError):
+    """The shuffler answers, and has nothing for whoever shows this token. Waiting does not help."""
+
+    def __init__(self, where: str, survey: SurveyId, status: int, said: str) -> None:
+        self.status = status
+        self.word = "token_for_another_survey" if status == _FORBIDDEN else "token_not_valid"
+        super().__init__(where, f"the token is refused ({said})", ask_for_token(survey))
+
+
+def ask_for_token(survey: SurveyId) -> str:
+    """What helps where there is no token for a survey."""
+    return (
+        "ask the shuffler's operator for a token for this survey "
+        f"(shoal keys token DIR --survey {str(survey)[:_DIGITS]}), and put it into the token file"
+    )
 
 
 class BatchSource(Protocol):

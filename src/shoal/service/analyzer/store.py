@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,16 @@ from shoal.service.analyzer.collection import Collection, Offer
 from shoal.service.analyzer.documents import Document, written
 from shoal.service.analyzer.life import life_so_far
 from shoal.service.analyzer.opened import Admitted, Mask, packed, unpacked
-from shoal.service.analyzer.tags import forget_tags, insert_tags, known_tags
+from shoal.service.analyzer.tags import insert_tags, known_tags
 from shoal.service.analyzer.verdict import Verdict, local_epsilon
 from shoal.service.clock import Clock
 from shoal.service.errors import LeaseLostError, UnknownBatchError
 from shoal.service.keyring import KeyList
 from shoal.service.opening import Rows
-from shoal.service.store import Database
+from shoal.service.store import Database, leases
 from shoal.service.store.copies import Copies
 from shoal.service.store.files import create_directory, fresh_name
+from shoal.service.store.forgetting import forget_tags
 from shoal.service.store.place import Place
 from shoal.service.store.surveys import SurveyTable
 from shoal.service.store.tokens import Tokens
@@ -88,6 +89,29 @@ class AnalyzerStore:
             connection.execute(add)  # if somebody asked before, their request is ours
         return self.collection(name, offer.batch)
 
+    def offered_again(self, name: SurveyId, offers: Sequence[Offer]) -> None:
+        """A shuffler has these batches still or anew: in these bytes, and not acknowledged.
+
+        What was counted of them stays as it is, and what was refused stays refused.
+        """
+        if not offers:
+            return
+        query = sa.update(_rows).where(
+            _rows.c.survey == self._number(name),
+            _rows.c.batch == sa.bindparam("of"),
+            _rows.c.state != schema.REFUSED,
+        )
+        new: dict[str, Any] = {
+            "digest": sa.bindparam("new_digest"),
+            "size": sa.bindparam("new_size"),
+            "acknowledged": 0,
+        }
+        rows = [
+            {"of": each.batch, "new_digest": each.digest, "new_size": each.size} for each in offers
+        ]
+        with self._database.write() as connection:
+            connection.execute(query.values(new), rows)
+
     def collection(self, name: SurveyId, batch: str) -> Collection:
         """One batch."""
         number = self._number(name)
@@ -104,15 +128,10 @@ class AnalyzerStore:
     def claim(self, found: Collection, owner: str) -> Collection | None:
         """The batch as it is now, for this owner alone; None while somebody else has it."""
         now = self.clock()
-        free = sa.or_(
-            _rows.c.owner.is_(None),
-            _rows.c.owner == owner,
-            _rows.c.lease_until <= now,
-            _rows.c.lease_until > now + 2 * self.lease,  # given before the clock was set back
-        )
+        free = sa.or_(_rows.c.owner == owner, leases.free(_rows, now))
         query = sa.update(_rows).where(*_one(found.survey, found.batch), free)
+        given = query.values(owner=owner, lease_until=leases.lease_end(now, self.lease))
         with self._database.write() as connection:
-            given = query.values(owner=owner, lease_until=now + self.lease)
             if connection.execute(given).rowcount != 1:
                 return None
             return self._found(connection, found.survey, found.batch)
@@ -318,7 +337,7 @@ class AnalyzerStore:
 
     def forget_key(self, key: int) -> int:
         """Forget what was sealed with a key that is deleted: it cannot be opened again."""
-        return forget_tags(self._database, key)
+        return forget_tags(self._database, schema.tags, key)
 
     # A shuffler's list of keys, for people to compare
 

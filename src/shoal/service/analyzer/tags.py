@@ -13,7 +13,6 @@ from shoal.service.store import Database
 from shoal.service.store.database import SQLITE
 
 _ASKED_AT_ONCE = 2000
-FORGOTTEN_AT_ONCE = 100_000
 
 
 def known_tags(database: Database, held: Collection, tags: Rows) -> Mask:
@@ -41,21 +40,6 @@ def insert_tags(connection: sa.Connection, held: Collection, tags: Rows) -> None
         return
     query = "INSERT INTO tags SELECT %s, %s, unnest(%s::bytea[])"
     connection.exec_driver_sql(query, (held.survey, held.key, _listed(tags)))
-
-
-def forget_tags(database: Database, key: int) -> int:
-    """Delete those of a key, in pieces: others write meanwhile. How many there were."""
-    tags = schema.tags
-    columns = tags.primary_key.columns
-    some = sa.select(*columns).where(tags.c.key == key).limit(FORGOTTEN_AT_ONCE)
-    forgotten = 0
-    while True:
-        with database.write() as connection:
-            query = sa.delete(tags).where(sa.tuple_(*columns).in_(some))
-            deleted = connection.execute(query).rowcount
-        forgotten += deleted
-        if deleted < FORGOTTEN_AT_ONCE:
-            return forgotten
 
 
 def _listed(tags: Rows) -> list[bytes]:

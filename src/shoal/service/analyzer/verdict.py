@@ -18,8 +18,6 @@ from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.service.survey import Survey
 from shoal.values import Counts, Estimate, MeanEstimate
 
-_SLACK = 1e-9  # of the survey's own check of its promise
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -75,7 +73,7 @@ def _too_few(survey: Survey, valid: int) -> str | None:
 def _too_costly(survey: Survey, found: Guarantee | None) -> str | None:
     if found is None:
         return "too few honest people for any guarantee"
-    if found.epsilon <= survey.epsilon * (1 + _SLACK):
+    if survey.allows(found.epsilon):
         return None
     return f"epsilon {up(found.epsilon)}, where the survey promises {plain(survey.epsilon)}"
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import Executor
 from contextlib import aclosing, closing
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from shoal.accounting.guarantee import Guarantee
-from shoal.errors import MissingExtraError
+from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.sealing import SurveyId
 from shoal.service.client.drawing import Answer, Answers
 from shoal.service.client.exchange import LARGEST_REPLY, Ask, Came, Reply, Silence, Talk, Wait
@@ -26,9 +26,9 @@ from shoal.service.client.machine import Machine, Progress, untold
 from shoal.service.client.outbox import Outbox
 from shoal.service.client.outcomes import Flushed, Outcome, Submitted
 from shoal.service.client.policy import Policy
-from shoal.service.client.rows import Ledger
+from shoal.service.client.rows import Ledger, Place
 from shoal.service.client.settings import Settings
-from shoal.service.client.sources import Source, survey_id
+from shoal.service.client.sources import Source, survey_id, without_login
 from shoal.service.clock import Clock, system_clock
 from shoal.service.closing import Closing
 from shoal.service.survey import Survey
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import httpx
 
 T = TypeVar("T")
+Transport = TypeVar("Transport")
 _AGENT = "shoal/1"
 _TOO_LONG = Silence("the answer is too long, or takes too long", unsent=False)
 _COMPRESSED = Silence("the answer is compressed, which was not asked for", unsent=False)
@@ -49,8 +50,10 @@ def default_directory() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "shoal"
 
 
-class _Common:
+class _Common(Generic[Transport]):
     """What does not talk: both clients have it."""
+
+    _carrier: ClassVar[str]  # the class of httpx that talks
 
     def __init__(
         self,
@@ -58,9 +61,11 @@ class _Common:
         *,
         policy: Policy | None = None,
         settings: Settings | None = None,
+        transport: Transport | None = None,
         clock: Clock = system_clock,
     ) -> None:
         self._settings = settings or Settings()
+        self._http = _made(self._carrier, self._settings, transport)
         place = default_directory() if directory is None else Path(directory)
         self._machine = Machine(
             outbox=Outbox(place, storage=self._settings.storage),
@@ -76,6 +81,13 @@ class _Common:
     def spent(self) -> Ledger:
         """What every survey has cost this person, and all of them together."""
         return self._machine.outbox.ledger()
+
+    def progress(self, survey: Survey, *, job: str, occasion: int = 1) -> dict[str, int]:
+        """How far a job is: how many were ``asked``, and how many ``people`` of them take part.
+
+        ``delivered`` and ``waiting`` are the reports of those who take part.
+        """
+        return self._machine.outbox.progress(Place(survey.id, occasion, job))
 
     def forget(self, survey: Survey | SurveyId | str) -> int:
         """Wipe what waits for a survey; how many reports that were.
@@ -94,26 +106,16 @@ class _Common:
         self._machine.outbox.opt_in()
 
 
-class Client(_Common, Closing):
+class Client(_Common["httpx.BaseTransport"], Closing):
     """Answers surveys: draws a report, keeps it, and sends it until it has arrived.
 
     ``directory`` holds the outbox; ``policy`` is what the person allows; ``settings`` how it is
     sent. ``transport`` is one of httpx, for tests and for services in the same process.
     """
 
-    def __init__(
-        self,
-        directory: str | Path | None = None,
-        *,
-        policy: Policy | None = None,
-        settings: Settings | None = None,
-        transport: httpx.BaseTransport | None = None,
-        clock: Clock = system_clock,
-    ) -> None:
-        httpx = _httpx()
-        super().__init__(directory, policy=policy, settings=settings, clock=clock)
-        self._http = httpx.Client(transport=transport, **_manners(self._settings))
-        self._sleep: Callable[[float], None] = time.sleep
+    _carrier = "Client"
+    _http: httpx.Client
+    _sleep = staticmethod(time.sleep)
 
     def survey(self, source: Source, *, name: str | None = None) -> Survey:
         """The survey in a file or at an address, if it is the one of this name."""
@@ -178,22 +180,12 @@ class Client(_Common, Closing):
             return _silence(error)
 
 
-class AsyncClient(_Common):
+class AsyncClient(_Common["httpx.AsyncBaseTransport"]):
     """The same as :class:`Client` for programs that await; disk and noise are in a thread."""
 
-    def __init__(
-        self,
-        directory: str | Path | None = None,
-        *,
-        policy: Policy | None = None,
-        settings: Settings | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-        clock: Clock = system_clock,
-    ) -> None:
-        httpx = _httpx()
-        super().__init__(directory, policy=policy, settings=settings, clock=clock)
-        self._http = httpx.AsyncClient(transport=transport, **_manners(self._settings))
-        self._sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _carrier = "AsyncClient"
+    _http: httpx.AsyncClient
+    _sleep = staticmethod(asyncio.sleep)
 
     async def survey(self, source: Source, *, name: str | None = None) -> Survey:
         """The survey in a file or at an address, if it is the one of this name."""
@@ -290,6 +282,17 @@ def _httpx() -> Any:  # noqa: ANN401 - a module
     except ImportError as error:
         raise MissingExtraError("the client", "client") from error
     return httpx
+
+
+def _made(carrier: str, settings: Settings, transport: object) -> Any:  # noqa: ANN401 - of httpx
+    httpx = _httpx()
+    try:
+        return getattr(httpx, carrier)(transport=transport, **_manners(settings))
+    except (ValueError, ImportError, httpx.InvalidURL) as error:
+        if settings.proxy is None:
+            raise
+        expected = "the address of a proxy, such as http://127.0.0.1:3128 (socks5:// needs socksio)"
+        raise InvalidArgumentError("proxy", without_login(settings.proxy), expected) from error
 
 
 def _manners(settings: Settings) -> dict[str, Any]:

@@ -41,6 +41,10 @@ from shoal.service.survey import Survey
 
 Progress = Callable[[int, int], None]
 
+NEEDS_PROXY = (
+    "it was to go through a proxy and does not leave without one (shoal submit --proxy, in Python "
+    "Settings(proxy=…))"
+)
 _LOST = (
     "the shuffler has deleted the key it was sealed with, and it may have arrived before; sealed "
     "anew it might count twice"
@@ -200,6 +204,7 @@ class Machine:
                 draw(survey, values, randomness=self.randomness),
                 self.clock() + self.settings.drawn_delay(),
             ),
+            proxied=self.settings.proxy is not None,
         )
 
     # Delivering.
@@ -216,6 +221,8 @@ class Machine:
             if self.clock() > route.not_after:
                 self.outbox.finish(place, "expired")
                 return None
+            if self._shows_the_address(row):
+                return Later(NEEDS_PROXY, unsent=True)
             if row.due > self.clock() and not hurry and attempt == 1:
                 return Later("it leaves later", unsent=True)
             waits = yield from self._tried(row, route, pool)
@@ -227,6 +234,14 @@ class Machine:
                 break
             yield Wait(seconds)
         return waits
+
+    def _shows_the_address(self, row: Row) -> bool:
+        """Whether it was to go through a proxy, and there is none; if there is one, it is now."""
+        if self.settings.proxy is None:
+            return bool(row.proxied)
+        if not row.proxied:
+            self.outbox.through_proxy(row.place)
+        return False
 
     def _tried(self, row: Row, route: Route, pool: Executor | None) -> Talk[Later | None]:
         """Seal if need be, send, and mark what came of it."""

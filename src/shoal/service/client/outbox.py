@@ -36,11 +36,12 @@ from shoal.service.client.route import Route
 from shoal.service.client.rows import Debit, Ledger, Outcome, Place, Row, Spent, Totals
 from shoal.service.closing import Closing
 
-VERSION = 1
+VERSION = 2
 FILE = "outbox.sqlite"
 _UNBOUNDED = (1 << 32) - 2  # pages, the most that SQLite has
 _PATIENCE = 30.0  # seconds for another process to finish its transaction
-_SCHEMA = """
+_PROXIED = "proxied INTEGER NOT NULL DEFAULT 0"  # version 1 did not have it
+_SCHEMA = f"""
 CREATE TABLE surveys (
     id BLOB PRIMARY KEY, name TEXT NOT NULL, route BLOB NOT NULL, epsilon REAL NOT NULL,
     delta REAL NOT NULL, local_epsilon REAL NOT NULL, allowed INTEGER NOT NULL
@@ -50,7 +51,7 @@ CREATE TABLE reports (
     state TEXT NOT NULL, outcome TEXT NOT NULL DEFAULT '', asked INTEGER NOT NULL,
     people INTEGER NOT NULL, waiting INTEGER NOT NULL, delivered INTEGER NOT NULL DEFAULT 0,
     messages BLOB, sealed BLOB, keys TEXT NOT NULL DEFAULT '', doubt INTEGER NOT NULL DEFAULT 0,
-    tries INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL, {_PROXIED},
     PRIMARY KEY (survey, job, occasion, chunk)
 );
 CREATE TABLE jobs (
@@ -65,7 +66,7 @@ _WANTED = "NOT EXISTS (SELECT 1 FROM consent)"  # nobody has opted out
 _JOB = "survey = ? AND job = ? AND occasion = ?"
 _COLUMNS = (
     "survey, job, occasion, chunk, state, outcome, waiting, delivered, messages, sealed, keys, "
-    "doubt, tries, due"
+    "doubt, tries, due, proxied"
 )
 _WIPED = "state = 'done', waiting = 0, messages = NULL, sealed = NULL"
 
@@ -98,12 +99,15 @@ class Outbox(Closing):
         self._pages = storage // page
         with self._transaction():
             (version,) = self._run("PRAGMA user_version").fetchone()
-            if version not in (0, VERSION):
+            if version not in (0, 1, VERSION):
                 reason = f"it is of version {version}, this program knows {VERSION}"
                 raise OutboxError(str(self.path), reason)
             if not version:
                 for statement in (_SCHEMA + key_memory.SCHEMA).split(";"):
                     self._run(statement)
+            if version == 1:
+                self._run(f"ALTER TABLE reports ADD COLUMN {_PROXIED}")
+            if version != VERSION:
                 self._run(f"PRAGMA user_version = {VERSION}")
 
     def close(self) -> None:
@@ -121,11 +125,12 @@ class Outbox(Closing):
         *,
         admit: Callable[[Totals], None],
         make: Callable[[], tuple[Drawn, int]],
+        proxied: bool = False,
     ) -> bool:
         """Draw a report, write it and its price down, at once and once; False if it is there.
 
         ``admit`` is told what other surveys have cost and may refuse; ``make`` draws, and says
-        when the report may leave.
+        when the report may leave. ``proxied``: not without a proxy.
         """
         with self._transaction():
             self._check_consent()
@@ -143,11 +148,12 @@ class Outbox(Closing):
             with self._bounded():
                 self._run(
                     "INSERT INTO reports (survey, job, occasion, chunk, state, outcome, asked, "
-                    "people, waiting, messages, sealed, due) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, zeroblob(?), ?)",
+                    "people, waiting, messages, sealed, due, proxied) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, zeroblob(?), ?, ?)",
                     *place.key,
                     *(("randomized", "") if drawn.people else ("done", "abstained")),
                     *(drawn.asked, drawn.people, drawn.people, drawn.messages or None, room, due),
+                    proxied,
                 )
         return True
 
@@ -244,6 +250,10 @@ class Outbox(Closing):
     def postpone(self, place: Place, due: int) -> None:
         """Not before this moment."""
         self._change(f"UPDATE reports SET due = ? WHERE {_HERE}", due, *place.key)
+
+    def through_proxy(self, place: Place) -> None:
+        """From now on not without a proxy."""
+        self._change(f"UPDATE reports SET proxied = 1 WHERE {_HERE}", *place.key)
 
     def keep_only(self, row: Row, messages: bytes, sealed: bytes, *, delivered: int) -> bool:
         """Go on with these alone, which did not arrive; False if an earlier try of them may have.

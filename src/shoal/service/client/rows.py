@@ -34,7 +34,8 @@ class Place:
 class Row:
     """Reports that are sent together.
 
-    ``doubt`` counts the tries of which nobody knows whether they arrived.
+    ``doubt`` counts the tries of which nobody knows whether they arrived. ``proxied``: a proxy was
+    asked for, so they do not leave without one.
     """
 
     place: Place
@@ -48,6 +49,7 @@ class Row:
     doubt: int
     tries: int
     due: int
+    proxied: int
 
 
 @dataclass(frozen=True, kw_only=True)

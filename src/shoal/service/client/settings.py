@@ -21,9 +21,9 @@ class Settings:
     ``longest_wait``; every wait is shortened by up to a half at random. A wait above ``patience``
     ends the call: the report stays queued. A report leaves the device
     at a random moment within ``delay`` seconds. ``timeout`` of a request. ``proxy`` hides the
-    device's address from the services. ``compare_keys`` asks the analyzer for both parties' keys
-    too, and compares: it then sees the device's address. ``storage`` is how many bytes the outbox
-    may have on disk.
+    device's address from the services: a report that was made or tried with one never leaves
+    without. ``compare_keys`` asks the analyzer for both parties' keys too, and compares: it then
+    sees the device's address. ``storage`` is how many bytes the outbox may have on disk.
     """
 
     tries: int = 3

@@ -21,6 +21,7 @@ Source = Survey | Path | str
 Near: TypeAlias = Callable[[str], bool]
 
 _FETCHED = "/v1/surveys/"
+_PAGE = "/answer/"  # where people answer it in a browser
 _SECRET = re.compile(r"//[^/]*@")
 
 
@@ -43,13 +44,16 @@ def survey_id(source: Survey | SurveyId | str) -> SurveyId:
 
 
 def _fetched(url: str, name: str | None, policy: Policy) -> Talk[Survey]:
+    url = url.rstrip("/")
     parts = _address(url)
     host = parts.hostname or ""
     policy.check_host(url, "the survey")
     ending = parts.path.rpartition("/")[2]
     meant = SurveyId.from_text(name or ending)
     if ending != str(meant):  # the address of a service
-        url = url.rstrip("/") + _FETCHED + str(meant)
+        url += _FETCHED + str(meant)
+    elif url.endswith(page := _PAGE + ending):  # what people are handed
+        url = url.removesuffix(page) + _FETCHED + ending
     came = yield from asked(Ask(url))
     if isinstance(came, Silence) or came.status != 200:
         why = came.reason if isinstance(came, Silence) else problem(came)
@@ -72,7 +76,16 @@ def _address(url: str) -> SplitResult:
     except ValueError:
         pass
     expected = "an https address without user and query (http on this machine only)"
-    raise InvalidArgumentError("survey", _SECRET.sub("//…@", url), expected)
+    raise InvalidArgumentError("survey", without_login(url), expected)
+
+
+def without_login(url: str) -> str:
+    """An address as it may be shown.
+
+    >>> without_login("http://me:secret@proxy.example:3128")
+    'http://…@proxy.example:3128'
+    """
+    return _SECRET.sub("//…@", url)
 
 
 def _read(path: Path) -> bytes:

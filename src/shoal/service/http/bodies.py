@@ -45,17 +45,18 @@ def _check_type(given: bytes, media_type: str) -> None:
         raise ProblemError(_wrong_type(media_type))
 
 
-async def read(
-    request: Request, *, limit: int, seconds: float, hold: Callable[[int], None] | None = None
-) -> bytes:
-    """The whole body; ``hold`` is told the length of every piece before it is kept."""
-    return await read_from(request.receive, limit=limit, seconds=seconds, hold=hold)
+async def read(request: Request, *, limit: int, seconds: float) -> bytes:
+    """The whole body."""
+    return await read_from(request.receive, limit=limit, seconds=seconds)
 
 
 async def read_from(
     receive: Receive, *, limit: int, seconds: float, hold: Callable[[int], None] | None = None
 ) -> bytes:
-    """The same, of what a server hands over."""
+    """The same, of what a server hands over.
+
+    ``hold`` is told the length of every piece before it is kept.
+    """
     pieces: list[bytes] = []
     length = 0
     more = True

@@ -50,44 +50,36 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """A body: its media types, each with a schema, and the headers that come with an answer."""
+    """A body, sent or answered: its media types, each with a schema."""
 
     description: str
-    media: Mapping[str, Schema] = field(default_factory=dict)
-    headers: Mapping[str, Schema] = field(default_factory=dict)
+    media: Mapping[str, Schema]
 
-    def response(self) -> dict[str, Any]:
-        """As an answer."""
-        found: dict[str, Any] = {"description": self.description}
-        if self.media:
-            found["content"] = {name: {"schema": schema} for name, schema in self.media.items()}
-        if self.headers:
-            found["headers"] = {name: {"schema": schema} for name, schema in self.headers.items()}
-        return found
-
-    def request(self) -> dict[str, Any]:
-        """As what is sent."""
+    def document(self) -> dict[str, Any]:
+        """As the document has it."""
         content = {name: {"schema": schema} for name, schema in self.media.items()}
-        return {"description": self.description, "required": True, "content": content}
+        return {"description": self.description, "content": content}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
     """One method of one path.
 
-    ``problems`` maps a status to what it means here. ``head`` says whether HEAD answers too, which
-    only what changes nothing may do. ``secured`` operations want a bearer token. ``cross_origin``
-    ones may be used by scripts of any site (see :mod:`shoal.service.http.cors`).
+    ``answer`` comes with ``status`` if all is well; ``problems`` maps other ones to what they mean
+    here. ``head`` says whether HEAD answers too, which only what changes nothing may do.
+    ``secured`` operations want a bearer token. ``cross_origin`` ones may be used by scripts of any
+    site (see :mod:`shoal.service.http.cors`).
     """
 
     path: str
-    method: Literal["GET", "POST", "PUT", "DELETE"] = "GET"
+    method: Literal["GET", "POST"] = "GET"
     endpoint: Endpoint
     summary: str
     description: str = ""
     parameters: Sequence[Parameter] = ()
     body: Content | None = None
-    answers: Mapping[int, Content]
+    answer: Content
+    status: int = 200
     problems: Mapping[int, str] = field(default_factory=dict)
     secured: bool = False
     head: bool = True
@@ -107,19 +99,18 @@ class Operation:
 
     def document(self) -> dict[str, Any]:
         """What the document says."""
-        answers = {str(status): answer.response() for status, answer in self.answers.items()}
         problems = {str(status): _problem(text) for status, text in self.problems.items()}
         found: dict[str, Any] = {
             "operationId": self.name,
             "summary": self.summary,
-            "responses": {**answers, **problems},
+            "responses": {str(self.status): self.answer.document(), **problems},
         }
         if self.description:
             found["description"] = inspect.cleandoc(self.description)
         if self.parameters:
             found["parameters"] = [parameter.document() for parameter in self.parameters]
         if self.body is not None:
-            found["requestBody"] = self.body.request()
+            found["requestBody"] = {**self.body.document(), "required": True}
         if self.secured:
             found["security"] = [{"bearer": []}]
         return found
@@ -159,18 +150,28 @@ def routes(operations: Iterable[Operation], described: Mapping[str, Any]) -> lis
     return [*(operation.route() for operation in operations), Route(DOCUMENT_PATH, openapi)]
 
 
+def as_json(description: str, schema: Schema) -> Content:
+    """A body that is JSON."""
+    return Content(description=description, media={JSON: schema})
+
+
+def as_bytes(description: str, *, least: int = 0) -> Content:
+    """A body of any bytes, so many at least."""
+    schema = {"type": "string", "format": "binary", "minLength": least}
+    return Content(description=description, media={BYTES: schema})
+
+
 def reference(name: str) -> Schema:
     """A schema by its name in the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def record(properties: Mapping[str, Schema], *, optional: Iterable[str] = ()) -> Schema:
+def record(properties: Mapping[str, Schema]) -> Schema:
     """An object with these members and no others."""
-    left_out = set(optional)
     return {
         "type": "object",
         "properties": dict(properties),
-        "required": [name for name in properties if name not in left_out],
+        "required": list(properties),
         "additionalProperties": False,
     }
 
@@ -208,4 +209,4 @@ PROBLEM_SCHEMA: Schema = {
 
 
 def _problem(text: str) -> dict[str, Any]:
-    return {"description": text, "content": {PROBLEM: {"schema": reference("Problem")}}}
+    return Content(description=text, media={PROBLEM: reference("Problem")}).document()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from shoal.service.http import openapi
-from shoal.service.http.openapi import JSON, Content, Endpoint, Operation, Parameter
+from shoal.service.http.openapi import Endpoint, Operation, Parameter, as_json
 
 SURVEY_PATH = "/v1/surveys/{survey}"
 OBJECT: openapi.Schema = {"type": "object"}
@@ -33,7 +33,7 @@ def keys_operation(endpoint: Endpoint, whose: Literal["shuffler", "analyzer"]) -
         path="/v1/keys",
         endpoint=endpoint,
         summary=f"The {whose}'s public keys, signed; the same bytes for everybody.",
-        answers={200: Content(description="The list.", media={JSON: OBJECT})},
+        answer=as_json("The list.", OBJECT),
         problems=EVERYWHERE,
         cross_origin=True,
     )
@@ -46,7 +46,7 @@ def survey_operation(endpoint: Endpoint) -> Operation:
         endpoint=endpoint,
         summary="The survey's canonical configuration: its SHA-256 is the survey's name.",
         parameters=[SURVEY],
-        answers={200: Content(description="The survey.", media={JSON: OBJECT})},
+        answer=as_json("The survey.", OBJECT),
         problems=UNKNOWN,
         cross_origin=True,
     )

@@ -58,7 +58,6 @@ class Problem:
     kind: str
     status: int
     detail: str
-    title: str = ""
     retry_after: int | None = None
     extra: Mapping[str, Plain] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +68,7 @@ class Problem:
         waiting = {} if self.retry_after is None else {"retry_after": self.retry_after}
         return {
             "type": PREFIX + self.kind,
-            "title": self.title or HTTPStatus(self.status).phrase,
+            "title": HTTPStatus(self.status).phrase,
             "status": self.status,
             "detail": self.detail,
             **waiting,

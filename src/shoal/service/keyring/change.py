@@ -51,7 +51,7 @@ class Change:
     def tick(self, keep: Collection[int]) -> list[KeyInfo]:
         """What is due; the keys that are deleted by it."""
         self.adopt()
-        before = {key.number for key in self.ring.keys if key.state is not KeyState.DELETED}
+        before = self.ring.alive
         self.ring = lifecycle.passed(self.ring, self._now, keep)
         if self._secrets.can_sign:
             for suite, begins in lifecycle.due_successors(self.ring, self._now).items():
@@ -71,8 +71,7 @@ class Change:
 
     def clean(self) -> None:
         """Shred the secrets of keys that are deleted, and what was never finished."""
-        alive = {key.number for key in self.ring.keys if key.state is not KeyState.DELETED}
         for number in self._secrets.numbers():
-            if number < self.ring.unused and number not in alive:
+            if number < self.ring.unused and number not in self.ring.alive:
                 self._secrets.shred(number)
         self._secrets.shred_unfinished()

@@ -22,15 +22,38 @@ from shoal.service.keyring.identity import fresh_bytes
 
 FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
 LARGEST_FILE = 1 << 20
-_OTHERS = 0o077
-_PATIENCE, _PAUSE = 30.0, 0.02
+LOCK = "lock"
 TEMPORARY = ".new"
+_OTHERS = 0o077
+_GROUP_READS = 0o040
+_ROOT = 0
+_PATIENCE, _PAUSE = 30.0, 0.02
+
+
+def exposed(path: Path) -> int | None:
+    """The mode of a file or directory, if others may read or change it."""
+    found = path.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    others = mode & _OTHERS
+    if others == _GROUP_READS and found.st_uid == _ROOT and _is_credential(path):
+        return None
+    return mode if others else None
+
+
+def _is_credential(path: Path) -> bool:
+    """Whether systemd handed the file to this process (``LoadCredential``).
+
+    It is root's then, and an access control list lets the service's user read it: the rights of
+    whoever the list names are shown as the group's, which has none.
+    """
+    handed = os.environ.get("CREDENTIALS_DIRECTORY")
+    return handed is not None and path.resolve().parent == Path(handed).resolve()
 
 
 def check_private(path: Path) -> None:
     """Refuse a file or directory that others may read or change."""
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & _OTHERS:
+    mode = exposed(path)
+    if mode is not None:
         raise UnsafePermissionsError(path, mode, DIRECTORY_MODE if path.is_dir() else FILE_MODE)
 
 

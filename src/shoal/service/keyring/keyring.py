@@ -30,9 +30,8 @@ from shoal.service.keyring.key_list import KeyInfo, KeyList
 from shoal.service.keyring.lifecycle import Ring
 from shoal.service.keyring.protection import Protection
 from shoal.service.keyring.schedule import KeyState, Role, Schedule
-from shoal.service.keyring.secret_files import SecretFiles, protection_kind
+from shoal.service.keyring.secret_files import SecretFiles, no_keys, protection_kind
 
-_LOCK = "lock"
 Deleted: TypeAlias = list[KeyInfo]  # inside the class, list is its method
 
 
@@ -111,7 +110,7 @@ class Keyring:
         """The ring in a directory; ``identity`` is where the identity is if it is not there."""
         directory = Path(directory)
         if not (directory / index.NAME).is_file():
-            raise KeyringError(f"there are no keys in {directory}; make some: shoal keys new")
+            raise no_keys(directory)
         files.check_private(directory)
         found = Index.read(directory)
         secrets = SecretFiles(directory, found.listed.role, protection, identity)
@@ -213,8 +212,7 @@ class Keyring:
         """The numbers whose keys are deleted: nothing sealed with them opens any more."""
         self.reload_if_changed()
         ring = self._index.ring
-        alive = {key.number for key in ring.keys if key.state is not KeyState.DELETED}
-        return frozenset(range(ring.unused)) - alive
+        return frozenset(range(ring.unused)) - ring.alive
 
     def reload_if_changed(self) -> bool:
         """Read the index again if another process wrote it."""
@@ -287,8 +285,7 @@ class Keyring:
 
     def _is_due(self, now: int, keep: Collection[int]) -> bool:
         ring = self._index.ring
-        known = {key.number for key in ring.keys if key.state is not KeyState.DELETED}
-        strays = set(self._secrets.numbers()) - known
+        strays = set(self._secrets.numbers()) - ring.alive
         if lifecycle.is_due(ring, now, keep) or any(number < ring.unused for number in strays):
             return True
         return self.can_sign and (
@@ -301,7 +298,7 @@ class Keyring:
     @contextmanager
     def _changing(self, now: int) -> Iterator[Change]:
         """One change at a time: read what is there, change it, write it, then shred."""
-        with files.locked(self.directory / _LOCK):
+        with files.locked(self.directory / files.LOCK):
             found = Index.read(self.directory)
             change = Change(found, self._secrets, now)
             yield change
@@ -313,7 +310,7 @@ class Keyring:
 
     def _take(self, found: Index, stamp: tuple[int, int, int]) -> None:
         self._index, self._seen = found, stamp
-        alive = {key.number for key in found.ring.keys if key.state is not KeyState.DELETED}
+        alive = found.ring.alive
         self._pairs = {number: pair for number, pair in self._pairs.items() if number in alive}
 
     def _suite(self, suite: str | None) -> str:

@@ -50,6 +50,11 @@ class Ring:
         return tuple(held.key for held in self.held)
 
     @property
+    def alive(self) -> frozenset[int]:
+        """The numbers of the keys that are not deleted."""
+        return frozenset(key.number for key in self.keys if key.state is not KeyState.DELETED)
+
+    @property
     def suites(self) -> tuple[str, ...]:
         """The suites there are keys for."""
         return tuple(sorted({key.suite for key in self.keys}))

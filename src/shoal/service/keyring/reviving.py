@@ -23,7 +23,6 @@ from shoal.service.keyring.schedule import KeyState
 from shoal.service.keyring.secret_files import SecretFiles
 
 BY_HAND = 8  # rotations that nobody planned, between a backup and a loss
-_LOCK = "lock"
 
 Doomed = Callable[[KeyInfo], bool]
 
@@ -77,7 +76,7 @@ class Revival:
     def revive(self, doomed: Doomed) -> Revived:
         """Delete the keys that are doomed, skip numbers, and sign a list that is newer than any."""
         self.check()
-        with files.locked(self.directory / _LOCK):
+        with files.locked(self.directory / files.LOCK):
             found = Index.read(self.directory)
             change = Change(found, self._secrets, self.now)
             change.adopt()

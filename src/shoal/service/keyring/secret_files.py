@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from shoal.errors import InvalidArgumentError
@@ -18,7 +17,7 @@ from shoal.service.keyring.protection import Protection, kind_of
 from shoal.service.keyring.schedule import Role
 
 IDENTITY = "identity"
-_KEY = re.compile(r"key-(\d{3})")
+_KEYS = "key-[0-9][0-9][0-9]"
 
 
 class SecretFiles:
@@ -79,8 +78,7 @@ class SecretFiles:
 
     def numbers(self) -> list[int]:
         """Of the keys that there are files of."""
-        names = (_KEY.fullmatch(path.name) for path in self._directory.iterdir())
-        return sorted(int(found[1]) for found in names if found)
+        return [int(path.name.removeprefix("key-")) for path in key_files(self._directory)]
 
     def shred_unfinished(self) -> None:
         """Destroy what a process that died was writing."""
@@ -106,10 +104,20 @@ class SecretFiles:
         return f"identity of the {self._role}"
 
 
+def key_files(directory: Path) -> list[Path]:
+    """The files of keys, in the order of their numbers."""
+    return sorted(directory.glob(_KEYS))
+
+
+def no_keys(directory: Path) -> KeyringError:
+    """What is said of a directory without a ring in it."""
+    return KeyringError(f"there are no keys in {directory}; make some: shoal keys new {directory}")
+
+
 def protection_kind(directory: Path, identity: Path | None = None) -> str:
     """How the secrets of a ring are protected: none, passphrase or keyfile."""
-    places = [identity or directory / IDENTITY, *sorted(directory.glob("key-[0-9][0-9][0-9]"))]
+    places = [identity or directory / IDENTITY, *key_files(directory)]
     for path in places:
         if path.is_file():
             return kind_of(path)
-    raise KeyringError(f"there are no keys in {directory}; make some: shoal keys new {directory}")
+    raise no_keys(directory)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from shoal.service.loadtest.generator import Load, run
 from shoal.service.loadtest.measured import KINDS, Measured
-from shoal.service.loadtest.mix import Mix, Request
-from shoal.service.loadtest.reports import Reports, fetched_keys, sealed_reports
+from shoal.service.loadtest.mix import Mix
+from shoal.service.loadtest.reports import Reports, fetched_keys
 
 __all__ = [
     "KINDS",
@@ -13,8 +13,6 @@ __all__ = [
     "Measured",
     "Mix",
     "Reports",
-    "Request",
     "fetched_keys",
     "run",
-    "sealed_reports",
 ]

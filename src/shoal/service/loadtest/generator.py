@@ -33,7 +33,10 @@ class UnreachableError(ShoalError):
     """Nobody listens there."""
 
     def __init__(self, target: Target, why: str) -> None:
-        super().__init__(f"cannot connect to {target.host} port {target.port}: {why}")
+        super().__init__(
+            f"cannot connect to {target.host} port {target.port}: {why}; is the shuffler there, "
+            "and are fewer --connections enough?"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ import logging
 import math
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import partial
+from typing import TypeAlias
 
 from prometheus_client.core import Metric
 
@@ -16,42 +16,22 @@ from shoal.service.analyzer.app import AnalyzerPages, Pages, analyzer_app, no_pa
 from shoal.service.analyzer.documents import Document
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.worker import AnalyzerWorker
-from shoal.service.clock import system_clock
-from shoal.service.keyring import Keyring
 from shoal.service.opening import Pool
 from shoal.service.running import logs
 from shoal.service.running.collecting import TokenFile, sources
 from shoal.service.running.figures import disk_figures, key_figures, short
 from shoal.service.running.health import Readiness, WithHealth
 from shoal.service.running.metrics import Figures, Observations, gauges, two_digits
+from shoal.service.running.parts import Parts, opened
 from shoal.service.running.ready import keys_check, store_check
-from shoal.service.running.registering import check_party
+from shoal.service.running.registering import analyzer_store
 from shoal.service.running.server import address, serve
 from shoal.service.running.settings import Settings, measured
 from shoal.service.running.surroundings import Steadiness, disk
-from shoal.service.store import Database
 
+_Opened: TypeAlias = Parts[AnalyzerStore]
 _AFTER_FAILURE = 10.0
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Opened:
-    database: Database
-    keyring: Keyring
-    store: AnalyzerStore
-
-
-@contextmanager
-def _opened(settings: Settings) -> Iterator[_Opened]:
-    home = settings.home
-    with ExitStack() as stack:
-        keyring = home.keyring(settings.protection, identity=settings.identity)
-        database = home.database(migrate=settings.migrate)
-        stack.callback(database.close)
-        store = AnalyzerStore(database, home.directory, system_clock)
-        check_party(store.surveys(), keyring, system_clock())
-        yield _Opened(database, keyring, store)
 
 
 def run_analyzer(
@@ -64,7 +44,7 @@ def run_analyzer(
     """Show results until SIGTERM or SIGINT; with ``tokens``, collect meanwhile."""
     if tokens is not None:
         tokens.check()
-    with settings.listening.open() as listening, _opened(settings) as parts:
+    with settings.listening.open() as listening, opened(settings, analyzer_store) as parts:
         observations = Observations()
         readiness = _readiness(settings, parts)
         app = analyzer_app(

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.errors import ShoalError
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.http_source import HttpSource
-from shoal.service.analyzer.source import BatchSource, SourceUnavailableError
+from shoal.service.analyzer.http_source import HttpSource, Patience
+from shoal.service.analyzer.source import BatchSource, SourceUnavailableError, ask_for_token
+from shoal.service.keyring.files import exposed
 from shoal.service.survey import Survey
 
-_OTHERS = 0o077
 _LARGEST = 1 << 16
 _BOTH = 2  # words of a line that says whom its token is for
 _DIGITS = re.compile(r"[0-9a-f]{4,64}")
 _NONE = "there is no token for this survey"
 _SEVERAL = (
-    "the line that fits this survey fits surveys of another shuffler too, and a token is for one: "
-    "write the shuffler's address before it"
+    "the line that fits this survey fits surveys of another shuffler too, and a token is for one"
 )
+_TRIAL = 5.0  # seconds
 
 
 class TokenFileError(ShoalError):
@@ -31,6 +30,12 @@ class TokenFileError(ShoalError):
 
     def __init__(self, path: Path, why: str, advice: str) -> None:
         super().__init__(f"cannot use the tokens in {path}: {why}; {advice}")
+
+
+class NoTokenError(SourceUnavailableError):
+    """A survey without a token of its shuffler's: nobody is asked."""
+
+    word = "no_token"
 
 
 @dataclass(frozen=True)
@@ -57,20 +62,22 @@ class TokenFile:
         own = [words for words in lines if len(words) == _BOTH and _fits(words[0], survey)]
         fitting = [*own, *(words for words in lines if len(words) == 1)]
         if not fitting:
-            raise SourceUnavailableError(survey.shuffler.url, _NONE)
+            raise NoTokenError(survey.shuffler.url, _NONE, ask_for_token(survey.id))
         for words in fitting:
             meant = [each for each in known if len(words) == 1 or _fits(words[0], each)]
             if all(each.shuffler.url == survey.shuffler.url for each in meant):
                 return words[-1]
-        raise SourceUnavailableError(survey.shuffler.url, _SEVERAL)
+        advice = f"write the shuffler's address before the token in {self.path}"
+        raise NoTokenError(survey.shuffler.url, _SEVERAL, advice)
 
     def _lines(self) -> list[list[str]]:
         try:
-            mode = stat.S_IMODE(self.path.stat().st_mode)
-            if mode & _OTHERS:
+            mode = exposed(self.path)
+            if mode is not None:
                 advice = f"run chmod 600 {self.path}, and make a new one if others could read it"
                 raise TokenFileError(self.path, f"others may read it (mode {mode:04o})", advice)
-            text = self.path.read_bytes()[:_LARGEST].decode()
+            with self.path.open("rb") as file:
+                text = file.read(_LARGEST).decode()
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or type(error).__name__
             advice = "shoal keys token prints one: put it into a file with mode 600"
@@ -123,3 +130,11 @@ def sources(
     except SourceUnavailableError as error:
         return _NoToken(error)
     return HttpSource(survey.shuffler.url, survey.id, token)
+
+
+def try_token(tokens: TokenFile, known: Sequence[Survey], survey: Survey) -> None:
+    """Refuse a token for which the shuffler of a survey gives no list of batches."""
+    token = tokens.token(survey, known)
+    patience = Patience(silence=_TRIAL, listing=_TRIAL)
+    with closing(HttpSource(survey.shuffler.url, survey.id, token, patience=patience)) as source:
+        source.check()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import ClassVar
 
@@ -150,11 +150,7 @@ def bounded(bounds: Bounds) -> type[Bounded]:
     if most != resource.RLIM_INFINITY:
         # Half of a small number is left to the store; it needs the files that are left here.
         room = max(most - _FILES_FOR_WORK, most // 2, 1)
-        bounds = Bounds(
-            head_bytes=bounds.head_bytes,
-            head_seconds=bounds.head_seconds,
-            connections=min(bounds.connections, room),
-        )
+        bounds = replace(bounds, connections=min(bounds.connections, room))
     return type("Bounded", (Bounded,), {"bounds": bounds})
 
 

@@ -7,6 +7,9 @@
     DIR/dashboard      the link that logs in to the dashboard
     DIR/shuffler/      the shuffler's keys, store and files
     DIR/analyzer/      the analyzer's, and the token it collects with
+    DIR/up.unfinished  while it is made; whoever finds it there makes the rest
+
+A directory with anything else in it is somebody else's, and is left as it is.
 
 One person has both parties here, and their keys lie unprotected: this is for trying things out.
 Whoever may read the directory can undo the shuffling; what is left then is the local epsilon.
@@ -21,18 +24,18 @@ from pathlib import Path
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import MalformedError
-from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import Keyring, Protection, Role
+from shoal.service.keyring.files import TEMPORARY, write_private
 from shoal.service.keyring.schedule import ROLES
-from shoal.service.running.files import write_private
-from shoal.service.running.home import Home, HomeError, node
+from shoal.service.running.home import Home, HomeError
+from shoal.service.running.registering import opened
 from shoal.service.running.settings import LOCAL
-from shoal.service.store import ShufflerStore
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.survey.design import Design
 
 STATE, SURVEY, TOKEN, DASHBOARD = "up.json", "survey.json", "token", "dashboard"
+UNFINISHED = "up.unfinished"
 VERSION = 1
 DAY = 86_400
 _LARGEST_STATE = 4096
@@ -130,7 +133,7 @@ class Embedded:
 
     def make(self, wanted: Wanted, ports: Ports, *, clock: Clock = system_clock) -> Survey:
         """Keys, survey, stores and token; the ports last, so that half a directory is made anew."""
-        Home(directory=self.directory, role="shuffler").make()
+        self._claim()
         parties = {
             role: Party(url=f"http://{LOCAL}:{port}", fingerprint=self._fingerprint(role))
             for role, port in _by_role(ports)
@@ -141,7 +144,30 @@ class Embedded:
         write_private(self.token, f"{survey.id} {token}\n".encode())
         stored = {"version": VERSION, "shuffler": ports.shuffler, "analyzer": ports.analyzer}
         write_private(self.directory / STATE, json.dumps(stored).encode())
+        (self.directory / UNFINISHED).unlink(missing_ok=True)
         return survey
+
+    def _claim(self) -> None:
+        """Begin in a new or empty directory, or where that was begun before; nowhere else."""
+        self.refuse_others()
+        Home(directory=self.directory, role="shuffler").make()
+        write_private(self.directory / UNFINISHED, b"")
+
+    def refuse_others(self) -> None:
+        """Refuse a directory with files that are not of ``shoal up``."""
+        ours = {STATE, UNFINISHED, UNFINISHED + TEMPORARY}
+        try:
+            found = {path.name for path in self.directory.iterdir()}
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            advice = "choose another directory"
+            raise HomeError(self.directory, error.strerror or str(error), advice) from None
+        if found and not found & ours:
+            why = f"it has files that shoal up did not make ({min(found)})"
+            raise HomeError(
+                self.directory, why, "nothing was changed: choose a new directory, or an empty one"
+            )
 
     @property
     def login(self) -> Path:
@@ -155,13 +181,9 @@ class Embedded:
         """
         if self.login.exists():
             return
-        home = self.home("analyzer")
-        database = home.database()
-        try:
-            tokens = AnalyzerStore(database, home.directory, clock).tokens
-            token = tokens.add(DASHBOARD, None, max(DAY, survey.not_after - clock() + 30 * DAY))
-        finally:
-            database.close()
+        lifetime = max(DAY, survey.not_after - clock() + 30 * DAY)
+        with opened(self.home("analyzer"), clock=clock) as store:
+            token = store.tokens.add(DASHBOARD, None, lifetime)
         link = f"{survey.analyzer.url}/dashboard/login#{token}\n"
         write_private(self.login, link.encode())
 
@@ -180,21 +202,12 @@ class Embedded:
 
     def _register(self, survey: Survey, clock: Clock) -> str:
         """Tell both parties of the survey; the token for the analyzer."""
-        home = self.home("analyzer")
-        database = home.database(migrate=True)
-        try:
-            AnalyzerStore(database, home.directory, clock).add_survey(survey)
-        finally:
-            database.close()
-        home = self.home("shuffler")
-        database = home.database(migrate=True)
-        try:
-            store = ShufflerStore(database, home.directory, clock, node=node())
+        with opened(self.home("analyzer"), migrate=True, clock=clock) as store:
             store.add_survey(survey)
-            lifetime = survey.not_after - clock() + 30 * DAY
-            return store.add_token("up", survey.id, lifetime)
-        finally:
-            database.close()
+        lifetime = survey.not_after - clock() + 30 * DAY
+        with opened(self.home("shuffler"), migrate=True, clock=clock) as store:
+            store.add_survey(survey)
+            return store.tokens.add("up", survey.id, lifetime)
 
 
 def _by_role(ports: Ports) -> tuple[tuple[Role, int], tuple[Role, int]]:

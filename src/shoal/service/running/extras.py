@@ -21,7 +21,8 @@ def need_server(feature: str) -> None:
         raise MissingExtraError(feature, "server")
 
 
-def need_database(feature: str, url: str | None) -> None:
-    """Refuse a PostgreSQL address where its driver is not installed."""
+def need_party(feature: str, url: str | None) -> None:
+    """The same for what opens a party's database; the driver of PostgreSQL, if that is its."""
+    need_server(feature)
     if url is not None and url.startswith("postgresql") and missing(POSTGRES):
         raise MissingExtraError(f"{feature} with PostgreSQL", "postgres")

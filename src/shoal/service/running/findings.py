@@ -65,6 +65,29 @@ def guarded(name: str, check: Check, advice: str) -> Finding:
         return fail(name, error.strerror or type(error).__name__, advice)
 
 
+@dataclass(frozen=True)
+class Examination:
+    """What was found, under the name of what was looked at."""
+
+    parts: dict[str, list[Finding]]
+
+    @property
+    def state(self) -> State:
+        """The worst of it."""
+        return worst([finding for findings in self.parts.values() for finding in findings])
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        return {
+            "state": self.state.value,
+            "checks": [
+                {"of": name, **finding.to_dict()}
+                for name, findings in self.parts.items()
+                for finding in findings
+            ],
+        }
+
+
 def worst(findings: Sequence[Finding]) -> State:
     """The worst of them."""
     order = list(State)

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -117,4 +116,4 @@ class WithHealth:
             await self._app(scope, receive, send)
             return
         answer = _plain({"status": "alive"}) if path == "/healthz" else await self._ready()
-        await answer(Request(scope, receive).scope, receive, send)
+        await answer(scope, receive, send)

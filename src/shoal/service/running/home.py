@@ -13,19 +13,17 @@ from __future__ import annotations
 
 import os
 import socket
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.errors import ShoalError
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import Keyring, Protection, Role
+from shoal.service.running.places import KEYS
 from shoal.service.store import Database
 
-KEYS = "keys"
 DATABASE = "store.sqlite"
 STORE_VARIABLE = "SHOAL_STORE"
-_OTHERS = 0o077
 
 
 class HomeError(ShoalError):
@@ -77,11 +75,6 @@ class Home:
             raise HomeError(self.directory, error.strerror or str(error), advice) from None
         self.check()
 
-    def wide_mode(self) -> int | None:
-        """Its permissions, if others on the machine may look into it."""
-        mode = stat.S_IMODE(self.directory.stat().st_mode)
-        return mode if mode & _OTHERS else None
-
     def keyring(
         self,
         protection: Protection | None,
@@ -109,7 +102,7 @@ class Home:
 
 def private() -> None:
     """Whatever this process writes from now on is for its user alone."""
-    os.umask(_OTHERS)
+    os.umask(0o077)
 
 
 def node() -> str:

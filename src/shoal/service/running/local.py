@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
 from shoal.service.analyzer.results import SurveyResults, survey_results
-from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.clock import system_clock
 from shoal.service.running.children import Child, Children
 from shoal.service.running.embedded import Embedded, Ports, Wanted
 from shoal.service.running.home import STORE_VARIABLE, HomeError, private
 from shoal.service.running.people import Crowd
+from shoal.service.running.registering import analyzer_store
 from shoal.service.running.server import CannotListenError, address, listen
 from shoal.service.running.settings import LOCAL
 from shoal.service.survey import Survey
@@ -60,6 +59,11 @@ class Local:
         self._children = children
         self._client = httpx.Client(timeout=_TIMEOUT, trust_env=False)
 
+    @property
+    def page(self) -> str:
+        """Where people answer in a browser."""
+        return f"{self.addresses.analyzer}/answer/{self.survey.id}"
+
     def wait_until_ready(self) -> None:
         """Return when all of them are up, and people can have the keys of both parties."""
         urls = [f"{place}/readyz" for place in self.addresses.metrics.values()]
@@ -93,15 +97,15 @@ class Local:
         """Start again what died."""
         self._children.check()
 
+    def close(self) -> None:
+        """Hang up; the services go on."""
+        self._client.close()
+
     def results(self) -> SurveyResults:
         """All that was found so far, as the analyzer has it."""
         home = Embedded(directory=self.directory).home("analyzer")
-        database = home.database()
-        try:
-            store = AnalyzerStore(database, home.directory, system_clock)
-            return survey_results(store, self.survey.id)
-        finally:
-            database.close()
+        with closing(home.database()) as database:
+            return survey_results(analyzer_store(home, database), self.survey.id)
 
 
 @contextmanager
@@ -113,6 +117,7 @@ def running(
     embedded = Embedded(directory=directory)
     with ExitStack() as stack:
         before = embedded.ports()
+        embedded.refuse_others()
         try:
             sockets = _opened(stack, before or _asked_for(port))
         except CannotListenError as error:
@@ -141,7 +146,8 @@ def running(
             analyzer=address(sockets["analyzer"]),
             metrics=metrics,
         )
-        yield Local(embedded, survey, addresses, children), before is None
+        services = stack.enter_context(closing(Local(embedded, survey, addresses, children)))
+        yield services, before is None
 
 
 def _asked_for(port: int | None) -> Ports:

@@ -33,25 +33,19 @@ FIELDS: Final = {
     "address": _ADDRESS,  # where this process listens
     "attempt": None,
     "batch": _HEX,
-    "bytes": None,
     "cause": _NAME,  # the type of the exception behind the exception
     "count": None,
     "errno": re.compile(r"E[A-Z0-9]{1,20}"),
     "error": _NAME,  # the type of an exception
     "key": None,
-    "node": _PLACE,
-    "pid": None,
     "place": _PLACE,  # where in the code
     "reason": re.compile(r"[a-z][a-z0-9_.-]{0,63}|[A-Z][A-Za-z0-9]{0,60}Error"),
     "repeated": None,  # how often the same was left out since it was last written
-    "revision": _PLACE,
     "role": _WORD,
-    "seconds": None,
     "signal": re.compile(r"SIG[A-Z0-9]{1,10}"),
     "state": re.compile(r"[A-Z]{1,20}"),
     "status": None,
     "survey": _HEX,
-    "version": _PLACE,
 }
 LEVELS = ("debug", "info", "warning", "error")
 _OURS = "shoal"

@@ -52,6 +52,7 @@ _MANY_COMMITS = 50
 _STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # seconds
 
 Figures: TypeAlias = Callable[[], Iterable[Metric]]
+Rows: TypeAlias = Iterable[tuple[list[str], float]]  # labels, and the figure that they have
 
 
 def two_digits(value: float) -> float:
@@ -127,11 +128,8 @@ class Observations:
             self._turn()
             refused, longest = self._shown
         for name, text in _REFUSALS.items():
-            family = CounterMetricFamily(f"shoal_{name}", text, labels=["reason"])
-            for (kind, reason), count in refused.items():
-                if kind == name:
-                    family.add_metric([reason], count)
-            yield family
+            told = [([reason], count) for (kind, reason), count in refused.items() if kind == name]
+            yield counters(name, text, ["reason"], told)
         seconds = in_steps(longest.get(_COMMIT, 0.0))
         text = "What the longest commit of the last minute stayed below, if there were many."
         yield gauge(_COMMIT, text, seconds)
@@ -144,21 +142,17 @@ def gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(f"shoal_{name}", text, value=value)
 
 
-def gauges(
-    name: str, text: str, labels: list[str], rows: Iterable[tuple[list[str], float]]
-) -> Metric:
+def gauges(name: str, text: str, labels: list[str], rows: Rows) -> Metric:
     """One figure for each row of labels."""
-    family = GaugeMetricFamily(f"shoal_{name}", text, labels=labels)
-    for row, value in rows:
-        family.add_metric(row, value)
-    return family
+    return _filled(GaugeMetricFamily(f"shoal_{name}", text, labels=labels), rows)
 
 
-def counters(
-    name: str, text: str, labels: list[str], rows: Iterable[tuple[list[str], float]]
-) -> Metric:
+def counters(name: str, text: str, labels: list[str], rows: Rows) -> Metric:
     """One figure that only grows for each row of labels."""
-    family = CounterMetricFamily(f"shoal_{name}", text, labels=labels)
+    return _filled(CounterMetricFamily(f"shoal_{name}", text, labels=labels), rows)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:
     for row, value in rows:
         family.add_metric(row, value)
     return family

@@ -8,11 +8,8 @@ arrived: whoever is interrupted goes on, and nobody is drawn twice.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -22,7 +19,8 @@ from shoal import randomness
 from shoal.errors import ShoalError
 from shoal.randomizers.base import AnswerMechanism
 from shoal.service.client import Client, Policy, Queued, Settings
-from shoal.service.running.files import write_private
+from shoal.service.keyring.files import write_private
+from shoal.service.processes import executor
 from shoal.service.survey import Survey
 
 SINGLY = 5
@@ -128,24 +126,13 @@ class Crowd:
             raise UndeliveredError(self.survey.shuffler.url, 1, sent.reason)
 
     def _send_many(self, job: Job, answers: list[str], told: Callable[[int, int], None]) -> None:
+        processes = 1 if len(answers) < _MANY else os.cpu_count() or 1
         with (
             Client(self.directory / str(job.number), policy=_POLICY, settings=_SETTINGS) as client,
-            _pool(len(answers)) as pool,
+            executor(processes) as pool,
         ):
             sent = client.report_many(
                 self.survey, answers, job="simulated", pool=pool, progress=told
             )
         if not sent.finished:
             raise UndeliveredError(self.survey.shuffler.url, sent.waiting, sent.reason)
-
-
-@contextmanager
-def _pool(people: int) -> Iterator[Executor | None]:
-    processes = os.cpu_count() or 1
-    if people < _MANY or processes < 2:
-        with nullcontext():
-            yield None
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        yield pool

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, ShoalError
-from shoal.sealing import MalformedError, SurveyId
+from shoal.sealing import SurveyId
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import Keyring
-from shoal.service.running.home import KEYS, Home, node
+from shoal.service.running.home import Home, node
+from shoal.service.running.places import KEYS, refuse_both
 from shoal.service.store import Database, ShufflerStore
 from shoal.service.store.values import TokenScope
-from shoal.service.survey import Survey, complaint
+from shoal.service.survey import Survey
 
 DAY = 86_400
 _DIGITS = re.compile(r"[0-9a-f]{4,64}")
@@ -57,20 +58,9 @@ class MissingSuiteError(ShoalError):
         )
 
 
-def read_survey(path: Path) -> Survey:
-    """The survey in a file."""
-    try:
-        return Survey.from_bytes(path.read_bytes())
-    except OSError as error:
-        message = f"cannot read {path}: {error.strerror or error}"
-        raise ShoalError(message) from None
-    except MalformedError as error:
-        message = f"{complaint(error, str(path))}; ask for the original"
-        raise ShoalError(message) from None
-
-
 def home_of(directory: Path, store: str | None = None) -> Home:
     """A party's directory; its keys say whose it is. The directory of the keys will do, too."""
+    refuse_both(directory)
     if directory.name == KEYS and not (directory / KEYS).exists():
         directory = directory.parent
     Home(directory=directory, role="shuffler").check()
@@ -78,20 +68,32 @@ def home_of(directory: Path, store: str | None = None) -> Home:
     return Home(directory=directory, role=role, store=store)
 
 
-@contextmanager
-def opened(home: Home, *, clock: Clock = system_clock) -> Iterator[ShufflerStore | AnalyzerStore]:
-    """A party's store; made if there is none."""
-    database = home.database()
-    try:
-        yield _store(home, database, clock)
-    finally:
-        database.close()
+def shuffler_store(home: Home, database: Database, clock: Clock = system_clock) -> ShufflerStore:
+    """A shuffler's store in its database and directory."""
+    return ShufflerStore(database, home.directory, clock, node=node())
 
 
-def _store(home: Home, database: Database, clock: Clock) -> ShufflerStore | AnalyzerStore:
-    if home.role == "shuffler":
-        return ShufflerStore(database, home.directory, clock, node=node())
+def analyzer_store(home: Home, database: Database, clock: Clock = system_clock) -> AnalyzerStore:
+    """An analyzer's."""
     return AnalyzerStore(database, home.directory, clock)
+
+
+def store_of(
+    home: Home, database: Database, clock: Clock = system_clock
+) -> ShufflerStore | AnalyzerStore:
+    """A party's."""
+    if home.role == "shuffler":
+        return shuffler_store(home, database, clock)
+    return analyzer_store(home, database, clock)
+
+
+@contextmanager
+def opened(
+    home: Home, *, migrate: bool = False, clock: Clock = system_clock
+) -> Iterator[ShufflerStore | AnalyzerStore]:
+    """A party's store; made if there is none."""
+    with closing(home.database(migrate=migrate)) as database:
+        yield store_of(home, database, clock)
 
 
 def add_survey(survey: Survey, home: Home) -> bool:

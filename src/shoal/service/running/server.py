@@ -169,12 +169,19 @@ def stopping(stop: Callable[[], None]) -> Iterator[None]:
         logs.say("stopping", signal=signal.Signals(number).name)
         stop()
 
-    before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT)}
+    with handling(asked):
+        yield
+
+
+@contextmanager
+def handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Have SIGTERM and SIGINT handled so while this lasts."""
+    before = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def serve(app: ASGIApp, listening: socket.socket, *, grace: int = GRACE) -> None:

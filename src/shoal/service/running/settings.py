@@ -18,8 +18,6 @@ from shoal.service.running.metrics import Figures, metrics_app, registry
 from shoal.service.running.server import Background, address, adopted, listen
 
 LOCAL = "127.0.0.1"
-SHUFFLER_PORT = 8460
-ANALYZER_PORT = 8461
 
 
 @dataclass(frozen=True, kw_only=True)

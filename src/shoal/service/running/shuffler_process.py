@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from typing import TypeAlias
 
-from shoal.service.clock import system_clock
-from shoal.service.keyring import Keyring
 from shoal.service.opening import Pool
 from shoal.service.running import logs
 from shoal.service.running.batch_figures import BatchFigures
@@ -16,38 +14,25 @@ from shoal.service.running.copies import copies_check, copy_figures
 from shoal.service.running.figures import disk_figures, key_figures
 from shoal.service.running.findings import Finding
 from shoal.service.running.health import Readiness, WithHealth
-from shoal.service.running.home import node
 from shoal.service.running.metrics import Figures, Observations
+from shoal.service.running.parts import Parts, opened
 from shoal.service.running.ready import keys_check, store_check
-from shoal.service.running.registering import check_party
+from shoal.service.running.registering import shuffler_store
 from shoal.service.running.server import address, serve, stopping
 from shoal.service.running.settings import Settings, measured
 from shoal.service.running.surroundings import Steadiness, disk
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.notary import Notary
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import Database, ShufflerStore
+from shoal.service.store import ShufflerStore
 
-
-@dataclass(frozen=True)
-class _Opened:
-    database: Database
-    keyring: Keyring
-    store: ShufflerStore
+_Opened: TypeAlias = Parts[ShufflerStore]
 
 
 @contextmanager
 def _opened(settings: Settings) -> Iterator[_Opened]:
-    """The store and the keys of a shuffler, closed again at the end."""
-    home = settings.home
-    with ExitStack() as stack:
-        keyring = home.keyring(settings.protection, identity=settings.identity)
-        database = home.database(migrate=settings.migrate)
-        stack.callback(database.close)
-        store = ShufflerStore(database, home.directory, system_clock, node=node())
-        stack.callback(store.close)
-        check_party(store.surveys(), keyring, system_clock())
-        yield _Opened(database, keyring, store)
+    with opened(settings, shuffler_store) as parts, closing(parts.store):
+        yield parts
 
 
 def _store_check(parts: _Opened) -> Finding:

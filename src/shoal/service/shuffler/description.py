@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shoal.service.http import openapi
-from shoal.service.http.openapi import BYTES, JSON, Content, Operation, Parameter
+from shoal.service.http.openapi import Operation, Parameter, as_bytes, as_json
 from shoal.service.http.operations import (
     BATCH,
     OBJECT,
@@ -109,7 +109,7 @@ def _public(handlers: Handlers) -> list[Operation]:
             learn who asks. 503 while there is no valid copy yet.
             """,
             parameters=[SURVEY],
-            answers={200: Content(description="The list.", media={JSON: OBJECT})},
+            answer=as_json("The list.", OBJECT),
             problems=UNKNOWN,
             cross_origin=True,
         ),
@@ -125,11 +125,9 @@ def _public(handlers: Handlers) -> list[Operation]:
             listed; with "unknown_key" fetch the keys again and seal the same message anew.
             """,
             parameters=[SURVEY],
-            body=Content(
-                description="Reports.",
-                media={BYTES: {"type": "string", "format": "binary", "minLength": 1}},
-            ),
-            answers={202: Content(description="Kept.", media={JSON: openapi.reference("Receipt")})},
+            body=as_bytes("Reports.", least=1),
+            answer=as_json("Kept.", openapi.reference("Receipt")),
+            status=202,
             problems={
                 400: "Not a whole number of reports.",
                 403: "The survey has not begun, or is over.",
@@ -149,9 +147,7 @@ def _public(handlers: Handlers) -> list[Operation]:
             that would count people. The hours until it closes are told from a quarter on.
             """,
             parameters=[SURVEY],
-            answers={
-                200: Content(description="Progress.", media={JSON: openapi.reference("Progress")})
-            },
+            answer=as_json("Progress.", openapi.reference("Progress")),
             problems=UNKNOWN,
             cross_origin=True,
         ),
@@ -166,7 +162,7 @@ def _secured(handlers: Handlers) -> list[Operation]:
             endpoint=handlers.batches,
             summary="Batches that can be collected, or were, in the order of their ids.",
             parameters=[SURVEY, _after],
-            answers={200: Content(description="Batches.", media={JSON: listing})},
+            answer=as_json("Batches.", listing),
             problems={400: "Not the id of a batch.", **_SECURED},
             secured=True,
         ),
@@ -175,12 +171,7 @@ def _secured(handlers: Handlers) -> list[Operation]:
             endpoint=handlers.batch,
             summary="Collect a batch: byte-identical for the request that first asked.",
             parameters=[SURVEY, BATCH, _request],
-            answers={
-                200: Content(
-                    description="The batch object.",
-                    media={BYTES: {"type": "string", "format": "binary"}},
-                )
-            },
+            answer=as_bytes("The batch object."),
             problems={
                 400: "No request id.",
                 409: "Collected by another request.",
@@ -197,20 +188,14 @@ def _secured(handlers: Handlers) -> list[Operation]:
             endpoint=handlers.acknowledge,
             summary="Say that a batch has arrived whole; its records are then deleted here.",
             parameters=[SURVEY, BATCH],
-            body=Content(
-                description="The request's id, and SHA-256 of the batch object.",
-                media={JSON: openapi.reference("Acknowledgement")},
+            body=as_json(
+                "The request's id, and SHA-256 of the batch object.",
+                openapi.reference("Acknowledgement"),
             ),
-            answers={
-                200: Content(
-                    description="Acknowledged.",
-                    media={
-                        JSON: openapi.record(
-                            {"batch": openapi.digits(32), "digest": openapi.digits(64)}
-                        )
-                    },
-                )
-            },
+            answer=as_json(
+                "Acknowledged.",
+                openapi.record({"batch": openapi.digits(32), "digest": openapi.digits(64)}),
+            ),
             problems={
                 400: "Not an acknowledgement.",
                 408: "The body did not arrive in time.",

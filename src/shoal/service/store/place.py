@@ -55,7 +55,7 @@ class Place:
         if found is None and not row.bound and holds == refers:
             self._write(row.id)
         elif found != row.id:
-            raise self._refusal(found)
+            raise self._refusal(found, useless=found is None and not row.bound and holds)
         if not row.bound:
             with self.database.write() as connection:
                 connection.execute(self.table.update().values(bound=True))
@@ -84,7 +84,8 @@ class Place:
             draft.replace(self.directory / FILE)
             files.sync_directory(self.directory)
 
-    def _refusal(self, found: str | None) -> StoreVersionError:
+    def _refusal(self, found: str | None, *, useless: bool = False) -> StoreVersionError:
+        """``useless``: the directory has files, and the database would not need any of them."""
         what = f"a database that does not belong to {self.directory}"
         expected = "the one whose files are there"
         why = f"it has no {FILE} of this database" if found is None else f"its {FILE} is another's"
@@ -92,4 +93,9 @@ class Place:
             f"{why}: check --store and SHOAL_STORE, and that the right disk is mounted; "
             "nothing was changed"
         )
+        if useless:
+            advice += (
+                "; if it is the right one, it needs no file in segments, parts and batches: "
+                "move them elsewhere"
+            )
         return StoreVersionError(what, expected, advice)

@@ -13,7 +13,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
 from shoal.service.clock import Clock
@@ -22,6 +21,7 @@ from shoal.service.store import counting, files, leases, schema
 from shoal.service.store.advancing import Advancing
 from shoal.service.store.copies import Copies
 from shoal.service.store.database import Database
+from shoal.service.store.forgetting import forget_tags
 from shoal.service.store.intake import Intake
 from shoal.service.store.openings import Openings, Parts
 from shoal.service.store.patience import Doubts, Patience
@@ -46,7 +46,6 @@ from shoal.service.store.values import (
 from shoal.service.survey import Survey
 
 TREE = "shuffler"
-_FORGOTTEN_AT_ONCE = 20_000
 
 
 class ShufflerStore:
@@ -223,19 +222,7 @@ class ShufflerStore:
 
     def forget_key(self, key: int) -> int:
         """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""
-        checks.count(0, key=key)
-        tags = schema.tags
-        columns = sa.tuple_(*tags.primary_key.columns)
-        some = sa.select(*tags.primary_key.columns).where(tags.c.key == key)
-        forgotten = 0
-        while True:
-            with self._database.write() as connection:  # in pieces: reports come in meanwhile
-                deleted = connection.execute(
-                    tags.delete().where(columns.in_(some.limit(_FORGOTTEN_AT_ONCE)))
-                ).rowcount
-            forgotten += deleted
-            if deleted < _FORGOTTEN_AT_ONCE:
-                return forgotten
+        return forget_tags(self._database, schema.tags, key)
 
     def add_token(self, label: str, survey: SurveyId | None, lifetime: int) -> str:
         """A new token that is shown this once: only its hash is kept."""

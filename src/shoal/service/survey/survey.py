@@ -35,7 +35,7 @@ VERSION = 1
 LONGEST_TEXT = 2000
 LONGEST_ANSWER = 200
 _LEAST = {"reports_per_person": 1, "not_before": 0, "not_after": 0, "token_bytes": 0}
-_SLACK = 1e-9
+_SLACK = 1e-9  # of the promise, for what is lost in arithmetic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class Survey:
 
     def _check_promise(self) -> None:
         found = self.guarantee(self.batches.minimum).epsilon
-        if found > self.epsilon * (1 + _SLACK):
+        if not self.allows(found):
             raise UnreachableTargetError(
                 f"epsilon={self.epsilon:g} at delta={self.delta:g}",
                 f"a batch of minimum={self.batches.minimum} reports gives {found:.6g}",
@@ -144,6 +144,10 @@ class Survey:
     def guarantee(self, valid: int) -> Guarantee:
         """What one person is promised if every batch with their reports has so many valid ones."""
         return promised(self.device, self.terms, checks.count(0, valid=valid))
+
+    def allows(self, epsilon: float) -> bool:
+        """Whether a guarantee with this epsilon is within the promise."""
+        return epsilon <= self.epsilon * (1 + _SLACK)
 
     def configuration(self) -> dict[str, Plain]:
         """All of it as plain values."""

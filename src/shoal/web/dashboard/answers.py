@@ -1,4 +1,4 @@
-"""The answers of a survey, and what can be said about each: more than noise, surely the larger."""
+"""The answers of a survey, and what can be said about each: more than noise, and than others."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Answer:
     """One answer: shares in percent.
 
     ``significant``: more than mere noise reaches anywhere, with probability 95 %. ``separated``:
-    surely more than every answer whose estimate is smaller, None where there is no such answer; the
-    intervals behind it hold together.
+    more than every answer whose estimate is smaller, beyond the noise; None where there is no such
+    answer. The intervals behind it hold together.
     """
 
     index: int

@@ -6,45 +6,27 @@ from shoal.errors import ShoalError
 from shoal.report.markup import Markup, element
 from shoal.results import ColumnResult
 from shoal.service.analyzer.collection import Collection
-from shoal.service.analyzer.verdict import estimated, guaranteed
+from shoal.service.analyzer.results import column
+from shoal.service.analyzer.verdict import guaranteed
 from shoal.service.survey import Survey
 from shoal.web.dashboard import chart
 from shoal.web.dashboard.access import Visitor
 from shoal.web.dashboard.answers import answers
 from shoal.web.dashboard.chart import Order
-from shoal.web.dashboard.parts import (
-    address,
-    epsilon,
-    link,
-    moment,
-    note,
-    panel,
-    tiles,
-)
+from shoal.web.dashboard.parts import address, epsilon, link, moment, note, panel, tiles
 from shoal.web.dashboard.snapshot import Line
 from shoal.web.dashboard.survey_page import heading, left_out
 
 
-def column(survey: Survey, held: Collection) -> ColumnResult | None:
+def _column(survey: Survey, held: Collection) -> ColumnResult | None:
     """What a published batch found, as a result like any other."""
-    counts = held.counts
-    if counts is None:
+    guarantee = None if held.counts is None else guaranteed(survey, held.counts.n)
+    if held.counts is None or guarantee is None:
         return None
-    guarantee = guaranteed(survey, counts.n)
     try:
-        estimate = estimated(survey, counts)
+        return column(survey, held.counts, guarantee)
     except ShoalError:
         return None
-    if guarantee is None:
-        return None
-    return ColumnResult(
-        column=survey.question,
-        labels=survey.answers,
-        estimate=estimate,
-        randomizer=survey.device,
-        guarantee=guarantee,
-        n=counts.n,
-    )
 
 
 def body(
@@ -52,7 +34,7 @@ def body(
 ) -> list[Markup]:
     """Its result, or why there is none."""
     here = f"{address(survey)}/batches/{line.batch}"
-    found = column(survey, held) if line.withheld is None else None
+    found = _column(survey, held) if line.withheld is None else None
     if line.withheld is not None:
         parts = [note(f"Withheld: {line.withheld}.", kind="warning"), note(_WITHHELD)]
     elif found is None:

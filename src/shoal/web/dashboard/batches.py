@@ -20,6 +20,7 @@ from shoal.web.dashboard.parts import (
     panel,
     several,
     table,
+    turning,
 )
 from shoal.web.dashboard.snapshot import Line, Snapshot
 
@@ -53,7 +54,9 @@ def batches(
         held = [line.published for line in lines if line.withheld is not None]
         told = [line.published for line in lines if line.withheld is None]
         parts += [_drawn(Timeline.of(told, held), lines), _lines(snapshot, lines, page)]
-        parts.append(_turning(snapshot, page, pages(snapshot, visitor)))
+        place = f"{address(snapshot.survey)}?page={{}}#batches"
+        words, many = ("newer", "older"), pages(snapshot, visitor)
+        parts.append(turning(page, many, place=place, what="batches", words=words))
     else:
         parts.append(note("No batch has come this far."))
     if visitor.operator:
@@ -100,26 +103,6 @@ def _lines(snapshot: Snapshot, lines: Sequence[Line], page: int) -> Markup:
     heads = ("batch", "published", "received", "valid", "honest", "ε", "state")
     kinds = ("text", "", "n", "n", "n", "n", "text said")
     return table(heads, rows, caption="Batches, the newest first", sortable=True, classes=kinds)
-
-
-def _turning(snapshot: Snapshot, page: int, many: int) -> Markup:
-    if many == 1:
-        return NOTHING
-    here = address(snapshot.survey)
-
-    def turn(to: int, text: str, rel: str) -> Markup:
-        inside = 1 <= to <= many
-        target = f"{here}?page={to}#batches"
-        return link(text, target, rel=rel) if inside else element("span", text, class_="quiet")
-
-    return element(
-        "nav",
-        turn(page - 1, "← newer", "prev"),
-        element("span", f"page {page:,} of {many:,}"),
-        turn(page + 1, "older →", "next"),
-        class_="pages",
-        aria_label="Pages of batches",
-    )
 
 
 def _under_way(found: list[Collection]) -> Markup:

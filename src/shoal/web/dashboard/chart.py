@@ -1,4 +1,4 @@
-"""The chart of the answers: bars with error bars, marks of what is sure, and the same as a table.
+"""The chart of the answers: bars with error bars, marks of those beyond the noise, and a table.
 
 Every bar carries its numbers, so that a script can zoom; without one it shows all of them.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from shoal.report import mean
+from shoal.report import mean, shares, words
 from shoal.report.axis import Axis
-from shoal.report.drawing import key, pc, scale, upright
+from shoal.report.drawing import canvas, row, scale, value
 from shoal.report.markup import Markup, element, join
 from shoal.report.shares import percent, whole
 from shoal.results import ColumnResult
@@ -22,7 +22,6 @@ Order = Literal["share", "asked"]
 ORDERS: dict[Order, str] = {"share": "largest first", "asked": "as in the survey"}
 SHOWN = 20  # bars; the others are folded away
 _OPEN = 12  # rows of a table that is not folded away
-_HEIGHT = 26
 _MARKS = {True: "≠", False: "≈", None: ""}  # of what is more than all smaller ones
 _WORDS = {True: "yes", False: "no", None: "–"}
 
@@ -47,7 +46,7 @@ def found(
             f"These are the {MOST} largest of {len(column.labels):,} answers; the others are in "
             "the files below."
         )
-    yield _table(shown, counted="people" if column.guarantee.rounds == 1 else "reports")
+    yield _table(shown, counted=words.counted(column.guarantee))
 
 
 def _mean(estimate: MeanEstimate) -> Markup:
@@ -123,22 +122,17 @@ def _zoom() -> Markup:
 
 
 def _bar(answer: Answer, axis: Axis) -> Markup:
-    margin = (answer.high - answer.low) / 2
     mark = _MARKS[answer.separated] if answer.significant else ""
-    return element(
-        "div",
-        texted("span", answer.label, class_="label", title=answer.label),
-        _drawn(answer, axis),
-        element(
-            "span",
+    return row(
+        answer.label,
+        said(answer),
+        canvas(axis, *shares.bar(axis, answer.share, answer.low, answer.high)),
+        value(
             percent(answer.share),
-            element("small", f" ± {percent(margin).removesuffix(' %')}"),
+            shares.margin(answer.low, answer.high),
             element("span", mark, class_="mark") if mark else "",
-            class_="value",
         ),
-        class_="bar" if answer.significant else "bar faint",
-        role="img",
-        aria_label=f"{answer.label}: {said(answer)}",
+        faint=not answer.significant,
         data_value=f"{answer.share:.6g}",
         data_low=f"{answer.low:.6g}",
         data_high=f"{answer.high:.6g}",
@@ -147,50 +141,22 @@ def _bar(answer: Answer, axis: Axis) -> Markup:
 
 def said(answer: Answer) -> str:
     """A bar in words."""
-    limits = f"{percent(answer.share)}, between {percent(answer.low)} and {percent(answer.high)}"
+    limits = shares.said(answer.share, answer.low, answer.high)
     if not answer.significant:
         return f"{limits}; cannot be told from nobody"
     if answer.separated is None:
         return limits
-    sure = "surely more than" if answer.separated else "not surely more than"
-    return f"{limits}; {sure} the answers with smaller shares"
-
-
-def _drawn(answer: Answer, axis: Axis) -> Markup:
-    zero, end = axis.at(0.0), axis.at(answer.share)
-    low, high, middle = axis.at(answer.low), axis.at(answer.high), _HEIGHT / 2
-    grid = [upright(axis.at(tick), 0, _HEIGHT, "grid") for tick in axis.ticks() if tick]
-    return element(
-        "svg",
-        *grid,
-        element(
-            "rect",
-            x=pc(min(zero, end)),
-            y=5,
-            width=pc(abs(end - zero)),
-            height=_HEIGHT - 10,
-            rx=2,
-            class_="fill",
-        ),
-        upright(zero, 0, _HEIGHT, "zero"),
-        element("line", x1=pc(low), x2=pc(high), y1=middle, y2=middle, class_="reach"),
-        upright(low, middle - 4, middle + 4, "reach from"),
-        upright(high, middle - 4, middle + 4, "reach to"),
-        height=_HEIGHT,
-        width="100%",
-        aria_hidden="true",
-    )
+    sure = "" if answer.separated else "not "
+    return f"{limits}; {sure}more than the answers with smaller shares, beyond the noise"
 
 
 def _legend(shown: Sequence[Answer]) -> Markup:
-    keys = [key("fill", "estimated share"), key("reach", "95 % interval")]
-    if not all(answer.significant for answer in shown):
-        keys.append(key("fill pale", "cannot be told from nobody"))
+    keys = shares.keys(faint=not all(answer.significant for answer in shown))
     marked = {answer.separated for answer in shown if answer.significant}
     if True in marked:
-        keys.append(_mark(_MARKS[True], "surely more than all smaller ones"))
+        keys.append(_mark(_MARKS[True], "more than all smaller ones, beyond the noise"))
     if False in marked:
-        keys.append(_mark(_MARKS[False], "not surely more than all smaller ones"))
+        keys.append(_mark(_MARKS[False], "the difference to a smaller one may be noise"))
     return element("figcaption", *keys, class_="legend")
 
 
@@ -224,7 +190,8 @@ def _table(shown: Sequence[Answer], *, counted: str) -> Markup:
     unfolded = {"open": ""} if len(shown) <= _OPEN else {}
     remark = note(
         "Each of the last two columns is right for all answers together with probability 95 %: "
-        "both are corrected for how many answers there are."
+        "both are corrected for how many answers there are. They look beyond the noise alone, as "
+        "the intervals do."
     )
     return element(
         "details",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from shoal.report import finite, html, statement
 from shoal.results import Result
-from shoal.service.analyzer.documents import PUBLISHED, WITHHELD, Document, written
-from shoal.service.analyzer.results import ALL, SurveyResults, survey_results
+from shoal.service.analyzer.documents import written
+from shoal.service.analyzer.results import SurveyResults, survey_results
 from shoal.service.analyzer.store import AnalyzerStore
+from shoal.web.assets import missing
 from shoal.web.dashboard.picture import picture
 from shoal.web.dashboard.snapshot import Snapshot
 
@@ -21,10 +22,12 @@ _NUMBERS = ("share", "low", "high", "standard_error", "count", "mean", "sum")
 
 @dataclass(frozen=True)
 class File:
-    """A kind of file; None is made where nothing is published that it could show."""
+    """A kind of file; one that ``needs_result`` is there once all batches together have one."""
 
+    said: str
     media_type: str
-    make: Callable[[AnalyzerStore, Snapshot], bytes | None]
+    make: Callable[[AnalyzerStore, Snapshot], bytes]
+    needs_result: bool = False
 
 
 def _csv(store: AnalyzerStore, snapshot: Snapshot) -> bytes:
@@ -39,11 +42,13 @@ def _parquet(store: AnalyzerStore, snapshot: Snapshot) -> bytes:
     return parquet(survey_results(store, snapshot.survey.id))
 
 
-def _of_result(make: Callable[[Result, Snapshot], bytes]) -> Callable[..., bytes | None]:
-    def made(_store: AnalyzerStore, snapshot: Snapshot) -> bytes | None:
-        return None if snapshot.result is None else make(snapshot.result, snapshot)
+def _of_result(said: str, media_type: str, make: Callable[[Result, Snapshot], bytes]) -> File:
+    def made(_store: AnalyzerStore, snapshot: Snapshot) -> bytes:
+        if snapshot.result is None:
+            raise missing("nothing is published yet that this file could show")
+        return make(snapshot.result, snapshot)
 
-    return made
+    return File(said, media_type, made, needs_result=True)
 
 
 def _statement(result: Result, _snapshot: Snapshot) -> bytes:
@@ -52,19 +57,23 @@ def _statement(result: Result, _snapshot: Snapshot) -> bytes:
 
 
 FILES: dict[str, File] = {
-    "results.csv": File("text/csv; charset=utf-8", _csv),
-    "results.json": File(_JSON, _json),
-    "results.parquet": File("application/vnd.apache.parquet", _parquet),
-    "chart.svg": File(
-        "image/svg+xml", _of_result(lambda result, kept: picture(result, kept.answers, "svg"))
+    "results.csv": File("every batch and answer, as a table", "text/csv; charset=utf-8", _csv),
+    "results.json": File("the same for programs", _JSON, _json),
+    "results.parquet": File("the same for data frames", "application/vnd.apache.parquet", _parquet),
+    "chart.svg": _of_result(
+        "the chart, to print",
+        "image/svg+xml",
+        lambda result, kept: picture(result, kept.answers, "svg"),
     ),
-    "chart.png": File(
-        "image/png", _of_result(lambda result, kept: picture(result, kept.answers, "png"))
+    "chart.png": _of_result(
+        "the chart, as a picture",
+        "image/png",
+        lambda result, kept: picture(result, kept.answers, "png"),
     ),
-    "report.html": File(
-        "text/html; charset=utf-8", _of_result(lambda result, _: html(result).encode())
+    "report.html": _of_result(
+        "a page to hand on", "text/html; charset=utf-8", lambda result, _: html(result).encode()
     ),
-    "statement.json": File(_JSON, _of_result(_statement)),
+    "statement.json": _of_result("the privacy statement", _JSON, _statement),
 }
 
 
@@ -86,30 +95,12 @@ def parquet(found: SurveyResults) -> bytes:
         "delta": pl.Float64(),
     }
     columns: dict[str, list[object]] = {name: [] for name in schema}
-    for row in _rows(found):
+    survey = str(found.survey.id)
+    for row in found.rows():
+        hour = row.get("published")
+        whole = {**row, "survey": survey, "published": None if hour is None else 1000 * hour}
         for name, cells in columns.items():
-            cells.append(row.get(name))
+            cells.append(whole.get(name))
     file = io.BytesIO()
     pl.DataFrame(columns, schema=schema).write_parquet(file)
     return file.getvalue()
-
-
-def _rows(found: SurveyResults) -> Iterator[Document]:
-    """Rows of the batches, then of all together."""
-    name = str(found.survey.id)
-    for document in found.batches:
-        yield from _lines({**document, "survey": name, "published": 1000 * document["published"]})
-    combined = found.combined()
-    if combined is not None:
-        status = PUBLISHED if combined["withheld"] is None else WITHHELD
-        reports = sum(each["reports"] for each in found.batches if each["withheld"] is None)
-        whole = {"survey": name, "batch": ALL, "status": status, "reports": reports}
-        yield from _lines({**combined, **whole})
-
-
-def _lines(document: Document) -> Iterator[Document]:
-    if document["estimates"] is not None:
-        yield from ({**document, **estimate} for estimate in document["estimates"])
-    else:
-        numbers = document["mean"] or {"mean": None}
-        yield {**document, **numbers}

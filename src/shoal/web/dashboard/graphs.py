@@ -57,7 +57,6 @@ def _meter(said: str, *parts: Markup) -> Markup:
 class Timeline:
     """How many batches were published and withheld in each of equal steps of time."""
 
-    start: int
     step: int
     published: tuple[int, ...]
     withheld: tuple[int, ...]
@@ -73,7 +72,7 @@ class Timeline:
         ]
         buckets = range((last - start) // step + 1)
         told, kept = (tuple(found[place] for place in buckets) for found in counted)
-        return cls(start, step, told, kept)
+        return cls(step, told, kept)
 
     @property
     def name(self) -> str:

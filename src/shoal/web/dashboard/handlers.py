@@ -15,19 +15,21 @@ from starlette.responses import RedirectResponse, Response
 from shoal.errors import ShoalError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
+from shoal.service.analyzer.remembered import Remembered, Version
 from shoal.service.errors import NotAuthorizedError, UnknownBatchError
 from shoal.service.http import asking
 from shoal.service.http.problems import Problem, ProblemError, problem_of
 from shoal.service.survey import Survey
+from shoal.web import assets, shell
 from shoal.web.dashboard import batch_page, batches, keys, layout, list_page
 from shoal.web.dashboard.access import Access, Visitor
 from shoal.web.dashboard.chart import ORDERS, Order
 from shoal.web.dashboard.crowd import Crowd, crowd
 from shoal.web.dashboard.files import FILES
 from shoal.web.dashboard.later import PATIENCE, Later
-from shoal.web.dashboard.parts import SHORT
+from shoal.web.dashboard.parts import SHORT, sentence
 from shoal.web.dashboard.progress import Progress, asked
-from shoal.web.dashboard.snapshot import Remembered, Snapshots, Version
+from shoal.web.dashboard.snapshot import Snapshots
 from shoal.web.dashboard.survey_page import Shown, State, may_wait
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -90,10 +92,11 @@ class Dashboard:
             who = await self.access.anybody(request)
         except ShoalError:  # the store is what fails
             who = None
-        said = f"{problem.detail[:1].upper()}{problem.detail[1:]}."
         headers = {} if problem.retry_after is None else {"Retry-After": str(problem.retry_after)}
         title = _TITLES.get(problem.status, "That did not work")
-        return layout.failure(title, said, status=problem.status, who=who, headers=headers)
+        return layout.failure(
+            title, sentence(problem.detail), status=problem.status, who=who, headers=headers
+        )
 
     async def surveys(self, request: Request) -> Response:
         """All surveys that the visitor may see."""
@@ -107,7 +110,9 @@ class Dashboard:
         page = min(page, pages)
         some = visible[list_page.PAGE * (page - 1) : list_page.PAGE * page]
         now = self._store.clock()
-        listed = [(self._snapshots.get(each.id), self._progressed(each, now)) for each in some]
+        waiting = [each.id for each in some if may_wait(each, now)]
+        told = dict(zip(waiting, self._progress.all(waiting), strict=True))
+        listed = [(self._snapshots.get(each.id), told.get(each.id)) for each in some]
         body = list_page.body(listed, page=page, pages=pages, now=now)
         return layout.page("Surveys", *body, who=visitor.scope)
 
@@ -187,8 +192,8 @@ class Dashboard:
         kind = FILES.get(file)
         snapshot = self._snapshots.get(name)
         if kind is None:
-            raise ProblemError(_no_file("there is no file of this name"))
-        make = partial(_made, kind.make, self._store, snapshot)
+            raise assets.missing("there is no file of this name")
+        make = partial(kind.make, self._store, snapshot)
         body = self._files.get(name, file, snapshot.version, make)
         headers = {
             **asking.NOT_KEPT,
@@ -199,10 +204,11 @@ class Dashboard:
         return Response(body, media_type=kind.media_type, headers=headers)
 
     async def missing(self, request: Request) -> Response:
-        """Nothing is at this address."""
+        """Nothing is at this address; there may be without the slash at its end."""
         self.access.charge(request)
-        detail = "there is nothing at this address"
-        raise ProblemError(Problem(kind="no_such_path", status=404, detail=detail))
+        if request.url.path.endswith("/"):
+            return await shell.without_slash(request)
+        raise assets.missing("there is nothing at this address")
 
 
 def _digest(
@@ -213,21 +219,9 @@ def _digest(
     return sha256(repr(told).encode()).hexdigest()[:_DIGITS]
 
 
-def _made(make: Callable[..., bytes | None], *parts: object) -> bytes:
-    found = make(*parts)
-    if found is None:
-        raise ProblemError(_no_file("nothing is published yet that this file could show"))
-    return found
-
-
-def _no_file(detail: str) -> Problem:
-    return Problem(kind="no_such_path", status=404, detail=detail)
-
-
 def _to_login(request: Request) -> Response:
     """Back to the same page afterwards."""
-    query = f"?{request.url.query}" if request.url.query else ""
-    going = quote(f"{request.url.path}{query}", safe="")
+    going = quote(shell.address(request), safe="")
     return RedirectResponse(f"{layout.LOGIN}?going={going}", 303, headers=asking.NOT_KEPT)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -50,6 +50,17 @@ class Later(Generic[Key, Found]):
 
     def get(self, key: Key) -> Found | None:
         """The value, if there is one in a moment."""
+        return self.all([key])[0]
+
+    def all(self, keys: Iterable[Key]) -> list[Found | None]:
+        """The values that are there in a moment, the same one for all of them."""
+        entries = [self._begun(key) for key in keys]
+        until = time.monotonic() + self._patience
+        for entry in entries:
+            entry.done.wait(max(0.0, until - time.monotonic()))
+        return [entry.found for entry in entries]
+
+    def _begun(self, key: Key) -> _Entry[Found]:
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
             begin = not entry.working and self._is_stale(entry)
@@ -58,8 +69,7 @@ class Later(Generic[Key, Found]):
         if begin:
             name = f"later-{self._make.__name__}"
             threading.Thread(target=self._work, args=(key, entry), name=name, daemon=True).start()
-        entry.done.wait(self._patience)
-        return entry.found
+        return entry
 
     def _is_stale(self, entry: _Entry[Found]) -> bool:
         if not entry.done.is_set():
@@ -73,7 +83,8 @@ class Later(Generic[Key, Found]):
             found = self._make(key)
         except Exception:  # noqa: BLE001 - whatever it was, the page goes without
             _log.warning("not_found_out", exc_info=True)
-        entry.found = found
-        entry.since = self._timer()
-        entry.working = False
-        entry.done.set()
+        with self._lock:
+            entry.found = found
+            entry.since = self._timer()
+            entry.working = False
+            entry.done.set()

@@ -14,20 +14,11 @@ from shoal.web.dashboard import chart, graphs
 from shoal.web.dashboard.chart import Order
 from shoal.web.dashboard.crowd import Crowd
 from shoal.web.dashboard.curve import Curve
+from shoal.web.dashboard.files import FILES
 from shoal.web.dashboard.parts import address, epsilon, facts, link, note, panel, several, table
 from shoal.web.dashboard.progress import Progress
 from shoal.web.dashboard.snapshot import Funnel, Snapshot
 
-DOWNLOADS = {
-    "results.csv": "every batch and answer, as a table",
-    "results.json": "the same for programs",
-    "results.parquet": "the same for data frames",
-    "chart.svg": "the chart, to print",
-    "chart.png": "the chart, as a picture",
-    "report.html": "a page to hand on",
-    "statement.json": "the privacy statement",
-}
-_TABLES = 3  # of these are there without a result of all batches
 _PARTS = {
     0: "Less than a quarter of",
     1: "At least a quarter of",
@@ -48,6 +39,7 @@ def result(snapshot: Snapshot, order: Order) -> Markup:
         "found",
         "What was found",
         *chart.found(found.only, snapshot.answers, order, address(survey)),
+        note(words.intervals("a share" if survey.answers else "the mean"), kind="remark"),
         note(_shifted(what, bound, survey), kind="remark"),
         wide=True,
     )
@@ -116,7 +108,7 @@ def progress(survey: Survey, told: Progress | None, *, waiting: bool) -> Markup:
         return note("The shuffler is being asked.")
     if not told.reachable:
         return note("The shuffler is not reachable.", kind="warning")
-    least = f"the least crowd of {survey.batches.minimum:,}"
+    least = f"the smallest crowd of {survey.batches.minimum:,}"
     if told.quarters is None:
         return note(f"Parts of {least} would be a handful of people: nothing is told.")
     said = f"{_PARTS[told.quarters]} {least} is there"
@@ -131,7 +123,7 @@ def progress(survey: Survey, told: Progress | None, *, waiting: bool) -> Markup:
 
 
 def crowd(snapshot: Snapshot, computed: Crowd | None, progressed: Markup) -> Markup:
-    """Progress to the least crowd, and epsilon as it grows."""
+    """Progress to the smallest crowd, and epsilon as it grows."""
     survey = snapshot.survey
     title = "The crowd, and what it is worth"
     if computed is None:
@@ -171,7 +163,8 @@ def _curve(snapshot: Snapshot, computed: Crowd) -> Markup:
         "figure",
         element(
             "figcaption",
-            "ε over the valid reports of a batch. Dots: published batches. Dashed: promised.",
+            "ε over the valid reports of a batch. Dots: published batches. Dashed: promised at "
+            "most.",
         ),
         drawn.drawn(),
         element("details", element("summary", "The same as a table"), numbers, id="curve-table"),
@@ -183,7 +176,8 @@ def budget(snapshot: Snapshot) -> Markup:
     """What is promised to one person over the survey's life, and what was lost so far."""
     survey, life = snapshot.survey, snapshot.life
     readers, analyzer = life["epsilon"], life["analyzer_epsilon"]
-    largest = max(survey.epsilon, readers or 0.0, analyzer or 0.0)
+    least = survey.guarantee(survey.batches.minimum).epsilon
+    largest = max(survey.epsilon, least, readers or 0.0, analyzer or 0.0)
 
     def row(value: float, said: str, kind: str = "fill") -> Markup:
         drawn = graphs.bar(value / largest, said=said, kind=kind)
@@ -200,13 +194,19 @@ def budget(snapshot: Snapshot) -> Markup:
         "budget",
         "Budget of one person",
         facts(
-            ("promised", row(survey.epsilon, f"ε = {plain(survey.epsilon)}", "fill pale")),
+            (
+                "promised at most",
+                row(survey.epsilon, f"ε = {plain(survey.epsilon)}", "fill pale"),
+            ),
+            ("at the smallest crowd", row(least, f"ε = {up(least)}", "fill pale")),
             ("lost towards readers", spent),
             ("lost towards the analyzer", seen),
         ),
         note(
-            f"At δ = {plain(survey.delta)}, over the survey's whole life. Batches of different "
-            "people do not add up: the cost is that of the smallest batch."
+            f"At δ = {plain(survey.delta)}, over the survey's whole life. The survey promises an ε "
+            f"of at most {plain(survey.epsilon)}; its noise keeps {up(least)} in a batch of the "
+            f"smallest crowd of {survey.batches.minimum:,}. Batches of different people do not add "
+            "up: the cost is that of the smallest batch."
         ),
     )
 
@@ -236,20 +236,20 @@ def collusion(survey: Survey, snapshot: Snapshot, computed: Crowd | None) -> Mar
         table(heads, rows, caption="What each of them learns", classes=("text",) * 3),
         note(
             f"ε at δ = {plain(survey.delta)}, for one person over the survey's life, in a batch of "
-            f"the least crowd of {survey.batches.minimum:,}."
+            f"the smallest crowd of {survey.batches.minimum:,}."
         ),
         wide=True,
     )
 
 
 def _so_far(snapshot: Snapshot, towards: str) -> str:
-    """Withheld batches may be smaller than the least crowd; the analyzer has opened them."""
+    """Withheld batches may be smaller than the crowd must be; the analyzer has opened them."""
     reached = snapshot.life[towards]
     return f"; in the batches so far {up(reached, 4)}" if reached else ""
 
 
 def _too_small(snapshot: Snapshot) -> str:
-    """What a withheld batch was too small for: there the least crowd's epsilon does not hold."""
+    """What a withheld batch was too small for: there the smallest crowd's epsilon does not hold."""
     life = snapshot.life
     lost = life["opened"] and life["analyzer_epsilon"] is None
     return "; nothing in a batch that was withheld, with too few people" if lost else ""
@@ -309,19 +309,20 @@ def _statement(guarantee: Guarantee) -> list[Markup]:
 
 def _notes(snapshot: Snapshot) -> list[Markup]:
     notes = snapshot.result.notes if snapshot.result else ()
-    return [element("ul", *(element("li", text) for text in notes))] if notes else []
+    listed = element("ul", *(element("li", text) for text in notes))
+    return [element("h3", "To know"), listed] if notes else []
 
 
 def _files(snapshot: Snapshot) -> Markup:
     if not snapshot.lines:
         return note("Files can be had from the first batch on.")
     here = address(snapshot.survey)
-    names = dict(list(DOWNLOADS.items())[: None if snapshot.result else _TABLES])
     return element(
         "ul",
         *(
-            element("li", link(name, f"{here}/download/{name}", download=""), f" {text}")
-            for name, text in names.items()
+            element("li", link(name, f"{here}/download/{name}", download=""), f" {file.said}")
+            for name, file in FILES.items()
+            if snapshot.result is not None or not file.needs_result
         ),
         class_="files",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from shoal.accounting.rounding import up
-from shoal.report.markup import Markup, element, join
+from shoal.report.markup import Markup, element
 from shoal.service import clock
 from shoal.service.survey import Survey
 
@@ -133,6 +133,15 @@ def epsilon(value: float | None) -> str:
     return "–" if value is None else up(value, 4)
 
 
+def lost(value: float | None) -> str:
+    """The epsilon that was lost so far, in a word where that is nothing.
+
+    >>> lost(None), lost(0.5)
+    ('none', '0.5')
+    """
+    return "none" if value is None else up(value, 4)
+
+
 def several(number: int, one: str, more: str = "") -> str:
     """So many of something.
 
@@ -152,6 +161,31 @@ def address(survey: Survey) -> str:
     return f"/dashboard/surveys/{survey.id}"
 
 
-def sentence(*parts: str) -> Markup:
-    """A paragraph of texts and markup."""
-    return element("p", join(*parts))
+def sentence(text: str) -> str:
+    """What errors and advice say, as a sentence.
+
+    >>> sentence("there is no such survey")
+    'There is no such survey.'
+    """
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def turning(page: int, pages: int, *, place: str, what: str, words: tuple[str, str]) -> Markup:
+    """Links to the pages before and after; ``place`` is an address that a page's number fills."""
+    if pages == 1:
+        return NOTHING
+
+    def turn(to: int, text: str, rel: str) -> Markup:
+        inside = 1 <= to <= pages
+        target = place.format(to)
+        return link(text, target, rel=rel) if inside else element("span", text, class_="quiet")
+
+    before, after = words
+    return element(
+        "nav",
+        turn(page - 1, f"← {before}", "prev"),
+        element("span", f"page {page:,} of {pages:,}"),
+        turn(page + 1, f"{after} →", "next"),
+        class_="pages",
+        aria_label=f"Pages of {what}",
+    )

@@ -65,7 +65,7 @@ def picture(result: Result, listed: Sequence[Answer], kind: Kind) -> bytes:
 
 def _below(result: Result, more: int) -> str:
     found = result.guarantee
-    what = f"95 % intervals; {result.n:,} valid reports"
+    what = f"95 % intervals, of the noise alone, among those who answered; {result.n:,} reports"
     rest = f"; {more:,} answers more" if more > 0 else ""
     return f"{what}{rest}; ε = {up(found.epsilon)} at δ = {plain(found.delta)}"
 

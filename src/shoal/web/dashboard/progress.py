@@ -1,4 +1,4 @@
-"""How far the open batch is, as the shuffler tells everybody: in quarters of the least crowd.
+"""How far the open batch is, as the shuffler tells everybody: in quarters of the smallest crowd.
 
 The analyzer's process asks for itself, whoever looks at the dashboard and however often: at most
 once in the interval in which the shuffler looks itself. Should a shuffler say more than quarters,
@@ -26,9 +26,9 @@ _LONGEST = 10 * 365 * 24  # hours
 
 @dataclass(frozen=True)
 class Progress:
-    """What was told last: ``quarters`` of the least crowd, ``closes_in`` so many hours at most.
+    """What was told last: ``quarters`` of the smallest crowd, ``closes_in`` so many hours at most.
 
-    ``quarters`` is None where the least crowd is too small to tell parts of it.
+    ``quarters`` is None where the smallest crowd is too small to tell parts of it.
     """
 
     reachable: bool

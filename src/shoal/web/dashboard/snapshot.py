@@ -7,7 +7,7 @@ estimate from all of them, which follows from the sum of their counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add, attrgetter
@@ -18,13 +18,12 @@ from shoal.sealing import SurveyId
 from shoal.service.analyzer import schema
 from shoal.service.analyzer.collection import Collection
 from shoal.service.analyzer.documents import Document
+from shoal.service.analyzer.remembered import Version
 from shoal.service.analyzer.results import SurveyResults
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.survey import Survey
 from shoal.values import Counts
 from shoal.web.dashboard.answers import Answer, answers
-
-Version = tuple[object, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +161,9 @@ def read(store: AnalyzerStore, name: SurveyId, version: Version) -> Snapshot:
         refused=(),
         life={
             **store.life(name),
-            "epsilon": max((line.epsilon for line in told if line.epsilon), default=None),
+            "epsilon": max(
+                (line.epsilon for line in told if line.epsilon is not None), default=None
+            ),
             "batches": len(told),
             "smallest": min((line.valid for line in told), default=None),
         },
@@ -193,27 +194,3 @@ def _line(each: Collection, hours: dict[str, int], entry: Document) -> Line:
 
 def _summed(counts: list[Counts]) -> Counts | None:
     return reduce(add, counts) if counts else None
-
-
-class Remembered:
-    """Whatever is made from a snapshot and takes long, until there is another.
-
-    So many bytes of it at ``most``, and the newest whatever its size.
-    """
-
-    def __init__(self, most: int = 64 << 20) -> None:
-        self._most = most
-        self._kept: dict[tuple[SurveyId, str], tuple[Version, bytes]] = {}
-        self._lock = Lock()
-
-    def get(self, name: SurveyId, what: str, version: Version, make: Callable[[], bytes]) -> bytes:
-        """As it was made before, or made now; one at a time."""
-        with self._lock:
-            kept = self._kept.pop((name, what), None)
-            if kept is None or kept[0] != version:
-                kept = version, make()
-            self._kept[name, what] = kept  # the newest is the last
-            held = sum(len(body) for _, body in self._kept.values())
-            while held > self._most and len(self._kept) > 1:
-                held -= len(self._kept.pop(next(iter(self._kept)))[1])
-            return kept[1]

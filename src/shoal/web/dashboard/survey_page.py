@@ -15,7 +15,7 @@ from shoal.web.dashboard import batches, panels
 from shoal.web.dashboard.access import Visitor
 from shoal.web.dashboard.chart import Order
 from shoal.web.dashboard.crowd import Crowd
-from shoal.web.dashboard.parts import day, epsilon, link, moment, note, panel, table, texted, tiles
+from shoal.web.dashboard.parts import day, link, lost, moment, note, panel, table, texted, tiles
 from shoal.web.dashboard.progress import Progress
 from shoal.web.dashboard.snapshot import Snapshot
 
@@ -94,26 +94,27 @@ class Shown:
         spent, last = found.life["epsilon"], found.last_published
         return element(
             "div",
-            element(
-                "p",
-                element("span", state.value, class_=f"state {state.name.lower()}"),
-                " ",
-                until,
-                " · ",
-                texted("span", survey.name),
-                class_="kicker",
-            ),
+            kicker(survey, state, until),
             heading(survey),
             texted("p", survey.purpose, class_="purpose"),
             *([_answered(survey)] if state is State.OPEN else []),
             tiles(
                 ("valid reports", f"{found.funnel.valid:,}", ""),
                 ("published batches", f"{len(found.published):,}", ""),
-                ("ε lost so far", epsilon(spent), f" of {plain(survey.epsilon)} promised"),
+                ("ε lost so far", lost(spent), f" (promised: at most {plain(survey.epsilon)})"),
                 ("last published", moment(last) if last else "–", ""),
             ),
             id="heading",
         )
+
+
+def kicker(survey: Survey, state: State, *since: str) -> Markup:
+    """What is above the question: the state, since or until when, and the survey's name."""
+    told = element("span", state.value, class_=f"state {state.name.lower()}")
+    # A survey that was given no name is named by its question, which is below.
+    named = [] if survey.name == survey.question else [texted("span", survey.name)]
+    after = [" · "] if since and named else []
+    return element("p", told, " ", *since, *after, *named, class_="kicker")
 
 
 def heading(survey: Survey) -> Markup:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from shoal.service.running.backup.errors import BackupError
 from shoal.service.running.backup.making import Made, back_up, check
 from shoal.service.running.backup.manifest import Manifest
-from shoal.service.running.backup.restoring import Restored, Restoring, Waiting, restore
+from shoal.service.running.backup.restoring import Restored, Restoring, restore
+from shoal.service.running.waiting import Waiting
 
 __all__ = [
     "BackupError",

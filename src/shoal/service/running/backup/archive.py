@@ -27,6 +27,19 @@ MODE = 0o600
 _PIECE = 1 << 20
 
 Tell = Callable[[int], None]  # so many bytes more
+Progress = Callable[[int, int], None]  # so many of so many bytes
+
+
+def counted(total: int, progress: Progress) -> Tell:
+    """What adds up what is told, for a bar."""
+    done = 0
+
+    def tell(more: int) -> None:
+        nonlocal done
+        done += more
+        progress(min(done, total), max(total, 1))
+
+    return tell
 
 
 class Writable(Protocol):
@@ -147,7 +160,8 @@ def _name(draft: Path, target: Path) -> None:
 def refuse_existing(target: Path) -> None:
     """Nothing is overwritten."""
     if target.exists() or target.is_symlink():
-        raise BackupError(f"cannot write {target}", "it is there already", "choose another name")
+        advice = "choose another name, or a directory for several (with / at its end)"
+        raise BackupError(f"cannot write {target}", "it is there already", advice)
     if not target.parent.is_dir():
         why = f"there is no directory {target.parent}"
         raise BackupError(f"cannot write {target}", why, "make it, or choose another place")

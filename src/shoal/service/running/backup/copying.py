@@ -11,7 +11,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +21,13 @@ from sqlalchemy.engine import URL, make_url
 
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.running.backup import manifest as manifests
+from shoal.service.running.backup.archive import Progress
 from shoal.service.running.backup.errors import BackupError
 from shoal.service.store.database import POSTGRESQL, SQLITE
 
 _PAGES = 4096
 _PATIENCE = 30.0
 _OLDER = "restore an older backup"
-
-Pages = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Snapshot:
 
 
 @contextmanager
-def snapshot(url: str, scratch: Path, tell: Pages) -> Iterator[Snapshot]:
+def snapshot(url: str, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
     """Copy a database into a directory for scratch; gone afterwards."""
     parsed = make_url(url)
     taken = _postgresql if parsed.get_backend_name() == POSTGRESQL else _sqlite
@@ -51,7 +50,7 @@ def snapshot(url: str, scratch: Path, tell: Pages) -> Iterator[Snapshot]:
 
 
 @contextmanager
-def _sqlite(url: URL, scratch: Path, tell: Pages) -> Iterator[Snapshot]:
+def _sqlite(url: URL, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
     source, copy = Path(str(url.database)), scratch / manifests.SQLITE_FILE
     if not source.is_file():
         advice = "it is made when the service starts, or with its first survey"
@@ -73,7 +72,7 @@ def _sqlite(url: URL, scratch: Path, tell: Pages) -> Iterator[Snapshot]:
         copy.unlink(missing_ok=True)
 
 
-def copy_sqlite(source: Path, copy: Path, tell: Pages) -> None:
+def copy_sqlite(source: Path, copy: Path, tell: Progress) -> None:
     """The online backup, and a file that needs no journal beside it."""
     os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with (
@@ -100,8 +99,23 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def _postgresql(url: URL, scratch: Path, tell: Pages) -> Iterator[Snapshot]:
+def _postgresql(url: URL, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
     dump = scratch / manifests.DUMP_FILE
+    with _connected(url, "copying") as connection:
+        try:
+            name = connection.execute(sa.text("SELECT pg_export_snapshot()")).scalar_one()
+            words = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={name}"]
+            tell(0, 1)
+            run("pg_dump", [*words, f"--file={dump}"], url)
+            dump.chmod(0o600)
+            yield Snapshot(POSTGRESQL, manifests.DUMP_FILE, dump, connection)
+        finally:
+            dump.unlink(missing_ok=True)
+
+
+@contextmanager
+def _connected(url: URL, doing: str) -> Iterator[sa.Connection]:
+    """A transaction that sees one moment."""
     engine = sa.create_engine(
         url.set(drivername="postgresql+psycopg"),
         isolation_level="REPEATABLE READ",
@@ -110,27 +124,30 @@ def _postgresql(url: URL, scratch: Path, tell: Pages) -> Iterator[Snapshot]:
     )
     try:
         with engine.connect() as connection:
-            name = connection.execute(sa.text("SELECT pg_export_snapshot()")).scalar_one()
-            words = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={name}"]
-            tell(0, 1)
-            run("pg_dump", [*words, f"--file={dump}"], url)
-            dump.chmod(0o600)
-            yield Snapshot(POSTGRESQL, manifests.DUMP_FILE, dump, connection)
+            yield connection
     except sa.exc.OperationalError as error:
-        raise StoreUnavailableError("copying", _first_line(str(error.orig))) from error
+        raise StoreUnavailableError(doing, _first_line(str(error.orig))) from error
     finally:
         engine.dispose()
-        dump.unlink(missing_ok=True)
+
+
+def refuse_full(url: URL) -> None:
+    """Nothing is overwritten."""
+    with _connected(url, "restoring") as connection:
+        tables = sa.inspect(connection).get_table_names()
+    if tables:
+        advice = "give the address of an empty one, or empty it (dropdb, createdb)"
+        raise BackupError("cannot restore", "the database is not empty", advice)
 
 
 def fill_postgresql(url: URL, dump: Path) -> None:
     """A dump into an empty database: all of it, or nothing."""
     words = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
-    run("pg_restore", [*words, f"--dbname={_address(url)}", str(dump)], url)
+    run("pg_restore", [*words, str(dump)], url)
 
 
 def run(program: str, words: Sequence[str], url: URL) -> None:
-    """A program of PostgreSQL's; it finds the database in variables, the password too."""
+    """A program of PostgreSQL's; the password of the database is in a variable."""
     found = shutil.which(program)
     if found is None:
         advice = "install PostgreSQL's client programs, of the server's version or newer"
@@ -138,9 +155,8 @@ def run(program: str, words: Sequence[str], url: URL) -> None:
     variables = os.environ | {"PGCONNECT_TIMEOUT": "30"}
     if url.password:
         variables["PGPASSWORD"] = str(url.password)
-    words = words if program == "pg_restore" else [*words, f"--dbname={_address(url)}"]
     finished = subprocess.run(  # noqa: S603 - a fixed program, with our own words
-        [found, "--no-password", *words],
+        [found, "--no-password", f"--dbname={_address(url)}", *words],
         env=variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -27,10 +27,10 @@ class DamagedBackupError(BackupError):
 
 
 class GoneError(BackupError):
-    """A file that the copied database mentions was deleted before it was copied."""
+    """What belongs to the copied database was deleted, or changed, before it was copied."""
 
-    def __init__(self, path: Path) -> None:
-        why = f"{path.name} was deleted while it was copied"
+    def __init__(self, path: Path, how: str = "deleted") -> None:
+        why = f"{path.name} was {how} while it was copied"
         super().__init__("cannot make the backup", why, "stop the worker meanwhile, and try again")
 
 

@@ -8,7 +8,6 @@ the work went on, everything is begun again: what is kept is of one moment, or n
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -17,8 +16,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from shoal.service.clock import Clock, system_clock
-from shoal.service.keyring import Keyring, files, index
+from shoal.service.keyring import files, index
 from shoal.service.keyring.index import Index
+from shoal.service.keyring.secret_files import IDENTITY, key_files
 from shoal.service.running.backup import archive, manifest
 from shoal.service.running.backup.copying import Snapshot, snapshot
 from shoal.service.running.backup.errors import BackupError, GoneError, disk
@@ -27,9 +27,6 @@ from shoal.service.running.backup.referring import Needed, needed
 from shoal.service.running.home import Home
 
 TRIES = 5
-_LOCK = "lock"
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ def back_up(
     *,
     keys: bool = True,
     clock: Clock = system_clock,
-    progress: Progress = lambda _done, _total: None,
+    progress: archive.Progress = lambda _done, _total: None,
 ) -> Made:
     """Copy a party's directory and database into one file; into a directory, under a new name."""
     if target.is_dir():
@@ -71,29 +68,36 @@ def back_up(
     archive.refuse_existing(target)
     for _ in range(TRIES - 1):
         try:
-            return _tried(home, target, keys, clock, progress)
+            return _tried(home, target, clock, progress, keys=keys)
         except GoneError:  # the work went on; the next moment is as good
             continue
-    return _tried(home, target, keys, clock, progress)
+    return _tried(home, target, clock, progress, keys=keys)
 
 
-def check(path: Path, progress: Progress = lambda _done, _total: None) -> Made:
+def check(path: Path, progress: archive.Progress = lambda _done, _total: None) -> Made:
     """Read a backup, and refuse it if one byte is not what it was."""
     with archive.reading(path) as found:
-        found.verify(_counted(found.manifest.size, progress))
+        found.verify(archive.counted(found.manifest.size, progress))
         return Made(path, found.manifest)
 
 
-def _tried(home: Home, target: Path, keys: bool, clock: Clock, progress: Progress) -> Made:  # noqa: FBT001
+def _tried(
+    home: Home,
+    target: Path,
+    clock: Clock,
+    progress: archive.Progress,
+    *,
+    keys: bool,
+) -> Made:
     ring, made = _ring(home), clock()
     with _beside(target) as scratch, snapshot(home.url, Path(scratch), progress) as copied:
         if _ring(home) != ring:
-            raise GoneError(home.keys)
+            raise GoneError(home.keys, "changed")
         revision = _revision(copied, home.role)
         store = _store_id(home, copied)
         wanted = needed(copied.connection, home.role)
         total = _size(home, copied, wanted)
-        with archive.writing(target, _counted(total, progress)) as writer:
+        with archive.writing(target, archive.counted(total, progress)) as writer:
             writer.add(copied.name, copied.file)
             _write_small(writer, home, store, ring if keys else {})
             for name in wanted.whole:
@@ -121,13 +125,9 @@ def _beside(target: Path) -> tempfile.TemporaryDirectory[str]:
 
 def _ring(home: Home) -> dict[str, bytes]:
     """All files of the keys, as they are at one moment: encrypted, if they are."""
-    with files.locked(home.keys / _LOCK):
-        names = [index.NAME, "identity", *(each.name for each in home.keys.glob("key-[0-9]*"))]
-        return {
-            f"keys/{name}": files.read_private(home.keys / name)
-            for name in sorted(names)
-            if (home.keys / name).is_file() and not name.endswith(files.TEMPORARY)
-        }
+    with files.locked(home.keys / files.LOCK):
+        found = [home.keys / IDENTITY, home.keys / index.NAME, *key_files(home.keys)]
+        return {f"keys/{path.name}": files.read_private(path) for path in found if path.is_file()}
 
 
 def _write_small(
@@ -157,13 +157,12 @@ def _store_id(home: Home, copied: Snapshot) -> bytes | None:
 
 
 def _note(home: Home) -> RingNote:
-    ring = Keyring.open(home.keys, protection=None)
-    found = Index.read(home.keys).ring
+    found = Index.read(home.keys)
     return RingNote(
-        fingerprint=ring.fingerprint,
-        unused=found.unused,
-        suites=len(found.suites),
-        active=found.schedule.active,
+        fingerprint=found.listed.fingerprint,
+        unused=found.ring.unused,
+        suites=len(found.ring.suites),
+        active=found.ring.schedule.active,
     )
 
 
@@ -185,14 +184,3 @@ def _size(home: Home, copied: Snapshot, wanted: Needed) -> int:
             raise GoneError(home.directory / name) from None
     ranges = (length for each in wanted.stretches.values() for _, length in each)
     return copied.file.stat().st_size + whole + sum(ranges)
-
-
-def _counted(total: int, progress: Progress) -> archive.Tell:
-    done = 0
-
-    def tell(more: int) -> None:
-        nonlocal done
-        done += more
-        progress(min(done, total), max(total, 1))
-
-    return tell

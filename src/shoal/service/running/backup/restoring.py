@@ -13,41 +13,32 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
 from shoal.service.analyzer.keeping import needed_keys
-from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
-from shoal.service.errors import StoreUnavailableError, StoreVersionError
+from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
 from shoal.service.keyring.reviving import Doomed, Revival, Revived, next_number
-from shoal.service.running.backup import archive, manifest, settling
+from shoal.service.running.backup import archive, copying, manifest, settling
 from shoal.service.running.backup.archive import Archive
-from shoal.service.running.backup.copying import fill_postgresql
 from shoal.service.running.backup.errors import BackupError, DamagedBackupError, disk
 from shoal.service.running.backup.manifest import Entry, Manifest
 from shoal.service.running.backup.referring import needed
 from shoal.service.running.home import Home
-from shoal.service.store import Database, ShufflerStore
+from shoal.service.running.registering import analyzer_store, store_of
+from shoal.service.running.waiting import Waiting
+from shoal.service.store import Database
 from shoal.service.store.database import POSTGRESQL, SQLITE
 from shoal.service.store.files import create, forget_time, sync_directory
 from shoal.service.store.schema import extents
 
 _DIRECTORIES = ("segments", "parts", "batches", "incoming")
 
-Progress = Callable[[int, int], None]
 Unlock = Callable[[Path], Protection]
-
-
-class Waiting(StrEnum):
-    """What becomes of reports that a shuffler had not released when the backup was made."""
-
-    KEEP = "keep"
-    DROP = "drop"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,13 +97,13 @@ def restore(
     asked: Restoring,
     *,
     clock: Clock = system_clock,
-    progress: Progress = lambda _done, _total: None,
+    progress: archive.Progress = lambda _done, _total: None,
 ) -> Restored:
     """Bring a party back; nothing that is there is overwritten."""
     _refuse_full(asked.directory)
     with archive.reading(asked.backup) as found:
         _check(found.manifest, asked)
-        tell = _halves(found.manifest.size, progress)
+        tell = archive.counted(2 * found.manifest.size, progress)  # all of it is read twice
         found.verify(tell)
         with _staged(asked.directory) as place:
             work = _Work(found, asked, place, clock(), tell)
@@ -253,19 +244,8 @@ class _Work:
 
     def _fill(self, dump: Path, store: str) -> None:
         url = make_url(store)
-        engine = sa.create_engine(
-            url.set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool
-        )
-        try:
-            tables = sa.inspect(engine).get_table_names()
-        except sa.exc.OperationalError as error:
-            raise StoreUnavailableError("restoring", str(error.orig).splitlines()[0]) from error
-        finally:
-            engine.dispose()
-        if tables:
-            advice = "give the address of an empty one, or empty it (dropdb, createdb)"
-            raise BackupError("cannot restore", "the database is not empty", advice)
-        fill_postgresql(url, dump)
+        copying.refuse_full(url)
+        copying.fill_postgresql(url, dump)
         dump.unlink()
 
     def _waiting(self, database: Database) -> tuple[Sequence[str], Sequence[str]]:
@@ -307,7 +287,7 @@ class _Work:
         if not self._manifest.keys:
             return frozenset()
         ring = Keyring.open(self._home.keys, protection=None, clock=lambda: self._now)
-        store = AnalyzerStore(database, self._place, lambda: self._now)
+        store = analyzer_store(self._home, database, lambda: self._now)
         return needed_keys(store, ring)
 
     def _doomed(self, keep: frozenset[int]) -> Doomed:
@@ -320,15 +300,8 @@ class _Work:
         return doomed
 
     def _tokens(self, database: Database) -> Sequence[str]:
-        store = (
-            ShufflerStore(database, self._place, lambda: self._now, node="restoring")
-            if self._home.role == "shuffler"
-            else AnalyzerStore(database, self._place, lambda: self._now)
-        )
-        found = sorted({each.label for each in store.tokens.listed() if each.expires > self._now})
-        if isinstance(store, ShufflerStore):
-            store.close()
-        return found
+        store = store_of(self._home, database, lambda: self._now)
+        return sorted({each.label for each in store.tokens.listed() if each.expires > self._now})
 
     def _next_number(self) -> int:
         if self._asked.first_number is not None:
@@ -358,15 +331,3 @@ def _spread(file: int, entry: Entry) -> None:
             os.pwrite(file, bytes(length), taken)
             os.pwrite(file, content, start)
     os.ftruncate(file, entry.length)
-
-
-def _halves(total: int, progress: Progress) -> archive.Tell:
-    """Everything is read twice: once to see whether it is whole."""
-    done = 0
-
-    def tell(more: int) -> None:
-        nonlocal done
-        done += more
-        progress(min(done, 2 * total), max(2 * total, 1))
-
-    return tell

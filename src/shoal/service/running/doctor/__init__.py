@@ -1,7 +1,3 @@
 """Whether a service is in order: each check is one line, with what to do if not."""
 
 from __future__ import annotations
-
-from shoal.service.running.doctor.examining import Examination, examine
-
-__all__ = ["Examination", "examine"]

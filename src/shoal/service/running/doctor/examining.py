@@ -3,44 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from shoal.errors import InvalidArgumentError
+from shoal.service.analyzer.source import SourceUnavailableError
 from shoal.service.clock import Clock, system_clock
-from shoal.service.running.collecting import TokenFile, TokenFileError
-from shoal.service.running.doctor.machine import machine_findings
+from shoal.service.running.collecting import TokenFile, TokenFileError, try_token
+from shoal.service.running.doctor.machine import MACHINE, machine_findings
 from shoal.service.running.doctor.party import Examined, party_findings
 from shoal.service.running.doctor.remote import Remote
 from shoal.service.running.embedded import Embedded
-from shoal.service.running.findings import Finding, State, fail, ok, warn, worst
-from shoal.service.running.home import KEYS, Home
+from shoal.service.running.findings import Examination, Finding, fail, ok, warn
+from shoal.service.running.home import Home
+from shoal.service.running.places import has_both
 from shoal.service.running.registering import home_of
 
-MACHINE = "this machine"
 TOGETHER = "both together"
-
-
-@dataclass(frozen=True)
-class Examination:
-    """What was found, under the name of what was looked at."""
-
-    parts: dict[str, list[Finding]]
-
-    @property
-    def state(self) -> State:
-        """The worst of it."""
-        return worst([finding for findings in self.parts.values() for finding in findings])
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain values."""
-        return {
-            "state": self.state.value,
-            "checks": [
-                {"of": name, **finding.to_dict()}
-                for name, findings in self.parts.items()
-                for finding in findings
-            ],
-        }
+_ADDRESSES = ("http://", "https://")
 
 
 def examine(
@@ -49,16 +28,18 @@ def examine(
     """This machine, and every directory or address."""
     parts: dict[str, list[Finding]] = {MACHINE: list(machine_findings(clock))}
     parties: list[Examined] = []
-    asked: set[str] = set()
+    asked = _Asked(clock)
     for target in targets:
-        if target.startswith(("http://", "https://")):
+        if _is_address(target):
             parts[target] = list(Remote(target, clock=clock).findings())
             continue
         for home in _homes(Path(target), store):
             findings, party = party_findings(home, clock)
             if home.role == "analyzer":
                 findings.append(_token(home))
-            findings += _others(party, asked, clock)
+            findings += asked.others(party)
+            if home.role == "analyzer":
+                findings += _tokens(party, clock)
             parts[f"{home.role} in {home.directory}"] = findings
             parties.append(party)
     pairs = list(apart(parties))
@@ -67,11 +48,20 @@ def examine(
     return Examination(parts)
 
 
+def _is_address(target: str) -> bool:
+    """Whether a target is an address; one that nothing speaks is refused."""
+    if target.lower().startswith(_ADDRESSES):
+        return True
+    if "://" in target and not Path(target).exists():
+        expected = f"an address with {' or '.join(_ADDRESSES)}, or a directory"
+        raise InvalidArgumentError("target", target, expected)
+    return False
+
+
 def _homes(directory: Path, store: str | None) -> Iterator[Home]:
-    embedded = Embedded(directory=directory)
-    both = [embedded.home("shuffler"), embedded.home("analyzer")]
-    if not (directory / KEYS).exists() and all(home.keys.exists() for home in both):
-        yield from both
+    if has_both(directory):
+        embedded = Embedded(directory=directory)
+        yield from (embedded.home("shuffler"), embedded.home("analyzer"))
         return
     yield home_of(directory, store)
 
@@ -86,17 +76,43 @@ def _token(home: Home) -> Finding:
     return ok("token file", f"{path} is there")
 
 
-def _others(party: Examined, asked: set[str], clock: Clock) -> Iterator[Finding]:
-    """What the other party of every open survey says."""
-    now = clock()
-    other = "analyzer" if party.home.role == "shuffler" else "shuffler"
+def _tokens(party: Examined, clock: Clock) -> Iterator[Finding]:
+    """Whether the shuffler of every survey takes the token that there is for it."""
+    now, tokens = clock(), TokenFile(party.home.directory / "token")
     for survey in party.surveys:
-        url = (survey.analyzer if other == "analyzer" else survey.shuffler).url
-        question = f"{url} {survey.id}"
-        if question in asked or now > survey.not_after:
+        if now > survey.not_after + survey.batches.max_age:
             continue
-        asked.add(question)
-        yield from Remote(url, clock=clock).survey(survey, other)
+        name = f"token for survey {str(survey.id)[:12]}"
+        try:
+            try_token(tokens, party.surveys, survey)
+        except TokenFileError:
+            return  # that was said
+        except SourceUnavailableError as error:
+            if error.__cause__ is None:  # otherwise it does not answer at all, which was said
+                yield fail(name, f"{error.reason}: nothing is collected for it", error.advice)
+        else:
+            yield ok(name, f"{survey.shuffler.url} takes it")
+
+
+class _Asked:
+    """The other parties, each asked once, whatever number of surveys it is named in."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._questions: set[str] = set()
+        self._remotes: dict[str, Remote] = {}
+
+    def others(self, party: Examined) -> Iterator[Finding]:
+        """What the other party of every open survey says."""
+        now = self._clock()
+        for survey in party.surveys:
+            other = survey.analyzer if party.home.role == "shuffler" else survey.shuffler
+            question = f"{other.url} {survey.id}"
+            if question in self._questions or now > survey.not_after:
+                continue
+            self._questions.add(question)
+            remote = self._remotes.setdefault(other.url, Remote(other.url, clock=self._clock))
+            yield from remote.survey(survey, other)
 
 
 def apart(parties: Sequence[Examined]) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from shoal.service.running.extras import POSTGRES, SERVER, missing
 from shoal.service.running.findings import Finding, fail, ok, warn
 from shoal.service.running.surroundings import Steadiness
 
+MACHINE = "this machine"
 _WORDS = 1 << 14
 _DEVIATIONS = 7.0  # a fair source is further off once in 10^11 times
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 
 import httpx
@@ -12,12 +13,13 @@ from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import KeyList
 from shoal.service.keyring.key_list import unverified
 from shoal.service.running.doctor.words import duration
-from shoal.service.running.findings import Finding, fail, ok, warn
+from shoal.service.running.findings import Finding, State, fail, ok, warn
 from shoal.service.survey import Party, Survey
 
 _TIMEOUT = 5.0
 _SKEW, _LARGE_SKEW = 60, 300
 _LARGEST = 1 << 20
+_SILENT, _CLOCK = "silent", "clock"
 
 
 class Remote:
@@ -26,7 +28,7 @@ class Remote:
     def __init__(self, url: str, *, clock: Clock = system_clock) -> None:
         self.url = url.rstrip("/")
         self._clock = clock
-        self._client = httpx.Client(timeout=_TIMEOUT, trust_env=False, follow_redirects=False)
+        self._told: set[str] = set()
 
     def findings(self) -> Iterator[Finding]:
         """Alive, ready, in time, with a list of keys."""
@@ -70,25 +72,31 @@ class Remote:
             advice = "see whether this is the address of a shuffler or an analyzer"
             return fail(name, "no list of keys", advice)
         try:
-            fingerprint = unverified(answer.content).fingerprint if party is None else None
-            wanted = fingerprint or (party.fingerprint if party is not None else "")
+            wanted = (party or unverified(answer.content)).fingerprint
             listed = KeyList.verified(answer.content, fingerprint=wanted, now=now)
         except ShoalError as error:
             return fail(name, str(error), "send nothing there until this is explained")
         left = duration(listed.valid_until - now)
         return ok(name, f"{listed.role}, {wanted[:12]}…, signed for {left} more")
 
-    def survey(self, survey: Survey, role: str) -> Iterator[Finding]:
-        """Whether it is the party that a survey names, and collects for it."""
-        party = survey.shuffler if role == "shuffler" else survey.analyzer
+    def survey(self, survey: Survey, party: Party) -> Iterator[Finding]:
+        """Whether it is the party that a survey names, and collects for it.
+
+        What holds for all surveys is said with the first of them.
+        """
+        if _SILENT in self._told:
+            return
         answer = self._asked(f"/v1/surveys/{survey.id}")
         name = f"{self.url} survey {str(survey.id)[:12]}"
         if answer is None:
-            finding = self._silent()
-            yield warn(finding.check, finding.detail, finding.advice)
+            self._told.add(_SILENT)
+            yield replace(self._silent(), state=State.WARN)
             return
-        yield self.clock(answer)
-        yield self._keys(party)
+        if _CLOCK not in self._told:
+            yield self.clock(answer)
+        if party.fingerprint not in self._told:
+            yield self._keys(party)
+        self._told |= {_CLOCK, party.fingerprint}
         if not answer.is_success:
             yield fail(name, "is not known there", "add it there: shoal survey add")
         elif answer.content != survey.to_bytes():
@@ -97,8 +105,15 @@ class Remote:
             yield ok(name, "is collected there")
 
     def _asked(self, path: str) -> httpx.Response | None:
+        """The answer with its status, date and body; none if it does not come to an end."""
+        body = bytearray()
         try:
-            answer = self._client.get(self.url + path)
+            with httpx.stream("GET", self.url + path, timeout=_TIMEOUT, trust_env=False) as answer:
+                for piece in answer.iter_bytes():
+                    body += piece
+                    if len(body) > _LARGEST:
+                        return None
         except (httpx.HTTPError, httpx.InvalidURL):
             return None
-        return answer if len(answer.content) <= _LARGEST else None
+        date = {name: answer.headers[name] for name in ("Date",) if name in answer.headers}
+        return httpx.Response(answer.status_code, headers=date, content=bytes(body))

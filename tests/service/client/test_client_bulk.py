@@ -13,14 +13,12 @@ import httpx
 import numpy as np
 import pytest
 
-from client_kit import QUICK, Services, Timeless, make_survey, manual_clock, many_answers
+from client_kit import Services, client_of, make_survey, many_answers
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.duchi import Duchi
-from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.service.client import (
-    Client,
     DeliveryError,
     Keys,
     Policy,
@@ -37,35 +35,9 @@ from shoal.values import Batch
 
 
 @pytest.fixture
-def clock():
-    return manual_clock()
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    sizes = []
-    original = RandomizedResponse.randomize
-
-    def counted(self, values, *, randomness=None):
-        sizes.append(len(values))
-        return original(self, values, randomness=randomness)
-
-    monkeypatch.setattr(RandomizedResponse, "randomize", counted)
-    return sizes
-
-
-@pytest.fixture
 def small(monkeypatch):
     """Chunks of a hundred people."""
     monkeypatch.setattr(machine, "people_a_chunk", lambda _wire: 100)
-
-
-def made(services, directory, clock, **options):
-    client = Client(
-        directory, transport=services.transport, clock=clock, **{"settings": QUICK} | options
-    )
-    Timeless(client, clock)
-    return client
 
 
 @pytest.mark.usefixtures("small")
@@ -74,7 +46,7 @@ def test_everybody_arrives_once_through_losses(tmp_path, clock, drawn):
     services.lost_requests = services.lost_responses = 0.3
     answers = ["red"] * 600 + ["blue"] * 350
     told = []
-    with made(services, tmp_path, clock) as client:
+    with client_of(services, tmp_path, clock) as client:
         found = client.report_many(
             services.survey, answers, job="a", progress=lambda done, of: told.append((done, of))
         )
@@ -100,14 +72,14 @@ def test_an_interrupted_job_goes_on(tmp_path, clock, drawn):
     codes = np.arange(300) % 1000
     path = f"/v1/surveys/{services.survey.id}/reports"
     once = Settings(tries=1)
-    with made(services, tmp_path, clock, settings=once) as client:
+    with client_of(services, tmp_path, clock, settings=once) as client:
         services.answers["shuffler", path] = httpx.Response(503)
         found = client.report_many(services.survey, codes, job="a")
         assert (found.finished, found.asked, found.waiting) == (False, 100, 100)
         assert "503" in found.reason
     services.answers.clear()
     clock.advance(7200)
-    with made(services, tmp_path, clock, settings=once) as client:
+    with client_of(services, tmp_path, clock, settings=once) as client:
         found = client.report_many(services.survey, codes, job="a")
         assert found.finished
     assert drawn == [100] * 3
@@ -116,7 +88,7 @@ def test_an_interrupted_job_goes_on(tmp_path, clock, drawn):
 
 def test_a_job_has_its_people(tmp_path, clock):
     services = Services(make_survey())
-    with made(services, tmp_path, clock) as client:
+    with client_of(services, tmp_path, clock) as client:
         client.report_many(services.survey, ["red"] * 10, job="a")
         with pytest.raises(SurveyRefusedError, match=r"began with 10 people and now has 11"):
             client.report_many(services.survey, ["red"] * 11, job="a")
@@ -138,14 +110,14 @@ def test_a_job_goes_on_with_its_own_people_only(tmp_path, clock, drawn, monkeypa
     codes = np.arange(300)
     path = f"/v1/surveys/{services.survey.id}/reports"
     services.answers["shuffler", path] = httpx.Response(503)
-    with made(services, tmp_path, clock, settings=Settings(tries=1)) as client:
+    with client_of(services, tmp_path, clock, settings=Settings(tries=1)) as client:
         client.report_many(services.survey, codes, job="a")
     ((people, chunk, secret, digest),) = stored_jobs(tmp_path)
     assert (people, chunk, len(secret), len(digest)) == (300, 100, 32, 32)
     services.answers.clear()
     clock.advance(7200)
     monkeypatch.setattr(machine, "people_a_chunk", lambda _wire: 70)  # of a later version
-    with made(services, tmp_path, clock) as client:
+    with client_of(services, tmp_path, clock) as client:
         for others in (codes[::-1], np.append(codes[1:], 999)):
             with pytest.raises(SurveyRefusedError, match="began with other answers, or with the"):
                 client.report_many(services.survey, others, job="a")
@@ -163,7 +135,7 @@ def test_a_job_that_was_forgotten_does_not_go_on(tmp_path, clock, drawn):
     services = Services(many_answers())
     path = f"/v1/surveys/{services.survey.id}/reports"
     services.answers["shuffler", path] = httpx.Response(503)
-    with made(services, tmp_path, clock, settings=Settings(tries=1)) as client:
+    with client_of(services, tmp_path, clock, settings=Settings(tries=1)) as client:
         client.report_many(services.survey, np.arange(300), job="a")
         client.forget(services.survey)
         assert stored_jobs(tmp_path) == [(300, 100, None, None)]
@@ -174,7 +146,7 @@ def test_a_job_that_was_forgotten_does_not_go_on(tmp_path, clock, drawn):
 
 def test_a_job_has_a_name(tmp_path, clock):
     services = Services(make_survey())
-    with made(services, tmp_path, clock) as client:
+    with client_of(services, tmp_path, clock) as client:
         client.report(services.survey, "red")
         with pytest.raises(InvalidArgumentError, match="a name for these people"):
             client.report_many(services.survey, ["red"] * 10, job="")
@@ -200,7 +172,7 @@ def test_part_of_a_request_may_be_refused(tmp_path, clock, drawn):
         return httpx.Response(202, json={"reports": len(reports), "refused": refused})
 
     services.answers["shuffler", path] = some
-    with made(services, tmp_path, clock) as client:
+    with client_of(services, tmp_path, clock) as client:
         found = client.report_many(services.survey, np.arange(30), job="a")
         assert (found.taking_part, found.delivered, found.waiting) == (30, 20, 0)
     assert drawn == [30]
@@ -219,13 +191,13 @@ def test_a_request_refused_for_good_ends_the_job(tmp_path, clock):
     services.answers["shuffler", path] = httpx.Response(
         202, json={"reports": 3, "refused": refused}
     )
-    with made(services, tmp_path, clock) as client, pytest.raises(DeliveryError, match="odd"):
+    with client_of(services, tmp_path, clock) as client, pytest.raises(DeliveryError, match="odd"):
         client.report_many(services.survey, ["red"] * 3, job="a")
 
 
 def test_coins_are_tossed_for_everybody(tmp_path, clock, drawn):
     services = Services(make_survey(participation=0.5))
-    with made(services, tmp_path, clock) as client:
+    with client_of(services, tmp_path, clock) as client:
         found = client.report_many(services.survey, np.zeros(1000, dtype=np.int64), job="a")
     # 500 expected, a standard deviation of 16.
     assert 400 <= found.taking_part <= 600
@@ -267,7 +239,7 @@ def test_several_messages_each_keep_their_owner(tmp_path, clock):
     services = Services(make_survey(device=device))
     policy = Policy(local_epsilon=math.inf)
     answers = np.arange(40) % 4
-    with made(services, tmp_path, clock, policy=policy) as client:
+    with client_of(services, tmp_path, clock, policy=policy) as client:
         assert client.report_many(services.survey, answers, job="a").delivered == 40
     for answer, message in zip(answers, services.messages, strict=True):
         found = device.decode(np.frombuffer(message, dtype=np.uint8).reshape(1, -1))
@@ -286,7 +258,7 @@ def test_numbers_outside_the_bounds_are_refused_before_anybody_is_drawn(
 
     monkeypatch.setattr(Duchi, "randomize", spied)
     services = Services(make_survey(device=Duchi(low=0.0, high=10.0, epsilon=1.0), answers=()))
-    with made(services, tmp_path, clock) as client:
+    with client_of(services, tmp_path, clock) as client:
         for outside in (np.array([4.5, 99.0]), np.array([-3, 4]), ["2.5", 11]):
             with pytest.raises(InvalidArgumentError, match="a number from 0 to 10"):
                 client.report_many(services.survey, outside, job="a")
@@ -301,7 +273,7 @@ def test_numbers_outside_the_bounds_are_refused_before_anybody_is_drawn(
 )
 def test_what_is_no_answer_stops_the_job_before_it_begins(tmp_path, clock, answers):
     services = Services(make_survey())
-    with made(services, tmp_path, clock) as client:
+    with client_of(services, tmp_path, clock) as client:
         with pytest.raises(InvalidArgumentError, match="not shown"):
             client.report_many(services.survey, answers, job="a")
         assert len(client.spent()) == 0

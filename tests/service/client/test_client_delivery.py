@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -16,13 +17,11 @@ from client_kit import (
     NOW,
     QUICK,
     Services,
-    Timeless,
+    client_of,
     make_survey,
-    manual_clock,
     many_answers,
 )
 from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.response import RandomizedResponse
 from shoal.service.client import (
     Abstained,
     AsyncClient,
@@ -35,33 +34,7 @@ from shoal.service.client import (
     SurveyRefusedError,
 )
 from shoal.service.client.front import _Common
-
-
-@pytest.fixture
-def clock():
-    return manual_clock()
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    """How often the randomizer ran, and for how many people."""
-    sizes = []
-    original = RandomizedResponse.randomize
-
-    def counted(self, values, *, randomness=None):
-        sizes.append(len(values))
-        return original(self, values, randomness=randomness)
-
-    monkeypatch.setattr(RandomizedResponse, "randomize", counted)
-    return sizes
-
-
-def client_of(services, directory, clock, **options):
-    client = Client(
-        directory, transport=services.transport, clock=clock, **{"settings": QUICK} | options
-    )
-    Timeless(client, clock)
-    return client
+from shoal.service.client.machine import NEEDS_PROXY
 
 
 def test_three_lines_are_enough(tmp_path, clock):
@@ -120,6 +93,46 @@ def test_flush_can_hurry(tmp_path, clock):
         assert services.requests == []
         assert client.flush().sent == 0
         assert client.flush(everything=True).sent == 1
+
+
+PROXIED = Settings(tries=1, proxy="http://127.0.0.1:1")  # nobody is there
+
+
+def arrived(client):
+    """The same, as if its proxy passed on what it gets."""
+    client._http._mounts.clear()
+    return client
+
+
+@pytest.mark.parametrize("delay", [0.0, 3600.0])
+def test_what_was_made_with_a_proxy_never_leaves_without(tmp_path, clock, delay):
+    services = Services(make_survey())
+    with client_of(services, tmp_path, clock, settings=replace(PROXIED, delay=delay)) as client:
+        assert isinstance(client.report(services.survey, "red"), Queued)
+        several = client.report_many(services.survey, ["red", "blue"], job="both")
+        assert several.waiting == 2
+    clock.advance(DAY)
+    with client_of(services, tmp_path, clock) as client:
+        flushed = client.flush(everything=True)
+        assert (flushed.sent, flushed.waiting, flushed.given_up) == (0, 3, 0)
+        assert flushed.reasons == (NEEDS_PROXY,)
+        assert client.report(services.survey, "red").reason == NEEDS_PROXY
+        assert client.report_many(services.survey, ["red", "blue"], job="both").reason
+        assert services.requests == []  # not even for keys
+    with arrived(client_of(services, tmp_path, clock, settings=PROXIED)) as client:
+        assert client.flush(everything=True).sent == 3
+    assert len(services.messages) == 3
+
+
+def test_what_was_tried_with_a_proxy_never_leaves_without(tmp_path, clock):
+    services = Services(make_survey())
+    with client_of(services, tmp_path, clock, settings=Settings(delay=3600)) as client:
+        client.report(services.survey, "red")
+    with client_of(services, tmp_path, clock, settings=PROXIED) as client:
+        assert client.flush(everything=True).waiting == 1
+    with client_of(services, tmp_path, clock) as client:
+        assert client.flush(everything=True).reasons == (NEEDS_PROXY,)
+    assert services.requests == []
 
 
 def test_the_delay_is_drawn_within_its_bounds(tmp_path, clock):

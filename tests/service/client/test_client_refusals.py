@@ -16,9 +16,8 @@ from client_kit import (
     QUICK,
     SHUFFLER,
     Services,
-    Timeless,
+    client_of,
     make_survey,
-    manual_clock,
     survey_name,
 )
 from shoal.errors import InvalidArgumentError, MissingExtraError
@@ -41,29 +40,6 @@ from shoal.service.client.rows import Place
 from shoal.service.clock import moment
 from shoal.service.keyring.identity import Identity
 from shoal.service.survey import Batches, Survey
-
-
-@pytest.fixture
-def clock():
-    return manual_clock()
-
-
-@pytest.fixture
-def services():
-    return Services(make_survey())
-
-
-@pytest.fixture
-def client(services, tmp_path, clock):
-    return made(services, tmp_path, clock)
-
-
-def made(services, directory, clock, **options):
-    client = Client(
-        directory, transport=services.transport, clock=clock, **{"settings": QUICK} | options
-    )
-    Timeless(client, clock)
-    return client
 
 
 def drew_nothing(client):
@@ -95,7 +71,7 @@ PROMISED = make_survey().guarantee(500).epsilon
     ],
 )
 def test_a_limit_is_kept(services, tmp_path, clock, policy, words):
-    client = made(services, tmp_path, clock, policy=policy)
+    client = client_of(services, tmp_path, clock, policy=policy)
     with pytest.raises(PolicyError, match=words) as refused:
         client.report(services.survey, "red")
     assert str(refused.value).endswith("nothing was sent")
@@ -119,7 +95,7 @@ def test_limits_are_inclusive(services, tmp_path, clock):
         hosts={"shuffler.example", "analyzer.example"},
     )
     assert isinstance(
-        made(services, tmp_path, clock, policy=policy).report(services.survey, "red"), Sent
+        client_of(services, tmp_path, clock, policy=policy).report(services.survey, "red"), Sent
     )
 
 
@@ -128,14 +104,14 @@ def test_a_report_that_only_the_crowd_hides_needs_to_be_allowed(tmp_path, clock)
     services = Services(make_survey(device=device))
     words = r"only the crowd hides.*--any-local-epsilon.*local_epsilon=math.inf.* at most 8;"
     with pytest.raises(PolicyError, match=words):
-        made(services, tmp_path, clock).report(services.survey, "red")
-    client = made(services, tmp_path, clock, policy=Policy(local_epsilon=math.inf))
+        client_of(services, tmp_path, clock).report(services.survey, "red")
+    client = client_of(services, tmp_path, clock, policy=Policy(local_epsilon=math.inf))
     assert isinstance(client.report(services.survey, "red"), Sent)
 
 
 def test_surveys_add_up_until_the_total_is_spent(services, tmp_path, clock):
     policy = Policy(total_epsilon=2.5 * PROMISED)
-    client = made(services, tmp_path, clock, policy=policy)
+    client = client_of(services, tmp_path, clock, policy=policy)
     path = "/v1/surveys/{}/reports"
     taken = httpx.Response(202, json={"reports": 1, "refused": []})
     for name in ("first", "second"):
@@ -159,7 +135,7 @@ def test_surveys_add_up_until_the_total_is_spent(services, tmp_path, clock):
 def test_the_promise_is_worked_out_here(tmp_path, clock):
     """The price is that of the mechanism at the minimum, not the number the survey names."""
     survey = make_survey(epsilon=1.9)
-    client = made(Services(survey), tmp_path, clock, policy=Policy(total_epsilon=PROMISED))
+    client = client_of(Services(survey), tmp_path, clock, policy=Policy(total_epsilon=PROMISED))
     client.report(survey, "red")
     assert client.spent().epsilon == PROMISED < 1.9
 
@@ -173,14 +149,14 @@ def test_delta_is_that_of_whoever_is_seen_to_take_part(tmp_path, clock):
     survey = rarely(0)
     assert survey.guarantee(500).epsilon == 0
     with pytest.raises(PolicyError, match=r"delta, for whoever takes part, 0\.5, .*at most 1e-5"):
-        made(Services(survey), tmp_path, clock).report(survey, "red")
+        client_of(Services(survey), tmp_path, clock).report(survey, "red")
 
 
 @pytest.mark.parametrize(
     ("limit", "most"), [({"total_delta": 5.5e-5}, 5), ({"total_local_epsilon": 4.5}, 4)]
 )
 def test_what_costs_no_epsilon_is_limited_too(tmp_path, clock, limit, most):
-    client = made(Services(rarely(0)), tmp_path, clock, policy=Policy(delta=1.0, **limit))
+    client = client_of(Services(rarely(0)), tmp_path, clock, policy=Policy(delta=1.0, **limit))
     surveys = [rarely(number) for number in range(most + 1)]
     for survey in surveys[:-1]:
         client._machine._drawn(survey, place(survey), np.zeros(1, dtype=int))
@@ -192,9 +168,11 @@ def test_what_costs_no_epsilon_is_limited_too(tmp_path, clock, limit, most):
 def test_surveys_without_a_local_epsilon_are_not_in_its_sum(services, tmp_path, clock):
     device = UniformDummies.calibrated(k=4, n=400, epsilon=1.0, delta=1e-6)
     survey = make_survey(device=device)
-    with made(Services(survey), tmp_path, clock, policy=Policy(local_epsilon=math.inf)) as client:
+    with client_of(
+        Services(survey), tmp_path, clock, policy=Policy(local_epsilon=math.inf)
+    ) as client:
         client.report(survey, "red")
-    client = made(services, tmp_path, clock)
+    client = client_of(services, tmp_path, clock)
     assert client.spent().local_epsilon == math.inf
     assert isinstance(client.report(services.survey, "red"), Sent)
 
@@ -213,7 +191,7 @@ def test_a_survey_is_refused_by_its_numbers_before_its_promise_is_computed(
         Policy(hosts={"analyzer.example"}),
     ):
         with pytest.raises(PolicyError, match="nothing was sent"):
-            made(services, tmp_path / "outbox", clock, policy=policy).survey(file)
+            client_of(services, tmp_path / "outbox", clock, policy=policy).survey(file)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +225,7 @@ def test_a_number_that_is_none_is_refused_and_not_repeated(tmp_path, clock, answ
     device = Duchi(low=0.0, high=10.0, epsilon=1.0)
     survey = make_survey(device=device, answers=())
     services = Services(survey)
-    client = made(services, tmp_path, clock)
+    client = client_of(services, tmp_path, clock)
     with pytest.raises(InvalidArgumentError, match="a number from 0 to 10") as refused:
         client.report(survey, answer)
     assert "seven" not in str(refused.value)
@@ -292,7 +270,7 @@ def test_a_survey_from_near_may_name_what_is_near(services, tmp_path, clock):
     survey = near(services, "127.0.0.1:8000")
     file = tmp_path / "survey.json"
     file.write_bytes(survey.to_bytes())
-    client = made(services, tmp_path, clock)
+    client = client_of(services, tmp_path, clock)
     assert client.survey(file) == client.survey(survey) == survey
     services.answers["127", f"/v1/surveys/{survey.id}"] = httpx.Response(
         200, content=survey.to_bytes()
@@ -302,7 +280,7 @@ def test_a_survey_from_near_may_name_what_is_near(services, tmp_path, clock):
     with pytest.raises(SurveyRefusedError, match=r"on 10\.0\.0\.1"):
         client.survey(inside)
     policy = Policy(hosts={"10.0.0.1", "analyzer.example"})
-    assert made(services, tmp_path, clock, policy=policy).survey(inside) == inside
+    assert client_of(services, tmp_path, clock, policy=policy).survey(inside) == inside
 
 
 def test_a_survey_comes_from_a_file_or_an_address(services, client, tmp_path):
@@ -310,20 +288,25 @@ def test_a_survey_comes_from_a_file_or_an_address(services, client, tmp_path):
     place.write_bytes(services.survey.to_bytes() + b"\n")
     url = f"{SHUFFLER}/v1/surveys/{services.survey.id}"
     name = str(services.survey.id)
-    for source in (place, str(place), url):
+    page = f"{ANALYZER}/answer/{services.survey.id}"
+    for source in (place, str(place), url, url + "/", page, page + "/"):
         assert client.survey(source) == services.survey
+    assert client.survey(page, name=name) == services.survey
+    assert {request.url.path for request in services.requests} == {f"/v1/surveys/{name}"}
+    assert services.hosts() == {"shuffler.example", "analyzer.example"}
     assert client.survey(SHUFFLER, name=name) == services.survey
     assert isinstance(client.report(url, "red"), Sent)
 
 
 def test_a_survey_that_was_changed_is_refused(services, client, tmp_path):
     changed = make_survey(batches=Batches(minimum=400, target=1000, max_age=DAY))
-    url = f"{SHUFFLER}/v1/surveys/{services.survey.id}"
     services.answers["shuffler", f"/v1/surveys/{services.survey.id}"] = httpx.Response(
         200, content=changed.to_bytes()
     )
-    with pytest.raises(SurveyRefusedError, match=f"this is survey {changed.id}, not .*nothing"):
-        client.report(url, "red")
+    for path in ("v1/surveys", "answer"):
+        url = f"{SHUFFLER}/{path}/{services.survey.id}"
+        with pytest.raises(SurveyRefusedError, match=f"this is survey {changed.id}, not .*nothing"):
+            client.report(url, "red")
     assert services.posts() == []
     assert drew_nothing(client)
     place = tmp_path / "survey.json"
@@ -370,7 +353,7 @@ def test_a_survey_that_cannot_be_fetched_is_refused(services, client):
 
 
 def test_a_survey_is_fetched_from_allowed_machines_only(services, tmp_path, clock):
-    client = made(services, tmp_path, clock, policy=Policy(hosts={"elsewhere.example"}))
+    client = client_of(services, tmp_path, clock, policy=Policy(hosts={"elsewhere.example"}))
     with pytest.raises(PolicyError, match=r"the survey on shuffler\.example"):
         client.report(f"{SHUFFLER}/v1/surveys/{services.survey.id}", "red")
     assert services.requests == []
@@ -415,7 +398,7 @@ def test_an_older_list_does_not_come_back(tmp_path, clock):
     services = Services(make_survey(name="one"))
     old = services.shuffler.document()
     services.shuffler.rotate()
-    client = made(services, tmp_path, clock)
+    client = client_of(services, tmp_path, clock)
     assert isinstance(client.report(services.survey, "red"), Sent)
     clock.advance(2 * DAY)
     services.show("shuffler", httpx.Response(200, content=old))
@@ -428,7 +411,7 @@ def test_keys_are_kept_as_long_as_they_may_be(tmp_path, clock):
     services = Services(make_survey())
     path = "/v1/surveys/{}/reports"
     taken = httpx.Response(202, json={"reports": 1, "refused": []})
-    client = made(services, tmp_path, clock)
+    client = client_of(services, tmp_path, clock)
     fetched = []
     for name, later in (("a", 0), ("b", 3000), ("c", 1000)):
         clock.advance(later)
@@ -442,7 +425,7 @@ def test_keys_are_kept_as_long_as_they_may_be(tmp_path, clock):
 
 def test_keys_that_are_not_there_leave_the_report_waiting(services, tmp_path, clock):
     services.show("analyzer", httpx.Response(503, headers={"retry-after": "7"}))
-    client = made(services, tmp_path, clock, settings=Settings(tries=1))
+    client = client_of(services, tmp_path, clock, settings=Settings(tries=1))
     queued = client.report(services.survey, "red")
     assert isinstance(queued, Queued)
     assert "the keys of the analyzer cannot be fetched" in queued.reason
@@ -459,7 +442,7 @@ def test_a_key_made_for_one_person_is_noticed(services, tmp_path, clock):
     services.shuffler.rotate(forget=False)
     # The analyzer's copy of the shuffler's list is what everybody else has.
     services.answers["analyzer", "/v1/keys/shuffler"] = httpx.Response(200, content=honest)
-    client = made(services, tmp_path, clock, settings=comparing)
+    client = client_of(services, tmp_path, clock, settings=comparing)
     with pytest.raises(KeysRefusedError, match="key 1 is not in the list that the analyzer"):
         client.report(services.survey, "red")
     assert services.posts() == []

@@ -7,35 +7,13 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from client_kit import DAY, QUICK, Owner, Services, Timeless, make_survey, manual_clock
+from client_kit import DAY, QUICK, Owner, client_of, make_survey
 from shoal.sealing import KeyPair
-from shoal.service.client import Client, Keys, KeysRefusedError, Queued, Sent, Settings
+from shoal.service.client import Keys, KeysRefusedError, Queued, Sent, Settings
 from shoal.service.client.key_memory import MOST_CONTRADICTIONS
 from shoal.service.keyring.key_list import KeyList, unverified
 
 ONCE = Settings(tries=1)
-
-
-@pytest.fixture
-def clock():
-    return manual_clock()
-
-
-@pytest.fixture
-def services():
-    return Services(make_survey())
-
-
-@pytest.fixture
-def client(services, tmp_path, clock):
-    with made(services, tmp_path, clock) as found:
-        yield found
-
-
-def made(services, directory, clock, settings=QUICK):
-    client = Client(directory, transport=services.transport, clock=clock, settings=settings)
-    Timeless(client, clock)
-    return client
 
 
 def signed_anew(owner, issued=None):
@@ -86,7 +64,7 @@ def test_a_device_talks_to_the_shuffler_alone(services, client):
 def test_it_waits_while_the_shuffler_has_no_copy(services, tmp_path, clock):
     answer = {"status": 503, "detail": "there is none yet"}
     services.show("analyzer", httpx.Response(503, json=answer, headers={"retry-after": "10"}))
-    with made(services, tmp_path, clock, ONCE) as client:
+    with client_of(services, tmp_path, clock, settings=ONCE) as client:
         queued = client.report(services.survey, "red")
         assert isinstance(queued, Queued)
         assert "the analyzer cannot be fetched: there is none yet" in queued.reason
@@ -158,7 +136,7 @@ COPY = ("analyzer", "/v1/keys/shuffler")
 
 
 def test_comparing_asks_the_analyzer_for_both_lists(services, tmp_path, clock):
-    with made(services, tmp_path, clock, COMPARING) as client:
+    with client_of(services, tmp_path, clock, settings=COMPARING) as client:
         assert isinstance(client.report(services.survey, "red"), Sent)
     asked = [str(each.url) for each in services.requests if each.url.host == "analyzer.example"]
     assert asked == [
@@ -174,7 +152,7 @@ def test_a_key_for_one_person_alone_is_noticed(services, tmp_path, clock, role):
     honest = httpx.Response(200, content=owner.document())
     services.answers[COPY if role == "shuffler" else ("analyzer", "/v1/keys")] = honest
     owner.rotate(forget=False)
-    with made(services, tmp_path, clock, COMPARING) as client:
+    with client_of(services, tmp_path, clock, settings=COMPARING) as client:
         with pytest.raises(KeysRefusedError, match="key 1 is not in the list that the analyzer"):
             client.report(services.survey, "red")
         assert services.posts() == []
@@ -185,7 +163,7 @@ def test_a_key_for_one_person_alone_is_noticed(services, tmp_path, clock, role):
 def test_both_sources_may_not_contradict_each_other(services, tmp_path, clock):
     other = signed_anew(services.analyzer)
     services.answers["analyzer", "/v1/keys"] = httpx.Response(200, content=other)
-    with made(services, tmp_path, clock, COMPARING) as client:
+    with client_of(services, tmp_path, clock, settings=COMPARING) as client:
         with pytest.raises(KeysRefusedError, match="two different lists"):
             client.report(services.survey, "red")
         assert len(client._machine.outbox.keys.contradictions()) == 1
@@ -196,7 +174,7 @@ def test_the_analyzer_may_be_ahead_of_the_shufflers_copy(services, tmp_path, clo
     behind = httpx.Response(200, content=services.analyzer.document())
     services.show("analyzer", behind)
     services.analyzer.rotate(forget=False)
-    with made(services, tmp_path, clock, COMPARING) as client:
+    with client_of(services, tmp_path, clock, settings=COMPARING) as client:
         assert isinstance(client.report(services.survey, "red"), Sent)
 
 

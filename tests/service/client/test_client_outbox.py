@@ -17,18 +17,14 @@ import pytest
 from client_kit import (
     DAY,
     NOW,
-    QUICK,
     Services,
-    Timeless,
+    client_of,
     make_survey,
-    manual_clock,
     many_answers,
 )
 from repository import ROOT, environment
 from shoal.randomizers.duchi import Duchi
-from shoal.randomizers.response import RandomizedResponse
 from shoal.service.client import (
-    Client,
     DeliveryError,
     KeysRefusedError,
     OutboxError,
@@ -40,19 +36,6 @@ from shoal.service.client import (
 from shoal.service.client.outbox import FILE
 
 ONCE = Settings(tries=1)
-
-
-@pytest.fixture
-def clock():
-    return manual_clock()
-
-
-def made(services, directory, clock, **options):
-    client = Client(
-        directory, transport=services.transport, clock=clock, **{"settings": QUICK} | options
-    )
-    Timeless(client, clock)
-    return client
 
 
 def bytes_on_disk(directory):
@@ -69,7 +52,7 @@ def kept(directory):
 def test_the_file_is_the_persons_alone(tmp_path, clock):
     services = Services(make_survey())
     directory = tmp_path / "new" / "outbox"
-    with made(services, directory, clock) as client:
+    with client_of(services, directory, clock) as client:
         client.report(services.survey, "red")
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert {path.name for path in directory.iterdir()} == {FILE}
@@ -80,14 +63,14 @@ def test_the_answer_is_nowhere_on_disk(tmp_path, clock):
     """Neither its text nor, for a number, its value; not even the list of answers is."""
     services = Services(make_survey())
     services.lost_responses = 1.0
-    with made(services, tmp_path, clock, settings=ONCE) as client:
+    with client_of(services, tmp_path, clock, settings=ONCE) as client:
         assert isinstance(client.report(services.survey, "marked-answer-yellow"), Queued)
         assert b"marked-answer" not in bytes_on_disk(tmp_path)
     assert b"marked-answer" not in bytes_on_disk(tmp_path)
     value = 7.123456789
     numbers = Services(make_survey(device=Duchi(low=0.0, high=10.0, epsilon=1.0), answers=()))
     numbers.lost_responses = 1.0
-    with made(numbers, tmp_path / "number", clock, settings=ONCE) as client:
+    with client_of(numbers, tmp_path / "number", clock, settings=ONCE) as client:
         client.report(numbers.survey, value)
     written = bytes_on_disk(tmp_path / "number")
     for order in ("<f8", ">f8"):
@@ -98,7 +81,7 @@ def test_the_answer_is_nowhere_on_disk(tmp_path, clock):
 def test_a_message_waits_on_disk_and_is_wiped_when_it_has_arrived(tmp_path, clock):
     services = Services(many_answers())
     services.lost_requests = 1.0
-    with made(services, tmp_path, clock, settings=ONCE) as client:
+    with client_of(services, tmp_path, clock, settings=ONCE) as client:
         client.report(services.survey, "answer 3")
         ((message, sealed),) = kept(tmp_path)
         assert sealed == services.bodies[0]
@@ -114,7 +97,7 @@ def test_a_message_waits_on_disk_and_is_wiped_when_it_has_arrived(tmp_path, cloc
 def test_opting_out_wipes_what_waits(tmp_path, clock, how):
     services = Services(many_answers())
     services.lost_requests = 1.0
-    with made(services, tmp_path, clock, settings=ONCE) as client:
+    with client_of(services, tmp_path, clock, settings=ONCE) as client:
         client.report(services.survey, "answer 3")
         ((message, sealed),) = kept(tmp_path)
         assert message
@@ -137,7 +120,10 @@ def test_opting_out_wipes_what_waits(tmp_path, clock, how):
 def test_nothing_leaves_after_opting_out(tmp_path, clock):
     """Not even what is about to be sent, by another process, at that moment."""
     services = Services(make_survey())
-    with made(services, tmp_path, clock) as client, made(services, tmp_path, clock) as other:
+    with (
+        client_of(services, tmp_path, clock) as client,
+        client_of(services, tmp_path, clock) as other,
+    ):
         handle = services.handle
 
         def opts_out(request):
@@ -154,7 +140,7 @@ def test_nothing_leaves_after_opting_out(tmp_path, clock):
 def test_opting_out_and_wiping_are_one(tmp_path, clock, monkeypatch):
     services = Services(make_survey())
     services.lost_requests = 1.0
-    with made(services, tmp_path, clock, settings=ONCE) as client:
+    with client_of(services, tmp_path, clock, settings=ONCE) as client:
         client.report(services.survey, "red")
         outbox = client._machine.outbox
         with monkeypatch.context() as patched:
@@ -171,7 +157,10 @@ def test_opting_out_and_wiping_are_one(tmp_path, clock, monkeypatch):
 
 def test_opting_out_is_done_even_if_the_file_cannot_be_made_smaller(tmp_path, clock):
     services = Services(make_survey())
-    with made(services, tmp_path, clock) as client, made(services, tmp_path, clock) as other:
+    with (
+        client_of(services, tmp_path, clock) as client,
+        client_of(services, tmp_path, clock) as other,
+    ):
         client.report(services.survey, "red")
         client._machine.outbox._run("PRAGMA busy_timeout = 10")
         wipe = client._machine.outbox._compact
@@ -188,7 +177,7 @@ def test_opting_out_is_done_even_if_the_file_cannot_be_made_smaller(tmp_path, cl
 
 def test_old_lists_of_keys_stay_known_after_opting_out(tmp_path, clock):
     services = Services(make_survey(reports_per_person=2))
-    with made(services, tmp_path, clock) as client:
+    with client_of(services, tmp_path, clock) as client:
         client.report(services.survey, "red")
         client.opt_out()
         client.opt_in()
@@ -202,7 +191,7 @@ def test_old_lists_of_keys_stay_known_after_opting_out(tmp_path, clock):
 def test_a_whole_job_is_wiped_too(tmp_path, clock):
     services = Services(many_answers())
     services.lost_requests = 1.0
-    with made(services, tmp_path, clock, settings=ONCE) as client:
+    with client_of(services, tmp_path, clock, settings=ONCE) as client:
         client.report_many(services.survey, ["answer 3"] * 300, job="a")
         ((message, sealed),) = kept(tmp_path)
         assert len(message) == 600
@@ -216,10 +205,10 @@ def test_a_whole_job_is_wiped_too(tmp_path, clock):
 
 def test_who_opted_out_is_not_asked(tmp_path, clock):
     services = Services(make_survey())
-    with made(services, tmp_path, clock) as client:
+    with client_of(services, tmp_path, clock) as client:
         client.opt_out()
         client.opt_out()
-    with made(services, tmp_path, clock) as client:
+    with client_of(services, tmp_path, clock) as client:
         with pytest.raises(SurveyRefusedError, match="opted out; opt in again"):
             client.report(services.survey, "red")
         with pytest.raises(SurveyRefusedError, match="opted out"):
@@ -233,7 +222,7 @@ def test_a_full_outbox_takes_nothing_and_sends_nothing(tmp_path, clock):
     services = Services(make_survey())
     services.lost_requests = 1.0
     small = Settings(tries=1, storage=1 << 17)
-    with made(services, tmp_path, clock, settings=small) as client:
+    with client_of(services, tmp_path, clock, settings=small) as client:
         drawn = 0
         full = None
         while full is None and drawn < 100:
@@ -259,32 +248,44 @@ def test_a_full_outbox_takes_nothing_and_sends_nothing(tmp_path, clock):
 def test_a_disk_that_cannot_be_written_to_is_said(tmp_path, clock):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OutboxError, match="cannot be used"):
-        made(Services(make_survey()), tmp_path / "file", clock)
+        client_of(Services(make_survey()), tmp_path / "file", clock)
     (tmp_path / FILE).write_bytes(b"this is no database" * 100)
     with pytest.raises(OutboxError, match="not a database"):
-        made(Services(make_survey()), tmp_path, clock)
+        client_of(Services(make_survey()), tmp_path, clock)
+
+
+def test_an_outbox_of_the_first_version_goes_on(tmp_path, clock):
+    """It did not know of proxies; what waits in it is sent, and what comes is remembered."""
+    services = Services(make_survey(reports_per_person=2, epsilon=2.0))
+    with client_of(services, tmp_path, clock, settings=Settings(delay=3600)) as client:
+        client.report(services.survey, "red")
+    with sqlite3.connect(tmp_path / FILE) as database:
+        database.execute("ALTER TABLE reports DROP COLUMN proxied")
+        database.execute("PRAGMA user_version = 1")
+    database.close()
+    proxied = Settings(delay=3600, proxy="http://127.0.0.1:1")
+    with client_of(services, tmp_path, clock, settings=proxied) as client:
+        client.report(services.survey, "red", occasion=2)
+    with client_of(services, tmp_path, clock) as client:
+        flushed = client.flush(everything=True)
+        assert (flushed.sent, flushed.waiting) == (1, 1)
+    with sqlite3.connect(tmp_path / FILE) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+    database.close()
 
 
 def test_an_outbox_of_a_later_version_is_left_alone(tmp_path, clock):
-    made(Services(make_survey()), tmp_path, clock).close()
+    client_of(Services(make_survey()), tmp_path, clock).close()
     with sqlite3.connect(tmp_path / FILE) as database:
         database.execute("PRAGMA user_version = 9")
     database.close()
     with pytest.raises(OutboxError, match="version 9"):
-        made(Services(make_survey()), tmp_path, clock)
+        client_of(Services(make_survey()), tmp_path, clock)
 
 
-def test_threads_and_clients_draw_once(tmp_path, clock, monkeypatch):
+def test_threads_and_clients_draw_once(tmp_path, clock, drawn):
     services = Services(many_answers())
-    sizes = []
-    original = RandomizedResponse.randomize
-
-    def counted(self, values, *, randomness=None):
-        sizes.append(len(values))
-        return original(self, values, randomness=randomness)
-
-    monkeypatch.setattr(RandomizedResponse, "randomize", counted)
-    clients = [made(services, tmp_path, clock) for _ in range(3)]
+    clients = [client_of(services, tmp_path, clock) for _ in range(3)]
     with ThreadPoolExecutor(6) as pool:
         outcomes = list(
             pool.map(
@@ -294,7 +295,7 @@ def test_threads_and_clients_draw_once(tmp_path, clock, monkeypatch):
     for client in clients:
         client.flush(everything=True)
         client.close()
-    assert sizes == [1]
+    assert drawn == [1]
     assert sum(not outcome.again for outcome in outcomes) == 1
     assert len(services.messages) == 1
     assert len(set(services.bodies)) == 1
@@ -350,7 +351,7 @@ def test_a_device_that_dies_goes_on_with_the_same_message(tmp_path, clock, what,
     assert log.exists() == (failpoint == "client.sent")
     # The next process answers otherwise, and what the first has drawn is sent all the same.
     services = Services(many_answers(), log=log)
-    with made(services, outbox, clock) as client:
+    with client_of(services, outbox, clock) as client:
         if what == "report":
             assert isinstance(client.report(services.survey, "answer 2"), Sent)
         else:
@@ -371,7 +372,7 @@ def test_another_process_learns_nothing_of_the_answer(tmp_path, clock):
     assert device(outbox, log, "report", "answer 1").stdout.strip() == "Sent"
     before = (outbox / FILE).read_bytes()
     services = Services(many_answers())
-    with made(services, outbox, clock) as client:
+    with client_of(services, outbox, clock) as client:
         told = {client.report(services.survey, guess) for guess in ("answer 1", "answer 2")}
     assert told == {Sent(survey=str(services.survey.id), occasion=1, again=True)}
     assert services.requests == []
@@ -383,13 +384,13 @@ def test_another_process_learns_nothing_of_the_answer(tmp_path, clock):
     keys = ",".join(f"0:{pair.public.fingerprint[:32]}" for pair in pairs)
     place = (services.survey.id.digest, "", 1, 0)
     counts = (1, 1, 0, 1)  # asked, taking part, waiting, delivered
-    assert row == (*place, "done", "delivered", *counts, None, None, keys, 1, 1, NOW)
+    assert row == (*place, "done", "delivered", *counts, None, None, keys, 1, 1, NOW, 0)
 
 
 def test_a_clock_that_jumps_back_loses_nothing(tmp_path, clock):
     services = Services(make_survey())
     services.lost_requests = 1.0
-    with made(services, tmp_path, clock, settings=ONCE) as client:
+    with client_of(services, tmp_path, clock, settings=ONCE) as client:
         client.report(services.survey, "red")
         services.lost_requests = 0.0
         clock.advance(-DAY // 2)
