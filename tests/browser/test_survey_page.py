@@ -111,13 +111,29 @@ def test_an_answer_by_keyboard_ends_in_the_published_chart(fresh, visit):
     assert analyst.complaints == []
 
 
-def test_what_was_drawn_offline_is_sent_once_online(fresh, visit):
-    person = visit(fresh)
-    page = ready(person.page, fresh.page)
-    kept_for_later(page, fresh)
+def offline(visit, site):
+    """Somebody whose report waits, and was never sent."""
+    person = visit(site)
+    page = ready(person.page, site.page)
+    kept_for_later(page, site)
     person.stops()
     answer(page)
     expect(told(page)).to_contain_text(WAITING)
+    return person, page
+
+
+def unanswered(visit, site):
+    """Somebody whose report arrives, and who does not hear of it."""
+    person = visit(site)
+    page = ready(person.page, site.page)
+    person.gate.loses_answers = True
+    answer(page)
+    expect(told(page)).to_contain_text(WAITING)
+    return person, page
+
+
+def test_what_was_drawn_offline_is_sent_once_online(fresh, visit):
+    person, page = offline(visit, fresh)
     (row,) = waiting_rows(page)
     page.reload()
     expect(told(page)).to_contain_text(WAITING)
@@ -160,16 +176,6 @@ def test_a_report_whose_answer_is_lost_is_sent_again_byte_for_byte_and_counts_on
     assert fresh.opened() == 1
 
 
-def unanswered(visit, site):
-    """Somebody whose report arrives, and who does not hear of it."""
-    person = visit(site)
-    page = ready(person.page, site.page)
-    person.gate.loses_answers = True
-    answer(page)
-    expect(told(page)).to_contain_text(WAITING)
-    return person, page
-
-
 def test_a_page_closed_while_it_waits_is_sent_by_the_next_visit(fresh, visit):
     person, page = unanswered(visit, fresh)
     kept = sealed(page)
@@ -185,12 +191,7 @@ def test_a_page_closed_while_it_waits_is_sent_by_the_next_visit(fresh, visit):
 
 
 def test_a_report_that_is_forgotten_while_it_waits_is_said_not_to_be_sent(fresh, visit):
-    person = visit(fresh)
-    page = ready(person.page, fresh.page)
-    kept_for_later(page, fresh)
-    person.stops()
-    answer(page)
-    expect(told(page)).to_contain_text(WAITING)
+    person, page = offline(visit, fresh)
     page.get_by_text("Forget everything kept on this device").click()
     page.get_by_role("button", name="Forget").click()
     said = page.get_by_role("status").filter(has_text="Deleted.")
