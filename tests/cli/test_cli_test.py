@@ -16,7 +16,7 @@ from shoal.cli.testing_asked import AskedTest, Coin
 from shoal.cli.testing_show import p_value
 from shoal.figures.testing_study import Study, sensitivity
 from shoal.randomizers.response import RandomizedResponse
-from shoal.testing import designing, ranks, rates, tester
+from shoal.testing import ranks, rates, tester
 
 LABELS = np.array(list("abcdefgh"))
 SKEWED = np.array([8, 7, 6, 5, 4, 3, 2, 1]) / 36
@@ -73,8 +73,7 @@ def files(tmp_path_factory):
 def desk(files, monkeypatch):
     """A desk with the files, and reports that are the same on every run."""
     monkeypatch.chdir(files)
-    for home in (randomness, designing):
-        monkeypatch.setattr(home, "secure", lambda: randomness.simulated(3))
+    monkeypatch.setattr(randomness, "secure", lambda: randomness.simulated(3))
     return files
 
 

@@ -46,6 +46,22 @@ def test_uniformity_from_answers_to_verdict(how):
     assert even.guarantee.epsilon <= 1 + 1e-6
 
 
+def test_a_simulation_draws_its_public_coins_too():
+    """Else it could not be repeated: some partitions hide a departure that most others show."""
+    asked = {**ASKED, "k": K, "coin": "public", "simulations": 99, "seed": 1}
+    once, again, other = (
+        testing.uniformity(TILTED, **asked, randomness=randomness.simulated(number))
+        for number in (1, 1, 2)
+    )
+    assert once == again
+    assert once.device.coins != other.device.coins
+    pairs = [
+        testing.closeness(EVEN, TILTED, **asked, randomness=randomness.simulated(1))
+        for _ in range(2)
+    ]
+    assert pairs[0] == pairs[1]
+
+
 def test_identity_from_answers_to_verdict():
     generator = randomness.simulator(4)
     asked = {**ASKED, "reference": ZIPF, "seed": 1, "randomness": source()}

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.randomness import Randomness
-from shoal.testing.designing import design
+from shoal.testing.designing import design, fresh_coins
 from shoal.testing.question import Wishes, hypothesis
 from shoal.testing.tester import Tester
 from shoal.testing.verdict import Verdict
@@ -33,8 +33,9 @@ def uniformity(  # noqa: PLR0913 - a façade takes as many keywords as its users
 
     ``wishes`` are those of :func:`~shoal.testing.design`: delta, level, coin, messages_cap,
     randomizer, partitions, symbols, honest_fraction. ``seed`` is that of the simulated null
-    distribution alone; messages are randomized securely unless a simulation's ``randomness`` is
-    given. Unless said, there are 1,999 ``simulations``, or some 100/level where that is more.
+    distribution alone; public coins are drawn and messages randomized securely unless a
+    simulation's ``randomness`` is given. Unless said, there are 1,999 ``simulations``, or some
+    100/level where that is more.
 
     >>> import numpy as np
     >>> verdict = uniformity(np.arange(20_000) % 10, k=20, epsilon=1.0, distance=0.2)
@@ -90,6 +91,7 @@ def closeness(  # noqa: PLR0913 - a façade takes as many keywords as its users 
         k=k,
         epsilon=epsilon,
         distance=distance,
+        coins=run.coins(),
         closeness=True,
         overlapping=overlapping,
         **wishes,
@@ -107,6 +109,10 @@ class _Run:
     seed: int | None
     randomness: Randomness | None
 
+    def coins(self) -> int:
+        """Public coins, drawn before anything else."""
+        return fresh_coins(self.randomness)
+
     def one(
         self,
         values: npt.ArrayLike,
@@ -118,10 +124,14 @@ class _Run:
     ) -> Verdict:
         """Test one batch against a reference."""
         codes = _answers("values", values, reference.size)
-        asked = design(
-            n=codes.size, reference=reference, epsilon=epsilon, distance=distance, **wishes
-        )
-        tester = asked.tester()
+        tester = design(
+            n=codes.size,
+            reference=reference,
+            epsilon=epsilon,
+            distance=distance,
+            coins=self.coins(),
+            **wishes,
+        ).tester()
         batch = self.batch(tester, codes)
         return tester.decide(batch, simulations=self.simulations, seed=self.seed)
 

@@ -8,7 +8,8 @@ from typing import Unpack
 import numpy.typing as npt
 
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.randomness import secure
+from shoal.randomizers.base import source
+from shoal.randomness import Randomness
 from shoal.testing import options as ways
 from shoal.testing.options import Option
 from shoal.testing.question import Question, Wishes, hypothesis
@@ -106,7 +107,7 @@ def design(  # noqa: PLR0913 - a façade takes as many keywords as its users nee
         epsilon=epsilon,
         distance=distance,
         reference=hypothesis(k, reference),
-        coins=_drawn(coins),
+        coins=fresh_coins() if coins is None else coins,
         closeness=closeness,
         overlapping=overlapping,
         **wishes,
@@ -115,9 +116,9 @@ def design(  # noqa: PLR0913 - a façade takes as many keywords as its users nee
     return answered(question)
 
 
-def _drawn(coins: int | None) -> int:
-    """Public coins: as given, or fresh ones that no distribution can have been made for."""
-    return int(secure().below(_COINS, 1)[0]) if coins is None else coins
+def fresh_coins(randomness: Randomness | None = None) -> int:
+    """Public coins that no distribution can have been made for."""
+    return int(source(randomness).below(_COINS, 1)[0])
 
 
 def answered(question: Question) -> Design:
@@ -154,7 +155,7 @@ def required_n(  # noqa: PLR0913 - a façade takes as many keywords as its users
         epsilon=epsilon,
         distance=distance,
         reference=hypothesis(k, reference),
-        coins=_drawn(coins),
+        coins=fresh_coins() if coins is None else coins,
         closeness=closeness,
         overlapping=overlapping,
         **wishes,
