@@ -1,4 +1,4 @@
-"""What every test run shares: quiet plots, reproducible examples, and no silent skips.
+"""What every test run shares: quiet plots, the same chance every time, and no silent skips.
 
 A skipped test is a claim nobody checked. The run's last lines name every one, and where ``CI=true``
 a skip fails the run: a component missing there is a broken setup. Slow tests left out by
@@ -12,10 +12,16 @@ import os
 import pytest
 from hypothesis import settings
 
+from repeatable import RepeatableKeys
+
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 settings.register_profile("shoal", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("shoal")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(RepeatableKeys())
 
 
 @pytest.fixture(scope="session")

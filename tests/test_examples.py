@@ -13,6 +13,7 @@ import pytest
 from repository import ROOT, environment
 
 EXAMPLES = ROOT / "examples"
+REPEATABLE = ROOT / "tests" / "repeatable.py"
 LONGEST = 60
 # What each one must print, numbers that depend on the noise left open.
 TOLD = {
@@ -105,7 +106,7 @@ STORIES = [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for nam
 @pytest.mark.parametrize("name", STORIES)
 def test_an_example_tells_its_story(name, tmp_path):
     finished = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        [sys.executable, "-W", "error", str(REPEATABLE), str(EXAMPLES / name)],
         cwd=tmp_path,
         env=environment(),
         capture_output=True,
