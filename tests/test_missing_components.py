@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,8 @@ def test_takes_long():
 
 def run_suite(directory, suite, *options, ci):
     shutil.copy(ROOT / "tests" / "conftest.py", directory)
-    (directory / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+    where = shlex.quote(str(ROOT / "tests"))
+    (directory / "pytest.ini").write_text(f"[pytest]\nmarkers = slow\npythonpath = {where}\n")
     (directory / "test_suite.py").write_text(suite)
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
