@@ -34,13 +34,13 @@ class RepeatableKeys:
 
     def entropy(self, length):
         """What takes the place of the operating system's bytes."""
-        if not self._names or os.getpid() != self._process:
+        names = [*self._names]  # a server's thread may draw while a test ends
+        if not names or os.getpid() != self._process:
             return os.urandom(length)
         with self._lock:
-            name = self._names[-1]
-            self._had[name] += 1
-            number = self._had[name]
-        return hashlib.shake_128(f"{number} of {name}".encode()).digest(length)
+            self._had[names[-1]] += 1
+            number = self._had[names[-1]]
+        return hashlib.shake_128(f"{number} of {names[-1]}".encode()).digest(length)
 
     @contextmanager
     def turn(self, name):
