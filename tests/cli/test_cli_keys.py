@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from shoal.service import clock
 from shoal.service.keyring import Keyring, KeyState, Protection
 from shoal.service.keyring.protection import LOWEST_COST
 
@@ -202,8 +204,15 @@ def test_refusals(run, place, ring, words, said):
     assert not place.with_name("keys2").exists()
 
 
-def test_a_partys_directory_will_do_where_keys_are_there(run, tmp_path, place, ring):
-    del ring
+@pytest.fixture
+def now(monkeypatch):
+    """A clock that stands still, for what would be another answer a second later."""
+    moment = time.time()
+    monkeypatch.setattr(clock, "time", SimpleNamespace(time=lambda: moment))
+
+
+@pytest.mark.usefixtures("now", "ring")
+def test_a_partys_directory_will_do_where_keys_are_there(run, tmp_path, place):
     for words in ("list {}", "show {}", "rotate {} --dry-run"):
         assert run(f"keys {words.format(tmp_path)} --json").success() == (
             run(f"keys {words.format(place)} --json").success()
