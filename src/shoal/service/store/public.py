@@ -2,9 +2,11 @@
 
 Whoever may ask as often as they like, and send reports of their own, would read a live figure as a
 counter: they fill up to where it moves, and see the next person come. So the open batch is looked
-at once in an interval, whoever asks gets what was seen then, and it is told in quarters of a least
-crowd that is large enough. The moment at which a batch was begun is that of its first report: it is
-stored on a grid, and never told while there is less than a quarter.
+at again only when an interval has passed since the last look (were it at the first question of
+every ten minutes by the clock, two questions around its stroke would be two looks), whoever asks
+gets what was seen then, and it is told in quarters of a least crowd that is large enough. The
+moment at which a batch was begun is that of its first report: it is stored on a grid, and never
+told while there is less than a quarter.
 """
 
 from __future__ import annotations
@@ -44,13 +46,13 @@ def begun(now: int, rules: Batches) -> int:
 
 @dataclass(frozen=True)
 class _Seen:
-    slot: int
+    at: int
     progress: Progress
 
 
 @dataclass
 class Public:
-    """What was seen of the open batches, once in ``interval`` seconds; and the closed ones."""
+    """What was seen of the open batches, at least ``interval`` seconds apart; and closed ones."""
 
     database: Database
     clock: Clock
@@ -63,24 +65,33 @@ class Public:
 
     def progress(self, known: Known) -> Progress:
         """How far the fullest open batch of a survey was when it was looked at last."""
-        slot = self.clock() // self.interval
-        seen = self._seen.get(known.number)
-        if seen is not None and seen.slot == slot:
+        seen = self._fresh(known)
+        if seen is not None:
             return seen.progress
+        seen = self._seen.get(known.number)
         # Whoever comes while somebody looks gets what was seen before.
         if self._lock.acquire(timeout=0 if seen is not None else _PATIENCE):
             try:
-                return self._looked(known, slot)
+                return self._looked(known)
             finally:
                 self._lock.release()
         if seen is None:
             raise StoreUnavailableError("reading", "the database takes its time")
         return seen.progress
 
-    def _looked(self, known: Known, slot: int) -> Progress:
-        seen = self._seen.get(known.number)
-        if seen is None or seen.slot != slot:
-            seen = self._seen[known.number] = _Seen(slot, self._look(known))
+    def _fresh(self, known: Known) -> _Seen | None:
+        """What was seen, unless it is time to look again."""
+        seen, now = self._seen.get(known.number), self.clock()
+        if seen is not None and now < seen.at:
+            # The clock was set back: neither a look too early, nor none until it has caught up.
+            seen = self._seen[known.number] = _Seen(now, seen.progress)
+        return seen if seen is not None and now < seen.at + self.interval else None
+
+    def _looked(self, known: Known) -> Progress:
+        seen = self._fresh(known)
+        if seen is None:
+            found = self._look(known)
+            seen = self._seen[known.number] = _Seen(self.clock(), found)
         return seen.progress
 
     def _look(self, known: Known) -> Progress:
