@@ -115,6 +115,14 @@ class Gate:
         """What was posted, answered or not."""
         return [each for each in self.passed if each.method == "POST"]
 
+    def wait_for_post(self, page, *, seconds=30):
+        """Let the page go on until something was posted, and has arrived."""
+        for _ in range(50 * seconds):
+            if self.posts():
+                return
+            page.wait_for_timeout(20)
+        raise AssertionError(f"nothing was posted in {seconds} seconds")
+
     def _changed(self, path, body):
         for end, change in self.changes.items():
             if path.endswith(end):
