@@ -237,3 +237,40 @@ def test_one_script_tag_asks_and_sends_from_another_site(fresh, site, visit):
     assert person.complaints == []
     kept = person.context.storage_state(indexed_db=True)
     assert [each["origin"] for each in kept["origins"]] == [site]
+
+
+# Ordinary rules of sites, and what people see of a survey, whatever those rules are.
+RULES = """
+html { font-size: 62.5%; color-scheme: light dark; }
+* { margin: 0; padding: 0; border: 0; color: #222; background: none; font: 10px/1 serif;
+    text-transform: uppercase; letter-spacing: .5em; text-align: center; --ink: #222; }
+shoal-survey { color: #222; font-size: 8px; }
+"""
+STYLED = """(rules) => {
+  if (rules) {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(rules);
+    document.adoptedStyleSheets = [sheet];
+  }
+  const box = document.querySelector("shoal-survey").shadowRoot.querySelector(".box");
+  const looks = ["color", "backgroundColor", "fontSize", "fontFamily", "lineHeight", "textAlign",
+                 "letterSpacing", "textTransform", "paddingTop", "borderTopWidth", "marginTop"];
+  return [box, ...box.querySelectorAll("*")].map((part) => {
+    const style = getComputedStyle(part);
+    return [part.className || part.tagName, ...looks.map((look) => style[look])];
+  });
+}"""
+
+
+def test_a_sites_styles_do_not_reach_the_question(fresh, site, visit):
+    page = visit(fresh, site).page
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    page.goto(site)
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
+    scheme = "html { color-scheme: light dark; }"
+    alone, among = (page.evaluate(STYLED, rules) for rules in (scheme, RULES))
+    assert len(alone) > 20
+    assert among == alone
+    assert page.evaluate("getComputedStyle(document.documentElement).fontSize") == "10px"
+    page.evaluate("document.querySelector('shoal-survey').hidden = true")
+    expect(page.get_by_role("button", name="Send")).to_be_hidden()

@@ -19,13 +19,15 @@ export interface Promised {
   readonly served: string;
 }
 
-/** A root of its own, with its styles: the page around it neither sees nor changes them. */
-export function shadow(host: HTMLElement): ShadowRoot {
+/** A box in a root of its own, with its styles. The site's rules reach the host, never the box. */
+export function shadow(host: HTMLElement): HTMLElement {
   const root = host.attachShadow({ mode: "open" });
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(css);
   root.adoptedStyleSheets = [sheet];
-  return root;
+  const box = h("div", { class: "box" });
+  root.append(box);
+  return box;
 }
 
 export const told = (): HTMLElement => h("div", { class: "told", role: "status", tabindex: "-1" });

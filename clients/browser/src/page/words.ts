@@ -14,7 +14,7 @@ export const TITLES: Readonly<Record<ErrorKind, string>> = {
   storage: "This device cannot keep your answer.",
   keys: "The operators' keys are not what the survey says.",
   refused: "The report was refused.",
-  network: "The survey cannot be reached now.",
+  network: "The survey cannot be reached.",
   "used-up": "You have answered already.",
 };
 export const DEFECT = "Something went wrong in this page. Nothing more is sent.";
