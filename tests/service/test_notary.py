@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from threading import Event, Thread
 
@@ -20,7 +21,7 @@ from service.store_contract import migrated_under_load
 from shoal.sealing import KeyPair
 from shoal.service.analyzer import schema as analyzer_schema
 from shoal.service.client import AsyncClient, Policy, Sent
-from shoal.service.keyring import ContradictionError, KeyList
+from shoal.service.keyring import ContradictionError, KeyList, KeyListError
 from shoal.service.keyring.identity import Identity
 from shoal.service.keyring.key_list import unverified
 from shoal.service.opening import Pool
@@ -233,6 +234,60 @@ def test_a_number_is_never_another_key(shuffler, analyzer, notary):
         assert shown(shuffler) == known
     (found,) = shuffler.store.copies.contradictions()
     assert found.reason == "key 0 was another key before"
+
+
+def test_a_list_from_clocks_that_were_ahead_gives_way(shuffler, analyzer, notary):
+    owner = analyzer.owner
+    notary.step()
+    shuffler.clock.advance(20 * DAY)  # here and at the analyzer
+    owner.rotate()
+    owner.issued = NOW + 20 * DAY
+    assert notary.step() == 1
+    ahead = owner.document()
+    shuffler.clock.advance(-20 * DAY + 3600)  # and set right, here first
+    assert notary.step() == 0
+    assert shown(shuffler) == ahead
+    owner.issued = NOW + 60
+    # What was seen meanwhile counts: its numbers are taken.
+    analyzer.answer, _ = personal(owner, number=1)
+    shuffler.clock.advance(3600)
+    assert notary.step() == 0
+    (found,) = shuffler.store.copies.contradictions()
+    assert (found.reason, found.known) == ("key 1 was another key before", ahead)
+    analyzer.answer = None
+    shuffler.clock.advance(3600)
+    assert notary.step() == 1
+    right = owner.document()
+    assert shown(shuffler) == right
+    # From here on there is no way back again.
+    for issued in (NOW + 59, NOW + 20 * DAY):
+        owner.issued = issued
+        shuffler.clock.advance(3600)
+        assert notary.step() == 0
+        assert shown(shuffler) == right
+    assert len(shuffler.store.copies.contradictions()) == 1
+
+
+def test_nothing_from_before_its_newest_key_takes_the_place_of_a_list_that_is_ahead(
+    shuffler, analyzer
+):
+    owner, copies = analyzer.owner, shuffler.store.copies
+    owner.rotate(forget=False)
+    first, second = unverified(owner.document()).keys
+
+    def listed(issued, *keys):
+        until = NOW + 300 * DAY
+        return KeyList.signed(owner.identity, keys, issued=issued, valid_until=until)
+
+    second = replace(second, created=NOW - 100, active_from=NOW - 100)
+    meanwhile = replace(second, number=2, created=NOW + 20 * DAY, active_from=NOW + 20 * DAY)
+    shuffler.clock.advance(20 * DAY)
+    assert copies.keep(listed(NOW + 20 * DAY, first, second, meanwhile))
+    shuffler.clock.advance(-20 * DAY)
+    with pytest.raises(KeyListError, match="seen before"):  # an old one, played back
+        copies.keep(listed(NOW - 101, first))
+    assert copies.contradictions() == []
+    assert copies.keep(listed(NOW - 100, first, second))
 
 
 def test_evidence_does_not_fill_the_disk(shuffler, analyzer, notary):

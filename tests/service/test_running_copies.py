@@ -7,7 +7,7 @@ import pytest
 import shuffler_kit
 from client_kit import DAY, NOW, Owner
 from shoal.service.keyring import ContradictionError, KeyList
-from shoal.service.keyring.key_list import unverified
+from shoal.service.keyring.key_list import FUTURE_TOLERANCE, unverified
 from shoal.service.running.copies import copies_check, copy_figures, copy_findings
 from shoal.service.running.findings import State
 from shoal.service.survey import Party
@@ -49,6 +49,22 @@ def test_a_copy_that_is_lacking_or_has_ended_is_a_warning(shuffler):
     states, ready, figures = told(shuffler, NOW + 301 * DAY)
     assert (states, ready.state, figures) == ([State.WARN], State.WARN, [1, 0])
     assert "signature has ended" in ready.detail
+
+
+def test_a_copy_that_devices_refuse_because_it_is_ahead_is_a_failure(shuffler):
+    owner = Owner("analyzer")
+    owner.issued = NOW + FUTURE_TOLERANCE
+    shuffler.store.copies.keep(unverified(owner.document()))
+    states, ready, figures = told(shuffler)
+    assert (states, ready.state, figures) == ([State.OK], State.OK, [0, 0])
+    owner.issued = NOW + 20 * DAY
+    shuffler.store.copies.keep(unverified(owner.document()))
+    states, ready, figures = told(shuffler)
+    assert (states, ready.state, figures) == ([State.FAIL], State.WARN, [1, 0])
+    assert "20 days ahead of this clock" in ready.detail
+    assert "set the clocks here and at the analyzer right" in ready.advice
+    states, ready, figures = told(shuffler, NOW + 19 * DAY)
+    assert (states, ready.state, figures) == ([State.OK], State.OK, [0, 0])
 
 
 def test_surveys_that_are_over_need_no_copy(shuffler):

@@ -58,7 +58,7 @@ class AnalyzerStore:
         self.lease = lease
         self._database = database
         self._surveys = SurveyTable(database, schema.surveys)
-        self._copies = Copies(database, schema.COPIES)
+        self._copies = Copies(database, schema.COPIES, clock)
         self.tokens = Tokens(database, clock, self._surveys, schema.tokens)
 
     def add_survey(self, survey: Survey) -> None:

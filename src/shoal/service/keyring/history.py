@@ -9,7 +9,7 @@ and be recognised by it. Both documents are signed, so whoever has the two can s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from shoal.service.keyring.errors import ContradictionError, KeyListError
@@ -43,7 +43,8 @@ def numbered(found: KeyList) -> dict[int, str]:
 class Before:
     """What was seen of a party's lists: the last one, and the key of every number there ever was.
 
-    ``issued`` is -1 if there was no list yet.
+    ``issued`` is -1 if there was no list yet; without a ``digest`` it is a moment before which
+    nothing counts, and no list's own.
     """
 
     issued: int = -1
@@ -53,12 +54,23 @@ class Before:
     def check(self, found: KeyList) -> None:
         """Refuse a list that cannot come after what was seen."""
         self.check_keys(found)
-        if found.issued == self.issued and digest(found.document) != self.digest:
+        same = found.issued == self.issued and self.digest
+        if same and digest(found.document) != self.digest:
             reason = f"two different lists say that they were issued at {found.issued}"
             raise ContradictionError(reason, _LIE)
         if found.issued < self.issued:
             reason = f"it was issued at {found.issued}, one of {self.issued} was seen before"
             raise KeyListError(reason, _LATER)
+
+    def set_right(self, ahead: KeyList, now: int) -> Before:
+        """What still counts after a last list that is ahead of ``now``: its keys, not its time.
+
+        It came when clocks were ahead, and was the party's own. All its keys stay taken. Those of
+        them that were made by now show that there were lists as late as that, so nothing from
+        before the newest of them comes back.
+        """
+        made = [key.created for key in ahead.keys if key.created <= now]
+        return replace(self, issued=max(made, default=-1), digest=b"")
 
     def check_keys(self, found: KeyList) -> None:
         """Refuse another key under a number that is taken."""

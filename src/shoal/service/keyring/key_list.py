@@ -140,7 +140,7 @@ class KeyList:
             raise KeyListError(reason, "the survey names the wrong party: send nothing")
         if now > found.valid_until:
             raise KeyListError(f"it was valid until {found.valid_until}, now is {now}", _FETCH)
-        if found.issued > now + FUTURE_TOLERANCE:
+        if is_ahead(found.issued, now):
             reason = f"it was issued at {found.issued}, and here it is {now}"
             raise KeyListError(reason, "set this machine's clock, then fetch it again")
         return replace(found, keys=tuple(key.at(now) for key in found.keys))
@@ -157,6 +157,11 @@ class KeyList:
         if not offered:
             reason = f"it has no key for {suite}"
         raise KeyListError(reason, _FETCH)
+
+
+def is_ahead(issued: int, now: int) -> bool:
+    """Whether a list was issued later than clocks that are about right can say."""
+    return issued > now + FUTURE_TOLERANCE
 
 
 def unverified(data: bytes) -> KeyList:

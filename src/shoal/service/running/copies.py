@@ -15,6 +15,11 @@ from shoal.service.survey import Survey
 
 _CHECK = "analyzer keys"
 _REACH = "devices wait: see that a worker runs, and that it reaches the analyzer's address"
+_AHEAD = (
+    "devices refuse it: set the clocks here and at the analyzer right; a worker then fetches a new "
+    "one within the hour, which takes its place"
+)
+_DAY = 86_400
 _SHOWN = 12
 
 
@@ -29,8 +34,11 @@ def copy_findings(surveys: Iterable[Survey], copies: Copies, now: int) -> Iterat
             yield warn(check, "there is no copy yet", _REACH)
         elif found.valid_until < now:
             yield warn(check, "the copy's signature has ended", _REACH)
+        elif not found.is_usable(now):
+            ahead = -(-(found.issued - now) // _DAY)
+            yield fail(check, f"the copy's date is {ahead} days ahead of this clock", _AHEAD)
         else:
-            days = (found.valid_until - now) // 86_400
+            days = (found.valid_until - now) // _DAY
             yield ok(check, f"copied, signed for {days} days more")
     for each in copies.contradictions():
         told = f"{each.fingerprint[:_SHOWN]}… signed lists that contradict each other"
@@ -41,7 +49,8 @@ def copy_findings(surveys: Iterable[Survey], copies: Copies, now: int) -> Iterat
 def copies_check(store: ShufflerStore, clock: Clock = system_clock) -> Finding:
     """The worst of it in one line, for those who ask whether the process is ready.
 
-    Reports that were sealed before are taken without any copy, so this is never a failure.
+    Reports that were sealed before are taken without any copy, so this is never a failure: one
+    would have a load balancer send them nowhere.
     """
     found = list(copy_findings(store.surveys(), store.copies, clock()))
     bad = [each for each in found if each.state is worst(found)]
@@ -55,8 +64,10 @@ def copy_figures(store: ShufflerStore, clock: Clock = system_clock) -> Iterable[
     now = clock()
     names = {each.analyzer.fingerprint for each in store.surveys() if now <= each.not_after}
     kept = {name: store.copies.find(name) for name in names}
-    lacking = sum(copy is None or copy.valid_until < now for copy in kept.values())
-    yield gauge("lacking_key_lists", "Analyzers without a valid copy of their keys.", lacking)
+    lacking = sum(copy is None or not copy.is_usable(now) for copy in kept.values())
+    yield gauge(
+        "lacking_key_lists", "Analyzers without a copy of their keys that devices take.", lacking
+    )
     yield gauge(
         "contradicting_key_lists",
         "Signed lists of analyzers that contradict each other.",

@@ -3,6 +3,15 @@
 A shuffler keeps the analyzers' lists and shows them to devices, an analyzer keeps the shufflers'.
 Of every number the first key that was seen under it is remembered for good. A list that contradicts
 what was seen is refused, and kept beside the one it contradicts: both are signed.
+
+One exception: a list that was taken while the clocks here and there were ahead, and that would now
+stand in the way until its date comes, gives way to one that is not ahead. That gives nobody a key
+of their own. There is still one copy at a time, for everybody; no number becomes another key; and
+after this one step lists only go forward again. The other party cannot bring it about: a list that
+is ahead of the clock here is refused, so only a clock here that was wrong lets one in. And what an
+old list that somebody plays back can do is what it could if the newer one had never been fetched,
+for as long as it is valid and until the next fetch that reaches the party itself; it does not bring
+back what was before the newest key that the list which gives way had, unless that is ahead too.
 """
 
 from __future__ import annotations
@@ -11,8 +20,10 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import ContradictionError, KeyList
 from shoal.service.keyring.history import Before, Contradiction, digest, numbered
+from shoal.service.keyring.key_list import is_ahead, unverified
 from shoal.service.store.database import Database
 
 MOST_CONTRADICTIONS = 16  # of one party: more prove nothing more
@@ -65,16 +76,23 @@ class Copy:
     issued: int
     valid_until: int
 
+    def is_usable(self, now: int) -> bool:
+        """Whether devices with a clock that says so would take it."""
+        return now <= self.valid_until and not is_ahead(self.issued, now)
+
 
 class Copies:
     """The copies in one database, whoever of its processes made them."""
 
-    def __init__(self, database: Database, tables: CopyTables) -> None:
+    def __init__(self, database: Database, tables: CopyTables, clock: Clock = system_clock) -> None:
         self._database = database
         self._tables = tables
+        self._clock = clock
 
     def keep(self, found: KeyList) -> bool:
         """Keep a list that was verified, if it can follow the last one; whether it is another.
+
+        One that is ahead of the clock gives way to one that is not.
 
         Raises ``KeyListError`` for an older one, and ``ContradictionError`` for one that says
         otherwise than what was seen.
@@ -125,7 +143,11 @@ class Copies:
         row = connection.execute(sa.select(table).where(here).with_for_update()).one()
         known = bytes(row.document)
         seen = self._seen(connection, name)
-        Before(issued=row.issued, digest=digest(known), keys=seen).check(found)
+        before = Before(issued=row.issued, digest=digest(known), keys=seen)
+        now = self._clock()
+        if is_ahead(row.issued, now) and not is_ahead(found.issued, now):
+            before = before.set_right(unverified(known), now)
+        before.check(found)
         if known == found.document:
             return False
         values = {

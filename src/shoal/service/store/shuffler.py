@@ -78,7 +78,7 @@ class ShufflerStore:
         self._segments = Segments(directory / "segments", clock, grace=patience.files)
         parts = files.create_directory(directory / "parts")
         batches = files.create_directory(directory / "batches")
-        self.copies = Copies(database, schema.COPIES)  # of the analyzers' lists of keys
+        self.copies = Copies(database, schema.COPIES, clock)  # of the analyzers' lists of keys
         self.tokens = Tokens(database, clock, self._surveys, schema.tokens)
         self._intake = Intake(database, self._segments, self._surveys, Room(directory, least_free))
         self._openings = Openings(database, self._segments, self._surveys, parts, clock, node)
