@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 
@@ -42,6 +45,59 @@ class TestSqlite(StoreContract):
         assert send(store, survey, range(5000)) == Receipt(5000, 0)
         claim = store.claim_extents(5000, LEASE)
         assert store.read(claim) == make_reports(survey, range(5000))
+
+    @pytest.mark.parametrize("name", ["store.sqlite", "store.sqlite-wal"])
+    @pytest.mark.parametrize("replaced", [False, True])
+    def test_files_that_are_gone_acknowledge_nothing(
+        self, database, store, survey, tmp_path, name, replaced
+    ):
+        """What is open still takes everything, and all of it would be gone after a restart."""
+        assert send(store, survey, range(10)) == Receipt(10, 0)
+        store.check_place()
+        path, away = tmp_path / name, tmp_path / "away"
+        path.rename(away)
+        if replaced:
+            shutil.copy(away, path)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailableError, match=f"{name} was removed or replaced"):
+                send(store, survey, range(10, 20))
+        for look in (store.check_place, lambda: database.require("shuffler")):
+            with pytest.raises(StoreUnavailableError, match="start it again"):
+                look()
+        with pytest.raises(StoreUnavailableError):
+            store.claim_extents(100, LEASE)
+        away.replace(path)
+        store.check_place()
+        assert send(store, survey, range(20, 25)) == Receipt(5, 0)
+
+    def test_a_connection_that_finds_other_files_is_not_taken_for_the_first(
+        self, database, store, survey, tmp_path
+    ):
+        send(store, survey, range(10))
+        with database.read():
+            (tmp_path / "store.sqlite").rename(tmp_path / "away")
+            with pytest.raises(StoreUnavailableError), database.write():
+                pass  # another connection than the one that reads
+        with pytest.raises(StoreUnavailableError):
+            store.check_place()
+
+    def test_what_others_do_to_the_files_in_order_is_no_mishap(
+        self, database, store, survey, tmp_path
+    ):
+        path = tmp_path / "store.sqlite"
+        send(store, survey, range(10))
+        script = (
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
+            "c.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchall(); c.execute('VACUUM'); "
+            "c.close()"
+        )
+        subprocess.run([sys.executable, "-c", script, str(path)], check=True)
+        assert send(store, survey, range(10, 20)) == Receipt(10, 0)
+        database.close()
+        assert not (tmp_path / "store.sqlite-wal").exists()  # the last one removes the log
+        (tmp_path / "filler").touch()  # and its number on the disk goes to another file
+        store.check_place()
+        assert send(store, survey, range(20, 30)) == Receipt(10, 0)
 
     def test_it_is_durable_and_forgets_what_is_deleted(self, database, tmp_path):
         with database.read() as connection:

@@ -2,8 +2,9 @@
 
 A transaction that returns is durable: SQLite runs with a write-ahead log that is synced at every
 commit, PostgreSQL with ``synchronous_commit``. One that cannot be (locked for too long, disk full,
-server gone) raises ``StoreUnavailableError`` and leaves nothing behind. Deleted content is
-overwritten with zeros on SQLite; PostgreSQL frees it at its next vacuum.
+server gone) raises ``StoreUnavailableError`` and leaves nothing behind; so does one that went to
+SQLite's files after somebody removed or replaced them. Deleted content is overwritten with zeros on
+SQLite; PostgreSQL frees it at its next vacuum.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.service.errors import StoreBusyError, StoreUnavailableError
 from shoal.service.store import files, migrating
+from shoal.service.store.open_files import OpenFiles
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 _BEGIN = "shoal_begin"  # the execution option that says how SQLite's transaction begins
@@ -61,9 +63,10 @@ class Database:
         checks.positive(patience=patience)
         parsed = _parsed(url)
         self.dialect = parsed.get_backend_name()
+        self._files: OpenFiles | None = None
         if self.dialect == SQLITE:
-            _create_private(Path(str(parsed.database)))
-            self._engine = _sqlite(parsed, patience)
+            self._files = OpenFiles(_create_private(Path(str(parsed.database))))
+            self._engine = _sqlite(parsed, patience, self._files)
         else:
             self._engine = _postgresql(parsed, patience)
         self._writer = self._engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
@@ -73,6 +76,7 @@ class Database:
         """A transaction that may change things: all of it is durable afterwards, or none."""
         with self._translated("writing"), self._writer.begin() as connection:
             yield connection
+        self.check_files("writing")  # after the commit: nobody was told of it yet
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -98,9 +102,15 @@ class Database:
             return migrating.current(connection, tree)
 
     def require(self, tree: str) -> None:
-        """Refuse to work with tables of another version."""
+        """Refuse to work with tables of another version, or files that are gone."""
         with self.read() as connection:
             migrating.require(connection, tree)
+        self.check_files("reading")
+
+    def check_files(self, doing: str) -> None:
+        """Refuse to go on if what is open is not what has the database's name any more."""
+        if self._files is not None:
+            self._files.check(doing)
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
@@ -147,14 +157,15 @@ def _parsed(url: str) -> URL:
     return parsed.set(drivername="postgresql+psycopg")
 
 
-def _create_private(path: Path) -> None:
+def _create_private(path: Path) -> Path:
     """The file, if it is not there: SQLite gives its journals the same permissions."""
     with files.disk("opening the database"):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         files.sync_directory(path.parent)
+    return path
 
 
-def _sqlite(url: URL, patience: float) -> sa.Engine:
+def _sqlite(url: URL, patience: float, held: OpenFiles) -> sa.Engine:
     engine = sa.create_engine(
         url, hide_parameters=True, pool_timeout=patience, connect_args={"timeout": patience}
     )
@@ -173,6 +184,12 @@ def _sqlite(url: URL, patience: float) -> sa.Engine:
             "journal_size_limit=67108864",
         ):
             connection.execute(f"PRAGMA {setting}").close()
+        connection.execute("SELECT count(*) FROM sqlite_master").close()  # opens the log
+        held.opened(connection)
+
+    @sa.event.listens_for(engine, "close")
+    def _closed(connection: object, _record: object) -> None:
+        held.closed(connection)
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:

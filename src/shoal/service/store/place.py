@@ -61,9 +61,13 @@ class Place:
                 connection.execute(self.table.update().values(bound=True))
 
     def check(self) -> None:
-        """Refuse a directory that is not this database's any more: a disk may be gone."""
+        """Refuse a directory that is not this database's any more: a disk may be gone.
+
+        A database whose own files are gone is as little to be relied on, though it still answers.
+        """
         with self.database.read() as connection:
             row = connection.execute(sa.select(self.table)).one()
+        self.database.check_files("looking at the store")
         with files.disk("reading the name of the store"):
             found = self._found()
         if found != row.id:

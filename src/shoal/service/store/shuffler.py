@@ -194,6 +194,7 @@ class ShufflerStore:
 
     def collect(self) -> int:
         """Delete files that nobody refers to; how many."""
+        self._database.check_files("deleting files")  # one that is gone refers to nothing new
         return self._sweeping.sweep()
 
     def progress(self, survey: SurveyId) -> Progress:
