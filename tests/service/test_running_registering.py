@@ -218,16 +218,35 @@ def test_tokens_that_ended_are_forgotten_a_month_later(tmp_path, role):
     shoal("survey", "add", tmp_path / "survey.json", "--to", tmp_path / role)
     home = registering.home_of(tmp_path / role)
     shoal("keys", "token", home.directory, "--days", 2)
-    ring = home.keyring(Protection.none())
-    for days, left in ((3, 1), (31, 1), (33, 0)):
-        clock = ManualClock(system_clock() + days * 86_400)
-        with registering.opened(home, clock=clock) as store:
-            if role == "shuffler":
-                ShufflerWorker(store, ring, Pool(0), clock).step()
-                store.close()
-            else:
-                AnalyzerWorker(store, ring, lambda _survey: Nobody(), Pool(0), clock=clock).step()
-            assert len(store.tokens.listed()) == left
+    clock, seconds, steady = ManualClock(system_clock()), [0.0], [True]
+    begin = clock()
+    with registering.opened(home, clock=clock) as store:
+        store.tokens.doubts.steady = lambda: seconds[0]
+        worker = _worker(role, store, home.keyring(Protection.none()), clock, lambda: steady[0])
+
+        def left(days, hours=1.0):
+            clock.now = begin + round(days * 86_400)
+            seconds[0] += hours * 3600
+            worker.step()
+            return len(store.tokens.listed())
+
+        assert [left(days) for days in (3, 31, 31.5)] == [1, 1, 1]
+        assert left(440) == 1  # a clock that is ahead for one look
+        assert [left(31.6), left(441, hours=0.1), left(442, hours=0.8)] == [1, 1, 1]
+        steady[0] = False  # or that was set
+        assert [left(443), left(444)] == [1, 1]
+        steady[0] = True
+        assert [left(33), left(33.1, hours=0.9), left(33.2, hours=0.1)] == [1, 1, 0]
+        if role == "shuffler":
+            store.close()
+
+
+def _worker(role, store, ring, clock, steady):
+    if role == "shuffler":
+        return ShufflerWorker(store, ring, Pool(0), clock, steady=steady)
+    return AnalyzerWorker(
+        store, ring, lambda _survey: Nobody(), Pool(0), clock=clock, steady=steady
+    )
 
 
 class Nobody:

@@ -30,10 +30,11 @@ Sources = Callable[[Survey], BatchSource]
 class AnalyzerWorker(Closing):
     """Collects for all surveys of a store; ``sources`` gives the shuffler of each.
 
-    ``interval`` is how many seconds it waits after a pass in which nothing went on.
+    ``interval`` is how many seconds it waits after a pass in which nothing went on. No token is
+    forgotten while the clock is not ``steady``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works on, and how
         self,
         store: AnalyzerStore,
         keyring: Keyring,
@@ -42,6 +43,7 @@ class AnalyzerWorker(Closing):
         *,
         clock: Clock = system_clock,
         interval: float = INTERVAL,
+        steady: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
         self._keyring = keyring
@@ -49,6 +51,7 @@ class AnalyzerWorker(Closing):
         self._pool = pool
         self._clock = clock
         self._interval = interval
+        self._steady = steady
         self._collectors: dict[bytes, Collector] = {}
         self._copied: dict[str, int] = {}
         self._forgotten: frozenset[int] = frozenset()
@@ -132,7 +135,7 @@ class AnalyzerWorker(Closing):
         """Those that ended long ago, now and then."""
         now = self._clock()
         if not 0 <= now - self._tidied < _COPY_SECONDS:
-            self._store.tokens.forget_ended()
+            self._store.tokens.forget_ended(believed=self._steady())
             self._tidied = now
 
     def _copy_keys(self, survey: Survey) -> None:

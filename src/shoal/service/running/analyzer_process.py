@@ -46,7 +46,8 @@ def run_analyzer(
         tokens.check()
     with settings.listening.open() as listening, opened(settings, analyzer_store) as parts:
         observations = Observations()
-        readiness = _readiness(settings, parts)
+        clock = Steadiness()
+        readiness = _readiness(settings, parts, clock)
         app = analyzer_app(
             parts.store,
             parts.keyring,
@@ -71,7 +72,7 @@ def run_analyzer(
         ]
         with (
             measured(settings.listening, figures, readiness),
-            _collecting(settings, parts, tokens),
+            _collecting(settings, parts, tokens, clock),
         ):
             where = address(listening)
             logs.say("listening", role="analyzer", address=where)
@@ -81,8 +82,7 @@ def run_analyzer(
     logs.say("stopped", role="analyzer")
 
 
-def _readiness(settings: Settings, parts: _Opened) -> Readiness:
-    clock = Steadiness()
+def _readiness(settings: Settings, parts: _Opened, clock: Steadiness) -> Readiness:
     return Readiness(
         [
             ("store", lambda: store_check(parts.database, "analyzer")),
@@ -94,7 +94,9 @@ def _readiness(settings: Settings, parts: _Opened) -> Readiness:
 
 
 @contextmanager
-def _collecting(settings: Settings, parts: _Opened, tokens: TokenFile | None) -> Iterator[None]:
+def _collecting(
+    settings: Settings, parts: _Opened, tokens: TokenFile | None, clock: Steadiness
+) -> Iterator[None]:
     """A worker in a thread of its own while this lasts; what it has begun, it finishes."""
     if tokens is None:
         yield
@@ -108,6 +110,7 @@ def _collecting(settings: Settings, parts: _Opened, tokens: TokenFile | None) ->
             partial(sources, tokens, parts.store.surveys),
             pool,
             interval=settings.pause,
+            steady=clock.is_steady,
         ) as worker,
     ):
         thread = threading.Thread(target=_work, args=(worker, stop), name="collecting")

@@ -87,8 +87,8 @@ class Pace:
 class ShufflerWorker:
     """One worker; :meth:`step` does one unit of each kind of work that there is.
 
-    While it runs, ``notary`` fetches the analyzers' lists of keys. No batch dies while the clock is
-    not ``steady``.
+    While it runs, ``notary`` fetches the analyzers' lists of keys. No batch dies, and no
+    token is forgotten, while the clock is not ``steady``.
     """
 
     def __init__(  # noqa: PLR0913 - what it works on, and how
@@ -316,7 +316,7 @@ class ShufflerWorker:
         if self._cleaned is not None and 0 <= now - self._cleaned < self._pace.upkeep:
             return False
         self._cleaned = now
-        self._store.tokens.forget_ended()
+        self._store.tokens.forget_ended(believed=self._steady())
         return bool(self._store.purge() + self._store.collect())
 
     @contextmanager
