@@ -307,3 +307,97 @@ def test_pages_without_their_scripts_are_said_where_there_is_an_analyzer(
         (tmp_path / name).write_text("/* built */")
     (told,) = [each for each in run("doctor --json").json()["checks"] if each["check"] == "pages"]
     assert told["state"] == "ok"
+
+
+# Secrets that are lost
+
+
+def lose(keys, number=0, damage="gone"):
+    path = keys / f"key-{number:03d}"
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(b"" if damage == "empty" else b"no secret")
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "damaged"])
+def test_a_key_in_use_without_its_secret_fails(run, embedded, role, damage):
+    home = embedded.home(role)
+    assert findings(home.directory)[role, "key 0"].state is State.OK
+    lose(home.keys, damage=damage)
+    found = findings(home.directory)[role, "key 0"]
+    assert (found.state, f"active, and its secret is {damage}" in found.detail) == (
+        State.FAIL,
+        True,
+    )
+    assert f"{home.keys}/key-000" in found.detail
+    assert "bring key-000 back from a backup" in found.advice
+    (warning,) = run("keys list", str(home.keys), "--json").json()["warnings"]
+    assert warning.startswith(f"the secret of key 0 is {damage}")
+    # What is advised helps.
+    run("keys retire", str(home.keys), "0", "--delete").success()
+    told = findings(home.directory)
+    assert told[role, "key 1"].state is State.OK
+    assert (role, "key 0") not in told
+
+
+def test_a_ring_without_any_secret_is_told_of(embedded):
+    home = embedded.home("shuffler")
+    (home.keys / "identity").unlink()
+    lose(home.keys, damage="empty")
+    told = findings(home.directory)
+    assert told["shuffler", "key 0"].state is State.FAIL
+    assert told["shuffler", "store"].state is State.OK
+
+
+def test_keys_to_come_count_and_expired_ones_while_something_waits_for_them(embedded):
+    home, survey = embedded.home("shuffler"), embedded.survey()
+    arrived = b"".join(reports(embedded, 3))
+    now = system_clock()
+    ring = Keyring.open(home.keys, protection=Protection.none(), clock=lambda: now)
+    ring.rotate()
+    lose(home.keys, 1)
+    told = findings(home.directory, lambda: now)
+    states = [told["shuffler", f"key {number}"].state for number in (0, 1)]
+    assert states == [State.OK, State.FAIL]
+    ring.retire(1)
+    ring.retire(0)
+    assert [(key.number, key.state) for key in ring.list().keys] == [(0, "expired"), (2, "active")]
+    lose(home.keys)
+    told = findings(home.directory, lambda: now)
+    assert told["shuffler", "key 0"].state is State.WARN
+    assert ("shuffler", "reports for key 0") not in told
+    with registering.opened(home) as store:
+        store.receive([Arrival(survey.id, 0, arrived)])
+    waiting = findings(home.directory, lambda: now)["shuffler", "reports for key 0"]
+    assert waiting.state is State.FAIL
+    assert waiting.detail == "reports wait for it, and its secret is gone"
+
+
+def test_a_deleted_key_needs_no_secret(embedded):
+    home = embedded.home("shuffler")
+    now = system_clock()
+    ring = Keyring.open(home.keys, protection=Protection.none(), clock=lambda: now)
+    ring.rotate()
+    (home.keys / "identity").rename(home.keys.parent.parent / "identity")
+    for _ in range(45):
+        now += DAY
+        ring.tick()
+    assert not (home.keys / "key-000").exists()
+    found = findings(home.directory, lambda: now)["shuffler", "key 0"]
+    assert (found.state, found.detail.partition(",")[0]) == (State.OK, "deleted")
+
+
+def test_a_worker_that_failed_is_not_at_it(embedded):
+    home, survey = embedded.home("shuffler"), embedded.survey()
+    with registering.opened(home) as store:
+        store.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
+    lose(home.keys)
+    assert opened(embedded) == {}
+    found = findings(home.directory)["shuffler", "opening"]
+    assert found.state is State.WARN
+    assert "could not open them" in found.detail
+    assert "work_failed" in found.advice
+    with registering.opened(home) as store:
+        assert store.claim_extents(10, 600) is None  # tried again when its lease has run out

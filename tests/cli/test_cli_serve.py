@@ -15,6 +15,7 @@ from shoal.service.keyring.schedule import ROLES
 from shoal.service.running import analyzer_process, shuffler_process, surroundings
 from shoal.service.running.embedded import Embedded, Ports
 from shoal.service.running.findings import State
+from shoal.service.running.registering import analyzer_store
 from shoal.service.running.server import CannotListenError, address, adopted, listen
 from shoal.service.running.settings import Listening, Settings
 from shoal.service.store import Database
@@ -181,3 +182,31 @@ def test_an_address_that_cannot_be_says_so(host, port):
 def test_a_socket_of_a_parent_has_to_be_one():
     with pytest.raises(CannotListenError, match="start without --socket"):
         adopted(9999)
+
+
+@pytest.mark.parametrize("kind", ["intake", "worker", "analyzer"])
+def test_without_the_secret_of_a_key_in_use_nothing_is_ready(embedded, caplog, kind):
+    """It starts all the same: what is sealed for other keys is still opened and handed out."""
+    home = embedded.home("analyzer" if kind == "analyzer" else "shuffler")
+    settings = Settings(home=home, protection=None if kind == "intake" else Protection.none())
+    process = analyzer_process if kind == "analyzer" else shuffler_process
+    opened = process.opened if kind == "analyzer" else process._opened
+    given = (settings, analyzer_store) if kind == "analyzer" else (settings,)
+    clock = () if kind == "analyzer" else (surroundings.Steadiness(),)
+
+    def keys():
+        with opened(*given) as parts:
+            found = process._readiness(settings, parts, *clock).findings()
+            return next(finding for finding in found if finding.check == "keys")
+
+    assert keys().state is State.OK
+    (home.keys / "key-000").rename(home.keys / "away")
+    found = keys()
+    assert (found.state, found.detail) == (State.FAIL, "the secret of key 0 (active) is gone")
+    assert [(each.message, each.key) for each in caplog.records] == [("secret_missing", 0)]
+    (home.keys / "away").rename(home.keys / "key-000")
+    assert keys().state is State.OK
+    ring = Keyring.open(home.keys, protection=Protection.none())
+    (home.keys / f"key-{ring.rotate().number:03d}").write_bytes(b"")
+    found = keys()  # of a key that is not used yet
+    assert (found.state, found.detail) == (State.WARN, "the secret of key 1 (pending) is empty")

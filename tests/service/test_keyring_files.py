@@ -433,6 +433,39 @@ def test_an_identity_kept_elsewhere(ring, place, clock, tmp_path):
         )
 
 
+def test_secrets_that_are_lost_are_known_without_opening_any(place, clock):
+    ring = Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    for _ in range(4):
+        ring.rotate()
+    locked = Keyring.open(place, protection=None, clock=clock)
+    assert locked.lacking() == {}
+    (place / "key-001").unlink()
+    (place / "key-002").write_bytes(b"")
+    (place / "key-003").write_bytes((place / "key-000").read_bytes())
+    (place / "key-004").chmod(0o644)
+    told = locked.lacking()
+    assert {number: why.partition(" (")[0] for number, why in told.items()} == {
+        1: "is gone",
+        2: "is empty",
+        3: "is damaged",
+        4: "cannot be read",
+    }
+    with pytest.raises(KeyringError, match="the secret of key 1 is not in"):
+        locked.check_secret(1)
+    locked.check_secret(0)
+
+
+def test_a_lost_secret_does_not_lock_the_others_up(ring, place, clock, tmp_path):
+    """Not even where the identity, which is looked at first, is elsewhere."""
+    ring.rotate()
+    (place / "identity").rename(tmp_path / "identity")
+    (place / "key-001").write_bytes(b"")
+    assert Keyring.open(place, protection=Protection.none(), clock=clock).pair(0)
+    (place / "key-000").write_bytes(b"")
+    with pytest.raises(KeyringError):
+        Keyring.open(place, protection=Protection.none(), clock=clock)
+
+
 def test_what_is_left_of_a_lost_ring_goes_on(place, clock, tmp_path):
     lost = Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
     lost.rotate()

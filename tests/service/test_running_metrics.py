@@ -9,12 +9,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from running_kit import Asking, Quick, reports
 from shoal.service.clock import system_clock
 from shoal.service.errors import StoreUnavailableError
-from shoal.service.keyring import Protection
+from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.running import metrics, registering
 from shoal.service.running.batch_figures import BatchFigures
 from shoal.service.running.embedded import Embedded, Ports
-from shoal.service.running.figures import disk_figures
+from shoal.service.running.figures import disk_figures, key_figures
 from shoal.service.running.findings import fail, ok
 from shoal.service.running.health import Readiness
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
@@ -153,3 +153,12 @@ def test_no_figure_moves_with_one_report_of_an_open_batch(tmp_path):
         assert closed["shoal_batches", *sorted(["SHUFFLED", named])] == 1.0
         assert closed["shoal_reports_total", named] == 300.0
         assert closed["shoal_unopened_reports_total", *sorted(["rejected", named])] == 1.0
+
+
+def test_secrets_that_are_lost_are_counted(tmp_path):
+    ring = Keyring.create(tmp_path / "keys", role="shuffler", protection=Protection.none())
+    families = {family.name: family.samples[0].value for family in key_figures(ring)}
+    assert families["shoal_missing_secrets"] == 0
+    (ring.directory / "key-000").unlink()
+    families = {family.name: family.samples[0].value for family in key_figures(ring)}
+    assert families["shoal_missing_secrets"] == 1

@@ -152,3 +152,16 @@ def test_keys_come_and_go_at_once(shuffler, monkeypatch):
     assert refused(new) == 0
     shuffler.keyring.retire(0, delete=True)
     assert (refused(good), refused(new)) == (1, 0)
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty"])
+def test_what_could_not_be_opened_is_not_acknowledged(shuffler, monkeypatch, damage):
+    ways = Ways(shuffler, monkeypatch)
+    report = shuffler.reports(1)[0]
+    path = shuffler.keyring.directory / "key-000"
+    secret = path.read_bytes()
+    path.write_bytes(b"") if damage == "empty" else path.unlink()
+    assert ways.same(content=report) == 503
+    assert shuffler.store.waiting_keys() == set()
+    path.write_bytes(secret)
+    assert ways.same(content=report) == 202

@@ -123,7 +123,11 @@ class Keyring:
         if self._secrets.locked:
             return
         if not self._secrets.can_sign:
-            self._read_pair(self._index.ring.keys[-1].public)
+            ring = self._index.ring
+            keys = [key.public for key in ring.keys if key.number in ring.alive]
+            # One whose file is lost says nothing about the passphrase, and others still open.
+            whole = [key for key in keys if self._secrets.trouble(key.number) is None]
+            self._read_pair((whole or keys)[-1])
         elif self._secrets.identity().public != self._index.listed.identity:
             why = "it is another ring's identity"
             raise DamagedKeyringError(self._secrets.identity_path, why)
@@ -207,6 +211,22 @@ class Keyring:
             why = f"key {public.number} is not the one in the list"
             raise DamagedKeyringError(self.directory, why)
         return pair
+
+    def check_secret(self, number: int) -> None:
+        """Refuse a key whose secret is no longer in its file: nothing sealed for it would open."""
+        if not self._secrets.is_there(number):
+            raise KeyringError(f"the secret of key {number} is not in {self.directory}")
+
+    def lacking(self) -> dict[int, str]:
+        """The keys that are not deleted and cannot be read from their files, each with why."""
+        self.reload_if_changed()
+        found = self._troubles()
+        # A file may be gone because its key was deleted at this moment.
+        return self._troubles() if found and self.reload_if_changed() else found
+
+    def _troubles(self) -> dict[int, str]:
+        told = {number: self._secrets.trouble(number) for number in self._index.ring.alive}
+        return {number: why for number, why in sorted(told.items()) if why is not None}
 
     def gone(self) -> frozenset[int]:
         """The numbers whose keys are deleted: nothing sealed with them opens any more."""

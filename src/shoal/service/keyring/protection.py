@@ -179,6 +179,15 @@ def kind_of(path: Path) -> str:
     return str(_stored(path).get("protection"))
 
 
+def check_written(what: str, path: Path) -> None:
+    """Refuse a file that cannot hold this secret, as far as is seen without opening it."""
+    stored = _stored(path)
+    if stored.get("what") != what:
+        raise DamagedKeyringError(path, f"it holds {stored.get('what')}, not {what}")
+    if not (stored.get("secret") or stored.get("sealed")):
+        raise DamagedKeyringError(path, "there is no secret in it")
+
+
 def _stored(path: Path) -> dict[str, Any]:
     try:
         return cast("dict[str, Any]", parsed(files.read_private(path)))

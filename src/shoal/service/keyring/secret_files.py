@@ -13,7 +13,7 @@ from shoal.service.keyring.errors import (
     KeyringError,
 )
 from shoal.service.keyring.identity import Identity
-from shoal.service.keyring.protection import Protection, kind_of
+from shoal.service.keyring.protection import Protection, check_written, kind_of
 from shoal.service.keyring.schedule import Role
 
 IDENTITY = "identity"
@@ -72,6 +72,28 @@ class SecretFiles:
         content = self._unlocked().protected(self._name(number), pair.raw)
         files.write_private(self._path(number), content)
 
+    def is_there(self, number: int) -> bool:
+        """Whether there is a file of a key with something in it: a glance, for every report."""
+        try:
+            return self._path(number).stat().st_size > 0
+        except OSError:
+            return False
+
+    def trouble(self, number: int) -> str | None:
+        """Why a key cannot be read from its file, as far as is seen without opening it."""
+        path = self._path(number)
+        if not path.exists():
+            return "is gone"
+        if not self.is_there(number):
+            return "is empty"
+        try:
+            check_written(self._name(number), path)
+        except DamagedKeyringError as error:
+            return f"is damaged ({error.why})"
+        except KeyringError as error:
+            return f"cannot be read ({error})"
+        return None
+
     def shred(self, number: int) -> None:
         """Destroy it."""
         files.shred(self._path(number))
@@ -117,7 +139,10 @@ def no_keys(directory: Path) -> KeyringError:
 def protection_kind(directory: Path, identity: Path | None = None) -> str:
     """How the secrets of a ring are protected: none, passphrase or keyfile."""
     places = [identity or directory / IDENTITY, *key_files(directory)]
-    for path in places:
-        if path.is_file():
+    damage: KeyringError | None = None
+    for path in filter(Path.is_file, places):
+        try:
             return kind_of(path)
-    raise no_keys(directory)
+        except DamagedKeyringError as error:  # the others may be whole, and are protected alike
+            damage = damage or error
+    raise damage or no_keys(directory)

@@ -30,6 +30,15 @@ def coming(key: KeyInfo, now: int, duration: Callable[[int], str]) -> str:
     return "leaves the list when it is signed again"
 
 
+def regain(ring: Keyring, number: int) -> str:
+    """What to do about a key whose secret is lost."""
+    retire = f"shoal keys retire {ring.directory} {number}"
+    return (
+        f"bring key-{number:03d} back from a backup; if there is none, {retire} --delete lets "
+        "devices seal with another, and what waits for this one is lost"
+    )
+
+
 def advice(ring: Keyring) -> list[str]:
     """What somebody has to do; a service that has the identity changes keys by itself."""
     now, listed = ring.now(), ring.list()
@@ -44,6 +53,10 @@ def advice(ring: Keyring) -> list[str]:
         f"key {key.number} is overdue: run the service with the identity, or shoal keys rotate"
         for key in listed.keys
         if key.state is KeyState.ACTIVE and key.expires_at <= now
+    ]
+    said += [
+        f"the secret of key {number} {why}: {regain(ring, number)}"
+        for number, why in ring.lacking().items()
     ]
     if not ring.has_identity:
         said.append(f"the identity is elsewhere: run shoal keys rotate with it before {until}")

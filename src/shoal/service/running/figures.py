@@ -22,7 +22,7 @@ def short(survey: SurveyId) -> str:
 
 
 def key_figures(keyring: Keyring, clock: Clock = system_clock) -> Iterable[Metric]:
-    """How old each key is, and how long it is still used."""
+    """How old each key is, how long it is still used, and how many would open nothing."""
     now = clock()
     keys = keyring.list().keys
     labels = ["key", "state"]
@@ -39,6 +39,8 @@ def key_figures(keyring: Keyring, clock: Clock = system_clock) -> Iterable[Metri
         labels,
         ((row, max(0, key.expires_at - now)) for row, key in named),
     )
+    text = "Keys, not deleted, whose secret is not in its file: they open nothing."
+    yield gauge("missing_secrets", text, len(keyring.lacking()))
 
 
 def disk_figures(directory: Path) -> Iterable[Metric]:

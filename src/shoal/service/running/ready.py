@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import Keyring, KeyState, Role
-from shoal.service.running.findings import Finding, fail, ok
+from shoal.service.keyring.words import regain
+from shoal.service.running.findings import Finding, fail, ok, warn
 from shoal.service.store import Database
 
 
@@ -15,7 +16,7 @@ def store_check(database: Database, role: Role) -> Finding:
 
 
 def keys_check(keyring: Keyring, clock: Clock = system_clock) -> Finding:
-    """Whether there is a key in use for every suite."""
+    """Whether there is a key in use for every suite, and the secrets are where they should be."""
     now = clock()
     keys = keyring.list().keys
     suites = {key.suite for key in keys}
@@ -24,4 +25,20 @@ def keys_check(keyring: Keyring, clock: Clock = system_clock) -> Finding:
     if lacking:
         advice = "rotate the keys (shoal keys rotate), or set the clock"
         return fail("keys", f"no key in use for {', '.join(lacking)}", advice)
-    return ok("keys", f"{len(keys)} listed, in use for {', '.join(sorted(used))}")
+    lost = _secrets_check(keyring)
+    return lost or ok("keys", f"{len(keys)} listed, in use for {', '.join(sorted(used))}")
+
+
+def _secrets_check(keyring: Keyring) -> Finding | None:
+    """The key in use without its secret is a failure; with another one, devices are still served.
+
+    It is told of one of them; shoal doctor tells of all.
+    """
+    lacking = keyring.lacking()
+    lost = [key for key in keyring.list().keys if key.number in lacking]
+    if not lost:
+        return None
+    key = next((key for key in lost if key.state is KeyState.ACTIVE), lost[0])
+    judged = fail if key.state is KeyState.ACTIVE else warn
+    told = f"the secret of key {key.number} ({key.state}) {lacking[key.number]}"
+    return judged("keys", told, regain(keyring, key.number))

@@ -95,7 +95,7 @@ class Uploads:
                 receive, limit=limits.body_bytes, seconds=limits.body_seconds, hold=hold
             )
             upload = sorted_upload(
-                body, wire=asked.wire, accepts=self._keyring.accepts, most=limits.reports
+                body, wire=asked.wire, accepts=self._accepts, most=limits.reports
             )
             if upload.reports > 1:
                 self._addresses.charge_key(key, upload.reports - 1)
@@ -106,6 +106,13 @@ class Uploads:
         for reason, places in upload.refused.items():
             self._observe("refused_reports", len(places), reason)
         return small(upload.document(), 202)
+
+    def _accepts(self, number: int) -> bool:
+        """Whether reports for a key are taken; none is acknowledged that could not be opened."""
+        if not self._keyring.accepts(number):
+            return False
+        self._keyring.check_secret(number)
+        return True
 
     async def answer(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
         """Take reports without a route, and say so or why not, as the route would."""

@@ -336,9 +336,11 @@ class ShufflerWorker:
             _log.warning("lease_lost", extra=_about(work))
         except Exception as error:  # noqa: BLE001 - nor what is wrong with one piece of work
             _log.error("work_failed", extra=_about(work), exc_info=True)
-            if isinstance(work, Claim) and isinstance(error, _PASSING):
+            if isinstance(work, Claim):
                 with suppress(ShoalError):
-                    self._store.excuse(work)
+                    if isinstance(error, _PASSING):
+                        self._store.excuse(work)
+                    self._store.put_off(work)
 
     @contextmanager
     def _renewed(self, work: Claim | SealedBatch) -> Iterator[None]:

@@ -14,6 +14,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.service.store.files import fresh_name
 
 LONGEST_LEASE = 3600
+_FAILED = "failed "  # no node is called so: a space is in no name of a machine
 
 
 def new_owner(node: str) -> str:
@@ -24,6 +25,18 @@ def new_owner(node: str) -> str:
 def mark(owner: str) -> str:
     """The part of an owner's name that no other claim has."""
     return owner.rpartition("/")[2]
+
+
+def failed(owner: str) -> str:
+    """What the owner of a claim that failed is called for the rest of its lease."""
+    return _FAILED + owner
+
+
+def worked_on(table: sa.Table, now: int) -> sa.ColumnElement[bool]:
+    """Rows that somebody is at, as far as is known."""
+    owner = table.c.owner
+    mine = sa.and_(owner.is_not(None), owner.not_like(_FAILED + "%"))
+    return sa.and_(mine, sa.not_(free(table, now)))
 
 
 def lease_end(now: int, seconds: int) -> int:

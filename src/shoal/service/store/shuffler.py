@@ -147,6 +147,10 @@ class ShufflerStore:
         """End a lease early, for no fault of the work's: somebody else may begin at once."""
         self._change_lease(work, {"owner": None, "lease_until": None} | _excused(work))
 
+    def put_off(self, claim: Claim) -> None:
+        """A claim failed: nobody is at it, and nobody begins before its lease has run out."""
+        self._change_lease(claim, {"owner": leases.failed(claim.owner)})
+
     def excuse(self, claim: Claim) -> None:
         """A claim failed for no fault of its reports: this attempt does not count."""
         self._change_lease(claim, _excused(claim))

@@ -15,13 +15,14 @@ from shoal.service.analyzer import schema as analyzer_schema
 from shoal.service.analyzer.keeping import longest_carried
 from shoal.service.clock import Clock, system_clock
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
-from shoal.service.keyring import KeyInfo, Keyring, KeyState
+from shoal.service.keyring import KeyInfo, Keyring, KeyringError, KeyState
+from shoal.service.keyring.words import regain
 from shoal.service.running.copies import copy_findings
 from shoal.service.running.doctor.words import duration
 from shoal.service.running.findings import Finding, fail, guarded, ok, warn
 from shoal.service.running.home import Home
 from shoal.service.running.surroundings import disk
-from shoal.service.store import Database, schema
+from shoal.service.store import Database, leases, schema
 from shoal.service.store.copies import Copies
 from shoal.service.store.place import Place
 from shoal.service.store.surveys import SurveyTable
@@ -100,13 +101,29 @@ def key_findings(keyring: Keyring, now: int) -> Iterator[Finding]:
         yield warn("key list", f"its signature ends in {duration(left)}", tend)
     else:
         yield ok("key list", f"signed until {duration(left)} from now")
+    lacking = keyring.lacking()
     for key in listed.keys:
-        yield _key(key, now, tend)
-    if keyring.protection == "none":
+        if key.number in lacking:
+            yield _lost(keyring, key, lacking[key.number])
+        else:
+            yield _key(key, now, tend)
+    try:
+        protection = keyring.protection
+    except KeyringError:
+        return  # nothing is left of the secrets, which was said
+    if protection == "none":
         advice = "make keys with a passphrase or a key file for real answers"
         yield warn("protection", "the secrets lie on the disk in the clear", advice)
     else:
-        yield ok("protection", f"by {keyring.protection}")
+        yield ok("protection", f"by {protection}")
+
+
+def _lost(keyring: Keyring, key: KeyInfo, why: str) -> Finding:
+    """A key that opens nothing: a failure, unless few are left who seal for it."""
+    path = keyring.directory / f"key-{key.number:03d}"
+    told = f"{key.state}, and its secret {why}: nothing that is sealed for it opens ({path})"
+    judged = warn if key.state is KeyState.EXPIRED else fail
+    return judged(f"key {key.number}", told, regain(keyring, key.number))
 
 
 def _key(key: KeyInfo, now: int, tend: str) -> Finding:
@@ -120,6 +137,8 @@ def _key(key: KeyInfo, now: int, tend: str) -> Finding:
         return ok(name, f"in use, {age}, for {duration(left)} more")
     if key.state is KeyState.PENDING:
         return ok(name, f"published, in use in {duration(key.active_from - now)}")
+    if key.state is KeyState.DELETED:
+        return ok(name, "deleted, and leaves the list when it is signed again")
     return ok(name, f"expired, {age}, still opens what was sealed before")
 
 
@@ -147,6 +166,8 @@ def _store_findings(
             found += copy_findings(surveys, Copies(database, schema.COPIES), now)
         waiting = _shuffler_waits if home.role == "shuffler" else _analyzer_waits
         found += waiting(database, now)
+        if keyring is not None:
+            found += _waits_in_vain(home, keyring, database)
     finally:
         database.close()
     return surveys
@@ -224,9 +245,12 @@ def _shuffler_waits(database: Database, now: int) -> Iterator[Finding]:
         waiting = connection.execute(
             sa.select(sa.func.count()).select_from(schema.extents)
         ).scalar()
-        held = connection.execute(
+        held = connection.scalar(
+            sa.select(sa.func.count()).where(leases.worked_on(schema.extents, now))
+        )
+        tried = connection.scalar(
             sa.select(sa.func.count()).where(extents.owner.is_not(None), extents.lease_until > now)
-        ).scalar()
+        )
         rows = connection.execute(
             sa.select(batches.id, batches.state, batches.closed, batches.lease_until).where(
                 batches.state.in_([schema.SEALED, schema.SHUFFLED, schema.RELEASED])
@@ -242,7 +266,10 @@ def _shuffler_waits(database: Database, now: int) -> Iterator[Finding]:
                 schema.counters.c.name == "unreadable"
             )
         ).scalar()
-    if waiting and not held:
+    if waiting and tried and not held:
+        told = "reports wait: a worker could not open them, and tries again in some minutes"
+        yield warn("opening", told, "see what fails here, and work_failed in the worker's log")
+    elif waiting and not held:
         advice = "start a worker: shoal serve worker DIR"
         yield warn("opening", "reports wait, and nobody opens them at the moment", advice)
     else:
@@ -259,6 +286,22 @@ def _shuffler_waits(database: Database, now: int) -> Iterator[Finding]:
     if broken:
         advice = "look for errors of the disk in the system's log"
         yield warn("unreadable", f"{broken:,} reports were set aside", advice)
+
+
+def _waits_in_vain(home: Home, keyring: Keyring, database: Database) -> Iterator[Finding]:
+    """What came in for a key whose secret is lost."""
+    if home.role == "shuffler":
+        what, query = "reports", sa.select(schema.extents.c.key)
+    else:
+        rows = analyzer_schema.collections.c
+        waiting = rows.state.in_([analyzer_schema.REQUESTED, analyzer_schema.RECEIVED])
+        what, query = "batches", sa.select(rows.key).where(waiting)
+    with database.read() as connection:
+        needed = set(connection.scalars(query.distinct()))
+    for number, why in keyring.lacking().items():
+        if number in needed:
+            told = f"{what} wait for it, and its secret {why}"
+            yield fail(f"{what} for key {number}", told, regain(keyring, number))
 
 
 def _batch_waits(row: sa.Row[*tuple[Any, ...]], now: int) -> Finding:
