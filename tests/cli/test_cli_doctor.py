@@ -16,7 +16,7 @@ import pytest
 
 from repository import environment
 from running_kit import Quick, opened, reports
-from shoal.service.clock import system_clock
+from shoal.service.clock import moment, system_clock
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.running import registering
 from shoal.service.running.doctor import examining
@@ -141,6 +141,19 @@ def test_keys_that_nobody_tends(embedded):
     assert told["shuffler", "key list"].state is State.FAIL
     assert told["shuffler", "key 0"].state is State.WARN
     assert "a worker runs" in told["shuffler", "key 0"].advice
+
+
+def test_an_identity_that_is_elsewhere_has_to_be_brought_in_time(embedded):
+    home = embedded.home("analyzer")
+    assert findings(home.directory)["analyzer", "identity"].detail == "with the keys"
+    (home.keys / "identity").unlink()
+    until = moment(Keyring.open(home.keys, protection=None).list().valid_until)
+    for days, state in ((0, State.OK), (10, State.OK), (11, State.WARN), (15, State.WARN)):
+        now = system_clock() + days * DAY
+        found = findings(home.directory, lambda now=now: now)["analyzer", "identity"]
+        assert found.state is state
+        assert found.detail == f"not in {home.keys}; bring it before {until} UTC"
+    assert "--identity FILE" in found.advice
 
 
 def test_tokens_that_end(embedded):

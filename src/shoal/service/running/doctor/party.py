@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from shoal.errors import ShoalError
 from shoal.service.analyzer import schema as analyzer_schema
 from shoal.service.analyzer.keeping import longest_carried
-from shoal.service.clock import Clock, system_clock
+from shoal.service.clock import Clock, moment, system_clock
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
-from shoal.service.keyring import KeyInfo, Keyring, KeyringError, KeyState
+from shoal.service.keyring import KeyInfo, KeyList, Keyring, KeyringError, KeyState
 from shoal.service.keyring.words import regain
 from shoal.service.running.copies import copy_findings
 from shoal.service.running.doctor.words import duration
@@ -97,10 +97,11 @@ def key_findings(keyring: Keyring, now: int) -> Iterator[Finding]:
     tend = "see that a worker runs (it tends the keys), with the identity where it looks"
     if left <= 0:
         yield fail("key list", f"its signature ended {duration(-left)} ago", tend)
-    elif left < (listed.valid_until - listed.issued) // 4:
+    elif _ends_soon(listed, now):
         yield warn("key list", f"its signature ends in {duration(left)}", tend)
     else:
         yield ok("key list", f"signed until {duration(left)} from now")
+    yield _identity(keyring, listed, now)
     lacking = keyring.lacking()
     for key in listed.keys:
         if key.number in lacking:
@@ -116,6 +117,21 @@ def key_findings(keyring: Keyring, now: int) -> Iterator[Finding]:
         yield warn("protection", "the secrets lie on the disk in the clear", advice)
     else:
         yield ok("protection", f"by {protection}")
+
+
+def _ends_soon(listed: KeyList, now: int) -> bool:
+    return listed.valid_until - now < (listed.valid_until - listed.issued) // 4
+
+
+def _identity(keyring: Keyring, listed: KeyList, now: int) -> Finding:
+    """Where the key that signs is; it may well be kept elsewhere, until the list has to be new."""
+    if keyring.has_identity:
+        return ok("identity", "with the keys")
+    told = f"not in {keyring.directory}; bring it before {moment(listed.valid_until)} UTC"
+    if not _ends_soon(listed, now):
+        return ok("identity", told)
+    rotate = f"shoal keys rotate {keyring.directory} --identity FILE"
+    return warn("identity", told, f"{rotate}, or start the service with --identity FILE")
 
 
 def _lost(keyring: Keyring, key: KeyInfo, why: str) -> Finding:
