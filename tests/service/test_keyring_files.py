@@ -88,6 +88,18 @@ def test_nobody_else_may_look(place, ring):
     assert {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()} == {0o600}
 
 
+def test_directories_around_a_new_ring_are_its_owners_too(tmp_path, clock):
+    tmp_path.chmod(0o755)
+    before = os.umask(0o022)
+    try:
+        place = tmp_path / "parties" / "shuffler" / "keys"
+        Keyring.create(place, role="shuffler", protection=Protection.none(), clock=clock)
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (place, *place.parents[:3])]
+    assert modes == [0o700, 0o700, 0o700, 0o755]
+
+
 @pytest.mark.parametrize("name", [".", "index.json", "identity", "key-000"])
 def test_wider_permissions_are_refused_with_advice(place, ring, clock, name):
     del ring

@@ -110,13 +110,20 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
+def make_directory(path: Path) -> None:
+    """A directory for its owner alone, and so whatever it is in that is not there yet."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+
+
 @contextmanager
 def new_directory(directory: Path) -> Iterator[Path]:
     """A directory that is there complete, or not at all."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise KeyringError(f"{directory} is not empty; keys go into a directory of their own")
     try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(directory.parent)
         place = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     except OSError as error:
         raise KeyringError(f"cannot write to {directory}: {error.strerror or error}") from error
