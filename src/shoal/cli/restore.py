@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,9 +97,8 @@ def _told(done: Restored) -> Iterator[str]:
         words = f"--role {role} --identity FILE --first-number {done.next_number}"
         yield f"  shoal keys new {done.directory}/keys {words}"
     else:
-        gone = ", ".join(map(str, done.revived.deleted)) or "none"
-        new = ", ".join(map(str, done.revived.made)) or "none"
-        yield f"  keys: deleted {gone}; new {new}; the next one is {done.next_number}"
+        gone, new = _numbered(done.revived.deleted), _numbered(done.revived.made)
+        yield f"  {gone} deleted; {new} new; the next one will be key {done.next_number}"
     if done.tokens:
         labels = ", ".join(printable(label) for label in done.tokens)
         yield f"  tokens count as they did then ({labels}): revoke again what was revoked since"
@@ -107,3 +106,9 @@ def _told(done: Restored) -> Iterator[str]:
         "shuffler": "next: shoal doctor, then start the worker, and the intake after it",
         "analyzer": "next: shoal doctor, then start it; compare with what was published since",
     }[role]
+
+
+def _numbered(keys: Sequence[int]) -> str:
+    if not keys:
+        return "no key"
+    return f"key{'s' * (len(keys) > 1)} {', '.join(map(str, keys))}"
