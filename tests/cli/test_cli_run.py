@@ -291,7 +291,7 @@ def test_refusals_leave_everything_as_it_was(run, desk, before, words, said):
 def test_an_output_that_fails_takes_the_others_with_it(run, desk, before, monkeypatch):
     def fails(_result, path):
         path.write_text("half of it")
-        raise OSError(28, "No space left on device")
+        raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setattr("shoal.results.Result.to_csv", fails)
     refused = run(COLOR, "--epsilon 1 --report out.html --csv out.csv").refusal()

@@ -40,7 +40,7 @@ def together() -> Iterator[Callable[[Path, Write], None]]:
 
     def write(path: Path, writer: Write) -> None:
         target = path.resolve()  # a link keeps pointing where it does
-        with writing_to(path):
+        with writing_to(path, exact=True):
             handle, name = tempfile.mkstemp(prefix=".", suffix=target.suffix, dir=target.parent)
             os.close(handle)
             staged[target] = Path(name)
@@ -50,7 +50,7 @@ def together() -> Iterator[Callable[[Path, Write], None]]:
     try:
         yield write
         for path, temporary in staged.items():
-            with writing_to(path):
+            with writing_to(path, exact=True):
                 temporary.replace(path)
     finally:
         for temporary in staged.values():

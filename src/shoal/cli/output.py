@@ -76,12 +76,15 @@ def reporting(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
-def writing_to(place: Path) -> Iterator[None]:
-    """A place that cannot be written to is refused in one line."""
+def writing_to(place: Path, *, exact: bool = False) -> Iterator[None]:
+    """A place that cannot be written to is refused in one line.
+
+    It names the file that it failed at, or, if ``exact``, what was asked for.
+    """
     try:
         yield
     except OSError as error:
-        where = error.filename or place
+        where = place if exact else error.filename or place
         raise RefusedError(f"cannot write to {where}: {error.strerror or error}") from error
 
 
