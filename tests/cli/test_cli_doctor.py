@@ -248,6 +248,12 @@ def test_an_address_that_nothing_speaks(run):
     assert "an address with http:// or https://, or a directory, got target='ftp://x'" in said
 
 
+@pytest.mark.parametrize("address", ["https://", "HTTP://:80", "http://x:port", "http://[::1"])
+def test_an_address_without_a_host_is_none(run, address):
+    said = run("doctor", address).refusal()
+    assert f"an address with the name of a host in it, got target='{address}'" in said
+
+
 def test_what_holds_for_all_surveys_of_a_party_is_said_once(embedded, monkeypatch):
     first = embedded.survey()
     others = [replace(first, name=name) for name in ("second", "third")]
@@ -302,7 +308,11 @@ def test_a_machine_without_the_servers_packages_is_told_so():
 
 
 def test_no_such_directory_is_one_line(run, tmp_path):
-    assert "there is no such directory" in run("doctor", str(tmp_path / "none")).refusal()
+    said = run("doctor", str(tmp_path / "none")).refusal()
+    assert "there is no such directory; name the directory of a shuffler or an analyzer" in said
+    (tmp_path / "answers.csv").touch()
+    said = run("doctor", str(tmp_path / "answers.csv")).refusal()
+    assert "answers.csv: it is a file, and not a directory; name" in said
 
 
 def test_pages_without_their_scripts_are_said_where_there_is_an_analyzer(

@@ -37,6 +37,16 @@ def test_a_missing_directory_is_one_line(run, tmp_path, kind):
     assert "there is no such directory; make it with shoal keys new" in said
 
 
+@pytest.mark.parametrize(
+    ("kind", "other"), [("shuffler", "analyzer"), ("worker", "analyzer"), ("analyzer", "shuffler")]
+)
+def test_the_directory_of_the_other_party_is_one_line(run, embedded, kind, other):
+    """Before anything in it is looked for, a token for one."""
+    said = run("serve", kind, str(embedded.home(other).directory)).refusal()
+    assert f"it is the directory of the {other}, and not of the " in said
+    assert said.endswith(f"or run shoal serve {other}")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_missing_packages_are_one_line(run, tmp_path, monkeypatch, kind):
     monkeypatch.setitem(sys.modules, "uvicorn", None)

@@ -249,6 +249,7 @@ def _home(directory: Path, role: Role, store: str | None) -> Home:
     refuse_both(directory)
     found = Home(directory=directory, role=role, store=store)
     found.check()
+    found.check_role()
     return found
 
 

@@ -59,12 +59,20 @@ class Home:
 
     def check(self) -> None:
         """Refuse a directory that is not there, or cannot be written to."""
+        refuse_file(self.directory)
         if not self.directory.is_dir():
             advice = f"make it with shoal keys new {self.keys} --role {self.role}"
             raise HomeError(self.directory, "there is no such directory", advice)
         if not os.access(self.directory, os.R_OK | os.W_OK | os.X_OK):
             advice = "run as its owner, or give it to this user (chown)"
             raise HomeError(self.directory, "this user may not write to it", advice)
+
+    def check_role(self) -> None:
+        """Refuse the directory of the other party."""
+        found = Keyring.open(self.keys, protection=None).role
+        if found != self.role:
+            why = f"it is the directory of the {found}, and not of the {self.role}"
+            raise HomeError(self.directory, why, f"name another, or run shoal serve {found}")
 
     def make(self) -> None:
         """The directory, for one user's eyes."""
@@ -98,6 +106,13 @@ class Home:
             found.close()
             raise
         return found
+
+
+def refuse_file(directory: Path) -> None:
+    """Refuse a file where a directory is meant."""
+    if directory.exists() and not directory.is_dir():
+        advice = "name the directory of a shuffler or an analyzer"
+        raise HomeError(directory, "it is a file, and not a directory", advice)
 
 
 def private() -> None:

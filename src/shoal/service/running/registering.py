@@ -13,7 +13,7 @@ from shoal.sealing import SurveyId
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import Keyring
-from shoal.service.running.home import Home, node
+from shoal.service.running.home import Home, HomeError, node, refuse_file
 from shoal.service.running.places import KEYS, refuse_both
 from shoal.service.store import Database, ShufflerStore
 from shoal.service.store.values import TokenScope
@@ -63,6 +63,10 @@ def home_of(directory: Path, store: str | None = None) -> Home:
     refuse_both(directory)
     if directory.name == KEYS and not (directory / KEYS).exists():
         directory = directory.parent
+    refuse_file(directory)
+    if not directory.exists():
+        advice = "name the directory of a shuffler or an analyzer, with its keys in it"
+        raise HomeError(directory, "there is no such directory", advice)
     Home(directory=directory, role="shuffler").check()
     role = Keyring.open(directory / KEYS, protection=None).role
     return Home(directory=directory, role=role, store=store)

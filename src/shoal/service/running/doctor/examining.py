@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from shoal.errors import InvalidArgumentError
 from shoal.service.analyzer.source import SourceUnavailableError
@@ -51,11 +52,21 @@ def examine(
 def _is_address(target: str) -> bool:
     """Whether a target is an address; one that nothing speaks is refused."""
     if target.lower().startswith(_ADDRESSES):
+        if not _names_host(target):
+            raise InvalidArgumentError("target", target, "an address with the name of a host in it")
         return True
     if "://" in target and not Path(target).exists():
         expected = f"an address with {' or '.join(_ADDRESSES)}, or a directory"
         raise InvalidArgumentError("target", target, expected)
     return False
+
+
+def _names_host(address: str) -> bool:
+    try:
+        found = urlsplit(address)
+        return bool(found.hostname) and found.port != 0
+    except ValueError:  # a port that is no number, or half of an address of IPv6
+        return False
 
 
 def _homes(directory: Path, store: str | None) -> Iterator[Home]:
