@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import time
 from types import SimpleNamespace
@@ -106,7 +108,10 @@ def test_passphrases_from_files(run, place, tmp_path, ring, monkeypatch):
     refused = run(f"keys rotate {place} --passphrase-file {file}").refusal()
     assert "this is not its passphrase" in refused
     file.chmod(0o644)
-    assert "chmod 600" in run(f"keys rotate {place} --passphrase-file {file}").refusal()
+    refused = run(f"keys rotate {place} --passphrase-file {file}").refusal()
+    assert "chmod 600" in refused
+    assert "count the passphrase as known to them" in refused
+    assert "retire" not in refused
     file.chmod(0o600)
     file.write_text("\n")
     assert "first line" in run(f"keys rotate {place} --passphrase-file {file}").refusal()
@@ -181,6 +186,20 @@ def test_an_heir_needs_a_number_of_its_own(run, place, ring, tmp_path):
     made = run(f"{words} --first-number 5 --json").json()
     assert made["fingerprint"] == ring.fingerprint
     assert made["numbers_left"] == 250
+    words = words.replace("heir --role shuffler", "another --role analyzer")
+    said = run(f"{words} --first-number 5").refusal()
+    assert "it is the identity of the shuffler, and the role here is analyzer" in said
+    assert "backup" not in said
+
+
+def test_what_cannot_be_written_is_named_as_it_was_asked_for(run, place, monkeypatch):
+    def full(_handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    said = run(f"keys new {place} --role shuffler --cost 10").refusal()
+    assert said == f"cannot write {place}/identity: No space left on device"
+    assert list(place.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize(

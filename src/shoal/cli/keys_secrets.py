@@ -106,7 +106,7 @@ def _first_line(path: Path) -> str:
     from shoal.service.keyring import files
 
     try:
-        lines = files.read_private(path).decode("utf-8").splitlines()
+        lines = files.read_private(path, known="the passphrase").decode("utf-8").splitlines()
     except UnicodeDecodeError:
         raise RefusedError(f"cannot read {path}: it is not text in UTF-8") from None
     if not lines or not lines[0]:

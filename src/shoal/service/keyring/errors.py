@@ -56,15 +56,21 @@ class WrongSecretError(KeyringError):
 
 
 class UnsafePermissionsError(KeyringError):
-    """A file or directory that others on the machine may read or change."""
+    """A file or directory that others on the machine may read or change.
 
-    def __init__(self, path: Path, mode: int, advised: int) -> None:
+    ``known`` is what they have if they read it, where it is not keys.
+    """
+
+    def __init__(self, path: Path, mode: int, advised: int, known: str | None = None) -> None:
+        then = "retire the keys in it"
+        if known is not None:
+            then = f"count {known} as known to them: keep them from the keys, and from backups"
         self.path = path
         self.mode = mode
         self.advised = advised
         super().__init__(
             f"{path} is open to other users (mode {mode:04o}); run chmod {advised:o} {path} and, "
-            "if anybody else could have read it, retire the keys in it"
+            f"if anybody else could have read it, {then}"
         )
 
 

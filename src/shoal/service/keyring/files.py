@@ -50,17 +50,18 @@ def _is_credential(path: Path) -> bool:
     return handed is not None and path.resolve().parent == Path(handed).resolve()
 
 
-def check_private(path: Path) -> None:
-    """Refuse a file or directory that others may read or change."""
+def check_private(path: Path, *, known: str | None = None) -> None:
+    """Refuse a file or directory that others may read or change; ``known`` is what is in it."""
     mode = exposed(path)
     if mode is not None:
-        raise UnsafePermissionsError(path, mode, DIRECTORY_MODE if path.is_dir() else FILE_MODE)
+        advised = DIRECTORY_MODE if path.is_dir() else FILE_MODE
+        raise UnsafePermissionsError(path, mode, advised, known)
 
 
-def read_private(path: Path) -> bytes:
-    """The content of a file that nobody else may read."""
+def read_private(path: Path, *, known: str | None = None) -> bytes:
+    """The content of a file that nobody else may read; ``known`` names it, if it is not keys."""
     try:
-        check_private(path)
+        check_private(path, known=known)
         with path.open("rb") as source:
             content = source.read(LARGEST_FILE + 1)
     except OSError as error:
@@ -133,6 +134,8 @@ def new_directory(directory: Path) -> Iterator[Path]:
         sync_directory(directory.parent)
     except OSError as error:
         raise KeyringError(f"cannot write to {directory}: {error.strerror or error}") from error
+    except KeyringError as error:  # under the name that was asked for
+        raise KeyringError(str(error).replace(str(place), str(directory))) from error
     finally:
         shutil.rmtree(place, ignore_errors=True)
 

@@ -56,7 +56,7 @@ class Protection(ABC):
     @staticmethod
     def key_file(path: Path) -> Protection:
         """Under the content of a file: at least 32 unpredictable bytes, kept elsewhere."""
-        return _KeyFile(files.read_private(path), path)
+        return _KeyFile(files.read_private(path, known="the key file"), path)
 
     def protected(self, what: str, secret: bytes) -> bytes:
         """A file's content; ``what`` names the secret."""
@@ -177,6 +177,11 @@ class _KeyFile(_Encrypted):
 def kind_of(path: Path) -> str:
     """How the secret in a file is protected."""
     return str(_stored(path).get("protection"))
+
+
+def what_of(path: Path) -> str:
+    """What the secret in a file is, as it says of itself."""
+    return str(_stored(path).get("what"))
 
 
 def check_written(what: str, path: Path) -> None:

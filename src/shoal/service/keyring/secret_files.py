@@ -11,10 +11,11 @@ from shoal.service.keyring.errors import (
     DamagedKeyringError,
     IdentityOfflineError,
     KeyringError,
+    WrongSecretError,
 )
 from shoal.service.keyring.identity import Identity
-from shoal.service.keyring.protection import Protection, check_written, kind_of
-from shoal.service.keyring.schedule import Role
+from shoal.service.keyring.protection import Protection, check_written, kind_of, what_of
+from shoal.service.keyring.schedule import ROLES, Role
 
 IDENTITY = "identity"
 _KEYS = "key-[0-9][0-9][0-9]"
@@ -49,8 +50,17 @@ class SecretFiles:
         """What signs the list."""
         if not self.identity_path.exists():
             raise IdentityOfflineError(self.identity_path)
-        raw = self._unlocked().opened(self._identity_name, self.identity_path)
+        protection = self._unlocked()
+        self._refuse_other_party()
+        raw = protection.opened(self._identity_name, self.identity_path)
         return Identity(self._role, raw)
+
+    def _refuse_other_party(self) -> None:
+        (other,) = (role for role in ROLES if role != self._role)
+        if what_of(self.identity_path) == _identity_name(other):
+            why = f"it is the identity of the {other}, and the role here is {self._role}"
+            advice = f"name the {self._role}'s, or take the other role"
+            raise WrongSecretError(self.identity_path, f"{why}; {advice}")
 
     def write_identity(self, identity: Identity) -> None:
         """Keep it."""
@@ -123,7 +133,11 @@ class SecretFiles:
 
     @property
     def _identity_name(self) -> str:
-        return f"identity of the {self._role}"
+        return _identity_name(self._role)
+
+
+def _identity_name(role: Role) -> str:
+    return f"identity of the {role}"
 
 
 def key_files(directory: Path) -> list[Path]:
