@@ -117,13 +117,13 @@ def day(seconds: int) -> Markup:
 
 
 def duration(seconds: int) -> str:
-    """So many days or hours.
+    """So many days, to the nearest, or whole hours.
 
-    >>> duration(5 * 86400), duration(7200), duration(90)
+    >>> duration(5 * 86400 - 1), duration(7200), duration(90)
     ('5 days', '2 hours', 'less than an hour')
     """
     if seconds >= 2 * DAY:
-        return f"{seconds // DAY:,} days"
+        return f"{round(seconds / DAY):,} days"
     hours = max(seconds, 0) // HOUR
     return "less than an hour" if not hours else "1 hour" if hours == 1 else f"{hours} hours"
 
