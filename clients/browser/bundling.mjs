@@ -8,9 +8,12 @@ import { build } from "esbuild";
 
 // @hpke/core and @hpke/common say in their package.json that their modules do nothing when loaded; the
 // file lies a folder above the one that bundlers look at, so it is said here. And they have a stand-in
-// for the global object, which every browser has, and class fields in a long-winded form.
+// for the global object, which every browser has, and class fields, public and private, in a long-winded
+// form.
 const FIELD =
   /Object\.defineProperty\(this, ("\w+"), \{\s*enumerable: true,\s*configurable: true,\s*writable: true,\s*value: ([^]*?)\s*\}\);/g;
+const PRIVATE_GET = /__classPrivateFieldGet\(this, (\w+), "f"\)/g;
+const PRIVATE_SET = /__classPrivateFieldSet\(this, (\w+), (.*), "f"\)/g;
 const trimmed = {
   name: "trimmed",
   setup({ onLoad, onResolve, resolve }) {
@@ -23,7 +26,10 @@ const trimmed = {
       contents: "export const dntGlobalThis = globalThis;",
     }));
     onLoad({ filter: /[\\/]@hpke[\\/].*\.js$/ }, ({ path }) => ({
-      contents: readFileSync(path, "utf8").replace(FIELD, "this[$1] = $2;"),
+      contents: readFileSync(path, "utf8")
+        .replace(FIELD, "this[$1] = $2;")
+        .replace(PRIVATE_GET, "$1.get(this)")
+        .replace(PRIVATE_SET, "$1.set(this, $2)"),
     }));
   },
 };
