@@ -160,6 +160,7 @@ def test_without_a_key_in_use_it_says_what_to_do():
 
 CHANGES = {
     "another version": lambda found: found.update(version=2),
+    "a version that is no number": lambda found: found.update(version=True),
     "another kind": lambda found: found.update(kind="survey"),
     "another role": lambda found: found.update(role="collector"),
     "a role that is a list": lambda found: found.update(role=["shuffler"]),

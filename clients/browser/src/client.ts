@@ -212,8 +212,8 @@ export class ShoalClient {
       try {
         found.push(await this.#deliver(row.key, true, true));
       } catch (error) {
-        if (!(error instanceof ShoalError)) throw error;
-        found.push({ ...(await this.#outcome(row, true)), state: "waiting", reason: error.message });
+        // Whatever it is, it is of this report alone: those of other surveys can go on.
+        found.push({ ...(await this.#outcome(row, true)), state: "waiting", reason: (error as Error).message });
       }
     }
     return found;

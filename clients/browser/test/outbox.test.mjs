@@ -449,6 +449,37 @@ test("keys of somebody else, older ones and contradicting ones are refused", asy
   assert.ok(waiting >= 1); // those that were drawn before the keys were refused
 });
 
+test("keys of a suite that nobody knows are refused in words", async () => {
+  const services = await Services.open();
+  const [good] = JSON.parse(new TextDecoder().decode(await services.shuffler.document())).list.keys;
+  for (const odd of [{ public: "not-hex" }, { public: "" }, { public: 5 }, { public: "00" }, { suite: "toString" }, { suite: null }]) {
+    services.shuffler.changes = { list: { keys: [good, { ...good, number: 9, suite: "future-suite", ...odd }] } };
+    const client = await services.open();
+    await assert.rejects(client.report(await services.survey(client), "answer 7"), refused("keys", /not written as a list/));
+  }
+});
+
+test("whatever stops one report, those of other surveys go on", async () => {
+  const [first, second] = await Promise.all(["one", "other"].map((name) => Services.open({ name })));
+  const client = await first.open();
+  first.answers["GET /v1/keys"] = lost;
+  for (const { bytes } of [first, second]) await client.report(await client.survey(bytes), "answer 7");
+  delete first.answers["GET /v1/keys"];
+  const { verify } = crypto.subtle;
+  let left = 1;
+  crypto.subtle.verify = (...asked) => {
+    if (left-- > 0) throw new TypeError("nobody has thought of this");
+    return verify.apply(crypto.subtle, asked);
+  };
+  try {
+    const found = await client.flush(true);
+    assert.deepEqual(found.map(({ state }) => state), ["waiting", "sent"]);
+    assert.match(found[0].reason, /nobody has thought/);
+  } finally {
+    crypto.subtle.verify = verify;
+  }
+});
+
 test("lists of keys are kept for as long as they may be", async () => {
   const services = await Services.open({ reports_per_person: 3 });
   const client = await services.open();

@@ -177,7 +177,7 @@ def _read(data: bytes) -> tuple[KeyList, bytes, bytes]:
     _check_names(document, _DOCUMENT)
     content = _mapping(document["list"])
     _check_names(content, _LIST)
-    if content["version"] != VERSION or content["kind"] != "keys":
+    if _time(content, "version") != VERSION or content["kind"] != "keys":
         raise MalformedError(_WHAT, f"keys of version {VERSION}")
     if content["role"] not in ROLES:
         raise MalformedError(_WHAT, f"a role: {' or '.join(ROLES)}")
