@@ -162,7 +162,7 @@ export class ShoalClient {
     await this.#changed();
     const outcome = await this.#deliver(key, false, !drawn);
     if (outcome.state === "given-up") {
-      const { doubt } = (await this.#store.get<Row>(key))!;
+      const { doubt } = await this.#kept<Row>(key);
       throw new ShoalError("refused", `Your report was given up: ${outcome.reason}.`, doubt > 0);
     }
     return outcome;
@@ -266,6 +266,13 @@ export class ShoalClient {
     return this.#store.all<Row>("report ");
   }
 
+  /** What was written before: it is there, unless somebody has emptied the store. */
+  async #kept<T>(key: string): Promise<T> {
+    const found = await this.#store.get<T>(key);
+    if (!found) throw new ShoalError("storage", "What this browser kept of your report was deleted.");
+    return found;
+  }
+
   async #changed(told = true): Promise<void> {
     this.#prices = await this.#store.all<Price>("survey ");
     this.#out = !!(await this.#store.get(OPTED_OUT));
@@ -301,8 +308,8 @@ export class ShoalClient {
   async #tried(key: string, hurry: boolean, again: boolean): Promise<Outcome> {
     let fresh = false;
     for (let attempt = 1; ; attempt++) {
-      const row = (await this.#store.get<Row>(key))!;
-      const { route } = (await this.#store.get<Price>(`survey ${row.survey}`))!;
+      const row = await this.#kept<Row>(key);
+      const { route } = await this.#kept<Price>(`survey ${row.survey}`);
       if (row.ending || (row.due > this.#now() && !hurry)) return this.#outcome(row, again);
       if (this.#now() > route.notAfter) {
         await this.#change(row, (now) => wiped(now, "expired"));
@@ -320,7 +327,7 @@ export class ShoalClient {
         if (error instanceof Never) continue;
         if (!(error instanceof Later || error instanceof Reseal)) throw error;
         await this.#postpone(row.key, error instanceof Later ? error.seconds : 0);
-        const outcome = await this.#outcome((await this.#store.get<Row>(key))!, again);
+        const outcome = await this.#outcome(await this.#kept(key), again);
         return outcome.state === "waiting" ? { ...outcome, reason: error.message } : outcome;
       }
     }
@@ -365,7 +372,7 @@ export class ShoalClient {
       throw new ShoalError("keys", "The keys of this survey cannot be used.");
     });
     await this.#change(row, (now) => (now.doubt ? now : { ...now, sealed, keys: named }));
-    return (await this.#store.get<Row>(row.key))!;
+    return this.#kept(row.key);
   }
 
   /** Twice as long after each time, shortened by up to a half at random. */

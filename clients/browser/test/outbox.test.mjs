@@ -177,6 +177,34 @@ for (const reads of [false, true]) {
   });
 }
 
+/** As somebody does who deletes what sites have stored, while the page is open. */
+const emptied = async (name) => {
+  const store = await inside.store.Store.open(name);
+  await store.run(async (box) => {
+    for (const { key } of await box.all("")) await box.remove(key);
+  });
+  store.close();
+};
+
+for (const [when, place] of [["before", "GET /v1/keys"], ["after", "POST"]]) {
+  test(`a store that is emptied ${when} a report was sent is told in words`, async () => {
+    const services = await Services.open();
+    const name = `emptied ${when}`;
+    const client = await services.open({ name });
+    const survey = await services.survey(client);
+    const empty = async () => {
+      await emptied(name);
+      return when === "before" ? new Response(await services.shuffler.document()) : lost();
+    };
+    if (place === "POST") services.onReports(empty);
+    else services.answers[place] = empty;
+    // Nobody knows any more whether it was sent, so it is not said that it was not.
+    await assert.rejects(client.report(survey, "answer 7"), (error) => refused("storage", /was deleted/)(error) && error.sent);
+    assert.equal(services.posts.length, 0);
+    assert.equal(await client.pending(), 0);
+  });
+}
+
 test("only what is wanted is tried", async () => {
   const services = await Services.open();
   const other = await Services.open({ name: "another" });
