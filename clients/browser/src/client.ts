@@ -7,57 +7,22 @@
  * twice is not what was promised, and most likely it did arrive.
  */
 
-import { sha256, unhex, type Bytes } from "./bytes.js";
+import { unhex } from "./bytes.js";
 import { isWhole } from "./canonical.js";
 import { afterSending, ShoalError } from "./errors.js";
 import { ask, Later, Never, problem, Reseal, taken } from "./exchange.js";
 import { hostOf, isPublic } from "./hosts.js";
-import { keysOf, wipeLists, type Route } from "./keys.js";
+import { DAY, keysOf, wipeLists, type Route } from "./keys.js";
 import { checkHost, checkTotals, costOf, DEFAULTS } from "./policy.js";
 import { below, pick } from "./random.js";
+import { LONGEST_WAIT, NOTHING, OVER, outcomeOf, waits, wiped, type Price, type Row } from "./rows.js";
 import { seal } from "./sealing.js";
 import { Store, type Box } from "./store.js";
 import { deviceFor, readSurvey, valueOf } from "./survey.js";
 import type { Checked, Entry, Options, Outcome, Policy, Survey } from "./types.js";
 
 const TRIES = 3; // with other keys, within one call
-const LONGEST_WAIT = 3600; // seconds
 const OPTED_OUT = "opted out";
-
-/** What became of a report; empty while it waits. */
-type Ending = "" | "delivered" | "abstained" | "refused" | "lost" | "expired" | "forgotten";
-
-/** A report on its way. `doubt` counts the tries of which nobody knows whether they arrived. */
-interface Row {
-  key: string;
-  survey: string;
-  occasion: number;
-  ending: Ending;
-  messages: Bytes;
-  /** Before it is sealed: as many zeros, so that there is room for it later. */
-  sealed: Bytes;
-  keys: string;
-  doubt: number;
-  waits: number;
-  due: number;
-}
-
-/** What a survey has cost, and the way of its reports. */
-interface Price extends Entry {
-  key: string;
-  route: Route;
-}
-
-const ENDED: Record<string, string> = {
-  refused: "the shuffler refused it",
-  lost: "its key was deleted, and it may have arrived before",
-  expired: "the survey was over before it could be delivered",
-  forgotten: "it was wiped when you opted out",
-};
-
-const STATES: Record<string, Outcome["state"]> = { "": "waiting", delivered: "sent", abstained: "abstained" };
-
-const NOTHING: Bytes = new Uint8Array();
 
 export class ShoalClient {
   readonly #listeners = new Set<() => void>();
@@ -196,6 +161,7 @@ export class ShoalClient {
       doubt: 0,
       waits: 0,
       due: 0,
+      over: 0,
     };
     if (!(await box.get(price.key))) await box.put(price);
     await box.put(row);
@@ -208,12 +174,12 @@ export class ShoalClient {
   async flush(everything = false, wanted = (_survey: string): boolean => true): Promise<Outcome[]> {
     const found: Outcome[] = [];
     for (const row of await this.#rows()) {
-      if (row.ending || !wanted(row.survey) || (row.due > this.#now() && !everything)) continue;
+      if (row.ending || !wanted(row.survey) || (waits(row, this.#now()) && !everything)) continue;
       try {
         found.push(await this.#deliver(row.key, true, true));
       } catch (error) {
         // Whatever it is, it is of this report alone: those of other surveys can go on.
-        found.push({ ...(await this.#outcome(row, true)), state: "waiting", reason: (error as Error).message });
+        found.push({ ...(await outcomeOf(row, true)), state: "waiting", reason: (error as Error).message });
       }
     }
     return found;
@@ -310,14 +276,18 @@ export class ShoalClient {
     for (let attempt = 1; ; attempt++) {
       const row = await this.#kept<Row>(key);
       const { route } = await this.#kept<Price>(`survey ${row.survey}`);
-      if (row.ending || (row.due > this.#now() && !hurry)) return this.#outcome(row, again);
-      if (this.#now() > route.notAfter) {
-        await this.#change(row, (now) => wiped(now, "expired"));
-        continue;
-      }
+      const now = this.#now();
+      if (row.ending || (waits(row, now) && !hurry)) return outcomeOf(row, again);
+      // Nothing leaves after the end. But a clock may be wrong for a moment, and what is wiped is gone:
+      // it is wiped once it was over for a day, of which no moment was seen when it was not.
+      const over = now > route.notAfter ? Math.min(row.over || now, now) : 0;
+      const late = over && now >= over + DAY;
+      if (late || over !== row.over) await this.#change(row, (kept) => (late ? wiped(kept, "expired") : { ...kept, over }));
+      if (late) continue;
+      if (over) return { ...(await outcomeOf(row, again)), due: over + DAY, reason: OVER };
       try {
         const sent = await this.#send(row, route, fresh);
-        return this.#outcome({ ...sent, ending: "delivered" }, again);
+        return outcomeOf({ ...sent, ending: "delivered" }, again);
       } catch (error) {
         if (error instanceof Reseal && attempt < TRIES) {
           fresh = true;
@@ -327,7 +297,7 @@ export class ShoalClient {
         if (error instanceof Never) continue;
         if (!(error instanceof Later || error instanceof Reseal)) throw error;
         await this.#postpone(row.key, error instanceof Later ? error.seconds : 0);
-        const outcome = await this.#outcome(await this.#kept(key), again);
+        const outcome = await outcomeOf(await this.#kept(key), again);
         return outcome.state === "waiting" ? { ...outcome, reason: error.message } : outcome;
       }
     }
@@ -385,22 +355,6 @@ export class ShoalClient {
       await box.put({ ...row, waits: row.waits + 1, due: this.#now() + Math.ceil(wait) } as Row);
     });
   }
-
-  async #outcome(row: Row, again: boolean): Promise<Outcome> {
-    const { survey, occasion, ending, keys, sealed, due } = row;
-    return {
-      state: STATES[ending] ?? "given-up",
-      survey,
-      occasion,
-      digest: keys && sealed.length ? await sha256(sealed) : "",
-      bytes: sealed.length,
-      again,
-      due: ending ? 0 : due,
-      reason: ENDED[ending] ?? "",
-    };
-  }
 }
-
-const wiped = (row: Row, ending: Ending): Row => ({ ...row, ending, messages: NOTHING, sealed: NOTHING });
 
 const optedOut = (): ShoalError => new ShoalError("policy", "You have opted out; opt in again to take part.");

@@ -14,7 +14,7 @@ import { SUITE, type PublicKey } from "./sealing.js";
 import type { Box, Store } from "./store.js";
 import type { Party } from "./types.js";
 
-const DAY = 86_400;
+export const DAY = 86_400; // seconds
 const MOST_KEYS = 16;
 const LENGTHS: Record<string, number> = { [SUITE]: 32, "mlkem768x25519-aes128gcm": 1216 };
 const TIMES = ["created", "active_from", "expires_at", "deletes_at"] as const;

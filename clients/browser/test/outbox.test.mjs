@@ -11,6 +11,7 @@ const refused = (kind, words = /./) => (error) => {
   assert.equal(error.message.endsWith("Nothing was sent."), !error.sent);
   return true;
 };
+const DAY = 86_400;
 const lost = () => {
   throw new TypeError("no network");
 };
@@ -389,9 +390,52 @@ test("what waits when a survey ends is given up", async () => {
   const survey = await services.survey(client);
   services.answers["GET /v1/keys"] = lost;
   assert.match((await client.report(survey, "answer 7")).reason, /keys of the shuffler cannot be fetched/);
+  delete services.answers["GET /v1/keys"];
   services.now = survey.notAfter + 1;
+  for (const hours of [0, 1, 23]) {
+    services.now = survey.notAfter + 1 + 3600 * hours;
+    const [found] = await client.flush(true);
+    assert.deepEqual([found.state, found.due], ["waiting", survey.notAfter + 1 + DAY]);
+    assert.match(found.reason, /by this device's clock the survey is over/);
+  }
+  services.now = survey.notAfter + 1 + DAY;
   const [found] = await client.flush(true);
   assert.deepEqual([found.state, found.reason], ["given-up", "the survey was over before it could be delivered"]);
+  assert.equal(services.posts.length, 0);
+});
+
+test("a clock that is wrong for a while wipes nothing, and sends nothing after the end", async () => {
+  const services = await Services.open();
+  const client = await services.open();
+  const survey = await services.survey(client);
+  services.answers["GET /v1/keys"] = lost;
+  await client.report(survey, "answer 7");
+  for (const ahead of [4000 * DAY, 0, 4002 * DAY, 3000 * DAY]) {
+    services.now = NOW + ahead;
+    assert.equal((await client.flush(true))[0].state, "waiting");
+  }
+  services.now = survey.notAfter + 1; // over indeed: the day counts from here, and not from the wrong date
+  assert.equal((await client.flush(true))[0].due, survey.notAfter + 1 + DAY);
+  delete services.answers["GET /v1/keys"];
+  assert.equal(services.posts.length, 0);
+  services.now = survey.notAfter;
+  assert.equal((await client.flush(true))[0].state, "sent");
+});
+
+test("a report that was tried while the clock was fast is due", async () => {
+  const services = await Services.open();
+  const client = await services.open();
+  const survey = await services.survey(client);
+  services.onReports(lost);
+  services.now = NOW + 20 * DAY;
+  assert.equal((await client.report(survey, "answer 7")).state, "waiting");
+  services.now = NOW;
+  const [again] = await client.flush();
+  assert.ok(again.state === "waiting" && again.due <= NOW + 3600);
+  assert.deepEqual(await client.flush(), []); // not yet
+  services.onReports();
+  services.now = again.due;
+  assert.equal((await client.report(survey, "answer 7")).state, "sent");
 });
 
 test("the coin is tossed once, and whoever abstains has sent nothing", async () => {

@@ -27,6 +27,7 @@ from shoal.service.client import (
     AsyncClient,
     Client,
     DeliveryError,
+    Flushed,
     Policy,
     Queued,
     Sent,
@@ -285,11 +286,54 @@ def test_what_waits_when_the_survey_ends_is_wiped(tmp_path, clock):
     services.lost_requests = 1.0
     with client_of(services, tmp_path, clock, settings=Settings(tries=1)) as client:
         client.report(services.survey, "red")
+        services.lost_requests = 0.0
         clock.advance(40 * DAY)
+        for hours in (0, 1, 22):
+            clock.advance(hours * 3600)
+            flushed = client.flush()
+            assert (flushed.given_up, flushed.waiting) == (0, 1)
+            assert "by this machine's clock the survey is over" in flushed.reasons[0]
+        clock.advance(3600)
         flushed = client.flush()
         assert (flushed.given_up, flushed.waiting) == (1, 0)
         assert "over" in flushed.reasons[0]
         assert client.flush().given_up == 0
+        assert not services.messages
+
+
+def test_a_clock_that_is_wrong_for_a_while_wipes_nothing(tmp_path, clock):
+    services = Services(make_survey())
+    services.lost_requests = 1.0
+    start = clock()
+    with client_of(services, tmp_path, clock, settings=Settings(tries=1)) as client:
+        client.report(services.survey, "red")
+        # Open in between, and then back to the day on which it ends indeed.
+        ends = services.survey.not_after
+        for moment in (start + 4000 * DAY, start, start + 4002 * DAY, ends + 1):
+            clock.now = moment
+            assert client.flush(everything=True).waiting == 1
+        clock.advance(DAY - 1)
+        assert client.flush(everything=True).waiting == 1
+        services.lost_requests = 0.0
+        clock.now = ends
+        assert client.flush(everything=True).sent == 1
+
+
+def test_a_report_that_was_tried_while_the_clock_was_fast_is_due(tmp_path, clock):
+    services = Services(make_survey(reports_per_person=2, epsilon=2.0))
+    services.lost_requests = 1.0
+    clock.advance(20 * DAY)
+    with client_of(services, tmp_path, clock, settings=Settings(tries=1)) as client:
+        for occasion in (1, 2):
+            client.report(services.survey, "red", occasion=occasion)
+        clock.advance(-20 * DAY)
+        services.lost_requests = 0.0
+        assert isinstance(client.report(services.survey, "red"), Sent)
+        assert client.flush().sent == 1
+    delayed = Settings(tries=1, delay=30 * DAY)  # and one that waits as long as it was told to
+    with client_of(services, tmp_path / "delayed", clock, settings=delayed) as client:
+        client.report(services.survey, "red")
+        assert client.flush() == Flushed(sent=0, waiting=0, given_up=0, reasons=())
 
 
 def test_the_coin_is_tossed_once(tmp_path, clock, drawn):

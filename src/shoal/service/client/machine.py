@@ -41,6 +41,8 @@ from shoal.service.survey import Survey
 
 Progress = Callable[[int, int], None]
 
+DAY = 86_400
+
 NEEDS_PROXY = (
     "it was to go through a proxy and does not leave without one (shoal submit --proxy, in Python "
     "Settings(proxy=…))"
@@ -48,6 +50,10 @@ NEEDS_PROXY = (
 _LOST = (
     "the shuffler has deleted the key it was sealed with, and it may have arrived before; sealed "
     "anew it might count twice"
+)
+_OVER = (
+    "by this machine's clock the survey is over; unless that is wrong, it is deleted when it is "
+    "tried again in a day"
 )
 _DROPPED = {
     "lost": _LOST,
@@ -141,7 +147,8 @@ class Machine:
         """Try what waits and may leave by now, or everything that waits."""
         sent = waiting = given_up = 0
         reasons: dict[str, None] = {}
-        for place, kept in self.outbox.waiting(due=None if everything else self.clock()):
+        later = None if everything else self.settings.later(self.clock())
+        for place, kept in self.outbox.waiting(not_due=later):
             before = self.outbox.row(place)
             try:
                 waits = yield from self._delivered(place, Route.from_bytes(kept), hurry=True)
@@ -219,12 +226,10 @@ class Machine:
             if row.state == "done":
                 return None
             if self.clock() > route.not_after:
-                self.outbox.finish(place, "expired")
-                return None
-            if self._shows_the_address(row):
-                return Later(NEEDS_PROXY, unsent=True)
-            if row.due > self.clock() and not hurry and attempt == 1:
-                return Later("it leaves later", unsent=True)
+                return self._ended(row)
+            held = self._held(row, hurry=hurry or attempt > 1)
+            if held is not None:
+                return held
             waits = yield from self._tried(row, route, pool)
             if waits is None:
                 return None
@@ -234,6 +239,30 @@ class Machine:
                 break
             yield Wait(seconds)
         return waits
+
+    def _ended(self, row: Row) -> Later | None:
+        """Nothing leaves after the end. But a clock may be wrong for a moment.
+
+        What is wiped is gone, so it is wiped only after it was over for a day, and not seen open
+        in between.
+        """
+        now = self.clock()
+        since = min(row.over or now, now)
+        if now >= since + DAY:
+            self.outbox.finish(row.place, "expired")
+            return None
+        self.outbox.over(row.place, since)
+        return Later(_OVER, unsent=True)
+
+    def _held(self, row: Row, *, hurry: bool) -> Later | None:
+        """Why a report of a survey that is open does not leave now, if it does not."""
+        if row.over:
+            self.outbox.over(row.place, 0)
+        if self._shows_the_address(row):
+            return Later(NEEDS_PROXY, unsent=True)
+        if row.due in self.settings.later(self.clock()) and not hurry:
+            return Later("it leaves later", unsent=True)
+        return None
 
     def _shows_the_address(self, row: Row) -> bool:
         """Whether it was to go through a proxy, and there is none; if there is one, it is now."""

@@ -36,11 +36,12 @@ from shoal.service.client.route import Route
 from shoal.service.client.rows import Debit, Ledger, Outcome, Place, Row, Spent, Totals
 from shoal.service.closing import Closing
 
-VERSION = 2
+VERSION = 3
 FILE = "outbox.sqlite"
 _UNBOUNDED = (1 << 32) - 2  # pages, the most that SQLite has
 _PATIENCE = 30.0  # seconds for another process to finish its transaction
-_PROXIED = "proxied INTEGER NOT NULL DEFAULT 0"  # version 1 did not have it
+# By the version that first had them.
+_NEWER = {2: "proxied INTEGER NOT NULL DEFAULT 0", 3: "over INTEGER NOT NULL DEFAULT 0"}
 _SCHEMA = f"""
 CREATE TABLE surveys (
     id BLOB PRIMARY KEY, name TEXT NOT NULL, route BLOB NOT NULL, epsilon REAL NOT NULL,
@@ -51,7 +52,7 @@ CREATE TABLE reports (
     state TEXT NOT NULL, outcome TEXT NOT NULL DEFAULT '', asked INTEGER NOT NULL,
     people INTEGER NOT NULL, waiting INTEGER NOT NULL, delivered INTEGER NOT NULL DEFAULT 0,
     messages BLOB, sealed BLOB, keys TEXT NOT NULL DEFAULT '', doubt INTEGER NOT NULL DEFAULT 0,
-    tries INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL, {_PROXIED},
+    tries INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL, {", ".join(_NEWER.values())},
     PRIMARY KEY (survey, job, occasion, chunk)
 );
 CREATE TABLE jobs (
@@ -66,7 +67,7 @@ _WANTED = "NOT EXISTS (SELECT 1 FROM consent)"  # nobody has opted out
 _JOB = "survey = ? AND job = ? AND occasion = ?"
 _COLUMNS = (
     "survey, job, occasion, chunk, state, outcome, waiting, delivered, messages, sealed, keys, "
-    "doubt, tries, due, proxied"
+    "doubt, tries, due, proxied, over"
 )
 _WIPED = "state = 'done', waiting = 0, messages = NULL, sealed = NULL"
 
@@ -99,14 +100,15 @@ class Outbox(Closing):
         self._pages = storage // page
         with self._transaction():
             (version,) = self._run("PRAGMA user_version").fetchone()
-            if version not in (0, 1, VERSION):
+            if version > VERSION:
                 reason = f"it is of version {version}, this program knows {VERSION}"
                 raise OutboxError(str(self.path), reason)
             if not version:
                 for statement in (_SCHEMA + key_memory.SCHEMA).split(";"):
                     self._run(statement)
-            if version == 1:
-                self._run(f"ALTER TABLE reports ADD COLUMN {_PROXIED}")
+            for since, column in _NEWER.items():
+                if 0 < version < since:
+                    self._run(f"ALTER TABLE reports ADD COLUMN {column}")
             if version != VERSION:
                 self._run(f"PRAGMA user_version = {VERSION}")
 
@@ -209,14 +211,14 @@ class Outbox(Closing):
             found = self._run(f"SELECT {_COLUMNS} FROM reports WHERE {_HERE}", *place.key)
             return _row(found.fetchone())
 
-    def waiting(self, *, due: int | None) -> list[tuple[Place, bytes]]:
-        """Where reports wait that may leave by now, and their ways; None: all that wait."""
-        late = "" if due is None else " AND due <= ?"
+    def waiting(self, *, not_due: range | None) -> list[tuple[Place, bytes]]:
+        """Where reports wait, but for those due at one of these moments, and their ways."""
+        late = "" if not_due is None else " AND NOT (due >= ? AND due < ?)"
         with self._usable():
             found = self._run(
                 "SELECT survey, job, occasion, chunk, route FROM reports JOIN surveys "
                 f"ON survey = id WHERE {_WAITING} AND {_WANTED}{late} ORDER BY due",
-                *(() if due is None else (due,)),
+                *(() if not_due is None else (not_due.start, not_due.stop)),
             )
             return [
                 (Place(SurveyId(survey), occasion, job, chunk), route)
@@ -250,6 +252,10 @@ class Outbox(Closing):
     def postpone(self, place: Place, due: int) -> None:
         """Not before this moment."""
         self._change(f"UPDATE reports SET due = ? WHERE {_HERE}", due, *place.key)
+
+    def over(self, place: Place, since: int) -> None:
+        """Since when its survey is over, as far as this machine knows; 0: it is not."""
+        self._change(f"UPDATE reports SET over = ? WHERE {_HERE}", since, *place.key)
 
     def through_proxy(self, place: Place) -> None:
         """From now on not without a proxy."""

@@ -35,7 +35,8 @@ class Row:
     """Reports that are sent together.
 
     ``doubt`` counts the tries of which nobody knows whether they arrived. ``proxied``: a proxy was
-    asked for, so they do not leave without one.
+    asked for, so they do not leave without one. ``over``: since when the survey is over, as far as
+    this machine knows, or 0.
     """
 
     place: Place
@@ -50,6 +51,7 @@ class Row:
     tries: int
     due: int
     proxied: int
+    over: int
 
 
 @dataclass(frozen=True, kw_only=True)
