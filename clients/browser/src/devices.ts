@@ -22,7 +22,8 @@ export interface Device {
 }
 
 export type Made = Omit<Device, "range" | "slots" | "laws"> & Partial<Device>;
-export type Maker = (parameters: Fields, sampler: Fields, k: number) => Made;
+/** Null: this client does not know how. */
+export type Maker = (parameters: Fields, sampler: Fields, k: number) => Made | null;
 
 /** By name: who makes it, what its parameters are, and how many answers it has (0: as many as are
  *  listed; −1: it is for numbers). */
@@ -48,9 +49,9 @@ export const width = (limit: number): number => Math.ceil((limit - 1).toString(2
 export const bigEndian = (number: number | bigint, bytes: number): Bytes =>
   Uint8Array.from({ length: bytes }, (_, i) => Number((BigInt(number) >> BigInt(8 * (bytes - 1 - i))) & 255n));
 
-/** log(high/low), a little more rather than less, if it is not above what the parameters say. */
-export function local(high: number, low: number, stated: unknown): number {
-  const found = Math.log(high / low);
+/** log((low + more)/low), a little more rather than less, if it is not above what the parameters say. */
+export function local(more: number, low: number, stated: unknown): number {
+  const found = Math.log1p(more / low); // of a quotient near 1 the logarithm would be of its rounding
   must(typeof stated === "number" && stated <= LARGEST_EPSILON && found > 0 && found <= stated * (1 + 1e-12));
   return Math.min(found * (1 + 1e-15) + 1e-15, stated);
 }
@@ -59,7 +60,7 @@ export function local(high: number, low: number, stated: unknown): number {
 export function odds({ high: h, low: l, total: t }: Fields, stated: unknown, highs: number, lows: number) {
   const [high, low, total] = [whole(h), whole(l), whole(t)];
   must(highs >= 1 && lows >= 1 && total === highs * high + lows * low);
-  return { high, low, total, epsilon: local(high, low, stated), a: high / low, each: low / total };
+  return { high, low, total, epsilon: local(high - low, low, stated), a: high / low, each: low / total };
 }
 
 /** Messages that are whole numbers below `outputs`. */

@@ -86,5 +86,6 @@ export async function deviceOf(mechanism: Fields, sampler: Fields, answers: numb
   must(has(mechanism, fields));
   if (wanted === 0) must(answers >= 2 && mechanism.k === answers);
   else must(answers === Math.max(wanted, 0));
-  return { range: null, slots: 1, laws: [], ...make(mechanism, sampler, answers) };
+  const made = make(mechanism, sampler, answers);
+  return made && { range: null, slots: 1, laws: [], ...made };
 }

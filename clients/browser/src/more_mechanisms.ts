@@ -11,6 +11,7 @@ import { coin, pick, type Below } from "./random.js";
 
 const UNIT = 2 ** 52;
 const PRIME = (1n << 61n) - 1n;
+const EXACT = 1e-9; // of a chance, between two computations
 
 // One message.
 
@@ -78,7 +79,7 @@ const unary: Maker = ({ epsilon: stated, symmetric }, sampler, k) => {
   const scale = 2 ** 32;
   must(no < yes && yes === (symmetric ? scale - no : scale / 2));
   const [p, q] = [yes / scale, no / scale];
-  const epsilon = local(p * (1 - q), (1 - p) * q, stated);
+  const epsilon = local(p - q, (1 - p) * q, stated); // p (1 − q) has p − q more than (1 − p) q
   const a = Math.exp(epsilon);
   return {
     epsilon,
@@ -234,10 +235,12 @@ const coins: Maker = (parameters, sampler) => {
   };
 };
 
-/** The truth, and of each answer one more copy now and then: how many, and then which. */
-const sparse: Maker = ({ gamma }, sampler, k) => {
+/** The truth, and of each answer one more copy now and then: how many, and then which. What is cut off
+ *  falls on the likeliest number; a table that is only named by its hash is not known here. */
+const sparse: Maker = ({ gamma, most: stated }, sampler, k) => {
   must(has(sampler, "bits copies_steps gamma"));
-  const share = chance(sampler.gamma, sampler, gamma) / UNIT;
+  const chosen = chance(sampler.gamma, sampler, gamma);
+  if (/^sha256:[0-9a-f]{64}$/.test(sampler.copies_steps as string)) return null;
   must(Array.isArray(sampler.copies_steps));
   const steps = sampler.copies_steps.map((step) => {
     must(typeof step === "string" && /^\d{1,19}$/.test(step));
@@ -245,12 +248,17 @@ const sparse: Maker = ({ gamma }, sampler, k) => {
   });
   const total = 1n << 62n;
   const most = steps.indexOf(total);
-  must(most >= 0 && most <= k && most === steps.length - 1);
-  const law = binomial(k, share, 50);
+  const likeliest = Number((BigInt(k + 1) * BigInt(chosen)) >> 52n);
+  const limit = Math.min(k, stated === null ? k : whole(stated));
+  must(most >= likeliest && most <= limit && most === steps.length - 1);
+  const law = binomial(k, chosen / UNIT, 50);
+  const shares = steps.map((_, i) => law.mass[i - law.first] ?? 0);
+  const cut = 1 - shares.reduce((sum, share) => sum + share, 0);
+  must(most === limit || cut < EXACT); // else it cuts off more than it says
   let sum = 0;
   steps.forEach((step, i) => {
-    sum += law.mass[i - law.first] ?? 0;
-    must(Math.abs(Number(step) / Number(total) - sum) < 1e-9);
+    sum += shares[i]! + (i === likeliest ? cut : 0);
+    must(Math.abs(Number(step) / Number(total) - sum) < EXACT);
   });
   return envelopes(k, 1 + most, (truth, below) => {
     const drawn = below(total);

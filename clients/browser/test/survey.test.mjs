@@ -84,6 +84,12 @@ test("numbers of a sampler that would tell more than the parameters say", async 
   await bad(sparse, { copies_steps: [...steps.slice(0, -1), "4611686018427387903"] });
   await bad(sparse, { copies_steps: "sha256:00" });
   await bad(sparse, { copies_steps: [String(BigInt(steps[0]) / 2n), ...steps.slice(1)] });
+  // What the mechanism cuts off falls on the likeliest number, which is none.
+  const beyond = (1n << 62n) - BigInt(steps[2]);
+  const copies_steps = steps.slice(0, 3).map((step) => String(BigInt(step) + beyond));
+  const cut = { ...sparse, slots: 3, sampler: { ...sparse.sampler, copies_steps } };
+  assert.equal((await read({ ...cut, mechanism: { ...sparse.mechanism, most: 2 } })).mechanism, "sparse");
+  for (const most of [null, 1, 3, 5, 1.5, "2"]) await bad(cut, {}, { most });
   await bad(duchi, { width: 2 });
   await bad(duchi, {}, { low: 3, high: 3 });
 });
