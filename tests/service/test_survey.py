@@ -107,6 +107,7 @@ def test_more_reports_than_there_are_people_are_refused(change):
 
 REFUSED = [
     ({"name": " "}, "name"),
+    ({"name": "\ufeff \ufeff"}, "name"),
     ({"question": "x" * 2001}, "question"),
     ({"answers": ("a", "b", "c")}, "4 answers"),
     ({"answers": ("a", "b", "c", "c")}, "differ"),
@@ -177,6 +178,8 @@ ADDRESSES = [
     "https://1.2.3.400",
     "https://01.2.3.4",
     "https://1.2.3",
+    "https://0x7f",
+    "https://a.0x",
     "https://xn--a",
     "https://xn--",
     "https://xn--.example",
@@ -205,8 +208,11 @@ def test_addresses_that_are_none(url):
     "url",
     [
         "https://a.example:8443/shoal",
-        "http://127.0.0.1:80",
+        "http://127.0.0.1:443",
+        "https://a.example:80/%7e/.../a|b",
         "http://[::1]:8000",
+        "https://[2001:db8::1:0:0:1]",
+        "https://[::ffff:102:304]",
         "https://[2001:db8::1]",
         "https://192.0.2.1",
         "https://xn--bcher-kva.example",
@@ -219,6 +225,25 @@ def test_addresses(url):
     assert httpx.URL(url).host
     with pytest.raises(InvalidArgumentError, match="64 lower-case"):
         Party(url=url, fingerprint="A" * 64)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("https://a.example:443", "without :443, which https has anyway"),
+        ("http://localhost:80/x", "without :80, which http has anyway"),
+        ("https://[0:0:0:0:0:0:0:1]", r"the machine \[::1\]"),
+        ("https://[2001:db8:0:0:1::1]", r"the machine \[2001:db8::1:0:0:1\]"),
+        ("https://[::ffff:1.2.3.4]:8443", r"the machine \[::ffff:102:304\]"),
+        ("https://a.example/a/../b", "without . or .. between slashes"),
+        ("https://a.example/.", "without . or .. between slashes"),
+        ("https://a.example/%2E./b", "without . or .. between slashes"),
+        *((f"https://a.example/a{letter}b", "without any of") for letter in '"<>^`{}'),
+    ],
+)
+def test_addresses_that_browsers_write_otherwise(url, words):
+    with pytest.raises(InvalidArgumentError, match=f"{words}.*, as browsers write it"):
+        Party(url=url, fingerprint="0" * 64)
 
 
 @settings(deadline=None, derandomize=True, max_examples=300)

@@ -144,7 +144,7 @@ const windows =
     must(size <= levels - 1 && outputs === levels - 1 + size);
     const { high, low, total, epsilon, a, each } = odds(sampler, parameters.epsilon, size, outputs - size);
     const [least, most] = [parameters.low, parameters.high] as [number, number];
-    must(Number.isFinite(least) && Number.isFinite(most) && most > least);
+    must(Number.isFinite(least) && Number.isFinite(most) && most > least && most - least < Infinity);
     const excess = high - low;
     return {
       epsilon,

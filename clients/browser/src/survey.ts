@@ -14,7 +14,8 @@ const MOST_IN_A_BATCH = 1e10;
 const MOST_REPORTS = 1000;
 const LARGEST_LOCAL = 5; // of each of several reports
 const LEAST_DELTA = 1e-30;
-const TINY = 2 ** -53;
+const LEAST = 5e-324; // above 0
+const LATEST = 1e15; // seconds
 const TOLERANCE = 1.002; // between a bound of this device and one of another
 const BEYOND = 1.1; // what no other computation explains, with so many people and up to that ε₀
 const LEAST_CROWD = 1000;
@@ -29,8 +30,9 @@ export function deviceFor(survey: Survey): Device & { proved?: number } {
   return found;
 }
 
+/** Text that shows something: these are spaces here or in Python. */
 const isText = (value: unknown, longest = 2000): boolean =>
-  typeof value === "string" && !!value.trim() && [...value].length <= longest;
+  typeof value === "string" && /[^\s\x1c-\x1f\x85]/.test(value) && [...value].length <= longest;
 
 const isWithin = (value: unknown, least: number, most = 1): boolean =>
   typeof value === "number" && value >= least && value <= most;
@@ -56,17 +58,17 @@ function wrongField(told: Fields): string | undefined {
       has(batches, "max_age minimum small target") &&
       isWhole(batches.minimum, 2) &&
       isWhole(batches.target, batches.minimum, MOST_IN_A_BATCH) &&
-      isWhole(batches.max_age, 1) &&
-      /^(carry|expire)$/.test(String(batches.small)),
+      isWhole(batches.max_age, 1, LATEST) &&
+      ["carry", "expire"].includes(batches.small as unknown as string),
     shuffler: isParty(told.shuffler),
     analyzer: isParty(told.analyzer),
-    epsilon: isWithin(told.epsilon, TINY, Infinity),
-    delta: isWithin(told.delta, LEAST_DELTA, 1 - TINY),
+    epsilon: isWithin(told.epsilon, LEAST, Infinity),
+    delta: isWithin(told.delta, LEAST_DELTA, 1 - 2 ** -53),
     dishonest: isWithin(told.dishonest, 0),
-    participation: isWithin(told.participation, TINY),
+    participation: isWithin(told.participation, LEAST),
     reports_per_person: isWhole(told.reports_per_person, 1, MOST_REPORTS),
     not_before: isWhole(not_before),
-    not_after: isWhole(told.not_after, not_before! + 1),
+    not_after: isWhole(told.not_after, not_before! + 1, LATEST),
     token_bytes: isWhole(told.token_bytes),
     // These are checked elsewhere.
     kind: 1,

@@ -92,6 +92,7 @@ test("numbers of a sampler that would tell more than the parameters say", async 
   for (const most of [null, 1, 3, 5, 1.5, "2"]) await bad(cut, {}, { most });
   await bad(duchi, { width: 2 });
   await bad(duchi, {}, { low: 3, high: 3 });
+  await bad(duchi, {}, { low: -1e308, high: 1e308 }); // what lies between is beyond floating point
 });
 
 test("only one way of writing is a survey", async () => {

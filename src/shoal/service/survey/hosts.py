@@ -17,6 +17,7 @@ import unicodedata
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _LONGEST = 253
 _FOREIGN = "xn--"
 _INSIDE = ("localhost", "local", "internal", "home.arpa")  # names of no public machine
@@ -30,9 +31,22 @@ def reachable(host: str) -> bool:
     labels = host.split(".")
     return (
         len(host) <= _LONGEST
-        and not labels[-1].isdigit()  # an address, and not a right one
+        and not _NUMBER.fullmatch(labels[-1])  # an address, and not a right one
         and all(_LABEL.fullmatch(label) and _decodes(label) for label in labels)
     )
+
+
+def shortest(host: str) -> str:
+    """An IPv6 address as browsers write it.
+
+    >>> shortest("2001:db8:0:0:1::1"), shortest("::ffff:1.2.3.4")
+    ('2001:db8::1:0:0:1', '::ffff:102:304')
+    """
+    address = IPv6Address(host)
+    if address.ipv4_mapped is None:
+        return address.compressed
+    number = int(address.ipv4_mapped)  # some versions of Python write these with dots
+    return f"::ffff:{number >> 16:x}:{number & 0xFFFF:x}"
 
 
 def this_machine(host: str) -> bool:

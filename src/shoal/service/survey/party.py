@@ -10,8 +10,10 @@ from urllib.parse import urlsplit
 
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import Plain
-from shoal.service.survey.hosts import reachable, this_machine
+from shoal.service.survey.hosts import reachable, shortest, this_machine
 
+_USUAL_PORTS = {"https": 443, "http": 80}
+_ESCAPED = set('"<>^`{}')  # in a path, by browsers
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 LONGEST_URL = 2000
 
@@ -34,6 +36,9 @@ class Party:
                 "whose name can be one, in lower case"
             )
             raise InvalidArgumentError("url", self.url, expected)
+        otherwise = _otherwise(self.url)
+        if otherwise:
+            raise InvalidArgumentError("url", self.url, f"{otherwise}, as browsers write it")
         if self.url.endswith("/") or len(self.url) > LONGEST_URL:
             expected = f"an address of at most {LONGEST_URL} characters without a slash at its end"
             raise InvalidArgumentError("url", self.url, expected)
@@ -65,3 +70,19 @@ def _is_address(url: str) -> bool:
     named = f"[{host}]" if ":" in host else host  # as it is written, but for the port
     written = parts.netloc in (named, f"{named}:{parts.port}")
     return url.startswith(schemes) and written and reachable(host)
+
+
+def _otherwise(url: str) -> str:
+    """How browsers would write an address that is one, if otherwise: they would ask another one."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.port == _USUAL_PORTS[parts.scheme]:
+        return f"an address without :{parts.port}, which {parts.scheme} has anyway"
+    if ":" in host and host != shortest(host):
+        return f"an address of the machine [{shortest(host)}]"
+    segments = {segment.lower().replace("%2e", ".") for segment in parts.path.split("/")}
+    if segments & {".", ".."}:
+        return "an address without . or .. between slashes"
+    if _ESCAPED & set(parts.path):
+        return f"an address without any of {' '.join(sorted(_ESCAPED))}"
+    return ""

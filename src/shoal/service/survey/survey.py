@@ -224,9 +224,14 @@ class Survey:
 
 def _check_texts(**texts: object) -> None:
     for name, text in texts.items():
-        if not isinstance(text, str) or not text.strip() or len(text) > LONGEST_TEXT:
+        if not isinstance(text, str) or _is_blank(text) or len(text) > LONGEST_TEXT:
             expected = f"text of 1 to {LONGEST_TEXT} characters"
             raise InvalidArgumentError(name, text, expected)
+
+
+def _is_blank(text: str) -> bool:
+    """Whether it shows nothing; the mark of byte order is a space of no width to browsers."""
+    return not text.replace("\ufeff", "").strip()
 
 
 def _check_answers(answers: tuple[str, ...], k: int) -> None:
@@ -234,7 +239,7 @@ def _check_answers(answers: tuple[str, ...], k: int) -> None:
         raise InvalidArgumentError("answers", len(answers), f"{k} answers, as the mechanism has")
     listed: tuple[object, ...] = answers
     for answer in listed:
-        if not isinstance(answer, str) or not answer.strip() or len(answer) > LONGEST_ANSWER:
+        if not isinstance(answer, str) or _is_blank(answer) or len(answer) > LONGEST_ANSWER:
             expected = f"answers of 1 to {LONGEST_ANSWER} characters"
             raise InvalidArgumentError("answer", answer, expected)
     if len(set(answers)) < k:
