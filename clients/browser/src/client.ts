@@ -179,7 +179,8 @@ export class ShoalClient {
         found.push(await this.#deliver(row.key, true, true));
       } catch (error) {
         // Whatever it is, it is of this report alone: those of other surveys can go on.
-        found.push({ ...(await outcomeOf(row, true)), state: "waiting", reason: (error as Error).message });
+        const due = waits(row, this.#now()) ? row.due : 0; // not a moment that has passed, to be tried at once
+        found.push({ ...(await outcomeOf(row, true)), state: "waiting", due, reason: (error as Error).message });
       }
     }
     return found;

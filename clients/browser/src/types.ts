@@ -84,7 +84,7 @@ export interface Outcome {
   readonly bytes: number;
   /** It had been made before, and was not made a second time. */
   readonly again: boolean;
-  /** Seconds since 1970 before which it is not tried again; 0 unless it waits. */
+  /** Seconds since 1970 before which it is not tried again; 0 unless it waits for a moment. */
   readonly due: number;
   /** Why it waits, or was given up; else empty. */
   readonly reason: string;
