@@ -202,11 +202,10 @@ def test_without_the_secret_of_a_key_in_use_nothing_is_ready(embedded, caplog, k
     process = analyzer_process if kind == "analyzer" else shuffler_process
     opened = process.opened if kind == "analyzer" else process._opened
     given = (settings, analyzer_store) if kind == "analyzer" else (settings,)
-    clock = () if kind == "analyzer" else (surroundings.Steadiness(),)
 
     def keys():
         with opened(*given) as parts:
-            found = process._readiness(settings, parts, *clock).findings()
+            found = process._readiness(settings, parts, surroundings.Steadiness()).findings()
             return next(finding for finding in found if finding.check == "keys")
 
     assert keys().state is State.OK
