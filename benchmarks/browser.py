@@ -98,7 +98,7 @@ def _survey() -> Survey:
         not_before=0,
         not_after=2_000_000_000,
         shuffler=party,
-        analyzer=party,
+        analyzer=Party(url="https://example.org", fingerprint="1" * 64),
     )
 
 

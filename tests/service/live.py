@@ -14,7 +14,7 @@ import tempfile
 import time
 import traceback
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
@@ -355,7 +355,12 @@ class Batchwise:
         party = Party(url="http://localhost:1", fingerprint=self.half.keyring.fingerprint)
         self.people = people
         self.survey = survey_of(
-            party, party, now=system_clock(), minimum=people, target=people, **survey
+            party,
+            replace(party, fingerprint="a" * 64),
+            now=system_clock(),
+            minimum=people,
+            target=people,
+            **survey,
         )
         self.half.store.add_survey(self.survey)
         self.wire = Wire.of(self.survey)

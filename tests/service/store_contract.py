@@ -27,6 +27,7 @@ from shoal.service.errors import (
     NotAuthorizedError,
     NotReadyError,
     StoreUnavailableError,
+    SurveyInUseError,
     UnknownBatchError,
     UnknownSurveyError,
     UnreadableError,
@@ -51,7 +52,6 @@ REQUEST, OTHER_REQUEST = "ab" * 16, "cd" * 16
 
 
 def make_survey(name="colour", *, minimum=10, target=20, max_age=HOUR, small="carry", days=30):
-    party = Party(url="https://example.com", fingerprint="00" * 32)
     return Survey(
         name=name,
         question="Which colour?",
@@ -63,8 +63,8 @@ def make_survey(name="colour", *, minimum=10, target=20, max_age=HOUR, small="ca
         delta=1e-6,
         not_before=START,
         not_after=START + days * DAY,
-        shuffler=party,
-        analyzer=party,
+        shuffler=Party(url="https://example.com", fingerprint="00" * 32),
+        analyzer=Party(url="https://example.com", fingerprint="11" * 32),
     )
 
 
@@ -216,6 +216,78 @@ class StoreContract:
         assert again.survey(survey.id) == survey
         with pytest.raises(UnknownSurveyError, match="unknown survey 0000"):
             store.survey(SurveyId(bytes(32)))
+
+    def test_a_survey_is_removed_with_its_tokens_and_only_while_nothing_was_taken(
+        self, store, survey
+    ):
+        other = make_survey("another")
+        store.add_survey(other)
+        token, rest = (store.add_token("one", each, DAY) for each in (other.id, None))
+        assert not store.survey_taken(other.id)
+        assert store.remove_survey(other.id) == 1
+        assert store.surveys() == [survey]
+        for gone in (store.survey, store.remove_survey):
+            with pytest.raises(UnknownSurveyError):
+                gone(other.id)
+        with pytest.raises(NotAuthorizedError):
+            store.check_token(token, other.id)
+        store.check_token(rest, survey.id)
+        send(store, survey, [1])
+        for _ in range(2):  # waiting, and rejected: neither leaves the other's trace
+            assert store.survey_taken(survey.id)
+            with pytest.raises(SurveyInUseError):
+                store.remove_survey(survey.id)
+            open_all(store, rejected=1)
+            store.forget_key(0)
+        assert store.surveys() == [survey]
+
+    def test_others_that_know_a_removed_survey_still_take_nothing_for_it(
+        self, store, again, database, survey
+    ):
+        assert again.surveys() == [survey]  # and so it knows the number
+        store.remove_survey(survey.id)
+        new = make_survey("another")
+        store.add_survey(new)
+        for late in (
+            lambda: send(again, survey, [1]),
+            lambda: again.add_token("late", survey.id, DAY),
+        ):
+            again.surveys()
+            store.add_survey(survey)
+            again.survey(survey.id)
+            store.remove_survey(survey.id)
+            with pytest.raises(UnknownSurveyError):
+                late()
+        assert again.states(new.id) == {}
+        assert [rows_of(database, table) for table in (schema.tags, schema.tokens)] == [0, 0]
+        send(again, new, range(20))
+        assert open_all(again) == 20
+        assert store.survey_taken(new.id)
+
+    def test_a_survey_that_was_removed_can_be_added_again(self, store, again, survey):
+        again.survey(survey.id)
+        store.remove_survey(survey.id)
+        store.add_survey(survey)
+        send(store, survey, range(20))
+        assert open_all(again) == 20
+        again.advance()
+        assert again.claim_batch(LEASE).survey == survey.id
+
+    def test_a_removal_and_an_upload_do_not_miss_each_other(self, store, again, survey):
+        for number in range(10):
+            survey = make_survey(f"number {number}")
+            store.add_survey(survey)
+            again.survey(survey.id)
+            with ThreadPoolExecutor(2) as pool:
+                sent = pool.submit(send, again, survey, [number])
+                gone = pool.submit(store.remove_survey, survey.id)
+            errors = [sent.exception(), gone.exception()]
+            if errors[0] is None:
+                assert isinstance(errors[1], SurveyInUseError)
+                assert store.survey_taken(survey.id)
+            else:
+                assert isinstance(errors[0], UnknownSurveyError)
+                assert errors[1] is None
 
     # Taking in
 

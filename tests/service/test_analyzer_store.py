@@ -23,7 +23,9 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.verdict import Verdict
 from shoal.service.errors import (
     LeaseLostError,
+    NotAuthorizedError,
     StoreVersionError,
+    SurveyInUseError,
     UnknownBatchError,
     UnknownSurveyError,
 )
@@ -75,6 +77,29 @@ def test_surveys(analyzer):
     for ask in (analyzer.store.survey, analyzer.store.collections, analyzer.store.ledger):
         with pytest.raises(UnknownSurveyError):
             ask(NOBODY)
+
+
+def test_a_survey_is_removed_while_nothing_was_collected(analyzer):
+    first, second = analyzer.asking(), analyzer.asking(name="another")
+    token = analyzer.store.tokens.add("reader", second.id, 60)
+    other = AnalyzerStore(analyzer.database, analyzer.store.incoming.parent, analyzer.store.clock)
+    assert other.survey(second.id) == second
+    assert analyzer.store.remove_survey(second.id) == 1
+    assert analyzer.store.surveys() == other.surveys() == [first]
+    with pytest.raises(NotAuthorizedError):
+        analyzer.store.tokens.check(token, second.id)
+    third = analyzer.asking(name="third")
+    assert analyzer.store.collections(third.id) == []
+    assert other.survey(third.id) == third
+    analyzer.store.remove_survey(third.id)
+    with pytest.raises(UnknownSurveyError):
+        other.request(third.id, OFFER)  # it has known it, and asks
+    assert not analyzer.store.survey_taken(first.id)
+    analyzer.store.request(first.id, OFFER)
+    assert analyzer.store.survey_taken(first.id)
+    with pytest.raises(SurveyInUseError):
+        analyzer.store.remove_survey(first.id)
+    assert analyzer.store.surveys() == [first]
 
 
 def test_a_request_is_drawn_once(analyzer):

@@ -9,9 +9,10 @@ import pytest
 
 from command_kit import shoal
 from running_kit import Quick
+from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.source import SourceUnavailableError
 from shoal.service.analyzer.worker import AnalyzerWorker
-from shoal.service.clock import ManualClock, system_clock
+from shoal.service.clock import ManualClock, moment, system_clock
 from shoal.service.errors import ForbiddenError, NotAuthorizedError
 from shoal.service.keyring import Keyring, Protection, Schedule
 from shoal.service.keyring.schedule import ROLES
@@ -26,7 +27,9 @@ from shoal.service.running.findings import State
 from shoal.service.running.home import HomeError
 from shoal.service.running.settings import Listening, Settings
 from shoal.service.shuffler.worker import ShufflerWorker
+from shoal.service.store import Arrival
 from shoal.service.survey import Party
+from shoal.service.wire import Wire
 
 
 @pytest.fixture
@@ -93,6 +96,55 @@ def test_what_is_no_survey_is_one_line(tmp_path, content):
     if content is not None:
         path.write_bytes(content)
     assert str(path) in shoal("survey", "add", path, "--to", tmp_path / "shuffler").refusal()
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_a_survey_that_was_added_by_mistake_is_listed_and_removed(tmp_path, parties, role):
+    place = tmp_path / role
+    assert "collects for no survey" in shoal("survey", "list", place).success()
+    shoal("survey", "add", tmp_path / "survey.json", "--to", place).success()
+    shoal("keys", "token", place, "--survey", str(parties.id)[:8])
+    listed = shoal("survey", "list", place).success()
+    assert str(parties.id)[:16] in listed
+    assert "nothing" in listed
+    (found,) = json.loads(shoal("survey", "list", place, "--json").success())["surveys"]
+    assert found == {
+        "survey": str(parties.id),
+        "name": parties.name,
+        "question": "?",
+        "not_before": parties.not_before,
+        "not_after": parties.not_after,
+        "taken": False,
+    }
+    refused = shoal("survey", "remove", "0000", "--from", place).refusal()
+    assert f"one survey here ({str(parties.id)[:12]})" in refused
+    told = shoal("survey", "remove", str(parties.id)[:8], "--from", place).success()
+    assert f"collects no more for survey {parties.id}, and 1 token for it ended" in told
+    findings, _ = party_findings(registering.home_of(place))[:2]
+    assert not [each for each in findings if str(parties.id)[:12] in each.check]
+    assert "none" in shoal("survey", "remove", str(parties.id), "--from", place).refusal()
+
+
+@pytest.mark.parametrize(
+    ("role", "has"), [("shuffler", "reports"), ("analyzer", "collected batches")]
+)
+def test_a_survey_that_something_was_taken_for_stays(tmp_path, parties, role, has):
+    home = registering.home_of(tmp_path / role)
+    registering.add_survey(parties, home)
+    with registering.opened(home) as store:
+        if role == "shuffler":
+            report = bytes(Wire.of(parties).report_bytes)
+            store.receive([Arrival(parties.id, 0, report)])
+            store.close()
+        else:
+            store.request(parties.id, Offer(batch="ab" * 16, digest="cd" * 32, size=1))
+    asked = ("survey", "remove", str(parties.id)[:8], "--from", home.directory)
+    assert shoal(*asked).refusal() == (
+        f"survey {parties.id} stays: it has {has}: it ends by itself on "
+        f"{moment(parties.not_after)} (UTC)"
+    )
+    (found,) = json.loads(shoal("survey", "list", home.directory, "--json").success())["surveys"]
+    assert found["taken"]
 
 
 @pytest.mark.parametrize("role", ["shuffler", "analyzer"])
@@ -336,6 +388,8 @@ def test_an_analyzer_does_not_start_with_keys_that_a_survey_does_not_name(tmp_pa
         "keys tokens {}",
         "serve worker {}",
         "survey add {}/survey.json --to {}",
+        "survey list {}",
+        "survey remove abcd --from {}",
     ],
 )
 def test_a_directory_of_both_parties_is_told_from_one(tmp_path, parties, words):

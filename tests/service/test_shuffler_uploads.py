@@ -96,6 +96,22 @@ def test_a_closed_survey(shuffler, monkeypatch, moment):
     assert ways.same(content=report) == 403
 
 
+def test_a_survey_that_was_removed_under_a_running_server(shuffler, tmp_path):
+    app, path = shuffler.app(), f"{shuffler.path}/reports"
+    ask(app, path, content=b"", headers=BYTES)
+    assert app.uploads._of_path  # and so it is taken for known
+    (directory,) = {path.parent for path in tmp_path.rglob("segments")}
+    other = ShufflerStore(shuffler.database, directory, shuffler.clock, node="other")
+    other.remove_survey(shuffler.survey.id)
+    (one,) = shuffler.reports(1)
+    for _ in range(2):
+        answer = ask(app, path, content=one, headers=BYTES).json()
+        assert (answer["status"], answer["type"]) == (404, "urn:shoal:problem:unknown_survey")
+        assert answer["detail"].endswith("this service does not collect for it")
+        assert "shoal " not in answer["detail"]
+    other.close()
+
+
 def test_too_much_from_one_place(shuffler, monkeypatch):
     ways = Ways(shuffler, monkeypatch, address_rate=0.001, address_burst=3)
     found = [ways.same(content=shuffler.forged(2), address="203.0.113.7") for _ in range(3)]

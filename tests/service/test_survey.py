@@ -131,6 +131,10 @@ REFUSED = [
     ({"not_after": 1_893_456_000}, "later than"),
     ({"suite": "rot13"}, "x25519-aes128gcm"),
     ({"token_bytes": -1}, "token_bytes"),
+    (
+        {"analyzer": Party(url="https://analyzer.example", fingerprint=SHUFFLER.fingerprint)},
+        "the analyzer's fingerprint to differ from the shuffler's",
+    ),
 ]
 
 

@@ -38,6 +38,7 @@ from shoal.cli.sgd import sgd
 from shoal.cli.submit import submit
 from shoal.cli.survey import survey
 from shoal.cli.survey_add import survey_add
+from shoal.cli.survey_registered import survey_list, survey_remove
 from shoal.cli.testing import run_test
 from shoal.cli.up import up
 from shoal.cli.walk import walk
@@ -93,6 +94,8 @@ app.command()(walk)
 app.command()(overlay)
 app.add_typer(peers, name="peers")
 survey.command("add")(survey_add)
+survey.command("list")(survey_list)
+survey.command("remove")(survey_remove)
 app.add_typer(survey, name="survey")
 keys.command("token")(keys_token)
 keys.command("tokens")(keys_tokens)

@@ -9,6 +9,7 @@
     ├── UnreadableError            a file of the store is shorter than the store says
     │   └── MissingFileError       a file of the store is gone
     ├── UnknownSurveyError         this service does not collect for that survey
+    ├── SurveyInUseError           something was taken for that survey: it cannot be removed
     ├── SurveyClosedError          the survey has not begun, or is over
     ├── UnknownBatchError          there is no such batch, or it was never released
     ├── LeaseLostError             somebody else has taken the work over: drop it
@@ -68,11 +69,19 @@ class MissingFileError(UnreadableError):
 
 
 class UnknownSurveyError(ServiceError):
-    """A survey that was never added here."""
+    """A survey that was never added here. People are told so: no advice for operators."""
 
     def __init__(self, survey: str) -> None:
         self.survey = survey
-        super().__init__(f"unknown survey {survey}; add it with 'shoal survey add'")
+        super().__init__(f"unknown survey {survey}: this service does not collect for it")
+
+
+class SurveyInUseError(ServiceError):
+    """A survey that something was taken for: whoever answered counts on it to be carried out."""
+
+    def __init__(self, survey: str) -> None:
+        self.survey = survey
+        super().__init__(f"survey {survey} has reports and cannot be removed; it ends by itself")
 
 
 class SurveyClosedError(ServiceError):

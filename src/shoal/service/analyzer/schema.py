@@ -36,6 +36,7 @@ REQUESTED, RECEIVED, OPENED, BUDGETED, PUBLISHED, REFUSED = STATES = (
 
 metadata = MetaData()
 
+# One that was removed keeps its number, with an empty configuration and another id.
 surveys = Table(
     "surveys",
     metadata,
@@ -109,6 +110,9 @@ tokens = Table(
     Column("label", Text, nullable=False),
     Column("expires", BigInteger, nullable=False),
 )
+
+# What is left of any batch of a survey.
+TRACES = (collections, ledger, results, tags)
 
 # What the directory of this store has to be called.
 store = place_table(metadata)

@@ -73,6 +73,18 @@ class AnalyzerStore:
         """The survey of that name."""
         return self._surveys.find(name).survey
 
+    def survey_names(self) -> list[SurveyId]:
+        """What they are called, whatever is in them."""
+        return list(self._surveys.numbers())
+
+    def survey_taken(self, name: SurveyId) -> bool:
+        """Whether any batch of a survey was asked for."""
+        return self._surveys.taken(name, schema.TRACES)
+
+    def remove_survey(self, name: SurveyId) -> int:
+        """Forget a survey that nothing was collected of; how many tokens went with it."""
+        return self._surveys.remove(name, schema.TRACES, schema.tokens)
+
     def _number(self, name: SurveyId) -> int:
         return self._surveys.find(name).number
 
@@ -80,12 +92,13 @@ class AnalyzerStore:
 
     def request(self, name: SurveyId, offer: Offer) -> Collection:
         """The collection of a batch; the name of its request is drawn once and for all."""
-        number = self._number(name)
-        values = {"survey": number, "batch": offer.batch, "request": fresh_name()}
+        known = self._surveys.find(name)
+        values = {"survey": known.number, "batch": offer.batch, "request": fresh_name()}
         values |= {"state": schema.REQUESTED, "digest": offer.digest, "size": offer.size}
         values |= {"key": offer.key}
         add = self._database.insert(_rows).values(values).on_conflict_do_nothing()
         with self._database.write() as connection:
+            self._surveys.confirm(connection, known)
             connection.execute(add)  # if somebody asked before, their request is ours
         return self.collection(name, offer.batch)
 

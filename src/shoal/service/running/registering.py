@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.clock import Clock, system_clock
+from shoal.service.clock import Clock, moment, system_clock
+from shoal.service.errors import SurveyInUseError
 from shoal.service.keyring import Keyring
 from shoal.service.running.home import Home, HomeError, node, refuse_file
 from shoal.service.running.places import KEYS, refuse_both
@@ -56,6 +58,10 @@ class MissingSuiteError(ShoalError):
             f"reports of the survey are sealed with {suite}, and the {role} has keys for "
             f"{', '.join(suites)} only; add one by shoal keys rotate --suite {suite}"
         )
+
+
+class CannotRemoveError(ShoalError):
+    """A survey that people answered already."""
 
 
 def home_of(directory: Path, store: str | None = None) -> Home:
@@ -115,6 +121,37 @@ def add_survey(survey: Survey, home: Home) -> bool:
     return not known
 
 
+@dataclass(frozen=True)
+class Registered:
+    """A survey that a party collects for, and whether anything was ever taken for it."""
+
+    survey: Survey
+    taken: bool
+
+
+def surveys_of(home: Home) -> list[Registered]:
+    """The surveys that a party collects for, in the order they were added."""
+    with opened(home) as store:
+        return [Registered(each, store.survey_taken(each.id)) for each in store.surveys()]
+
+
+def remove_survey(home: Home, digits: str) -> tuple[SurveyId, int]:
+    """Let a party forget a survey that nothing was taken for; its name, and how many tokens went.
+
+    The first digits of its name are enough, and nothing else of it is looked at: one that this
+    version would not add can be removed as well.
+    """
+    with opened(home) as store:
+        name = _named(store.survey_names(), digits)
+        try:
+            return name, store.remove_survey(name)
+        except SurveyInUseError as error:
+            taken = "reports" if home.role == "shuffler" else "collected batches"
+            ends = moment(store.survey(name).not_after)
+            message = f"it has {taken}: it ends by itself on {ends} (UTC)"
+            raise CannotRemoveError(f"survey {name} stays: {message}") from error
+
+
 def check_party(surveys: Iterable[Survey], keyring: Keyring, now: int) -> None:
     """Refuse keys that a survey which is not over does not name: nothing would open with them."""
     for survey in surveys:
@@ -158,9 +195,15 @@ def revoke_token(home: Home, label: str) -> int:
 
 def find_survey(surveys: list[Survey], digits: str) -> Survey:
     """The one survey whose name begins with these digits."""
-    found = [survey for survey in surveys if str(survey.id).startswith(digits)]
+    name = _named([survey.id for survey in surveys], digits)
+    return next(survey for survey in surveys if survey.id == name)
+
+
+def _named(names: Iterable[SurveyId], digits: str) -> SurveyId:
+    names = list(names)
+    found = [name for name in names if str(name).startswith(digits)]
     if not _DIGITS.fullmatch(digits) or len(found) != 1:
-        known = ", ".join(str(survey.id)[:12] for survey in surveys) or "none"
+        known = ", ".join(str(name)[:12] for name in names) or "none"
         expected = f"the first digits of one survey here ({known})"
         raise InvalidArgumentError("survey", digits, expected)
     return found[0]

@@ -23,7 +23,7 @@ from shoal.service.store import schema
 from shoal.service.store.database import POSTGRESQL, SQLITE, Database
 from shoal.service.store.room import Room
 from shoal.service.store.segments import Append, Segments, lock_number
-from shoal.service.store.surveys import SurveyTable
+from shoal.service.store.surveys import Known, SurveyTable
 from shoal.service.store.values import Arrival, Receipt
 
 _KNOWN_AT_ONCE = 500  # tags in one question, below SQLite's limit of parameters
@@ -52,16 +52,16 @@ class Intake:
     def _grouped(self, arrivals: Sequence[Arrival]) -> list[_Group]:
         """By survey and key, in one order for all, so that no two groups wait for each other."""
         members: dict[tuple[int, int], list[_Tagged]] = defaultdict(list)
-        sizes: dict[int, int] = {}
+        sizes: dict[int, tuple[Known, int]] = {}
         for index, arrival in enumerate(arrivals):
             known = self.surveys.find(arrival.survey)
-            size = sizes.get(known.number) or known.wire.report_bytes
-            sizes[known.number] = size
+            if known.number not in sizes:
+                sizes[known.number] = known, known.wire.report_bytes
+            size = sizes[known.number][1]
             tagged = _Tagged(index, arrival.reports, tags_of(arrival.reports, size))
             members[known.number, arrival.key].append(tagged)
         return [
-            _Group(number, key, sizes[number], members[number, key])
-            for number, key in sorted(members)
+            _Group(*sizes[number], key, members[number, key]) for number, key in sorted(members)
         ]
 
     def _take(
@@ -73,6 +73,7 @@ class Intake:
     ) -> None:
         taken = []
         for group in groups:
+            self.surveys.confirm(connection, group.survey)
             unique = sorted(set().union(*(member.tags for member in group.members)))
             new = self._insert(connection, group, unique)
             if body := group.keep(new, receipts):
@@ -134,10 +135,15 @@ class _Tagged:
 class _Group:
     """What a group holds of one survey and key."""
 
-    number: int
-    key: int
+    survey: Known
     size: int
+    key: int
     members: list[_Tagged]
+
+    @property
+    def number(self) -> int:
+        """Of the survey's row."""
+        return self.survey.number
 
     def keep(self, new: set[bytes], receipts: dict[int, Receipt]) -> bytes:
         """The reports with new tags, each once; what becomes of every arrival is noted."""

@@ -21,6 +21,7 @@ ACCEPTING = (OPEN, CARRIED)
 LISTED = (SHUFFLED, RELEASED, ACKED, PURGED)
 CLOSED = (SEALED, *LISTED)
 
+# One that was removed keeps its number, with an empty configuration and another id.
 surveys = sa.Table(
     "surveys",
     METADATA,
@@ -107,6 +108,9 @@ counters = sa.Table(
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("value", sa.BigInteger, nullable=False),
 )
+
+# What is left of any report of a survey, opened or not.
+TRACES = (batches, counters, extents, tags)
 
 # What the directory of this store has to be called.
 store = place_table(METADATA)

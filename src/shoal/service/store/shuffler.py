@@ -109,6 +109,18 @@ class ShufflerStore:
         """One survey."""
         return self._surveys.find(survey).survey
 
+    def survey_names(self) -> list[SurveyId]:
+        """What they are called, whatever is in them."""
+        return list(self._surveys.numbers())
+
+    def survey_taken(self, survey: SurveyId) -> bool:
+        """Whether any report of a survey was ever taken in; for the operator only."""
+        return self._surveys.taken(survey, schema.TRACES)
+
+    def remove_survey(self, survey: SurveyId) -> int:
+        """Forget a survey that nothing was taken for; how many tokens went with it."""
+        return self._surveys.remove(survey, schema.TRACES, schema.tokens)
+
     def receive(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
         """Take in reports, each one once; when this returns, all of them are durable."""
         return self._intake.receive(arrivals)

@@ -40,13 +40,16 @@ class Tokens:
             expected = f"text of 1 to {LONGEST_LABEL} characters"
             raise InvalidArgumentError("label", label, expected)
         token = _PREFIX + randomness.secure().words(_SECRET_WORDS).tobytes().hex()
+        known = None if survey is None else self.surveys.find(survey)
         row = {
             "hash": hashed(token),
-            "survey": None if survey is None else self.surveys.find(survey).number,
+            "survey": None if known is None else known.number,
             "label": label,
             "expires": self.clock() + checks.count(lifetime=lifetime),
         }
         with self.database.write() as connection:
+            if known is not None:
+                self.surveys.confirm(connection, known)
             connection.execute(self.table.insert(), row)
         return token
 

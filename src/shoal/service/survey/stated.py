@@ -52,6 +52,13 @@ class Stated:
             expected = f"at most {MOST_REPORTS} reports of one person"
             raise InvalidArgumentError("reports_per_person", reports, expected)
         self._check_local()
+        if self.shuffler.fingerprint == self.analyzer.fingerprint:
+            # The role is in what is hashed: no two parties share one, not even with one key.
+            expected = (
+                "the analyzer's fingerprint to differ from the shuffler's, as each party has its "
+                "own (shoal keys show prints it)"
+            )
+            raise InvalidArgumentError("fingerprint", self.analyzer.fingerprint, expected)
 
     def _check_local(self) -> None:
         each = self.device.local_epsilon
