@@ -37,6 +37,7 @@ LAYERS = (
     ("web",),
     ("figures", "demo"),
     ("cli",),
+    ("command",),
 )
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 

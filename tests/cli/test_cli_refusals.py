@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
+from repository import environment, project
 from shoal.cli import answers, randomizers
 
 FOUR = "amplify --local-epsilon 4 --n 1e5"
@@ -202,6 +206,47 @@ def test_a_bug_is_not_hidden(run, monkeypatch):
     monkeypatch.setattr(answers, "answer", broken)
     with pytest.raises(ZeroDivisionError):
         run(FOUR)
+
+
+@pytest.mark.parametrize("loaded", ["typer", "shoal.cli.walk", "shoal.service.keyring"])
+def test_ctrl_c_exits_quietly_from_the_beginning(tmp_path, loaded):
+    """While modules are loaded, before any command and in the middle of one."""
+    code = f"""
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {loaded!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv[1:] = ["keys", "show", "nowhere"]
+from shoal.command import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ctrl_c_exits_quietly_while_the_command_is_put_together(tmp_path):
+    code = (
+        "import os, signal, typer.main; from shoal.command import main; "
+        "typer.main.get_command = lambda _: os.kill(os.getpid(), signal.SIGINT); main()"
+    )
+    ours = [sys.executable, "-c", code]
+    done = subprocess.run(ours, cwd=tmp_path, env=environment(), capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_the_command_begins_where_ctrl_c_is_looked_after():
+    assert project()["scripts"] == {"shoal": "shoal.command:main"}
 
 
 def test_ctrl_c_exits_quietly(run, monkeypatch):

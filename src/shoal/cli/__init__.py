@@ -11,6 +11,7 @@ Nothing heavy is imported before a command needs it, so that ``shoal --help`` is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -134,6 +135,6 @@ def _root(
         typer.echo(context.get_help())
 
 
-def main() -> None:
-    """Run the command in ``sys.argv`` and exit with its status."""
-    app(prog_name="shoal")
+def main(begins: Callable[[], None] | None = None) -> None:
+    """Run the command in ``sys.argv`` and exit with its status; ``begins`` is called before it."""
+    app(prog_name="shoal", begins=begins)

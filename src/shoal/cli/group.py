@@ -34,7 +34,10 @@ class OneLineErrors(TyperGroup):
         """Run, and exit with the status: 0, 2 if something was refused, 130 after Ctrl-C."""
         _never_fail_to_print()
         kwargs["standalone_mode"] = False
+        begins = kwargs.pop("begins", None)
         try:
+            if begins is not None:
+                begins()
             status = super().main(*args, **kwargs)
         except ShoalError as error:
             _refuse(str(error))

@@ -1,0 +1,31 @@
+"""Where ``shoal`` begins: Ctrl-C ends it without a traceback, from before the first long import.
+
+Nothing has been done while modules are loaded and the command is put together, so there is nothing
+to tidy up. When the command itself begins, Ctrl-C is a KeyboardInterrupt again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+_INTERRUPTED = 130  # as in shoal.cli.group, which is not loaded yet
+
+
+def main() -> None:
+    """Run the command in ``sys.argv`` and exit with its status."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebody ignores it
+        signal.signal(signal.SIGINT, _end)
+    from shoal.cli import main as run
+
+    run(_begins)
+
+
+def _begins() -> None:
+    """From here on, there may be something to tidy up."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(_number: int, _frame: object) -> None:
+    os._exit(_INTERRUPTED)
