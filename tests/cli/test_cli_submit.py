@@ -184,6 +184,75 @@ def test_what_is_no_proxy_is_refused(run, services, tmp_path, proxy):
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["survey.json", "purple"],
+        ["https://analyzer.example/answer/abc", "red"],
+        ["survey.json"],
+        ["survey.json", "--file", "empty.csv", "--column", "a"],
+        ["survey.json", "--file", "answers.csv", "--column", "b"],
+        ["survey.json", "--file", "answers.csv"],
+        ["survey.json", "red", "--file", "answers.csv", "--column", "a"],
+        ["survey.json", "red", "--proxy", "nonsense"],
+        ["survey.json", "red", "--delay", "-3"],
+        ["survey.json", "red", "--max-epsilon", "0.1"],  # said it before, and says it once
+    ],
+)
+def test_whatever_is_refused_says_that_nothing_was_sent(run, services, words):
+    Path("answers.csv").write_text("a\nred\n")
+    Path("empty.csv").write_text("a\n")
+    told = run(*words).stderr
+    assert told.startswith("error: ")
+    assert told.endswith(("; nothing was sent\n", ": nothing was sent\n"))
+    assert told.count("nothing was sent") == 1
+    assert services.posts() == []
+
+
+def test_an_address_without_the_whole_name_is_told_from_one_with_it(run):
+    told = run("https://analyzer.example/answer/abc", "red").refusal()
+    assert "ends with its name, 64 hexadecimal digits; ask whoever sent it" in told
+
+
+def test_who_interrupts_while_the_survey_is_fetched_has_sent_nothing(run, services):
+    def interrupt(_request):
+        raise KeyboardInterrupt
+
+    services.answers["shuffler", f"/v1/surveys/{services.survey.id}"] = interrupt
+    url = f"{services.survey.shuffler.url}/v1/surveys/{services.survey.id}"
+    finished = run(url, "red")
+    assert (finished.status, finished.stderr) == (130, "interrupted: nothing was sent\n")
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_survey_that_the_shuffler_does_not_know_was_perhaps_changed(run, services):
+    problem = {"type": "urn:shoal:problem:unknown_survey", "detail": "add it with shoal survey add"}
+    paths = (f"/v1/surveys/{services.survey.id}/{what}" for what in ("reports", "keys/analyzer"))
+    for box, path in enumerate(paths):
+        services.answers["shuffler", path] = httpx.Response(404, json=problem)
+        told = run("survey.json", "red", "--outbox", f"box{box}").stdout
+        assert "the shuffler does not collect for this survey: its file may have been" in told
+        assert "ask for the original" in told
+        assert "kept: report 1 waits" in told
+        assert "shoal survey add" not in told
+
+
+def test_a_second_answer_is_not_used_and_one_is_told(run, services):
+    assert "answer given now" not in run("survey.json", "red").stdout
+    told = run("survey.json", "blue").stdout
+    assert "it was made before, and the answer given now was not used" in told
+    assert len(services.messages) == 1
+
+
+@pytest.mark.parametrize(("people", "told"), [(1, "1 report was wiped"), (0, "0 reports were")])
+def test_what_is_wiped_is_counted(run, services, people, told):
+    path = f"/v1/surveys/{services.survey.id}/reports"
+    services.answers["shuffler", path] = httpx.Response(429, headers={"retry-after": "600"})
+    for _ in range(people):
+        run("survey.json", "red")
+    assert told in run("--opt-out").stdout
+
+
 @pytest.mark.parametrize("option", ["--flush", "--spent", "--opt-out", "--opt-in"])
 def test_what_is_no_outbox_is_refused_and_not_made(run, tmp_path, option):
     (tmp_path / "other").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from shoal.cli.options import flag, number, option, whole
 from shoal.cli.output import print_json, reporting
-from shoal.cli.submit_asked import Limits, SubmitAsked
+from shoal.cli.submit_asked import Limits, SubmitAsked, nothing_sent
 
 _ONE = "One person"
 _MANY = "The people of a table"
@@ -110,13 +111,16 @@ def submit(
             total_local_epsilon=max_total_local_epsilon,
             hosts=tuple(host) if host else None,
         ),
-    ).checked()
-    from shoal.cli import submit_answer, submit_show
+    )
+    with ExitStack() as stack:
+        with nothing_sent():
+            asked = asked.checked()
+            from shoal.cli import submit_answer, submit_show
 
-    with submit_answer.prepared(asked) as ready:
-        if ready.survey is not None and not as_json:
-            submit_show.show_promise(ready.survey)
-        answered = ready.confirmed()
+            ready = stack.enter_context(submit_answer.prepared(asked))
+            if ready.survey is not None and not as_json:
+                submit_show.show_promise(ready.survey)
+            answered = ready.confirmed()
         try:
             with reporting("sending") as progress:
                 found = answered.carried_out(progress)

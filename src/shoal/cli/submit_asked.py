@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shoal.cli.group import RefusedError
+from shoal.errors import ShoalError
 
 _FROM_INPUT = "-"
+_NOTHING_SENT = "nothing was sent"
+
+
+@contextmanager
+def nothing_sent() -> Iterator[None]:
+    """Around all that comes before sending: whoever is refused there, or gives up, is told so."""
+    try:
+        yield
+    except ShoalError as error:
+        if _NOTHING_SENT in str(error):
+            raise
+        raise RefusedError(f"{error}; {_NOTHING_SENT}") from error
+    except KeyboardInterrupt:
+        sys.stderr.write(f"interrupted: {_NOTHING_SENT}\n")
+        raise
 
 
 @dataclass(frozen=True, kw_only=True)

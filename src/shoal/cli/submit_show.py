@@ -88,19 +88,24 @@ def _lines(answered: Answered) -> list[str]:
 def _of_one(found: Sent | Queued | Abstained, flushing: str) -> list[str]:
     match found:
         case Sent():
-            before = ", made before and not made again" if found.again else ""
-            return [f"delivered: report {found.occasion}{before}"]
+            return [f"delivered: report {found.occasion}{_before(found)}"]
         case Queued():
-            waits = f"kept: report {found.occasion} waits ({found.reason})"
+            waits = f"kept: report {found.occasion} waits ({found.reason}){_before(found)}"
             return [waits, f"send it with {flushing}"]
         case Abstained():
             return ["not taking part: so said the coin of this machine, and nothing is sent"]
 
 
+def _before(found: Sent | Queued) -> str:
+    """What was answered then is not known here any more: it may be another answer."""
+    return "; it was made before, and the answer given now was not used" if found.again else ""
+
+
 def _wiped(found: Wiped) -> str:
     if found.reports is None:
         return "opted in"
-    return f"opted out: {found.reports:,} reports were wiped, nothing more is answered"
+    wiped = "1 report was" if found.reports == 1 else f"{found.reports:,} reports were"
+    return f"opted out: {wiped} wiped, nothing more is answered"
 
 
 def _of_many(found: Submitted) -> list[str]:

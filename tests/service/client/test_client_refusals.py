@@ -24,7 +24,6 @@ from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.duchi import Duchi
 from shoal.randomizers.response import RandomizedResponse
-from shoal.sealing import MalformedError
 from shoal.service.client import (
     AsyncClient,
     Client,
@@ -336,7 +335,7 @@ def test_a_survey_of_another_name_is_refused(client):
     ("source", "error"),
     [
         ("http://shuffler.example/v1/surveys/" + "0" * 64, InvalidArgumentError),
-        ("https://shuffler.example/v1/surveys/latest", MalformedError),
+        ("https://shuffler.example/v1/surveys/latest", SurveyRefusedError),
         ("nowhere.json", SurveyRefusedError),
     ],
 )

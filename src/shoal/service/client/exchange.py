@@ -19,6 +19,7 @@ _RESEAL = frozenset({"unknown_key", "expired_key", "outdated_key", "pending_key"
 _TAKEN_NOTHING = frozenset({400, 403, 404, 405, 408, 411, 413, 415, 422, 429})
 _LATER = frozenset({403, 404, 408, 429})
 _LONGEST_REASON = 300
+_UNKNOWN_SURVEY = "urn:shoal:problem:unknown_survey"
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,8 @@ def read_reply(came: Reply | Silence, reports: int) -> Taken | Later | Never:
             return found
     if came.status in _TAKEN_NOTHING:
         if came.status in _LATER:
-            return Later(problem(came), unsent=True, retry_after=retry_after(came))
-        return Never(problem(came))
+            return Later(refused(came), unsent=True, retry_after=retry_after(came))
+        return Never(refused(came))
     return Later(problem(came), unsent=False, retry_after=retry_after(came))
 
 
@@ -121,6 +122,16 @@ def _taken(body: bytes, reports: int) -> Taken | None:
         reason = plain_text(item.get("reason"))
         (reseal if reason in _RESEAL else final).add(place)
     return Taken(tuple(sorted(reseal - final)), tuple(sorted(final)), reason)
+
+
+def refused(came: Reply) -> str:
+    """What a shuffler says to somebody with a report: they may have been handed a wrong survey."""
+    if _json(came.body).get("type") != _UNKNOWN_SURVEY:
+        return problem(came)
+    return (
+        "the shuffler does not collect for this survey: its file may have been changed, ask for "
+        f"the original (status {came.status})"
+    )
 
 
 def problem(came: Reply) -> str:

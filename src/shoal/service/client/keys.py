@@ -29,7 +29,7 @@ from shoal.service.client.exchange import (
     Talk,
     asked,
     max_age,
-    problem,
+    refused,
     retry_after,
 )
 from shoal.service.client.outbox import Outbox
@@ -95,7 +95,7 @@ class KeySource:
         if isinstance(came, Silence):
             return _later(shown, came.reason, 0.0)
         if came.status != 200:
-            return _later(shown, problem(came), retry_after(came))
+            return _later(shown, refused(came), retry_after(came))
         return self._accepted(came, shown)
 
     def _accepted(self, came: Reply, shown: _Shown) -> KeyList:

@@ -49,7 +49,13 @@ def _fetched(url: str, name: str | None, policy: Policy) -> Talk[Survey]:
     host = parts.hostname or ""
     policy.check_host(url, "the survey")
     ending = parts.path.rpartition("/")[2]
-    meant = SurveyId.from_text(name or ending)
+    try:
+        meant = SurveyId.from_text(name or ending)
+    except MalformedError as error:
+        if name is not None:
+            raise
+        reason = "the address of a survey ends with its name, 64 hexadecimal digits"
+        raise SurveyRefusedError(reason, "ask whoever sent it for the whole address") from error
     if ending != str(meant):  # the address of a service
         url += _FETCHED + str(meant)
     elif url.endswith(page := _PAGE + ending):  # what people are handed
