@@ -8,20 +8,78 @@ from hashlib import sha256
 
 import pytest
 
+import command_kit
 import shoal
 from example_surveys import example
 from shoal.sealing import canonical
+from shoal.service.client import Policy, PolicyError
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.keyring.identity import Identity, fingerprint
 from shoal.service.survey import Survey
 
-KEY = "ab" * 32
+KEY, OTHER = "ab" * 32, "cd" * 32
 PARTIES = (
     f"--shuffler https://shuffler.example/ --shuffler-key {KEY} "
-    f"--analyzer https://analyzer.example --analyzer-key {KEY}"
+    f"--analyzer https://analyzer.example --analyzer-key {OTHER}"
 )
 ABOUT = "survey new --question travel? --purpose buses"
 NEW = f"{ABOUT} --categories car,bus,bike --epsilon 1 --minimum 500 {PARTIES}"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("--epsilon 3", "ε is 3, and people's limit is at most 2 --max-epsilon 3"),
+        ("--minimum 60", "the minimum is 60, and people's limit is at least 100 --min-crowd 60"),
+        ("--delta 2e-5", "δ is 2e-5, and people's limit is at most 1e-5 --max-delta 2e-5"),
+    ],
+)
+def test_a_survey_that_nobody_answers_by_default_is_warned_of(run, change, said):
+    what, _, option = said.partition(" --")
+    told = " ".join(run(NEW, change).stdout.split())
+    assert f"warning: {what} unless they say otherwise" in told
+    assert f"refused without shoal submit --{option}" in told
+    made = run(NEW, change, "--json").json()
+    (warning,) = made["warnings"]
+    assert warning.endswith(f"--{option}")
+    survey = Survey.from_bytes(canonical(made["survey"]))
+    with pytest.raises(PolicyError):
+        Policy().check(survey)
+    name, value = option.split()
+    limits = {"max-epsilon": "epsilon", "max-delta": "delta"}
+    allowed = {limits[name]: float(value)} if name in limits else {"minimum": int(value)}
+    Policy(**allowed).check(survey)
+
+
+def test_a_survey_that_is_over_is_made_with_a_note(run):
+    over = run(f"{NEW} --starts 2020-01-01 --days 10").stdout
+    assert "note: it ended on 2020-01-11 00:00" in over
+    open_now = run(NEW).stdout
+    assert "note" not in open_now
+    assert "warning" not in open_now
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "said"),
+    [
+        ("--question", "", "--question is empty"),
+        ("--name", " ", "--name is empty"),
+        ("--question", "one\ntwo", "--question has a line break or another control character"),
+        ("--purpose", "a\x1b[31m", "--purpose has a line break or another control"),
+    ],
+)
+def test_text_that_cannot_be_shown_is_refused(option, text, said):
+    assert said in command_kit.shoal(*NEW.split(), option, text).refusal()
+
+
+@pytest.mark.parametrize("text", ["¿Cuántos\u00a0hijos?", "👩\u200d🌾?"])
+def test_text_of_other_languages_is_not(text):
+    assert command_kit.shoal(*NEW.split(), "--question", text).status == 0
+
+
+def test_one_fingerprint_for_both_parties_is_refused(run):
+    told = run(NEW.replace(OTHER, KEY)).refusal()
+    assert "the analyzer's fingerprint to differ from the shuffler's" in told
 
 
 @pytest.fixture
@@ -51,7 +109,7 @@ def test_a_new_survey_says_what_it_promises_and_is_written(run, tmp_path):
         "runs grr",
         str(survey.id),
         f"shuffler {KEY}",
-        f"analyzer {KEY}",
+        f"analyzer {OTHER}",
     ):
         assert part in told
     assert sha256(out.read_bytes()).hexdigest() == str(survey.id)
@@ -122,7 +180,7 @@ def test_keys_may_be_named_by_files(run, tmp_path):
     identity = Identity("analyzer", bytes(range(32)))
     document.write_text(json.dumps({"identity": identity.public.hex()}, separators=(",", ":")))
     words = NEW.replace(f"--shuffler-key {KEY}", f"--shuffler-key {plain}")
-    words = words.replace(f"--analyzer-key {KEY}", f"--analyzer-key {document}")
+    words = words.replace(f"--analyzer-key {OTHER}", f"--analyzer-key {document}")
     found = run(f"{words} --json").json()["survey"]
     assert found["shuffler"]["fingerprint"] == KEY
     assert found["analyzer"]["fingerprint"] == fingerprint("analyzer", identity.public)
@@ -131,7 +189,7 @@ def test_keys_may_be_named_by_files(run, tmp_path):
     for place in (ring, ring.parent, ring / "index.json"):
         held = run(NEW.replace(f"--shuffler-key {KEY}", f"--shuffler-key {place}"), "--json").json()
         assert held["survey"]["shuffler"]["fingerprint"] == made.fingerprint
-    other = run(NEW.replace(f"--analyzer-key {KEY}", f"--analyzer-key {ring}")).refusal()
+    other = run(NEW.replace(f"--analyzer-key {OTHER}", f"--analyzer-key {ring}")).refusal()
     assert "has the keys of the shuffler, not of the analyzer" in other
     document.write_text("{}")
     assert "neither a fingerprint nor a list of keys" in run(words).refusal()

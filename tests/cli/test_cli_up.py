@@ -7,16 +7,19 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
+from example_surveys import example
 from repository import environment
 from running_kit import Process, Quick, wait_for
 from shoal.cli import up_show
 from shoal.sealing import SurveyId
 from shoal.service.running.embedded import Embedded, Ports
 from shoal.service.running.server import listen
+from shoal.service.survey import Batches
 from shoal.web import assets
 
 
@@ -225,3 +228,19 @@ def test_a_place_that_cannot_be_written_to_is_one_line(run, tmp_path):
     (tmp_path / "file").write_text("")
     said = run("up", str(tmp_path / "file" / "up")).refusal()
     assert said.startswith("cannot work in")
+
+
+@pytest.mark.parametrize(("minimum", "option"), [(8, " --min-crowd 8 --max-epsilon 9"), (5000, "")])
+def test_what_to_type_next_is_not_refused(tmp_path, capsys, minimum, option):
+    batches = Batches(minimum=minimum, target=minimum, max_age=60)
+    survey = example(answers=("a b", "c", "d", "e"), batches=batches, epsilon=9 if option else 1)
+    services = SimpleNamespace(
+        directory=tmp_path,
+        survey=survey,
+        addresses=SimpleNamespace(analyzer="http://localhost:2", dashboard=""),
+        page="",
+        login="",
+    )
+    up_show.invite(services)
+    line = next(line for line in capsys.readouterr().out.splitlines() if "submit" in line)
+    assert line == f"  shoal submit {tmp_path / 'survey.json'} 'a b'{option}"

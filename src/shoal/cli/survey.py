@@ -144,11 +144,12 @@ def new(
     files.check(out, never=plan)
     with working("designing"):
         from shoal.cli import survey_answer, survey_show
+        from shoal.service.clock import system_clock
 
         made = survey_answer.answer(asked)
         survey_answer.check_place(out, made)
         enough = survey_answer.enough(asked, made)
-        values = survey_show.to_dict(made)
+        values = survey_show.to_dict(made, system_clock())
     if out is not None:
         data = made.to_bytes()
         with files.together() as write:
@@ -156,7 +157,7 @@ def new(
     if as_json:
         print_json(values)
     else:
-        survey_show.show(made, written=out, enough=enough)
+        survey_show.show_new(made, system_clock(), written=out, enough=enough)
 
 
 @survey.command()
@@ -171,7 +172,7 @@ def show(
         from shoal.service.clock import system_clock
 
         found = survey_answer.read(file)
-        values = survey_show.to_dict(found)
+        values = survey_show.to_dict(found, system_clock())
     if as_json:
         print_json(values)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -13,6 +14,7 @@ import typer
 from shoal.cli.group import RefusedError
 from shoal.cli.parsing import Bounds, whole
 
+_UNSHOWN = ("Cc", "Zl", "Zp")  # control characters, separators of lines and paragraphs
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
 
@@ -95,6 +97,9 @@ class SurveyAsked:
         """Refuse what is missing or makes no sense together."""
         self._need("--question", self.question, "what people are asked")
         self._need("--purpose", self.purpose, "what people are told the answers are for")
+        self._check_text("--question", self.question)
+        self._check_text("--purpose", self.purpose)
+        self._check_text("--name", self.name)
         self._need("--epsilon", self.epsilon, "what answering may cost each person")
         for role, url, key in (
             ("shuffler", self.shuffler, self.shuffler_key),
@@ -115,6 +120,16 @@ class SurveyAsked:
             raise RefusedError(
                 "--plan says what devices run: leave out --randomizer, --local-epsilon-cap and "
                 "--messages-cap"
+            )
+
+    @staticmethod
+    def _check_text(option: str, text: str | None) -> None:
+        """Text of one line: in a terminal and on a page nothing else can be shown for sure."""
+        if text is not None and not text.strip():
+            raise RefusedError(f"{option} is empty: expected text that people can read")
+        if any(unicodedata.category(letter) in _UNSHOWN for letter in text or ""):
+            raise RefusedError(
+                f"{option} has a line break or another control character: write one line"
             )
 
     @staticmethod

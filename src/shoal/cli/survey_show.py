@@ -14,6 +14,7 @@ from shoal.accounting.rounding import plain, up
 from shoal.cli.group import printable
 from shoal.cli.output import console
 from shoal.cli.show import warnings
+from shoal.cli.survey_allowed import beyond_default
 from shoal.randomizers.base import NumberMechanism
 from shoal.report import finite
 from shoal.service.clock import moment
@@ -25,7 +26,7 @@ _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _ANSWERS_SHOWN = 8
 
 
-def to_dict(survey: Survey) -> dict[str, object]:
+def to_dict(survey: Survey, now: int) -> dict[str, object]:
     """All of it, with what follows from it."""
     sizes = {"minimum": survey.batches.minimum, "target": survey.batches.target}
     return {
@@ -34,6 +35,8 @@ def to_dict(survey: Survey) -> dict[str, object]:
         "report_bytes": Wire.of(survey).report_bytes,
         "guarantee": {name: _guarantee(survey, size) for name, size in sizes.items()},
         "expected_error": {name: _error(survey, size) for name, size in sizes.items()},
+        "note": about_time(survey, now),
+        "warnings": [str(each) for each in beyond_default(survey)],
     }
 
 
@@ -71,13 +74,26 @@ def show_checked(survey: Survey, now: int) -> None:
         page.print(f"note: {note}", style="yellow", soft_wrap=True)
 
 
-def show(
-    survey: Survey, *, note: str | None = None, written: Path | None = None, enough: int = 0
-) -> None:
-    """What a person who answers agrees to, and what the people who asked may expect.
+def show_new(survey: Survey, now: int, *, written: Path | None, enough: int) -> None:
+    """What was made, whether anybody can answer it, and what to do with it.
 
     ``enough`` is a minimum with which the survey would tell something, if it does not.
     """
+    page = console()
+    show(survey, enough=enough)
+    for warning in beyond_default(survey):
+        page.print(f"warning: {warning}", style="yellow")
+    note = about_time(survey, now)
+    if note is not None:
+        page.print(f"note: {note}", style="yellow", soft_wrap=True)
+    if written is not None:
+        file = printable(str(written))
+        page.print(f"written to {file}", soft_wrap=True)
+        page.print("next, each operator registers it: shoal survey add FILE --to DIR")
+
+
+def show(survey: Survey, *, note: str | None = None, enough: int = 0) -> None:
+    """What a person who answers agrees to, and what the people who asked may expect."""
     page = console()
     told = _grid([*_asked(survey), *_promised(survey), *_operated(survey)])
     rows = Group(told, "", _grid(_named(survey)))
@@ -89,10 +105,6 @@ def show(
         page.print(f"warning: {_blurred(survey, enough)}", style="yellow")
     if note is not None:
         page.print(f"note: {note}", style="yellow", soft_wrap=True)
-    if written is not None:
-        file = printable(str(written))
-        page.print(f"written to {file}", soft_wrap=True)
-        page.print("next, each operator registers it: shoal survey add FILE --to DIR")
 
 
 def _grid(rows: list[tuple[str, str]]) -> Table:

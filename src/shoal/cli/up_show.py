@@ -15,6 +15,7 @@ from shoal.cli.group import printable
 from shoal.cli.output import console
 from shoal.cli.run_show import chart
 from shoal.cli.show import Proved, warnings
+from shoal.cli.survey_allowed import answering
 from shoal.service.analyzer.documents import Document
 from shoal.service.analyzer.results import SurveyResults
 from shoal.service.running.local import Local
@@ -76,7 +77,8 @@ def invite(services: Local) -> None:
     results = f"{services.addresses.analyzer}/v1/surveys/{survey.id}/results"
     page.print("It runs until Ctrl-C. In another terminal:")
     page.print()
-    page.print(f"  shoal submit {file} {shlex.quote(survey.answers[0])}")
+    allowing = answering(survey)
+    page.print(f"  shoal submit {file} {shlex.quote(survey.answers[0])}{allowing}", soft_wrap=True)
     page.print(f"  shoal up {name} --simulate {survey.batches.target}    (after Ctrl-C)")
     page.print(f"  shoal doctor {name}")
     page.print(f"  curl {results}", soft_wrap=True)
