@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import sqlite3
 import tarfile
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from command_kit import shoal
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.running.backup import BackupError, archive, check
+from shoal.service.running.backup import BackupError, archive, check, copying
 from shoal.service.running.backup.errors import disk
 from shoal.service.running.backup.manifest import Manifest
 from shoal.service.running.home import Home
@@ -89,6 +90,22 @@ def test_keys_in_the_clear_are_told(tmp_path):
     Keyring.create(home.keys, role="analyzer", protection=Protection.none())
     home.database().close()
     assert "in the clear" in done("backup", home.directory, "--to", tmp_path / "b.tar")
+
+
+def test_a_full_disk_is_that_of_the_backup(made, tmp_path, monkeypatch):
+    def full(_source, copy, _tell):
+        copy.touch()
+        database = sqlite3.connect(":memory:")
+        database.execute("PRAGMA max_page_count = 1")
+        database.execute("CREATE TABLE one (two)")
+
+    monkeypatch.setattr(copying, "copy_sqlite", full)
+    told = refused("backup", made / "shuffler", "--to", tmp_path / "b.tar")
+    assert told == (
+        f"cannot make the backup: there is no room for a copy of the database in {tmp_path}; "
+        "make room there, or choose another place"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_overwritten(made, backup, tmp_path):

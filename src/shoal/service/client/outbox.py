@@ -39,6 +39,7 @@ from shoal.service.closing import Closing
 VERSION = 3
 FILE = "outbox.sqlite"
 _UNBOUNDED = (1 << 32) - 2  # pages, the most that SQLite has
+_FULL = "it is full, or its disk is: make room there, or deliver what waits (flush)"
 _PATIENCE = 30.0  # seconds for another process to finish its transaction
 # By the version that first had them.
 _NEWER = {2: "proxied INTEGER NOT NULL DEFAULT 0", 3: "over INTEGER NOT NULL DEFAULT 0"}
@@ -387,7 +388,7 @@ class Outbox(Closing):
                 yield
         except (sqlite3.Error, OSError) as error:
             full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            reason = "it is full (deliver with flush, or allow more storage)" if full else error
+            reason = _FULL if full else error
             raise OutboxError(str(self.path), str(reason)) from error
 
 

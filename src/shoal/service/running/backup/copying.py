@@ -58,6 +58,11 @@ def _sqlite(url: URL, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
     try:
         copy_sqlite(source, copy, tell)
     except sqlite3.Error as error:
+        # Only the copy is written to.
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            advice = "make room there, or choose another place"
+            why = f"there is no room for a copy of the database in {scratch.parent}"
+            raise BackupError("cannot make the backup", why, advice) from error
         raise StoreUnavailableError("copying", str(error)) from error
     engine = sa.create_engine(f"sqlite:///{copy}", poolclass=sa.pool.NullPool)
     try:
