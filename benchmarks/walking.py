@@ -79,7 +79,7 @@ def everything(*, graph: Path | None = None) -> Iterator[Result]:
 def _speeds(heading: str, walk: Walk, *, least: float | None = None) -> Iterator[Result]:
     yield _speed(heading, walk, "numpy", CORES)
     if find_spec("numba") is None:
-        note = "numba is not installed: pip install 'shoal[network]'"
+        note = "numba is not installed: pip install '.[network]'"
         yield Result(heading=heading, what="numba", value=None, unit="M/s", note=note)
         return
     yield _speed(heading, walk, "numba", 1)

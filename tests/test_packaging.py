@@ -113,3 +113,14 @@ def test_no_file_names_a_registry():
         if REGISTRY.search(line)
     ]
     assert not found
+
+
+def test_nobody_is_told_to_install_from_an_index():
+    """The project is on none: what has that name there, one day, is somebody else's."""
+    told = [
+        path.relative_to(ROOT)
+        for place in ("src", "docs", "benchmarks")
+        for path in (ROOT / place).rglob("*")
+        if path.suffix in {".py", ".md"} and "install 'shoal[" in path.read_text(encoding="utf-8")
+    ]
+    assert not told

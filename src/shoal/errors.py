@@ -83,7 +83,8 @@ class MissingExtraError(ShoalError, ImportError):
     def __init__(self, feature: str, extra: str) -> None:
         self.feature = feature
         self.extra = extra
-        super().__init__(f"{feature} needs an optional dependency: pip install 'shoal[{extra}]'")
+        install = f"pip install '.[{extra}]' in a clone of the repository"
+        super().__init__(f"{feature} needs an optional dependency: {install}")
 
 
 def _again(kind: type[ShoalError], args: tuple[Any, ...], values: dict[str, Any]) -> ShoalError:

@@ -184,7 +184,7 @@ def test_a_table_that_needs_a_missing_library_says_so():
         def __arrow_c_stream__(self, requested_schema=None):
             raise ImportError
 
-    with pytest.raises(MissingExtraError, match=r"shoal\[pandas\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[pandas\]"):
         reading.column(Table(), "v")
 
 

@@ -39,13 +39,13 @@ def installed() -> Finding:
 def _extras() -> Iterator[Finding]:
     lacking = missing(SERVER)
     if lacking:
-        advice = "pip install 'shoal[server]' to run services here"
+        advice = "pip install '.[server]' in a clone, to run services here"
         yield warn("server", f"not installed: {', '.join(lacking)}", advice)
     else:
         shown = ", ".join(f"{name} {version(name)}" for name in ("starlette", "uvicorn"))
         yield ok("server", shown)
     if missing(POSTGRES):
-        advice = "pip install 'shoal[postgres]' for a store in PostgreSQL"
+        advice = "pip install '.[postgres]' in a clone, for a store in PostgreSQL"
         yield warn("postgres", "not installed", advice)
     else:
         yield ok("postgres", f"psycopg {version('psycopg')}")
