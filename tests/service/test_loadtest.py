@@ -145,6 +145,15 @@ def test_who_is_due_while_the_server_hangs_waits_too():
     assert found.milliseconds("forged") is None
 
 
+def test_nobody_answers_more_often_than_asked():
+    async def behave(_number, writer):
+        answered(writer)
+
+    found = measured(behave, requests=3, rate=15.0)
+    assert found.elapsed >= 3 / 15
+    assert found.rate <= 15.0 * (1 + 1e-9)
+
+
 def test_connections_are_kept_and_those_that_end_are_replaced():
     def connections(*headers):
         seen = set()

@@ -120,6 +120,18 @@ def page(client, survey, rest=""):
     return Page(answer.text)
 
 
+def test_when_it_was_last_published_is_told_to_the_hour(client, analyzer):
+    text = client.get(path(analyzer.plain)).text
+    assert "<dt>last published in the hour from</dt>" in text
+    assert re.search(r"in the hour from</dt>\s*<dd><time[^>]*>[-0-9]{10} [0-9]{2}:00 UTC", text)
+
+
+def test_an_unknown_survey_is_told_of_without_advice_for_operators(client):
+    answer = client.get("/dashboard/surveys/abc")
+    assert answer.status_code == 404
+    assert "shoal survey add" not in answer.text
+
+
 def every_page(analyzer):
     yield "/dashboard"
     yield "/dashboard/login"

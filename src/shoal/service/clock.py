@@ -28,6 +28,16 @@ def moment(when: int) -> str:
         return f"{when} s"
 
 
+def seen(when: int) -> str:
+    """A time to the second, where two are compared; in UTC.
+
+    >>> seen(1_578_096_001)
+    '2020-01-04 00:00:01 UTC'
+    """
+    told = moment(when)
+    return told if told.endswith("s") else f"{told}:{when % 60:02} UTC"
+
+
 class ManualClock:
     """A clock that stands still until it is set, backwards too."""
 

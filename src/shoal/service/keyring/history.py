@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from shoal.service.clock import seen
 from shoal.service.keyring.errors import ContradictionError, KeyListError
 from shoal.service.keyring.key_list import KeyList
 
@@ -56,10 +57,12 @@ class Before:
         self.check_keys(found)
         same = found.issued == self.issued and self.digest
         if same and digest(found.document) != self.digest:
-            reason = f"two different lists say that they were issued at {found.issued}"
+            when = seen(found.issued)
+            reason = f"two different lists say that they were issued at {when}"
             raise ContradictionError(reason, _LIE)
         if found.issued < self.issued:
-            reason = f"it was issued at {found.issued}, one of {self.issued} was seen before"
+            when, before = seen(found.issued), seen(self.issued)
+            reason = f"it was issued at {when}, one of {before} was seen before"
             raise KeyListError(reason, _LATER)
 
     def set_right(self, ahead: KeyList, now: int) -> Before:

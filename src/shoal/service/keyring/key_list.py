@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SUITES, MalformedError, Plain, PublicKey, canonical, parsed
+from shoal.service.clock import seen
 from shoal.service.keyring.errors import KeyListError
 from shoal.service.keyring.identity import (
     PUBLIC_BYTES,
@@ -139,9 +140,10 @@ class KeyList:
             reason = f"it has keys of the {found.role}, not of the {role}"
             raise KeyListError(reason, "the survey names the wrong party: send nothing")
         if now > found.valid_until:
-            raise KeyListError(f"it was valid until {found.valid_until}, now is {now}", _FETCH)
+            reason = f"it was valid until {seen(found.valid_until)}, now is {seen(now)}"
+            raise KeyListError(reason, _FETCH)
         if is_ahead(found.issued, now):
-            reason = f"it was issued at {found.issued}, and here it is {now}"
+            reason = f"it was issued at {seen(found.issued)}, and here it is {seen(now)}"
             raise KeyListError(reason, "set this machine's clock, then fetch it again")
         return replace(found, keys=tuple(key.at(now) for key in found.keys))
 

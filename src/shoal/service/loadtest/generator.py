@@ -124,6 +124,7 @@ class _Sending:
     async def send(self, requests: Iterable[Request], stop: asyncio.Event) -> None:
         """Begin each request when it is due; then wait for those that have no answer yet."""
         began = self._loop.time() + _BEGIN
+        whole = 0.0  # seconds that the requests are spread over, the one after the last included
         for number, request in enumerate(requests):
             when = began + number / self._load.rate
             await self._until(when, stop)
@@ -132,8 +133,11 @@ class _Sending:
                 break
             self.measured.late.append(self._loop.time() - when)
             self._begin(_Due(request, when))
+            whole = (number + 1) / self._load.rate
         await self._last(stop)
         self.measured.elapsed = max(0.0, self._loop.time() - began)
+        if not self.measured.interrupted:
+            self.measured.elapsed = max(whole, self.measured.elapsed)
         for due in [*self._flying.values(), *self._waiting]:
             self.measured.unanswered(due.request.kind, self._loop.time() - due.when)
 

@@ -102,7 +102,7 @@ class Shown:
                 ("valid reports", f"{found.funnel.valid:,}", ""),
                 ("published batches", f"{len(found.published):,}", ""),
                 ("ε lost so far", lost(spent), f" (promised: at most {plain(survey.epsilon)})"),
-                ("last published", moment(last) if last else "–", ""),
+                ("last published in the hour from", moment(last) if last else "–", ""),
             ),
             id="heading",
         )
