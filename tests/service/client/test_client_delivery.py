@@ -27,7 +27,6 @@ from shoal.service.client import (
     AsyncClient,
     Client,
     DeliveryError,
-    Flushed,
     Policy,
     Queued,
     Sent,
@@ -319,21 +318,29 @@ def test_a_clock_that_is_wrong_for_a_while_wipes_nothing(tmp_path, clock):
         assert client.flush(everything=True).sent == 1
 
 
-def test_a_report_that_was_tried_while_the_clock_was_fast_is_due(tmp_path, clock):
-    services = Services(make_survey(reports_per_person=2, epsilon=2.0))
+def test_what_was_put_off_while_the_clock_was_fast_waits_as_long_as_was_meant(tmp_path, clock):
+    services = Services(make_survey(reports_per_person=3, epsilon=2.0))
     services.lost_requests = 1.0
     clock.advance(20 * DAY)
     with client_of(services, tmp_path, clock, settings=Settings(tries=1)) as client:
         for occasion in (1, 2):
             client.report(services.survey, "red", occasion=occasion)
-        clock.advance(-20 * DAY)
-        services.lost_requests = 0.0
+    # Whoever opens it later need not know for how long a report was to wait.
+    week = Settings(tries=1, delay=7 * DAY)
+    with client_of(services, tmp_path, clock, settings=week) as client:
+        put_off = client.report(services.survey, "red", occasion=3).due - clock()
+    assert DAY < put_off <= 7 * DAY
+    clock.advance(-20 * DAY)
+    services.lost_requests = 0.0
+    with client_of(services, tmp_path, clock, settings=Settings(tries=1)) as client:
+        assert client.report(services.survey, "red", occasion=3).due == clock() + put_off
+        clock.advance(3600)
         assert isinstance(client.report(services.survey, "red"), Sent)
+        assert (client.flush().sent, client.flush().sent) == (1, 0)
+        clock.advance(put_off - 3601)
+        assert client.flush().sent == 0
+        clock.advance(1)
         assert client.flush().sent == 1
-    delayed = Settings(tries=1, delay=30 * DAY)  # and one that waits as long as it was told to
-    with client_of(services, tmp_path / "delayed", clock, settings=delayed) as client:
-        client.report(services.survey, "red")
-        assert client.flush() == Flushed(sent=0, waiting=0, given_up=0, reasons=())
 
 
 def test_the_coin_is_tossed_once(tmp_path, clock, drawn):

@@ -119,7 +119,7 @@ def test_what_breaks_on_the_way_may_have_arrived(tmp_path):
         tmp_path, transport=services.transport, clock=manual_clock(), settings=ONCE
     ) as client:
         assert "ValueError" in client.report(services.survey, "red").reason
-        row = client._machine.outbox.row(client._machine.outbox.waiting(not_due=None)[0][0])
+        row = client._machine.outbox.row(client._machine.outbox.waiting(due=None)[0][0])
     assert row.doubt == 1
 
 

@@ -147,8 +147,9 @@ class Machine:
         """Try what waits and may leave by now, or everything that waits."""
         sent = waiting = given_up = 0
         reasons: dict[str, None] = {}
-        later = None if everything else self.settings.later(self.clock())
-        for place, kept in self.outbox.waiting(not_due=later):
+        now = self.clock()
+        self.outbox.reckon(now)
+        for place, kept in self.outbox.waiting(due=None if everything else now):
             before = self.outbox.row(place)
             try:
                 waits = yield from self._delivered(place, Route.from_bytes(kept), hurry=True)
@@ -209,7 +210,8 @@ class Machine:
             admit=lambda spent: self.policy.check_total(spent, promised),
             make=lambda: (
                 draw(survey, values, randomness=self.randomness),
-                self.clock() + self.settings.drawn_delay(),
+                now := self.clock(),
+                now + self.settings.drawn_delay(),
             ),
             proxied=self.settings.proxy is not None,
         )
@@ -221,6 +223,7 @@ class Machine:
     ) -> Talk[Later | None]:
         """Try until it is done, or until the tries of this call are; what it waits for then."""
         waits: Later | None = None
+        self.outbox.reckon(self.clock())
         for attempt in range(1, self.settings.tries + 1):
             row = self.outbox.row(place)
             if row.state == "done":
@@ -234,7 +237,8 @@ class Machine:
             if waits is None:
                 return None
             seconds = self.settings.wait_after(row.tries + 1, asked=waits.retry_after)
-            self.outbox.postpone(place, self.clock() + math.ceil(seconds))
+            now = self.clock()
+            self.outbox.postpone(place, now + math.ceil(seconds), now=now)
             if attempt == self.settings.tries or seconds > self.settings.patience:
                 break
             yield Wait(seconds)
@@ -260,7 +264,7 @@ class Machine:
             self.outbox.over(row.place, 0)
         if self._shows_the_address(row):
             return Later(NEEDS_PROXY, unsent=True)
-        if row.due in self.settings.later(self.clock()) and not hurry:
+        if row.due > self.clock() and not hurry:
             return Later("it leaves later", unsent=True)
         return None
 

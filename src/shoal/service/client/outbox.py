@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.sealing import SurveyId
-from shoal.service.client import key_memory
+from shoal.service.client import key_memory, tables
 from shoal.service.client.drawing import Drawn
 from shoal.service.client.errors import OutboxError, SurveyRefusedError
 from shoal.service.client.key_memory import KeyMemory
@@ -36,32 +36,10 @@ from shoal.service.client.route import Route
 from shoal.service.client.rows import Debit, Ledger, Outcome, Place, Row, Spent, Totals
 from shoal.service.closing import Closing
 
-VERSION = 3
 FILE = "outbox.sqlite"
 _UNBOUNDED = (1 << 32) - 2  # pages, the most that SQLite has
 _FULL = "it is full, or its disk is: make room there, or deliver what waits (flush)"
 _PATIENCE = 30.0  # seconds for another process to finish its transaction
-# By the version that first had them.
-_NEWER = {2: "proxied INTEGER NOT NULL DEFAULT 0", 3: "over INTEGER NOT NULL DEFAULT 0"}
-_SCHEMA = f"""
-CREATE TABLE surveys (
-    id BLOB PRIMARY KEY, name TEXT NOT NULL, route BLOB NOT NULL, epsilon REAL NOT NULL,
-    delta REAL NOT NULL, local_epsilon REAL NOT NULL, allowed INTEGER NOT NULL
-);
-CREATE TABLE reports (
-    survey BLOB NOT NULL, job TEXT NOT NULL, occasion INTEGER NOT NULL, chunk INTEGER NOT NULL,
-    state TEXT NOT NULL, outcome TEXT NOT NULL DEFAULT '', asked INTEGER NOT NULL,
-    people INTEGER NOT NULL, waiting INTEGER NOT NULL, delivered INTEGER NOT NULL DEFAULT 0,
-    messages BLOB, sealed BLOB, keys TEXT NOT NULL DEFAULT '', doubt INTEGER NOT NULL DEFAULT 0,
-    tries INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL, {", ".join(_NEWER.values())},
-    PRIMARY KEY (survey, job, occasion, chunk)
-);
-CREATE TABLE jobs (
-    survey BLOB NOT NULL, job TEXT NOT NULL, occasion INTEGER NOT NULL, people INTEGER NOT NULL,
-    chunk INTEGER NOT NULL, secret BLOB, digest BLOB, PRIMARY KEY (survey, job, occasion)
-);
-CREATE TABLE consent (refused INTEGER NOT NULL);
-"""
 _HERE = "survey = ? AND job = ? AND occasion = ? AND chunk = ?"
 _WAITING = "state != 'done'"
 _WANTED = "NOT EXISTS (SELECT 1 FROM consent)"  # nobody has opted out
@@ -100,18 +78,9 @@ class Outbox(Closing):
         (page,) = self._run("PRAGMA page_size").fetchone()
         self._pages = storage // page
         with self._transaction():
-            (version,) = self._run("PRAGMA user_version").fetchone()
-            if version > VERSION:
-                reason = f"it is of version {version}, this program knows {VERSION}"
+            reason = tables.prepared(self._run)
+            if reason is not None:
                 raise OutboxError(str(self.path), reason)
-            if not version:
-                for statement in (_SCHEMA + key_memory.SCHEMA).split(";"):
-                    self._run(statement)
-            for since, column in _NEWER.items():
-                if 0 < version < since:
-                    self._run(f"ALTER TABLE reports ADD COLUMN {column}")
-            if version != VERSION:
-                self._run(f"PRAGMA user_version = {VERSION}")
 
     def close(self) -> None:
         """Close the file."""
@@ -127,13 +96,13 @@ class Outbox(Closing):
         debit: Debit,
         *,
         admit: Callable[[Totals], None],
-        make: Callable[[], tuple[Drawn, int]],
+        make: Callable[[], tuple[Drawn, int, int]],
         proxied: bool = False,
     ) -> bool:
         """Draw a report, write it and its price down, at once and once; False if it is there.
 
-        ``admit`` is told what other surveys have cost and may refuse; ``make`` draws, and says
-        when the report may leave. ``proxied``: not without a proxy.
+        ``admit`` is told what other surveys have cost and may refuse; ``make`` draws, and says what
+        time it is and when the report may leave. ``proxied``: not without a proxy.
         """
         with self._transaction():
             self._check_consent()
@@ -145,18 +114,18 @@ class Outbox(Closing):
                 "INSERT OR IGNORE INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?)",
                 *(place.survey.digest, debit.name, route.to_bytes(), *price),
             )
-            drawn, due = make()
+            drawn, now, due = make()
             # Room for the sealed bytes is taken now, so that what was drawn can be sealed and sent.
             room = drawn.people * route.wire.report_bytes
             with self._bounded():
                 self._run(
                     "INSERT INTO reports (survey, job, occasion, chunk, state, outcome, asked, "
-                    "people, waiting, messages, sealed, due, proxied) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, zeroblob(?), ?, ?)",
+                    "people, waiting, messages, sealed, due, said, proxied) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, zeroblob(?), ?, ?, ?)",
                     *place.key,
                     *(("randomized", "") if drawn.people else ("done", "abstained")),
-                    *(drawn.asked, drawn.people, drawn.people, drawn.messages or None, room, due),
-                    proxied,
+                    *(drawn.asked, drawn.people, drawn.people, drawn.messages or None, room),
+                    *(due, now, proxied),
                 )
         return True
 
@@ -212,14 +181,14 @@ class Outbox(Closing):
             found = self._run(f"SELECT {_COLUMNS} FROM reports WHERE {_HERE}", *place.key)
             return _row(found.fetchone())
 
-    def waiting(self, *, not_due: range | None) -> list[tuple[Place, bytes]]:
-        """Where reports wait, but for those due at one of these moments, and their ways."""
-        late = "" if not_due is None else " AND NOT (due >= ? AND due < ?)"
+    def waiting(self, *, due: int | None) -> list[tuple[Place, bytes]]:
+        """Where reports wait that may leave by now, and their ways; None: all that wait."""
+        late = "" if due is None else " AND due <= ?"
         with self._usable():
             found = self._run(
                 "SELECT survey, job, occasion, chunk, route FROM reports JOIN surveys "
                 f"ON survey = id WHERE {_WAITING} AND {_WANTED}{late} ORDER BY due",
-                *(() if not_due is None else (not_due.start, not_due.stop)),
+                *(() if due is None else (due,)),
             )
             return [
                 (Place(SurveyId(survey), occasion, job, chunk), route)
@@ -250,9 +219,17 @@ class Outbox(Closing):
         """The last try certainly did not arrive."""
         self._change(f"UPDATE reports SET doubt = doubt - 1 WHERE {_HERE}", *row.place.key)
 
-    def postpone(self, place: Place, due: int) -> None:
+    def postpone(self, place: Place, due: int, *, now: int) -> None:
         """Not before this moment."""
-        self._change(f"UPDATE reports SET due = ? WHERE {_HERE}", due, *place.key)
+        self._change(f"UPDATE reports SET due = ?, said = ? WHERE {_HERE}", due, now, *place.key)
+
+    def reckon(self, now: int) -> None:
+        """What was put off while the clock was ahead waits as long as was meant, from now on."""
+        late = f"said > ? AND {_WAITING}"
+        with self._transaction():
+            if self._run(f"SELECT 1 FROM reports WHERE {late} LIMIT 1", now).fetchone():
+                change = f"UPDATE reports SET due = due - said + ?, said = ? WHERE {late}"
+                self._run(change, now, now, now)
 
     def over(self, place: Place, since: int) -> None:
         """Since when its survey is over, as far as this machine knows; 0: it is not."""

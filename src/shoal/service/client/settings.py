@@ -11,7 +11,6 @@ from shoal.errors import InvalidArgumentError
 _STEPS = 1 << 30  # of a random wait
 _SMALLEST_STORE = 1 << 17
 _DOUBLINGS = 30
-_AGES = 1e12  # seconds, which the outbox can still add to a moment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +50,6 @@ class Settings:
         """Seconds to wait after so many tries; what a service asked for, at the least."""
         longest = min(self.longest_wait, self.wait * 2.0 ** min(tries - 1, _DOUBLINGS))
         return max(longest * (0.5 + 0.5 * _share()), min(asked, self.longest_wait))
-
-    def later(self, now: int) -> range:
-        """When reports may be due that wait: further off, the clock was fast when that was said."""
-        longest = min(max(self.longest_wait, self.delay), _AGES)
-        return range(now + 1, now + math.ceil(longest) + 1)
 
     def drawn_delay(self) -> int:
         """Whole seconds until a new report may leave."""
