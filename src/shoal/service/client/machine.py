@@ -23,7 +23,7 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.randomness import Randomness
 from shoal.service.client.bulk import Keys, chunks, people_a_chunk, sealed
-from shoal.service.client.drawing import Answer, Answers, Values, draw, values_of
+from shoal.service.client.drawing import Answer, Answers, Drawn, Values, draw, values_of
 from shoal.service.client.errors import DeliveryError, SurveyRefusedError
 from shoal.service.client.exchange import Ask, Later, Never, Taken, Talk, Wait, asked, read_reply
 from shoal.service.client.keys import KeySource
@@ -41,7 +41,7 @@ from shoal.service.survey import Survey
 
 Progress = Callable[[int, int], None]
 
-DAY = 86_400
+_DAY = 86_400
 
 NEEDS_PROXY = (
     "it was to go through a proxy and does not leave without one (shoal submit --proxy, in Python "
@@ -203,16 +203,18 @@ class Machine:
             local_epsilon=promised.local_epsilon,
             allowed=survey.reports_per_person,
         )
+
+        def make() -> tuple[Drawn, int, int]:
+            now = self.clock()
+            drawn = draw(survey, values, randomness=self.randomness)
+            return drawn, now, now + self.settings.drawn_delay()
+
         return self.outbox.draw(
             place,
             Route.of(survey),
             debit,
             admit=lambda spent: self.policy.check_total(spent, promised),
-            make=lambda: (
-                draw(survey, values, randomness=self.randomness),
-                now := self.clock(),
-                now + self.settings.drawn_delay(),
-            ),
+            make=make,
             proxied=self.settings.proxy is not None,
         )
 
@@ -252,7 +254,7 @@ class Machine:
         """
         now = self.clock()
         since = min(row.over or now, now)
-        if now >= since + DAY:
+        if now >= since + _DAY:
             self.outbox.finish(row.place, "expired")
             return None
         self.outbox.over(row.place, since)

@@ -212,6 +212,10 @@ class Keyring:
             raise DamagedKeyringError(self.directory, why)
         return pair
 
+    def secret_path(self, number: int) -> Path:
+        """Where the secret of a key is kept, or was."""
+        return self._secrets.path(number)
+
     def check_secret(self, number: int) -> None:
         """Refuse a key whose secret is no longer in its file: nothing sealed for it would open."""
         if not self._secrets.is_there(number):

@@ -69,7 +69,7 @@ class SecretFiles:
 
     def pair(self, number: int) -> KeyPair:
         """A key that opens."""
-        path = self._path(number)
+        path = self.path(number)
         raw = self._unlocked().opened(self._name(number), path)
         try:
             return KeyPair.from_secret(raw, number=number)
@@ -80,18 +80,18 @@ class SecretFiles:
         """Keep it, before anybody hears of it."""
         number = pair.public.number
         content = self._unlocked().protected(self._name(number), pair.raw)
-        files.write_private(self._path(number), content)
+        files.write_private(self.path(number), content)
 
     def is_there(self, number: int) -> bool:
         """Whether there is a file of a key with something in it: a glance, for every report."""
         try:
-            return self._path(number).stat().st_size > 0
+            return self.path(number).stat().st_size > 0
         except OSError:
             return False
 
     def trouble(self, number: int) -> str | None:
         """Why a key cannot be read from its file, as far as is seen without opening it."""
-        path = self._path(number)
+        path = self.path(number)
         if not path.exists():
             return "is gone"
         if not self.is_there(number):
@@ -106,7 +106,7 @@ class SecretFiles:
 
     def shred(self, number: int) -> None:
         """Destroy it."""
-        files.shred(self._path(number))
+        files.shred(self.path(number))
 
     def numbers(self) -> list[int]:
         """Of the keys that there are files of."""
@@ -125,7 +125,8 @@ class SecretFiles:
             )
         return self._protection
 
-    def _path(self, number: int) -> Path:
+    def path(self, number: int) -> Path:
+        """Where a key is kept."""
         return self._directory / f"key-{number:03d}"
 
     def _name(self, number: int) -> str:

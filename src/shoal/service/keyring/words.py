@@ -32,10 +32,10 @@ def coming(key: KeyInfo, now: int, duration: Callable[[int], str]) -> str:
 
 def regain(ring: Keyring, number: int) -> str:
     """What to do about a key whose secret is lost."""
-    retire = f"shoal keys retire {ring.directory} {number}"
+    retire = f"shoal keys retire {ring.directory} {number} --delete"
     return (
-        f"bring key-{number:03d} back from a backup; if there is none, {retire} --delete lets "
-        "devices seal with another, and what waits for this one is lost"
+        f"bring {ring.secret_path(number).name} back from a backup; if there is none, {retire} "
+        "lets devices seal with another, and what waits for this one is lost"
     )
 
 

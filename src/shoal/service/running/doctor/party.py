@@ -136,7 +136,7 @@ def _identity(keyring: Keyring, listed: KeyList, now: int) -> Finding:
 
 def _lost(keyring: Keyring, key: KeyInfo, why: str) -> Finding:
     """A key that opens nothing: a failure, unless few are left who seal for it."""
-    path = keyring.directory / f"key-{key.number:03d}"
+    path = keyring.secret_path(key.number)
     told = f"{key.state}, and its secret {why}: nothing that is sealed for it opens ({path})"
     judged = warn if key.state is KeyState.EXPIRED else fail
     return judged(f"key {key.number}", told, regain(keyring, key.number))
