@@ -8,6 +8,7 @@
     ├── OutOfRegimeError (ValueError)          a published bound does not cover these parameters
     ├── UnreachableTargetError (ValueError)    no setting reaches the target asked for
     ├── PrecisionError (ArithmeticError)       the answer is below what the method can certify
+    ├── UncertifiedError (ArithmeticError)     a computation overflowed, and proves nothing
     └── MissingExtraError (ImportError)        an optional dependency is not installed
 
 Each carries the values it speaks about, and its one-line message says what to do. All of them
@@ -75,6 +76,18 @@ class PrecisionError(ShoalError, ArithmeticError):
         self.limit = limit
         self.instead = instead
         super().__init__(f"{quantity}={value:g} is below the {limit:.2g} it can certify; {instead}")
+
+
+class UncertifiedError(ShoalError, ArithmeticError):
+    """What should enclose a number is no interval: nothing is proved."""
+
+    def __init__(self, log_lower: float, log_upper: float) -> None:
+        self.log_lower = log_lower
+        self.log_upper = log_upper
+        super().__init__(
+            f"no certified answer: log delta came out between {log_lower:g} and {log_upper:g}; "
+            "the parameters are too extreme for double precision"
+        )
 
 
 class MissingExtraError(ShoalError, ImportError):

@@ -13,12 +13,18 @@ from tables import randomizer_tables
 exact = settings(deadline=None, derandomize=True, max_examples=100)
 
 
+def signatures(law):
+    """The pairs up to float noise."""
+    return {pair.signature for pair in law.pairs}
+
+
 @exact
 @given(k=st.integers(2, 12), epsilon=st.floats(0.05, 8.0))
 def test_the_table_of_randomized_response_has_the_law_of_its_formula(k, epsilon):
     table = shoal.RandomizedResponse(k=k, epsilon=epsilon).table()
     from_table = BlanketLaw.from_table(table, local_epsilon=epsilon)
-    assert from_table.pairs == BlanketLaw.randomized_response(k=k, epsilon=epsilon).pairs
+    formula = BlanketLaw.randomized_response(k=k, epsilon=epsilon)
+    assert signatures(from_table) == signatures(formula)
 
 
 @exact
@@ -28,7 +34,7 @@ def test_every_pair_of_a_table_is_normalised_and_both_orders_are_covered(table):
     for pair in law.pairs:
         for ratio, lost in ((pair.rho0, pair.lost0), (pair.rho1, pair.lost1)):
             assert math.isclose(pair.mass @ ratio + lost.sum(), 1.0, abs_tol=1e-12)
-        assert pair.reversed() in law.pairs
+        assert pair.reversed().signature in signatures(law)
         assert pair.reversed().reversed() == pair
 
 
@@ -37,16 +43,15 @@ def test_every_pair_of_a_table_is_normalised_and_both_orders_are_covered(table):
 def test_permuting_inputs_and_outputs_does_not_change_the_law(table):
     shuffled = table[[2, 0, 3, 1]][:, ::-1]
     mine, theirs = BlanketLaw.from_table(table), BlanketLaw.from_table(shuffled)
-    assert set(mine.pairs) == set(theirs.pairs)
+    assert signatures(mine) == signatures(theirs)
 
 
 @exact
 @given(table=randomizer_tables(), share=st.floats(0.01, 0.99))
 def test_participation_is_the_table_with_one_more_output(table, share):
     silent = np.hstack([share * table, np.full((len(table), 1), 1 - share)])
-    assert set(BlanketLaw.from_table(table).participating(share).pairs) == set(
-        BlanketLaw.from_table(silent).pairs
-    )
+    taking_part = BlanketLaw.from_table(table).participating(share)
+    assert signatures(taking_part) == signatures(BlanketLaw.from_table(silent))
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 4.0, 15.0])

@@ -5,36 +5,55 @@ For the ordered pair of inputs (0, 1) the only thing the shuffle model's guarant
 the joint law, under ``b``, of the two likelihoods ``rho_j = R_j / b``. A :class:`PairLaw` stores
 it as atoms ``(mass, rho0, rho1)``; mass that ``b`` does not have is the mass of the value 0.
 Outputs with ``b(y) = 0`` are *lost*: nobody else can have sent them, so they are kept apart.
+
+Any measure below a blanket is one, too. Outputs with a ratio above e^300 are therefore counted as
+lost: that hardly costs anything, as nobody sends them, and keeps every number representable.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from shoal.accounting.enclosure import ZERO, Enclosure
 from shoal.errors import InvalidTableError
 
 Array = npt.NDArray[np.float64]
 AtomLike = tuple[float, float, float]
 
 NORMALISATION_TOLERANCE = 1e-11
-_SAME_RATIO_DIGITS = 13
+LARGEST_LOG_RATIO = 300.0
+ROUNDING = 8 * 2.0**-53  # relative, of a ratio, a mass and the value computed from them
+_LARGEST_RATIO = math.exp(LARGEST_LOG_RATIO)
+_LARGEST_PRODUCT = 1e300
+_SAME_BITS = 43
+_FULL_MASS = 1 - 2.0**-51
 
 
 @dataclass(frozen=True, eq=False)
 class PairLaw:
-    """Atoms of one ordered pair of inputs: ``sum m rho_j + sum lost_j = 1`` for j = 0 and 1."""
+    """Atoms of one ordered pair of inputs: ``sum m rho_j + sum lost_j = 1`` for j = 0 and 1.
+
+    One list of atoms may stand for laws that differ from it a little: each of their masses and
+    ratios is within a factor ``1 +- error`` of the stored one, beyond :data:`ROUNDING`.
+    ``log_ratios`` are upper bounds on the log-ratios of the first input's output law over the
+    second's, and of the second over the first: 0 only if the two are the same, number for number.
+    ``dropped`` is the blanket's mass on outputs that are counted as lost although it covers them.
+    """
 
     mass: Array
     rho0: Array
     rho1: Array
     lost0: Array
     lost1: Array
+    log_ratios: tuple[float, float]
+    error: float = 0.0
+    dropped: float = 0.0
 
     @classmethod
     def of(cls, atoms: Iterable[AtomLike], *, lost: Iterable[tuple[float, float]] = ()) -> PairLaw:
@@ -42,35 +61,70 @@ class PairLaw:
         rows = np.array([tuple(atom) for atom in atoms], dtype=float).reshape(-1, 3)
         gone = np.array([tuple(pair) for pair in lost], dtype=float).reshape(-1, 2)
         _check_atoms(rows, gone)
-        rows = _merged(rows[rows[:, 0] > 0])
+        rows = rows[rows[:, 0] > 0]
+        first, second = np.concatenate([rows[:, 1:], gone]).T
+        steep = rows[:, 1:].max(axis=1, initial=0.0) > _LARGEST_RATIO
+        gone = np.concatenate([gone, rows[steep, :1] * rows[steep, 1:]])
+        dropped = math.fsum(rows[steep, 0])
+        return cls._of(rows[~steep], gone, _log_ratios(first, second), dropped)
+
+    @classmethod
+    def over(cls, base: Array, first: Array, second: Array) -> PairLaw:
+        """The law of two output laws over what the others send, each as masses of the outputs."""
+        covered = (base > 0) & (base >= np.maximum(first, second) / _LARGEST_RATIO)
+        mass = base[covered]
+        rows = np.column_stack([mass, first[covered] / mass, second[covered] / mass])
+        gone = np.column_stack([first[~covered], second[~covered]])
+        _check_atoms(rows, gone)
+        dropped = math.fsum(base[~covered])
+        return cls._of(rows, gone, _log_ratios(first, second), dropped)
+
+    @classmethod
+    def _of(
+        cls, rows: Array, gone: Array, log_ratios: tuple[float, float], dropped: float
+    ) -> PairLaw:
+        rows, error = _merged(rows)
         gone = gone[gone[:, 0] + gone[:, 1] > 0]
         gone = gone[np.lexsort((gone[:, 1], gone[:, 0]))]
-        columns = (rows[:, 0], rows[:, 1], rows[:, 2], gone[:, 0], gone[:, 1])
-        return cls(*(_frozen(column) for column in columns))
+        mass, rho0, rho1 = (_frozen(column) for column in rows.T)
+        lost0, lost1 = (_frozen(column) for column in gone.T)
+        return cls(mass, rho0, rho1, lost0, lost1, log_ratios, error, dropped)
 
     @cached_property
     def rest(self) -> float:
-        """Probability that a report does not come from the blanket."""
-        left = 1.0 - math.fsum(self.mass.tolist())
-        return left if left > 1e-14 else 0.0
+        """Probability that a report does not come from the blanket: 0 if rounding explains it."""
+        covered = math.fsum(self.mass)
+        return 1.0 - covered if covered < _FULL_MASS else 0.0
+
+    @property
+    def local_epsilon(self) -> float:
+        """An upper bound on the log-ratio of the first input's output law over the second's."""
+        return self.log_ratios[0]
 
     @cached_property
-    def local_epsilon(self) -> float:
-        """Largest log-ratio of the first input's output law over the second's (0 or more)."""
-        over = np.concatenate([self.rho0, self.lost0])
-        under = np.concatenate([self.rho1, self.lost1])
-        possible = over > 0
-        with np.errstate(divide="ignore"):
-            ratios = np.log(over[possible]) - np.log(under[possible])
-        return float(ratios.max(initial=0.0))
+    def noise(self) -> float:
+        """How many times :data:`ROUNDING` a mass or a ratio errs by."""
+        return 1 + self.error / ROUNDING
 
     def values(self, epsilon: float) -> Array:
         """The value ``z = rho0 - e^epsilon rho1`` of each atom, without cancellation near 0."""
+        if epsilon > LARGEST_LOG_RATIO:
+            return self.rho0 - _grown(self.rho1, epsilon)
         return (self.rho0 - self.rho1) - math.expm1(epsilon) * self.rho1
 
     def sizes(self, epsilon: float) -> Array:
-        """``rho0 + e^epsilon rho1``: the value of each atom errs by a few ulps of this."""
-        return self.rho0 + math.exp(epsilon) * self.rho1
+        """The value of each atom errs by at most :data:`ROUNDING` times this."""
+        return (self.rho0 + _grown(self.rho1, epsilon)) * self.noise
+
+    def summands(self, n: int, epsilon: float) -> tuple[Array, Array]:
+        """Values and their sizes, for the positive part of a sum of n of them.
+
+        A value below -n times the largest makes the sum negative whatever the others are, so it
+        may as well be -2 n times the largest: the values then span no more than n orders.
+        """
+        values, sizes = self.values(epsilon), self.sizes(epsilon)
+        floor = -2.0 * n * max(0.0, values.max(initial=0.0))
+        return np.maximum(values, floor), np.where(values > floor, sizes, -floor)
 
     def check_blanket(self) -> None:
         """A blanket lies below both output laws, so no ratio is below 1."""
@@ -80,17 +134,30 @@ class PairLaw:
             expected = "atoms of a blanket: rho0 >= 1 and rho1 >= 1"
             raise InvalidTableError("rho", lowest, expected)
 
-    def lost_divergence(self, epsilon: float) -> float:
+    def lost_divergence(self, epsilon: float) -> Enclosure:
         """Contribution of outputs nobody else can send: ``sum (lost0 - e^epsilon lost1)_+``."""
-        gain = self.lost0 - math.exp(epsilon) * self.lost1
-        return float(np.maximum(gain, 0.0).sum())
+        if not self.lost0.size:
+            return ZERO
+        opposing = _grown(self.lost1, epsilon)
+        error = 2 * ROUNDING * self.noise * (self.lost0 + opposing)
+        gain = self.lost0 - opposing
+        return Enclosure.between(
+            float(np.maximum(gain - error, 0.0).sum()), float(np.maximum(gain + error, 0.0).sum())
+        )
 
     def reversed(self) -> PairLaw:
         """The same pair of inputs in the other order."""
-        keys = _rounded(np.array([self.rho0, self.rho1]), _SAME_RATIO_DIGITS)
-        order = np.lexsort(keys)
-        columns = (self.mass[order], self.rho1[order], self.rho0[order], self.lost1, self.lost0)
-        return PairLaw(*(_frozen(column) for column in columns))
+        order = np.lexsort(_rounded(np.array([self.rho0, self.rho1])))
+        lost_order = np.lexsort((self.lost0, self.lost1))
+        return replace(
+            self,
+            mass=_frozen(self.mass[order]),
+            rho0=_frozen(self.rho1[order]),
+            rho1=_frozen(self.rho0[order]),
+            lost0=_frozen(self.lost1[lost_order]),
+            lost1=_frozen(self.lost0[lost_order]),
+            log_ratios=(self.log_ratios[1], self.log_ratios[0]),
+        )
 
     def participating(self, probability: float) -> PairLaw:
         """The law when each person reports only with this probability.
@@ -101,26 +168,69 @@ class PairLaw:
         if probability == 1.0:
             return self
         silent: list[AtomLike] = [(1.0 - probability, 1.0, 1.0)]
-        kept = np.column_stack([self.mass * probability, self.rho0, self.rho1])
+        speaking = np.column_stack([self.mass * probability, self.rho0, self.rho1])
         lost = np.column_stack([self.lost0, self.lost1]) * probability
-        return PairLaw.of([*map(tuple, kept.tolist()), *silent], lost=map(tuple, lost.tolist()))
+        law = PairLaw.of([*map(tuple, speaking.tolist()), *silent], lost=map(tuple, lost.tolist()))
+        return law.descending(self)
+
+    def without(self, left_out: npt.NDArray[np.bool_]) -> PairLaw:
+        """The law in which these atoms count as the value 0."""
+        mass, rho0, rho1 = (part[~left_out] for part in (self.mass, self.rho0, self.rho1))
+        return replace(self, mass=mass, rho0=rho0, rho1=rho1)
+
+    def descending(self, source: PairLaw) -> PairLaw:
+        """This law, computed from the atoms of another one: it errs where that one does."""
+        return replace(
+            self,
+            log_ratios=source.log_ratios,
+            error=self.error + source.error,
+            dropped=self.dropped + source.dropped,
+        )
+
+    def covering(self, other: PairLaw) -> PairLaw:
+        """One law for two that are equal up to float noise, its error large enough for both."""
+        deviation = max(
+            float(np.max(np.abs(theirs - own) / np.where(own > 0, own, 1.0), initial=0.0))
+            for own, theirs in zip(self._numbers, other._numbers, strict=True)
+        )
+        return replace(
+            self,
+            log_ratios=(
+                max(self.log_ratios[0], other.log_ratios[0]),
+                max(self.log_ratios[1], other.log_ratios[1]),
+            ),
+            error=max(self.error, other.error + deviation),
+            dropped=max(self.dropped, other.dropped),
+        )
+
+    @property
+    def _numbers(self) -> tuple[Array, ...]:
+        return self.mass, self.rho0, self.rho1, self.lost0, self.lost1
 
     @cached_property
     def signature(self) -> bytes:
         """A key under which laws equal up to float noise coincide."""
-        parts = (self.mass, self.rho0, self.rho1, self.lost0, self.lost1)
-        return b"|".join(_rounded(part, _SAME_RATIO_DIGITS).tobytes() for part in parts)
+        return b"|".join(_rounded(part).tobytes() for part in self._numbers)
+
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
+        parts = (part.tobytes() for part in self._numbers)
+        return *parts, self.log_ratios, self.error, self.dropped
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PairLaw) and self.signature == other.signature
+        return isinstance(other, PairLaw) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(self.signature)
+        return hash(self._key)
 
 
 def distinct(pairs: Iterable[PairLaw]) -> tuple[PairLaw, ...]:
-    """The laws that differ, in order of appearance."""
-    return tuple(dict.fromkeys(pairs))
+    """One law for those that are equal up to float noise, in order of appearance."""
+    laws: dict[bytes, PairLaw] = {}
+    for pair in pairs:
+        known = laws.get(pair.signature)
+        laws[pair.signature] = pair if known is None or known == pair else known.covering(pair)
+    return tuple(laws.values())
 
 
 def _check_atoms(rows: Array, gone: Array) -> None:
@@ -138,25 +248,53 @@ def _check_atoms(rows: Array, gone: Array) -> None:
             raise InvalidTableError("atoms", total, expected)
 
 
-def _merged(rows: Array) -> Array:
-    """Join atoms whose ratios agree to float noise, keeping the means of both ratios exact."""
+def _log_ratios(first: Array, second: Array) -> tuple[float, float]:
+    """Upper bounds on max log(first/second) and on max log(second/first)."""
+    if np.array_equal(first, second):
+        return 0.0, 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(first), np.log(second)
+        ratio = np.where(first == second, 0.0, logs[0] - logs[1])
+        size = 1 + np.abs(logs[0]) + np.abs(logs[1])
+    error = ROUNDING * np.where(np.isfinite(size), size, 1.0)
+    return (
+        max(0.0, float((ratio + error).max())),
+        max(0.0, float((error - ratio).max())),
+    )
+
+
+def _grown(ratios: Array, epsilon: float) -> Array:
+    """``e^epsilon`` times each, at most 1e300: more makes no difference to a sum with it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = ratios * math.exp(min(epsilon, LARGEST_LOG_RATIO))
+        if epsilon > LARGEST_LOG_RATIO:
+            product = product * np.exp(epsilon - LARGEST_LOG_RATIO)
+    return np.where(ratios > 0, np.fmin(product, _LARGEST_PRODUCT), 0.0)
+
+
+def _merged(rows: Array) -> tuple[Array, float]:
+    """Join atoms whose ratios agree to float noise at their mean; and how far that moves them."""
     if len(rows) == 0:
-        return rows
-    keys = _rounded(rows[:, 1:], _SAME_RATIO_DIGITS)
-    _, group = np.unique(keys, axis=0, return_inverse=True)
+        return rows, 0.0
+    _, first, group, counts = np.unique(
+        _rounded(rows[:, 1:]), axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    if len(first) == len(rows):
+        return rows[first], 0.0
     group = group.reshape(-1)
     mass = np.bincount(group, weights=rows[:, 0])
     means = [np.bincount(group, weights=rows[:, 0] * rows[:, j]) / mass for j in (1, 2)]
-    return np.column_stack([mass, *means])
+    joined = np.where((counts > 1)[:, None], np.column_stack([mass, *means]), rows[first])
+    ratios = joined[group, 1:]
+    moved = np.abs(rows[:, 1:] - ratios) / np.where(ratios > 0, ratios, 1.0)
+    return joined, float(moved.max()) + int(counts.max()) * 2.0**-53
 
 
-def _rounded(values: Array, digits: int) -> Array:
-    """Round to significant digits."""
-    with np.errstate(divide="ignore"):
-        exponent = np.floor(np.log10(np.abs(values)))
-    power = np.where(np.isfinite(exponent), exponent, 0.0)
-    unit = 10.0 ** (digits - 1 - power)
-    return np.round(values * unit) / unit
+def _rounded(values: Array) -> Array:
+    """Round to so many bits that float noise is gone."""
+    mantissa, exponent = np.frexp(values)
+    rounded: Array = np.ldexp(np.round(np.ldexp(mantissa, _SAME_BITS)), exponent - _SAME_BITS)
+    return rounded
 
 
 def _frozen(column: Array) -> Array:

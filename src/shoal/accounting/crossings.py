@@ -15,15 +15,18 @@ def leading_spread(pair: PairLaw, n: int) -> float:
 
 
 def solved_crossing(
-    pair: PairLaw, n: int, delta: float, *, side: Side, at_zero: float | None = None
+    pair: PairLaw, n: int, delta: float, *, cap: float, side: Side, at_zero: float | None = None
 ) -> float:
-    """Where the certified upper (or lower) end of delta(epsilon) passes the target."""
+    """Where the certified upper (or lower) end of delta(epsilon) passes the target.
+
+    delta is 0 at ``cap``.
+    """
 
     def curve(epsilon: float) -> float:
-        found = integral.enclose(pair, n=n, epsilon=epsilon)
-        return found.log_upper if side is Side.UPPER else found.log_lower
+        enclosure = integral.enclose(pair, n=n, epsilon=epsilon)
+        return enclosure.log_upper if side is Side.UPPER else enclosure.log_lower
 
-    log_target = math.log(delta)
+    # Rounded to the safe side, as the logarithm's last digit is worth 1e-14 of a tiny delta.
+    log_target = math.log(delta) - side.value * math.ulp(math.log(delta))
     guess = gaussian_guess(leading_spread(pair, n) or 1.0, log_target)
-    cap = pair.local_epsilon
     return crossing(curve, log_target, cap=cap, guess=guess, side=side, at_zero=at_zero)

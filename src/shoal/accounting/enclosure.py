@@ -5,15 +5,30 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from shoal.errors import UncertifiedError
+
 SMALLEST_POSITIVE = math.ulp(0.0)
 
 
 @dataclass(frozen=True)
 class Enclosure:
-    """``log_lower <= log(value) <= log_upper``; minus infinity stands for the value 0."""
+    """``log_lower <= log(value) <= log_upper``; minus infinity stands for the value 0.
+
+    What is not an interval, a NaN or an infinite upper end among its ends, cannot be made: a
+    computation that overflowed proves nothing.
+    """
 
     log_lower: float
     log_upper: float
+
+    def __post_init__(self) -> None:
+        if not self.log_lower <= self.log_upper < math.inf:
+            raise UncertifiedError(self.log_lower, self.log_upper)
+
+    @classmethod
+    def between(cls, lower: float, upper: float) -> Enclosure:
+        """The interval between two numbers, rounded outwards."""
+        return cls(_below(_log(lower)), _above(_log(upper)))
 
     @property
     def lower(self) -> float:
@@ -38,17 +53,38 @@ class Enclosure:
         """The intersection of two valid enclosures."""
         return Enclosure(max(self.log_lower, other.log_lower), min(self.log_upper, other.log_upper))
 
-    def plus(self, constant: float) -> Enclosure:
-        """The interval moved up by a known non-negative constant."""
-        if constant == 0.0:
+    def plus(self, other: Enclosure) -> Enclosure:
+        """An interval for the sum of the two numbers."""
+        if other.log_upper == -math.inf:
             return self
-        added = math.log(constant)
-        return Enclosure(_log_sum(self.log_lower, added), _log_sum(self.log_upper, added))
+        return Enclosure(
+            _below(_log_sum(self.log_lower, other.log_lower)),
+            _above(_log_sum(self.log_upper, other.log_upper)),
+        )
+
+    def down_by(self, error: float) -> Enclosure:
+        """The same interval with its lower end moved down."""
+        if error == 0.0 or self.log_lower == -math.inf:
+            return self
+        return Enclosure(_below(_log(self.lower - error)), self.log_upper)
 
 
 ZERO = Enclosure(-math.inf, -math.inf)
 
 
+def _log(value: float) -> float:
+    return value if math.isnan(value) else math.log(value) if value > 0 else -math.inf
+
+
 def _log_sum(a: float, b: float) -> float:
     high, low = max(a, b), min(a, b)
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
+
+
+def _above(log: float) -> float:
+    """The logarithm rounded up by more than the error of computing it."""
+    return log + 4 * max(math.ulp(log), 2.0**-53) if math.isfinite(log) else log
+
+
+def _below(log: float) -> float:
+    return -_above(-log)

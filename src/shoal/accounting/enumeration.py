@@ -2,8 +2,9 @@
 
 Only how often each value was drawn matters. One value, the likeliest, is left implicit; the
 numbers of draws of the others are enumerated up to a total beyond which the probability is below
-1e-120, and that remainder is added to the upper end. Used when the list is short: few people, or
-a blanket so thin that few of them use it.
+1e-120, and that remainder is added to the upper end: as (S)_+ <= sum (Z_i)_+, more than c draws of
+the others contribute at most n E[(Z)_+] Pr[at least c of n - 1]. Used when the list is short: few
+people, or a blanket so thin that few of them use it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from shoal.accounting.atoms import Array, PairLaw
+from shoal.accounting.atoms import ROUNDING, Array, PairLaw
 from shoal.accounting.enclosure import Enclosure
 
 MOST_TERMS = 60_000
 _LOG_TAIL = -120 * math.log(10)
-_UNIT = 2.0**-53
 # Sums of at most 700 logarithms and log-gammas, all below 1e4, err by less than this.
 _RELATIVE_ERROR = 1e-9
 
@@ -65,21 +65,44 @@ def draws(pair: PairLaw, n: int) -> Draws | None:
 
 def enclose(pair: PairLaw, listed: Draws, *, n: int, epsilon: float) -> Enclosure:
     """Certified enclosure of (1/n) E[(Z_1 + ... + Z_n)_+]."""
-    values = np.append(pair.values(epsilon), 0.0)
+    values, sizes = (np.append(part, 0.0) for part in pair.summands(n, epsilon))
     base = float(values[listed.implicit])
     steps = values[listed.explicit] - base
     sums = n * base + listed.counts @ steps
-    sizes = np.append(pair.sizes(epsilon), 0.0)
     size = float(sizes[listed.implicit])
-    noise = 16 * _UNIT * (n * size + listed.counts @ (sizes[listed.explicit] + size))
+    noise = 2 * ROUNDING * (n * size + listed.counts @ (sizes[listed.explicit] + size))
     peak = float(listed.log_probability.max())
     weights = np.exp(listed.log_probability - peak)
-    high = float(weights @ np.maximum(sums + noise, 0.0)) * (1 + _RELATIVE_ERROR)
-    low = float(weights @ np.maximum(sums - noise, 0.0)) * (1 - _RELATIVE_ERROR)
-    # S <= n max Z, so the unlisted terms contribute at most n max Z times their probability.
-    high += n * max(0.0, float(values.max())) * math.exp(min(listed.log_tail - peak, 0.0))
+    masses = np.append(pair.mass, pair.rest)
+    gain = n * float(masses @ np.maximum(values + 2 * ROUNDING * sizes, 0.0)) * math.exp(-peak)
+    error, rest_error = _mass_errors(pair, listed, n)
+    high = float(weights @ np.maximum(sums + noise, 0.0)) * math.exp(error)
+    low = float(weights @ np.maximum(sums - noise, 0.0)) * math.exp(-error)
+    if rest_error:
+        # The rest r lies within e of the stored one: that is a factor of at most (1 + e/r)^n, and
+        # as k draws have E[(S_k)_+] <= k E[(Z)_+], at most ((1 + e)^n - 1) n E[(Z)_+] more.
+        added = math.expm1(n * rest_error) * gain
+        if pair.rest:
+            relative = n * rest_error / pair.rest
+            added = min(added, high * math.expm1(min(relative, 700.0)))
+            low *= math.exp(-relative)
+        high += added
+    high += gain * math.exp(listed.log_tail) * (1 + _RELATIVE_ERROR)
     scale = peak - math.log(n)
     return Enclosure(_log(low) + scale, _log(high) + scale)
+
+
+def _mass_errors(pair: PairLaw, listed: Draws, n: int) -> tuple[float, float]:
+    """Errors of the logarithms of the probabilities; and of the rest, where that is apart.
+
+    Every mass errs by a few ulps of itself, and the rest by as much as all masses together.
+    """
+    rate = ROUNDING * pair.noise
+    rest_error = rate * min(1.0, math.fsum(pair.mass))
+    if listed.implicit < pair.mass.size:
+        return _RELATIVE_ERROR + n * rate, rest_error
+    most = float(listed.counts.sum(axis=1).max(initial=0.0))
+    return _RELATIVE_ERROR + most * rate + n * rest_error / pair.rest, 0.0
 
 
 def _largest_total(n: int, chance: float) -> int:
@@ -117,4 +140,4 @@ def _log_complement(chance: float, complement: float) -> float:
 
 
 def _log(value: float) -> float:
-    return math.log(value) if value > 0 else -math.inf
+    return -math.inf if value <= 0 else math.log(value)

@@ -38,7 +38,7 @@ class Guarantee:
     @cached_property
     def lower(self) -> float:
         """How far any better analysis of the same claim could still go."""
-        return min(self.lower_bound(), self.epsilon)
+        return self.lower_bound()
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, as the command line's ``--json`` prints them; no local epsilon is None."""

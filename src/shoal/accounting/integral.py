@@ -15,18 +15,21 @@ Four steps turn the trapezoid sum of that integral into a certificate (docs/theo
 * *Rounding.* Errors of the exponent grow like n 2^-53; they are bounded node by node and added.
 
 The event that nobody used the blanket contributes nothing and is removed first:
-``phi^n - rest^n``.
+``phi^n - rest^n``. Atoms so rare that hardly anybody draws them, and so large that the transform
+is all theirs, are taken out as well: ``(a + b)_+ <= a_+ + b_+``.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from shoal.accounting import enumeration
-from shoal.accounting.atoms import Array, PairLaw
+from shoal.accounting.atoms import ROUNDING, Array, PairLaw
 from shoal.accounting.enclosure import ZERO, Enclosure
 
 TOLERANCE = 3e-4
@@ -41,6 +44,8 @@ _CAUTION = 0.87
 _MOST_NODES = 120_000
 _FEW_NODES = 256
 _CHUNK = 200_000
+_RARE = 1e-3  # draws expected of n people
+_RARE_MASSES = tuple(10.0**-power for power in (3, 6, 10, 16, 25, 40, 65, 100))
 
 
 def enclose(pair: PairLaw, *, n: int, epsilon: float, tolerance: float | None = None) -> Enclosure:
@@ -50,36 +55,95 @@ def enclose(pair: PairLaw, *, n: int, epsilon: float, tolerance: float | None = 
     aimed at: 3e-4 unless said, less where delta hardly depends on epsilon. The interval is valid
     whatever its width.
     """
-    lost = pair.lost_divergence(epsilon)
+    covered = _enclose_covered(pair, n, epsilon, tolerance)
+    found = covered.plus(pair.lost_divergence(epsilon))
+    if not pair.dropped:
+        return found
+    # Without the outputs dropped from the blanket both laws move by at most this much.
+    return found.down_by(n * pair.dropped * (1 + math.exp(min(epsilon, 700.0))))
+
+
+def _enclose_covered(pair: PairLaw, n: int, epsilon: float, tolerance: float | None) -> Enclosure:
+    """Enclosure of (1/n) E[(Z_1 + ... + Z_n)_+]."""
     values = pair.values(epsilon)
     if values.max(initial=-math.inf) <= 0:
-        return _rounding_only(pair, epsilon, values).plus(lost)
+        return _rounding_only(pair, epsilon, values)
     listed = enumeration.draws(pair, n)
     if listed is not None:
-        return enumeration.enclose(pair, listed, n=n, epsilon=epsilon).plus(lost)
-    saddle = Saddle.of(pair, epsilon, n)
+        return enumeration.enclose(pair, listed, n=n, epsilon=epsilon)
+    return contour(pair, n, epsilon, tolerance)
+
+
+def contour(pair: PairLaw, n: int, epsilon: float, tolerance: float | None = None) -> Enclosure:
+    """The same by the contour integral: some value must be positive."""
+    saddle, rare = _best_saddle(pair, n, epsilon)
     best = saddle.chernoff()
-    aim = _tolerance(saddle, pair, epsilon) if tolerance is None else tolerance
+    aim = _tolerance(saddle, epsilon) if tolerance is None else tolerance
     # The width of the enclosure is about (eta theta)^2 unless the law is close to a lattice.
     smoothing = _CAUTION * math.sqrt(aim) / 2
     for _ in range(_MOST_REFINEMENTS):
         grid = Grid.of(saddle, smoothing)
-        if grid.nodes > _MOST_NODES:
+        if grid.nodes > _MOST_NODES or saddle.exponent_error > 1:
             break
         best = best.meet(_trapezoid(saddle, grid))
         if best.gap <= aim:
             break
         smoothing *= max(1 / 8, min(2 / 3, _CAUTION * math.sqrt(aim / best.gap)))
-    return best.plus(lost)
+    return best.plus(rare.gain).down_by(rare.loss)
+
+
+@dataclass(frozen=True)
+class Rare:
+    """What atoms left out of a sum add to its positive part at most, and take from it at most."""
+
+    gain: Enclosure = ZERO
+    loss: float = 0.0
+
+    @classmethod
+    def of(
+        cls, values: Array, sizes: Array, mass: Array, left_out: npt.NDArray[np.bool_], n: int
+    ) -> Rare:
+        """(a + b)_+ lies between a_+ - min(b_-, a_+) and a_+ + b_+, with a_+ <= n max z."""
+        errors = ROUNDING * sizes[left_out]
+        gain = float(mass[left_out] @ np.maximum(values[left_out] + errors, 0.0))
+        most = n * max(0.0, float(values[~left_out].max(initial=0.0)))
+        losses = np.minimum(np.maximum(errors - values[left_out], 0.0), most)
+        return cls(
+            Enclosure.between(0.0, gain * (1 + 1e-9)), float(mass[left_out] @ losses) * (1 + 1e-9)
+        )
+
+
+def _best_saddle(pair: PairLaw, n: int, epsilon: float) -> tuple[Saddle, Rare]:
+    """The whole law, or the law without its rarest atoms if that has a much better bound."""
+    best = Saddle.of(pair, epsilon, n), Rare()
+    lowest = best[0].chernoff().log_upper - math.log(2)
+    if pair.mass.min() * n > _RARE:
+        return best
+    values, sizes = pair.summands(n, epsilon)
+    for threshold in _RARE_MASSES:
+        left_out = pair.mass < threshold / n
+        if not left_out.any() or (values[~left_out] <= 0).all():
+            continue
+        rare = Rare.of(values, sizes, pair.mass, left_out, n)
+        saddle = Saddle.of(pair.without(left_out), epsilon, n)
+        log_upper = saddle.chernoff().plus(rare.gain).log_upper
+        if log_upper < lowest:
+            best, lowest = (saddle, rare), log_upper
+    return best
 
 
 @dataclass(frozen=True)
 class Saddle:
-    """The line Re s = theta through the peak of the integrand, and the law tilted to it."""
+    """The line Re s = theta through the peak of the integrand, and the law tilted to it.
+
+    Values, and so theta, are in units of a power of two near the largest value.
+    """
 
     n: int
+    log_unit: float
     values: Array  # z; the last is 0, "not from the blanket"
     sizes: Array  # each value errs by a few ulps of this
+    noise: float  # masses err by so many times a few ulps
     masses: Array
     theta: float
     log_peak: float  # n K(theta)
@@ -91,8 +155,10 @@ class Saddle:
     @classmethod
     def of(cls, pair: PairLaw, epsilon: float, n: int) -> Saddle:
         """Solve n K'(theta) = 2 / theta. Any positive theta would be valid; this one is best."""
-        z, p = np.append(pair.values(epsilon), 0.0), np.append(pair.mass, pair.rest)
-        sizes = np.append(pair.sizes(epsilon), 0.0)
+        z, sizes = (np.append(part, 0.0) for part in pair.summands(n, epsilon))
+        exponent = int(np.frexp(z.max())[1])
+        z, sizes = np.ldexp(z, -exponent), np.ldexp(sizes, -exponent)
+        p = np.append(pair.mass, pair.rest)
         theta = _saddle_point(z, p, n)
         log_peak = _log_transform(z, p, n, theta)
         tilted = p * np.exp(theta * z - log_peak / n)
@@ -104,8 +170,10 @@ class Saddle:
             log_unused = n * math.log1p(-math.fsum(pair.mass.tolist())) - log_peak
         return cls(
             n,
+            exponent * math.log(2),
             z,
             sizes,
+            pair.noise,
             p,
             theta,
             log_peak,
@@ -116,21 +184,24 @@ class Saddle:
         )
 
     def chernoff(self) -> Enclosure:
-        """E[(S)_+] <= E[e^{theta S}] / (e theta)."""
-        log_upper = self.log_peak - 1 - math.log(self.theta) + self.exponent_error()
-        return Enclosure(-math.inf, log_upper - math.log(self.n))
+        """E[(S)_+] <= E[e^{theta S}] / (e theta), and delta <= 1."""
+        log_upper = self.log_peak - 1 - math.log(self.theta) + self.exponent_error
+        return Enclosure(-math.inf, min(0.0, log_upper + self.log_unit - math.log(self.n)))
 
     def log_chernoff(self, theta: float, eta: float) -> float:
         """log of E[e^{theta (S + eta N)}] / (e theta), relative to the peak."""
         log_transform = _log_transform(self.values, self.masses, self.n, theta)
         return log_transform - self.log_peak + (eta * theta) ** 2 / 2 - 1 - math.log(theta)
 
+    @cached_property
     def exponent_error(self) -> float:
         """Bound on the floating-point error of n K(theta)."""
-        growth = float(self.masses @ np.abs(np.expm1(self.theta * self.values)))
+        with np.errstate(over="ignore"):
+            growth = float(self.masses @ np.abs(np.expm1(self.theta * self.values)))
         growth *= math.exp(-self.log_peak / self.n)
         drift = self.theta * float(self.tilted @ self.sizes)
-        return 8 * _UNIT * (self.n * (growth + drift) * self.values.size + abs(self.log_peak))
+        change = self.n * (self.noise * growth + drift) * self.values.size
+        return ROUNDING * (change + abs(self.log_peak) + abs(self.log_unit))
 
 
 @dataclass(frozen=True)
@@ -179,11 +250,11 @@ class Grid:
         return decay / start * min(1.0, 1 / curvature), decay * start / curvature
 
 
-def _tolerance(saddle: Saddle, pair: PairLaw, epsilon: float) -> float:
+def _tolerance(saddle: Saddle, epsilon: float) -> float:
     """A width of log delta worth 3e-5 of epsilon, whose derivative is about that of n K."""
     if epsilon == 0:
         return TOLERANCE
-    growth = math.exp(epsilon) * float(saddle.tilted[:-1] @ pair.rho1)
+    growth = float(saddle.tilted @ (saddle.sizes / saddle.noise - saddle.values)) / 2  # e^eps rho1
     steepness = epsilon * saddle.theta * saddle.n * growth
     return min(TOLERANCE, max(_FINEST, _EPSILON_SHARE * steepness))
 
@@ -195,8 +266,9 @@ def _trapezoid(saddle: Saddle, grid: Grid) -> Enclosure:
     upper = total + tail + error
     smoothing_cost = grid.eta**2 * (density + tail_plain + error_plain)
     lower = total - tail - error - smoothing_cost - _aliases(saddle, grid, upper)
-    log_scale = saddle.log_peak + (grid.eta * saddle.theta) ** 2 / 2 - math.log(saddle.n)
-    rounding = saddle.exponent_error()
+    log_scale = saddle.log_peak + (grid.eta * saddle.theta) ** 2 / 2
+    log_scale += saddle.log_unit - math.log(saddle.n)
+    rounding = saddle.exponent_error
     log_lower = math.log(lower) - rounding if lower > 0 else -math.inf
     return Enclosure(log_lower + log_scale, math.log(upper) + rounding + log_scale)
 
@@ -212,7 +284,10 @@ def _sums(saddle: Saddle, grid: Grid) -> tuple[float, float, float, float]:
         t = grid.step * np.arange(grid.nodes + 1, dtype=np.float64)
         size = saddle.unused * np.exp(-((grid.eta * t) ** 2) / 2)
         nobody = _weighted(saddle, grid, t, size, np.zeros(t.size))
-        sums += nobody * np.array([-1.0, -1.0, 1.0, 1.0])
+        # The rest errs by a few ulps of all masses together.
+        rest = float(saddle.masses[-1])
+        doubt = 1 + saddle.n * (1 - rest) / rest * saddle.noise / 8
+        sums += nobody * np.array([-1.0, -1.0, doubt, doubt])
     width = grid.step / math.pi
     # What _partial_sums left out: at most e^-_NEGLIGIBLE each.
     dropped = 2 * width * (grid.nodes + 1) * math.exp(-_NEGLIGIBLE)
@@ -321,7 +396,8 @@ def _saddle_point(z: Array, p: Array, n: int) -> float:
     mean = float(p @ z)
     variance = float(p @ (z - mean) ** 2)
     mean, variance = n * mean, n * variance
-    log_theta = math.log((math.hypot(mean, math.sqrt(8 * variance)) - mean) / (2 * variance))
+    root = math.hypot(mean, math.sqrt(8 * variance))
+    log_theta = math.log(4 / (root + mean) if mean > 0 else (root - mean) / (2 * variance))
     low, high = -math.inf, math.inf
     for _ in range(60):
         theta = math.exp(log_theta)
@@ -345,7 +421,7 @@ def _saddle_point(z: Array, p: Array, n: int) -> float:
 
 def _rounding_only(pair: PairLaw, epsilon: float, values: Array) -> Enclosure:
     """All values are <= 0: delta is 0, unless rounding hides a positive value."""
-    size = pair.rho0 + math.exp(epsilon) * pair.rho1
-    doubtful = values > -8 * _UNIT * size
-    hidden = 16 * _UNIT * float(pair.mass[doubtful] @ size[doubtful])
-    return Enclosure(-math.inf, math.log(hidden)) if hidden > 0 else ZERO
+    error = ROUNDING * pair.sizes(epsilon)
+    doubtful = values > -error
+    hidden = 2 * float(pair.mass[doubtful] @ error[doubtful])
+    return Enclosure.between(0.0, hidden) if hidden > 0 else ZERO

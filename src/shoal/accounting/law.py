@@ -206,8 +206,13 @@ def _deletion_witness(a: float) -> list[AtomLike]:
     R_0 multiplies the reference by (a, 1/a, 1/a), R_1 by (1/a, a, 1/a); everybody else multiplies
     it by as much as a allows on the third output.
     """
-    third = min((a + 2) / a, a) * (a - 1) / (a + 1)
-    first = (1 - third) / 2
+    # first = (1 - third)/2 with the cancelling terms gone.
+    if a >= 2:
+        first = 1 / (a * (a + 1))
+        third = (a + 2) / a * ((a - 1) / (a + 1))
+    else:
+        first = (1 + a * (2 - a)) / (2 * (a + 1))
+        third = a * (a - 1) / (a + 1)
     high, low = a / (a + 1) / first, 1 / (a * (a + 1)) / first
     atoms = [(first, high, low), (first, low, high)]
     if third > 0:

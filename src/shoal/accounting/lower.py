@@ -40,7 +40,10 @@ def delta(law: BlanketLaw, *, n: int, epsilon: float) -> float:
 
 def epsilon(law: BlanketLaw, *, n: int, delta: float) -> float:
     """An epsilon that no analysis can go below at this delta."""
-    found = [solved_crossing(pair, n, delta, side=Side.LOWER) for pair in _telling(law, n)]
+    found = [
+        solved_crossing(pair, n, delta, cap=pair.local_epsilon, side=Side.LOWER)
+        for pair in _telling(law, n)
+    ]
     if law.claim.binary and n <= LARGEST_BINARY_SUM:
         found.append(_binary_epsilon(law.local_epsilon, n, delta, max(found, default=0.0)))
     return max(found, default=0.0)

@@ -85,8 +85,15 @@ class PrivacyProfile(Curve):
             if deltas[worst] <= delta:
                 break
             at_zero = math.log(deltas[worst]) if answer == 0 else None
-            solved = solved_crossing(pairs[worst], self.n, delta, side=Side.UPPER, at_zero=at_zero)
-            answer = max(answer, min(solved, self.local_epsilon))
+            solved = solved_crossing(
+                pairs[worst],
+                self.n,
+                delta,
+                cap=self.local_epsilon,
+                side=Side.UPPER,
+                at_zero=at_zero,
+            )
+            answer = max(answer, solved)
             exceeding = [i for i, found in enumerate(deltas) if found > delta and i != worst]
             pairs = [pairs[i] for i in exceeding]
         return answer
@@ -99,7 +106,7 @@ class PrivacyProfile(Curve):
     def lower_epsilon(self, delta: float) -> float:
         """An epsilon that no analysis of the same claim can go below."""
         checks.open_probability(delta=delta)
-        return min(lower.epsilon(self.law, n=self.n, delta=delta), self.local_epsilon)
+        return lower.epsilon(self.law, n=self.n, delta=delta)
 
     def lower_rounds_epsilon(self, rounds: int, delta: float) -> float:
         """An epsilon that no analysis of so many adaptive rounds can go below."""

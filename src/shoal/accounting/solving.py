@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from shoal.errors import UncertifiedError
+
 RELATIVE_TOLERANCE = 2e-8
 _MOST_STEPS = 200
 
@@ -29,6 +31,10 @@ class Point:
     epsilon: float
     log_delta: float
 
+    def __post_init__(self) -> None:
+        if math.isnan(self.log_delta):
+            raise UncertifiedError(self.log_delta, self.log_delta)
+
 
 def crossing(
     curve: Callable[[float], float],
@@ -46,7 +52,7 @@ def crossing(
     bracket on the side asked for: never short of the crossing for ``Side.UPPER``, never past it
     for ``Side.LOWER``.
     """
-    start = Point(0.0, curve(0.0) if at_zero is None else at_zero)
+    start = Point(0.0, curve(0.0)) if at_zero is None else Point(0.0, at_zero)
     if start.log_delta <= log_target:
         return 0.0
     above, below = start, Point(cap, -math.inf)

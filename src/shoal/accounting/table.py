@@ -33,18 +33,28 @@ def validated(table: npt.ArrayLike, *, local_epsilon: float | None) -> Array:
     if abs(sums[worst] - 1) > ROW_SUM_TOLERANCE:
         name = f"sum of row {worst}"
         raise InvalidTableError(name, float(sums[worst]), "every row of the table to sum to 1")
-    rows /= sums[:, None]
+    rows = _normalised(rows, sums)
     if local_epsilon is not None:
         checks.non_negative(local_epsilon=local_epsilon)
         _check_claim(rows, local_epsilon)
     return rows
 
 
+def _normalised(rows: Array, sums: Array) -> Array:
+    """Rows of sum 1. Rows that differed still do, so that only equal ones are called equal."""
+    scaled = rows / sums[:, None]
+    origins: dict[bytes, bytes] = {}
+    for row, origin in zip(scaled, rows, strict=True):
+        while origins.setdefault(row.tobytes(), origin.tobytes()) != origin.tobytes():
+            row[:] = np.where(row > 0, np.nextafter(row, 1.0), 0.0)
+    return scaled
+
+
 def blanket_pairs(rows: Array) -> tuple[PairLaw, ...]:
     """One law per inequivalent ordered pair of inputs; the blanket is the pointwise minimum."""
     blanket = rows.min(axis=0)
     pairs = itertools.combinations(range(len(rows)), 2)
-    return distinct(_atoms_over(blanket, rows[a], rows[b]) for a, b in pairs)
+    return distinct(PairLaw.over(blanket, rows[a], rows[b]) for a, b in pairs)
 
 
 def witness_pairs(rows: Array) -> tuple[PairLaw, ...]:
@@ -56,27 +66,14 @@ def witness_pairs(rows: Array) -> tuple[PairLaw, ...]:
     telling: dict[float, tuple[int, int, int]] = {}
     for a, b in itertools.permutations(range(len(rows)), 2):
         difference = (rows[a] - rows[b]) ** 2
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.where(difference > 0, difference / rows, 0.0)
         # Equal scores are nearly always equivalent triples: one of them is enough.
         scores = (float(f"{score:.10g}") for score in ratio.sum(axis=1))
         telling.update({score: (a, b, c) for c, score in enumerate(scores)})
     best = sorted(telling, reverse=True)[:MOST_WITNESSES]
     triples = (telling[score] for score in best)
-    return distinct(_atoms_over(rows[c], rows[a], rows[b]) for a, b, c in triples)
-
-
-def _atoms_over(base: Array, first: Array, second: Array) -> PairLaw:
-    covered = base > 0
-    mass = base[covered]
-    atoms = zip(
-        mass.tolist(),
-        (first[covered] / mass).tolist(),
-        (second[covered] / mass).tolist(),
-        strict=True,
-    )
-    lost = zip(first[~covered].tolist(), second[~covered].tolist(), strict=True)
-    return PairLaw.of(atoms, lost=lost)
+    return distinct(PairLaw.over(rows[c], rows[a], rows[b]) for a, b, c in triples)
 
 
 def _check_claim(rows: Array, local_epsilon: float) -> None:

@@ -235,10 +235,7 @@ def _witness(means: tuple[float, float]) -> PairLaw:
         weight[0] += below
         weight[-1] += above
     others, held0, held1 = weights
-    kept = others > _SMALLEST
-    atoms = zip(others[kept], held0[kept] / others[kept], held1[kept] / others[kept], strict=True)
-    lost = zip(held0[~kept], held1[~kept], strict=True)
-    return PairLaw.of(atoms, lost=lost)
+    return PairLaw.over(others, held0, held1)
 
 
 def _witnessed(pair: PairLaw, asked: Epochs, *, above: float) -> float:

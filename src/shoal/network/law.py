@@ -176,7 +176,8 @@ def _walked(pair: PairLaw, weights: Array, masses: Array, lost: float) -> PairLa
     # A lost report shows what it says as if there were no others.
     seen = lost * pair.mass
     gone = np.concatenate([np.column_stack([seen * pair.rho0, seen * pair.rho1]), _lost(pair)])
-    return PairLaw.of(map(tuple, np.column_stack(columns).tolist()), lost=map(tuple, gone.tolist()))
+    atoms = map(tuple, np.column_stack(columns).tolist())
+    return PairLaw.of(atoms, lost=map(tuple, gone.tolist())).descending(pair)
 
 
 def _lost(pair: PairLaw) -> Array:

@@ -134,7 +134,7 @@ def single_route(
 def positive_part(pair: PairLaw, shares: Shares, epsilon: float) -> float:
     """An upper bound on E[(Σ_v P(v) Z_v)_+], and what the randomizer itself loses."""
     values, sizes = pair.values(epsilon), pair.sizes(epsilon)
-    lost = pair.lost_divergence(epsilon)
+    lost = pair.lost_divergence(epsilon).upper
     if values.max(initial=-math.inf) <= 0:
         # 0, unless rounding hides a positive value.
         return lost + _ROUNDINGS * kernels.UNIT * float(pair.mass @ sizes)

@@ -79,7 +79,7 @@ class Traffic:
         """The bound given the traffic, for each run; the worst pair of inputs."""
         bounds = [
             positive_part(self.crowds, *_interval(pair.values(epsilon), pair.mass))
-            + pair.lost_divergence(epsilon)
+            + pair.lost_divergence(epsilon).upper
             for pair in self.reports.own.pairs
         ]
         return np.asarray(np.max(bounds, axis=0))
