@@ -222,14 +222,6 @@ def test_links_without_room_cost():
     assert unlimited <= wide < 1.05 * unlimited < 0.7
 
 
-def test_room_on_links_is_what_sets_of_reports_need():
-    """m^(c+1)/(c+1)! a link and round, for m reports on a link on average: 1/degree here."""
-    graph = random_regular(40, 8)
-    for mode in ("hop", "onion"):
-        _, found = known(graph, PeerSurvey(rounds=5, mode=mode, cover=2), seed=1)
-        assert found.crowding == pytest.approx(5 * 40 * 8 * (1 / 8) ** 3 / 6, rel=1e-6)
-
-
 def test_dummies_are_taken_out_of_the_estimate():
     """Single messages: on average over runs the shares are the true ones, not the dummies'."""
     graph, survey = random_regular(100, 6), PeerSurvey(rounds=6, submit="single")

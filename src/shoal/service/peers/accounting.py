@@ -5,29 +5,29 @@ absences. They are drawn beforehand (:class:`KnownConditions`), and the law of e
 computed from them: where it is at the end, or that its path was not over in time, which counts as
 one place more. That the server never sees what is there only makes it more private.
 
-Reports that a link has no room for wait (``cover``), and are no longer independent. A link that
-carries N reports in a round, a sum of independent indicators of mean m, has Pr[N > c] <=
-m^(c+1)/(c+1)!, as that is at least the expected number of sets of c + 1 of them. Summed over links
-and rounds it is a total variation to a walk with room for everything, and costs (1 + e^ε) times
-itself of δ.
+Reports that a link has no room for wait (``cover`` = c), and are no longer independent. Up to the
+first such round the run is the walk with room for everything, so the total variation between the
+two is at most the probability that *that walk* puts more than c reports on some link in some round:
+the sum of :func:`overflow` over links and rounds, at the loads of each round as they follow from
+everybody's own report at the start. It costs (1 + e^ε) times itself of δ (docs/theory/network.md).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
 from shoal.network import kernels, law, settled, single
 from shoal.network.account import TRUST, WALKED
 from shoal.network.devices import Reports
-from shoal.network.graph import Graph
+from shoal.network.graph import Graph, Nodes
 from shoal.network.profile import Route, WalkProfile
 from shoal.network.schedule import Absences
 from shoal.network.spread import Spread, normalised
@@ -77,7 +77,7 @@ class Whereabouts:
 
     laws: Array
     rounding: float
-    crowding: float  # the expected number of sets of reports that find no room on a link
+    crowding: float  # at least the probability that some report finds no room on a link
     submitting: Online  # which peers were there to submit
 
     @classmethod
@@ -88,13 +88,10 @@ class Whereabouts:
         walk = Walk(graph)
         error = 2 * walk.rounding(survey.rounds) + kernels.growth(4 * survey.rounds + graph.n)
         if survey.mode == "hop":
-            laws = Absences(walk, walking).positions(np.arange(graph.n), survey.rounds)
-            # π is kept in every round, so a peer holds n π reports on average, a link n π/degree.
-            links = np.full((survey.rounds, 1), graph.n / len(graph.neighbours))
-            crowding = len(graph.neighbours) * _crowding(links, survey.cover)
+            laws, loads = _hops(Absences(walk, walking))
         else:
-            laws, links = _paths(graph, survey, walking)
-            crowding = _crowding(links, survey.cover)
+            laws, loads = _paths(graph, survey, walking)
+        crowding = loads.overflow(survey.cover, rounding=error)
         return cls(normalised(laws), error, crowding, np.asarray(submitting))
 
     @property
@@ -227,29 +224,72 @@ def _assumed(run: PeerRun, survey: PeerSurvey) -> list[str]:
     ]
 
 
-def _crowding(links: Array, cover: int) -> float:
-    """Σ m^(c+1)/(c+1)! over links and rounds; nothing waits where there is no limit."""
-    if not cover:
-        return 0.0
-    return float((links ** (cover + 1)).sum()) / math.factorial(cover + 1) * (1 + 1e-9)
+@dataclass(frozen=True, eq=False)
+class LinkLoads:
+    """What links carry in each round if they have room for everything.
+
+    ``means``: reports on a link, on average. ``candidates``: reports that can be on it at all.
+    ``links``: of how many links this holds. All of one shape.
+    """
+
+    means: Array
+    candidates: Array
+    links: Array
+
+    def overflow(self, cover: int, *, rounding: float) -> float:
+        """The probability, at most, that some link gets more than ``cover`` reports in a round."""
+        if not cover:  # no limit
+            return 0.0
+        full = overflow(self.means * (1 + rounding), self.candidates, cover)
+        return float((self.links * full).sum()) * (1 + 1e-9)
 
 
-def _paths(graph: Graph, survey: PeerSurvey, online: Online) -> tuple[Array, Array]:
-    """Laws of ends of paths drawn by origins, and the mean number of reports on each link.
+def overflow(means: Array, trials: Array, cover: int) -> Array:
+    """Pr[N > cover], at most, for sums N of independent indicators: so many, with these means.
+
+    Of all sums of k independent indicators with mean m <= c, the binomial one has the largest
+    Pr[N > c]: Hoeffding, On the distribution of the number of successes in independent trials,
+    1956, Theorem 4. For larger means 1 is said, unless k <= c.
+    """
+    shares = np.minimum(means / np.maximum(trials, 1), 1.0)
+    tails = np.where(means <= cover, stats.binom.sf(cover, trials, shares), 1.0)
+    return np.where(trials > cover, tails, 0.0)
+
+
+def _hops(absences: Absences) -> tuple[Array, LinkLoads]:
+    """Laws of where reports are after all rounds, and what was on the links from each peer.
+
+    A report that stays, on a loop or because somebody is away, is on no link.
+    """
+    graph, online = absences.walk.graph, absences.online.astype(np.float64)
+    across, _ = kernels.without_diagonal(graph.adjacency)
+    means, candidates = np.zeros(online.shape), np.zeros(online.shape)
+    laws = np.eye(graph.n)  # a column a report
+    for number in range(len(online)):
+        means[number] = laws.sum(axis=1) / graph.degrees
+        candidates[number] = np.count_nonzero(laws, axis=1)
+        laws = absences.advance(laws, number)
+    return laws.T, LinkLoads(means, candidates, online * (across @ online.T).T)
+
+
+def _paths(graph: Graph, survey: PeerSurvey, online: Online) -> tuple[Array, LinkLoads]:
+    """Laws of ends of paths drawn by origins, and what was on each link.
 
     A report that is at u and has v next waits until both are there.
     """
-    n, links = graph.n, np.zeros((survey.rounds, len(graph.neighbours)))
+    n, shape = graph.n, (survey.rounds, len(graph.neighbours))
+    across = np.broadcast_to(graph.rows != graph.neighbours, shape).astype(np.float64)
+    loads = LinkLoads(np.zeros(shape), np.zeros(shape), across)
     laws = np.zeros((n, n + 1))
     width = max(1, _BLOCK // (len(graph.neighbours) * survey.layers))
     for first in range(0, n, width):
         origins = np.arange(first, min(first + width, n))
-        laws[origins] = _followed(graph, survey, online, origins, links)
-    return laws, links
+        laws[origins] = _followed(graph, survey, online, origins, loads)
+    return laws, loads
 
 
 def _followed(
-    graph: Graph, survey: PeerSurvey, online: Online, origins: npt.NDArray[np.int64], links: Array
+    graph: Graph, survey: PeerSurvey, online: Online, origins: Nodes, loads: LinkLoads
 ) -> Array:
     """Where these reports' paths end, or that they do not; adds what they put on links."""
     degrees = graph.degrees
@@ -259,9 +299,11 @@ def _followed(
     waiting[0] = (graph.rows == origins[:, None]) / degrees[origins][:, None]
     for number in range(survey.rounds):
         here = online[number]
-        links[number] += (waiting * here[graph.rows]).sum(axis=(0, 1))
         goes = here[graph.rows] & here[graph.neighbours]
         moving = waiting * goes
+        going = moving.sum(axis=0)
+        loads.means[number] += going.sum(axis=0)
+        loads.candidates[number] += np.count_nonzero(going, axis=0)
         waiting *= ~goes
         for made in range(survey.layers):
             arrived = _gathered(moving[made], graph)
