@@ -129,6 +129,21 @@ def test_the_randomizers_own_law_is_used(run):
     assert own["worst"]["local_epsilon"] == pytest.approx(1.5)
 
 
+def test_a_file_of_weights_is_read_as_edges_both_ways_and_says_so(run, desk):
+    lines = (desk / "regular.txt").read_text().splitlines()
+    (desk / "weights.txt").write_text("".join(f"{line} 0.5\n" for line in lines))
+    plain, weighted = (
+        run(f"walk {name}.txt --rounds 4 --json").json() for name in ("regular", "weights")
+    )
+    assert weighted["worst"]["epsilon"] == plain["worst"]["epsilon"]
+    assert plain["graph"]["notes"] == []
+    assert any("all but the first two columns" in note for note in weighted["graph"]["notes"])
+    for answer in (plain, weighted):
+        assert any("in both directions" in text for text in answer["worst"]["assumptions"])
+    printed = " ".join(run("walk weights.txt --rounds 4").stdout.split())
+    assert "ignored all but the first two columns: every neighbour is drawn" in printed
+
+
 @pytest.mark.usefixtures("desk")
 def test_absences_slow_the_walk_and_are_said_to_be_drawn(run, accountant):
     found = run("walk regular.txt --rounds 4 --offline 0.01 --json").json()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from itertools import product
 from types import SimpleNamespace
 
@@ -115,7 +116,9 @@ def test_numbers_with_holes_become_labels_and_further_columns_are_said(tmp_path)
     graph = Graph.read(path)
     assert graph.labels.tolist() == [7, 9, 50, 51, 100]
     assert edge_set(graph) == {(0, 4), (1, 4), (2, 3)}
-    columns = "ignored all but the first two columns"
+    columns = (
+        "ignored all but the first two columns: every neighbour is drawn with the same probability"
+    )
     assert graph.notes == (columns, "dropped 1 loop", "dropped 1 repeated edge")
     kept = Graph.read(path, largest_component=True, keep_loops=True)
     assert kept.labels.tolist() == [7, 9, 100]
@@ -165,27 +168,138 @@ def test_archives_without_edges_and_missing_files_are_refused(tmp_path):
             Graph.read(tmp_path / name)
 
 
-@pytest.mark.parametrize("form", ["csr_array", "coo_matrix", "lil_array"])
-def test_sparse_matrices_are_graphs(form):
-    matrix = np.zeros((4, 4))
-    matrix[0, 1] = matrix[1, 0] = 2.0
-    matrix[3, 2] = -1.0  # one direction is enough
-    matrix[2, 2] = 1.0
+def test_further_arrays_are_said(tmp_path):
+    edges = np.asarray(SQUARE_WITH_TAIL)
+    np.savez(tmp_path / "graph.npz", edges=edges, weights=np.arange(5.0))
+    (note,) = Graph.read(tmp_path / "graph.npz").notes
+    assert note == "ignored weights: every neighbour is drawn with the same probability"
+
+
+FORMS = ["csr_array", "coo_matrix", "lil_array"]
+
+
+@pytest.mark.parametrize("kind", [bool, np.int8, float])
+@pytest.mark.parametrize("form", FORMS)
+def test_symmetric_sparse_matrices_are_graphs(form, kind):
+    matrix = np.zeros((4, 4), dtype=kind)
+    matrix[[0, 1, 2, 3, 2], [1, 0, 3, 2, 2]] = 1
     graph = Graph.of(getattr(sparse, form)(matrix))
     assert edge_set(graph) == {(0, 1), (2, 3)}
     assert graph.n == 4
     assert graph.notes == ("dropped 1 loop",)
+    with_loops = Graph.of(getattr(sparse, form)(matrix), keep_loops=True)
+    assert np.array_equal(with_loops.adjacency.toarray(), matrix)
 
 
-def test_anything_with_nodes_and_edges_is_a_graph():
-    like_networkx = SimpleNamespace(nodes=["a", "b", "c"], edges=[("a", "c"), ("c", "b")])
-    graph = Graph.of(like_networkx)
+def test_entries_that_are_stored_zeros_are_no_edges():
+    entries = (np.array([1.0, 1.0, 0.0]), (np.array([0, 1, 2]), np.array([1, 0, 0])))
+    assert edge_set(Graph.of(sparse.coo_array(entries, shape=(3, 3)))) == {(0, 1)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_directed_matrices_are_refused_with_the_cure(form):
+    """On a directed ring a report is where its origin says, after any number of rounds."""
+    ring = getattr(sparse, form)(np.roll(np.eye(101), 1, axis=1))
+    cure = re.escape(
+        "take adjacency + adjacency.T > 0, got adjacency='0 -> 1 without its way back'"
+    )
+    with pytest.raises(InvalidArgumentError, match=cure):
+        Graph.of(ring)
+    assert Graph.of(ring + ring.T > 0).degrees.tolist() == [2] * 101
+
+
+@pytest.mark.parametrize("weight", [2.0, 0.5, -1.0, np.nan, np.inf])
+def test_weighted_matrices_are_refused_with_the_cure(weight):
+    matrix = np.array([[0, weight, 1.0], [weight, 0, 0], [1.0, 0, 0]])
+    for form in FORMS:
+        adjacency = getattr(sparse, form)(matrix)
+        with pytest.raises(InvalidArgumentError, match=r"take adjacency != 0, got weight="):
+            Graph.of(adjacency)
+        assert edge_set(Graph.of(adjacency != 0)) == {(0, 1), (0, 2)}
+
+
+def test_an_entry_stored_twice_is_a_weight():
+    twice = (np.ones(4), (np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0])))
+    with pytest.raises(InvalidArgumentError, match="weight=2"):
+        Graph.of(sparse.coo_array(twice, shape=(2, 2)))
+
+
+class Edges(list):
+    """The edges of a NetworkX graph, (u, v, attributes), with its way to ask for one attribute."""
+
+    def data(self, name, default):
+        return [(edge[0], edge[1], edge[-1].get(name, default)) for edge in self]
+
+
+def like_networkx(*edges, directed=False, nodes="abc"):
+    return SimpleNamespace(nodes=list(nodes), edges=Edges(edges), is_directed=lambda: directed)
+
+
+def test_networkx_graphs_are_graphs():
+    plain = SimpleNamespace(nodes=["a", "b", "c"], edges=[("a", "c"), ("c", "b")])
+    assert edge_set(Graph.of(plain)) == {(0, 2), (1, 2)}
+    edges = [("a", "c", {}), ("c", "b", {"weight": 1}), ("b", "b", {"color": 7})]
+    graph = Graph.of(like_networkx(*edges, nodes="abcd"))
     assert edge_set(graph) == {(0, 2), (1, 2)}
+    assert graph.n == 4
+    assert graph.notes == ("dropped 1 loop",)
     assert Graph.of(graph) is graph
-    with pytest.raises(InvalidArgumentError, match="NetworkX"):
-        Graph.of([[0, 1]])
+    both_ways = [("a", "b", {}), ("b", "a", {}), ("b", "c", {}), ("c", "b", {})]
+    assert edge_set(Graph.of(like_networkx(*both_ways, directed=True))) == {(0, 1), (1, 2)}
+
+
+NETWORKX_CURE = re.escape("networkx.to_scipy_sparse_array(networkx.Graph(graph), weight=None)")
+
+
+@pytest.mark.parametrize(
+    ("graph", "shown"),
+    [
+        (like_networkx(("a", "b", {}), ("c", "b", {}), directed=True), "0 -> 1 without"),
+        (like_networkx(("a", "b", {"weight": 3})), r"weight=3\.0"),
+        (like_networkx(("a", "b", {"weight": "heavy"})), "weight=nan"),
+        (like_networkx(("a", "b", 0, {}), ("b", "a", 1, {})), r"weight=2\.0"),  # a multigraph
+    ],
+    ids=["directed", "weighted", "named", "parallel"],
+)
+def test_other_networkx_graphs_are_refused_with_the_cure(graph, shown):
+    with pytest.raises(InvalidArgumentError, match=f"{NETWORKX_CURE}, got .*{shown}"):
+        Graph.of(graph)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        [[0, 1]],
+        np.eye(3),
+        SimpleNamespace(vs=[0, 1], es=[(0, 1)]),  # igraph's names
+        SimpleNamespace(nodes=lambda: [0, 1], edges=lambda: [(0, 1)]),  # rustworkx'
+    ],
+    ids=["list", "dense", "igraph", "rustworkx"],
+)
+def test_what_is_not_known_to_be_a_graph_is_refused(source):
+    with pytest.raises(InvalidArgumentError, match=r"SciPy sparse .* NetworkX .* undirected edge"):
+        Graph.of(source)
+
+
+def test_matrices_that_are_not_square_are_refused():
     with pytest.raises(InvalidArgumentError, match="square"):
         Graph.of(sparse.csr_array(np.ones((2, 3))))
+
+
+@pytest.mark.parametrize(
+    ("offsets", "neighbours"),
+    [
+        ([0, 1, 2, 3], [1, 2, 0]),  # a directed triangle
+        ([0, 2, 4], [1, 1, 0, 0]),  # twice
+        ([0, 2, 3, 4], [2, 1, 0, 0]),  # not ascending
+        ([0, 1, 2], [1, 2]),  # no such node
+        ([0, 1, 3], [1, 0]),  # more rows than neighbours
+    ],
+)
+def test_rows_that_are_no_undirected_graph_are_refused(offsets, neighbours):
+    rows = np.array(neighbours, dtype=np.int32)
+    with pytest.raises(InvalidArgumentError, match="undirected"):
+        Graph(np.array(offsets), rows, np.arange(len(offsets) - 1))
 
 
 def test_fixed_graphs_have_their_edges():

@@ -25,7 +25,8 @@ def walk(
     graph: Annotated[
         Path,
         typer.Argument(
-            metavar="GRAPH", help="Who knows whom: lines of two node numbers, CSV, .npz, or .gz."
+            metavar="GRAPH",
+            help="Who knows whom, both ways: lines of two node numbers, CSV, .npz, or .gz.",
         ),
     ],
     rounds: Annotated[int | None, whole("How often reports are passed on.", _WANTED)] = None,

@@ -33,6 +33,7 @@ TRUST = {
     "final": "the server sees who holds a report in the end, not who passed it to whom",
     "traffic": "the server sees who passes to whom in every round, not which report",
 }
+_EDGES = "every edge is used in both directions, and the next holder drawn among neighbours alike"
 _ALONE = "nobody who passes reports on works for the server"
 _TIMES = "submissions carry nothing but holder and reports: no order, no time"
 _ONE_SIMULATION = (
@@ -160,6 +161,7 @@ class WalkAccountant:
         assumed = [
             self.reports.scope,
             f"reports are passed on for {passed} as the walk says; {about}",
+            _EDGES,
             f"{n:,} of {self.walk.n:,} people follow the protocol",
             *self._adversary,
         ]

@@ -34,6 +34,7 @@ class Graph:
 
     ``neighbours[offsets[u]:offsets[u + 1]]`` are the neighbours of u, in ascending order.
     ``labels`` are the nodes' numbers in the file they came from; ``notes`` say what was changed.
+    Theorems about walks need both ends of an edge to list each other: that is checked.
     """
 
     offsets: Nodes
@@ -41,11 +42,17 @@ class Graph:
     labels: Nodes
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not _is_undirected(self.offsets, self.neighbours):
+            expected = "an undirected graph: each neighbour once, in ascending order, and mutual"
+            shown = f"{len(self.neighbours)} in {self.n} rows"
+            raise InvalidArgumentError("neighbours", shown, expected)
+
     @classmethod
     def from_edges(
         cls, edges: npt.ArrayLike, *, n: int | None = None, keep_loops: bool = False
     ) -> Graph:
-        """The graph of rows (u, v); a row listed twice, or as (v, u), is one edge."""
+        """The graph of rows (u, v), edges both ways: one listed twice, or as (v, u), is one."""
         return _built(Listed(_edge_array(edges), n), keep_loops=keep_loops)
 
     @classmethod
@@ -54,16 +61,18 @@ class Graph:
     ) -> Graph:
         """The graph in a file: lines of two node numbers, CSV, or .npz with ``edges`` (and ``n``).
 
-        Node numbers of text files need not be contiguous: they become ``labels``.
+        Every edge joins both ways, whichever end is listed first. Node numbers of text files need
+        not be contiguous: they become ``labels``.
         """
         graph = _built(read_edges(Path(path)), keep_loops=keep_loops)
         return graph.largest_component() if largest_component else graph
 
     @classmethod
     def of(cls, source: object, *, keep_loops: bool = False) -> Graph:
-        """The graph of a SciPy sparse adjacency matrix or of a NetworkX graph.
+        """The graph of a SciPy sparse adjacency matrix, symmetric and of 0 and 1, or of NetworkX.
 
-        Weights and directions are ignored: any entry, either way, is an edge.
+        Directed graphs and weights other than 1 are refused: reports go along edges both ways, to
+        every neighbour with the same probability, and what is proved is proved for that.
         """
         if isinstance(source, cls):
             return source
@@ -254,11 +263,27 @@ def _index_type(offsets: Nodes) -> type[np.signedinteger]:
     return np.int32 if offsets[-1] <= _MOST_NODES else np.int64
 
 
+def _is_undirected(offsets: Nodes, neighbours: npt.NDArray[np.integer]) -> bool:
+    """Whether rows ascend strictly, and the matrix is its own transpose."""
+    try:
+        matrix = _matrix(len(offsets) - 1, offsets, neighbours)
+        matrix.check_format()
+    except ValueError:
+        return False
+    columns = matrix.tocsc()
+    symmetric = np.array_equal(columns.indptr, offsets) and np.array_equal(
+        columns.indices, neighbours
+    )
+    return symmetric and bool(matrix.has_canonical_format)
+
+
+def _matrix(n: int, offsets: Nodes, neighbours: npt.NDArray[np.integer]) -> csr_array:
+    ones, kind = np.ones(len(neighbours), dtype=np.int8), _index_type(offsets)
+    return csr_array((ones, neighbours.astype(kind), offsets.astype(kind)), shape=(n, n))
+
+
 def _components(
     n: int, offsets: Nodes, neighbours: npt.NDArray[np.integer]
 ) -> npt.NDArray[np.int32]:
-    ones = np.ones(len(neighbours), dtype=np.int8)
-    kind = _index_type(offsets)
-    matrix = csr_array((ones, neighbours.astype(kind), offsets.astype(kind)), shape=(n, n))
-    _, labels = connected_components(matrix, directed=False)
+    _, labels = connected_components(_matrix(n, offsets, neighbours), directed=False)
     return labels
