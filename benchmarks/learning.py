@@ -1,4 +1,4 @@
-"""Steps per second of permuted descent, and gradients of single examples per second."""
+"""Permuted descent: its steps per second, its accountant, and gradients of single examples."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from encoding import seconds
 from result import Result
 
+from shoal.learning import account
 from shoal.learning.losses import Logistic
 from shoal.learning.steps import Schedule, Task, Watch, descend
 from shoal.randomness import secure, simulator
@@ -23,6 +24,7 @@ from shoal.randomness import secure, simulator
 EXAMPLES, FEATURES = 10**5, 20
 NAIVE_EXAMPLES = 10**4
 SLOWEST_EPOCH = 2.0
+SLOWEST_ACCOUNT = 4.0
 SCHEDULE = Schedule(epochs=1, batch=1, rate=0.01, clip=1.0, noise=4.0, radius=5.0)
 BATCHES = (64, 256)
 PINS = ("torch==2.13.0", "opacus==1.6.0")
@@ -86,6 +88,7 @@ print(json.dumps(speeds))
 def everything() -> Iterator[Result]:
     """Descent in NumPy beside a plain loop, and gradients in PyTorch beside Opacus."""
     yield from _descent()
+    yield from _accounts()
     yield from _gradients()
 
 
@@ -110,6 +113,18 @@ def _descent() -> Iterator[Result]:
     )
     ratio = speeds[0] / speeds[1]
     yield Result(heading=heading, what="times faster", value=ratio, unit="x")
+
+
+def _accounts() -> Iterator[Result]:
+    heading = "accounting for one epoch of 60,000 examples, noise multiplier 1 (median of 5)"
+    for delta in (1e-6, 1e-20):
+        yield Result(
+            heading=heading,
+            what=f"delta = {delta:g}",
+            value=seconds(lambda delta=delta: account(noise_multiplier=1, n=60_000, delta=delta)),  # type: ignore[misc]
+            unit="s",
+            at_most=SLOWEST_ACCOUNT,
+        )
 
 
 def _made_up(n: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

@@ -19,6 +19,7 @@ SIZES = (10**3, 10**6, 10**9, 10**12)
 SMALL_DELTA = 1e-12  # so that epsilon is above 0 for every size
 DELTA = 1e-6
 SLOWEST = 20.0
+SLOWEST_COMMAND = 1000.0
 GROWTH = 2.0
 # How many times faster than the rival, by the number of people, and how often to run the rival.
 DUELS = {10**6: (20.0, 3), 10**8: (100.0, 1)}
@@ -138,6 +139,12 @@ def _imports() -> Iterator[Result]:
     heading = "in a new interpreter (median of 5)"
     question = "shoal.amplify(local_epsilon=1, n=1000)"
     yield Result(heading=heading, what="import shoal", value=_fresh("import shoal"))
+    yield Result(
+        heading=heading,
+        what="import shoal.cli, as every command does",
+        value=_fresh("import shoal.cli"),
+        at_most=SLOWEST_COMMAND,
+    )
     yield Result(
         heading=heading,
         what="import shoal and the first epsilon",

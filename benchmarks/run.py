@@ -6,7 +6,7 @@
 * ``encoding``: reports per second on one core, and decoding; beside the package pure-ldp.
 * ``messages``: people per second and messages per person where they send several.
 * ``run``: a file of ten million rows from end to end.
-* ``walking``: steps of reports over a network; beside plain Python over a NetworkX graph.
+* ``walking``: steps of reports over a network, beside plain Python over NetworkX; a run of peers.
 * ``testing``: null distributions of a test; beside a loop that runs the whole collection.
 * ``learning``: noisy steps, and gradients of single examples; beside Opacus.
 * ``auditing``: a million runs of a pipeline.

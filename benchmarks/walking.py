@@ -1,4 +1,7 @@
-"""Steps per second of a million reports on two cores, and seconds of the accountant of walks."""
+"""Steps per second of a million reports on two cores, and seconds of the accountant of walks.
+
+Also a run among peers, on sockets and with real sealing.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from shoal.network.graph import Graph
 from shoal.network.simulation import EngineName, simulate
 from shoal.network.spectrum import spectral_bound
 from shoal.network.walk import Walk
+from shoal.randomizers.response import RandomizedResponse
+from shoal.service.peers import Conditions, PeerSurvey, run_peers
 
 NODES, DEGREE = 10**6, 16
 CORES = 2
@@ -34,6 +39,8 @@ MIXED = 0.6  # of log(n)/gap rounds, after which the worst off are nearly mixed
 WORST_SECONDS = ((10**4, 5.0), (6 * 10**4, 120.0))  # for so many people, at most
 MILLION_ROUNDS = 24
 MILLION_SECONDS, MILLION_GIGABYTES = 180.0, 8.0
+PEERS, PEER_DEGREE, PEER_SECONDS = 100, 8, 10.0
+PEER_SURVEY = PeerSurvey(rounds=16)
 
 _SCRIPT = """
 import json, random, sys, time
@@ -74,6 +81,7 @@ def everything(*, graph: Path | None = None) -> Iterator[Result]:
     if graph is not None:
         yield from _worst_person(graph)
     yield from _a_million(overlay)
+    yield _peers()
 
 
 def _speeds(heading: str, walk: Walk, *, least: float | None = None) -> Iterator[Result]:
@@ -176,4 +184,24 @@ def _a_million(walk: Walk) -> Iterator[Result]:
         value=peak,
         unit="GB",
         at_most=MILLION_GIGABYTES,
+    )
+
+
+def _peers() -> Result:
+    """Every fifth peer away in a round: keys, sealed reports, receipts and submission."""
+    start = time.perf_counter()
+    run = run_peers(
+        np.arange(PEERS) % 4,
+        randomizer=RandomizedResponse(k=4, epsilon=LOCAL_EPSILON),
+        graph=random_regular(PEERS, PEER_DEGREE),
+        survey=PEER_SURVEY,
+        conditions=Conditions(offline=0.2, seed=1),
+    )
+    return Result(
+        heading=f"{PEERS} peers on sockets of one process (the clock's time)",
+        what=f"{PEER_SURVEY.rounds} rounds, {run.moves:,} hops",
+        value=time.perf_counter() - start,
+        unit="s",
+        at_most=PEER_SECONDS,
+        note=f"{run.arrived} reports arrived",
     )

@@ -115,7 +115,7 @@ class Gate:
         """What was posted, answered or not."""
         return [each for each in self.passed if each.method == "POST"]
 
-    def wait_for_post(self, page, *, seconds=30):
+    def wait_for_post(self, page, *, seconds=60):
         """Let the page go on until something was posted, and has arrived."""
         for _ in range(50 * seconds):
             if self.posts():
@@ -163,7 +163,7 @@ def _served(handler):
             yield server
         finally:
             server.shutdown()
-            thread.join(20)
+            thread.join(60)
 
 
 def _origin(server):

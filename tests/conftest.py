@@ -10,13 +10,20 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from repeatable import RepeatableKeys
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-settings.register_profile("shoal", deadline=None, derandomize=True, max_examples=50)
+# Neither an example nor drawing it is timed: the machine may be busy.
+settings.register_profile(
+    "shoal",
+    deadline=None,
+    derandomize=True,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("shoal")
 
 

@@ -20,7 +20,7 @@ def serving(app, **settings):
         server = uvicorn.Server(uvicorn.Config(app, **(SETTINGS | settings)))
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
-        until = monotonic() + 20
+        until = monotonic() + 60
         while not server.started:
             assert thread.is_alive()
             assert monotonic() < until
@@ -29,11 +29,11 @@ def serving(app, **settings):
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(60)
             assert not thread.is_alive()
 
 
-def talk(url, request, *, pause=0.0, seconds=10.0):
+def talk(url, request, *, pause=0.0, seconds=60.0):
     """Send raw bytes, piece by piece, and read all that is answered until the server closes."""
     host, port = url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=seconds) as connection:

@@ -145,4 +145,4 @@ def post(client, shuffler, reports, **settings):
 
 
 def client_of(url):
-    return httpx.Client(base_url=url, timeout=30)
+    return httpx.Client(base_url=url, timeout=60)

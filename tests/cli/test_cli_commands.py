@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 
 import pytest
 
@@ -35,10 +34,8 @@ def test_every_command_has_help(run, command):
     assert f" {command} [OPTIONS]" in finished.stdout
 
 
-def test_help_is_quick_and_loads_nothing_heavy(run_process):
-    start = time.perf_counter()
+def test_help_loads_nothing_heavy(run_process):
     assert run_process("--help").status == 0
-    assert time.perf_counter() - start < 3
     code = "import json, sys, shoal.cli; print(json.dumps(sorted(sys.modules)))"
     loaded = {name.partition(".")[0] for name in json.loads(run_python(code))}
     assert not loaded & HEAVY

@@ -74,7 +74,7 @@ def client(analyzer, built):
     parts = AnalyzerPages(store=analyzer.store, keyring=analyzer.keyring, limits=Limits())
     routes = [*assets.routes(), *answering.routes(parts)]
     app = analyzer_app(analyzer.store, analyzer.keyring, pages=routes)
-    with serving(app) as url, httpx.Client(base_url=url, timeout=30) as made:
+    with serving(app) as url, httpx.Client(base_url=url, timeout=60) as made:
         yield made
 
 

@@ -33,7 +33,7 @@ class Conditions:
     killed: Mapping[int, Collection[int]] = field(default_factory=dict)
     transport: Transport = "sockets"
     processes: int = 1
-    deadline: float = 5.0
+    deadline: float = 60.0
     seed: int | None = None
 
     def __post_init__(self) -> None:
