@@ -79,6 +79,6 @@ class Reports:
         growth = math.exp(epsilon)
         return max(
             float(pair.mass @ (pair.rho0 - growth * pair.rho1).clip(min=0.0))
-            + pair.lost_divergence(epsilon)
+            + pair.lost_divergence(epsilon).upper
             for pair in self.own.pairs
         )
