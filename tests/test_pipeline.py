@@ -138,6 +138,8 @@ def test_dropped_nulls_leave_fewer_people(table):
     assert found.n == found.guarantee.n == found.estimate.n == answered
     assert found.labels == ("blue", "green", "red")
     assert PUBLIC_NULLS in found.notes
+    assert found.guarantee.assumptions[-2:] == (PUBLIC_LIST, PUBLIC_NULLS)
+    assert PUBLIC_NULLS in found.to_html()
 
 
 def test_the_guarantee_is_of_the_rows_and_the_randomizer(table):

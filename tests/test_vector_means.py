@@ -145,6 +145,7 @@ def test_rows_without_a_number_are_refused_or_left_out():
     assert found.n == 1
     assert np.allclose(found.truth, [1.0, 0.5])
     assert PUBLIC_NULLS in found.notes
+    assert PUBLIC_NULLS in found.guarantee.assumptions
     with pytest.raises(InvalidArgumentError, match="at least one row with an answer"):
         shoal.run(data.slice(1), **asked, randomizer=device, drop_nulls=True)
 

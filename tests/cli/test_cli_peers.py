@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import shoal
+from shoal.engines.coding import PUBLIC_LIST
 from shoal.network.account import WalkAccountant
 from shoal.network.generators import random_regular
 from shoal.network.schedule import Absences
@@ -98,7 +99,9 @@ def test_a_column_of_a_file(run, tmp_path):
     shares = {each["answer"]: each["share"] for each in found["estimate"]}
     assert shares["red"] == pytest.approx(2 / 3, abs=0.15)
     assert "truth" not in found["estimate"][0]
+    assert PUBLIC_LIST in found["guarantee"]["assumptions"]
     listed = run(words, "--categories red,blue,green").json()
+    assert PUBLIC_LIST not in listed["guarantee"]["assumptions"]
     assert {each["answer"] for each in listed["estimate"]} >= {"red", "blue", "green"}
 
 

@@ -177,6 +177,8 @@ def test_two_groups(run):
     assert alike["sizes"] == [3000, 3000]
     assert alike["guarantee"]["n"] == 3000
     assert any("which group is treated as public" in note for note in alike["notes"])
+    for two in (apart, files, alike):
+        assert any("which group" in text for text in two["guarantee"]["assumptions"])
     assert not any("uniform" in note for note in alike["notes"])
     assert "No difference between the two groups was seen" in alike["words"]
     assert "each row is one person" in " ".join(alike["guarantee"]["assumptions"])
@@ -218,6 +220,7 @@ def test_rows_without_an_answer_are_left_out_if_asked(run):
     found = run("test gaps.csv", BASE, "--drop-nulls --json").json()
     assert found["sizes"] == [PEOPLE - 2]
     assert any("left out" in note for note in found["notes"])
+    assert any("left out" in text for text in found["guarantee"]["assumptions"])
 
 
 @pytest.mark.usefixtures("desk")

@@ -15,8 +15,8 @@ from shoal.errors import InvalidArgumentError
 from shoal.learning import budget
 from shoal.learning.accountant import account
 from shoal.learning.clipping import clipped_sum, steepest
-from shoal.learning.descent import train
-from shoal.learning.losses import Logistic, Ridge
+from shoal.learning.descent import OWN_LOSSES, train
+from shoal.learning.losses import PUBLIC_LABELS, Logistic, Ridge
 from shoal.learning.noise import standard_normals
 from shoal.learning.steps import Schedule, Task, Watch, descend
 from shoal.randomness import Randomness, simulated, simulator
@@ -324,7 +324,8 @@ def test_the_guarantee_is_the_accountants(epochs, batch, drop_last):
         "delta": 1e-5,
         "drop_last": drop_last,
     }
-    fit = train(examples, answers, **asked, clip=0.3, keep_iterates=True)
+    named = Logistic(labels=("no", "yes"))
+    fit = train(examples, answers, loss=named, **asked, clip=0.3, keep_iterates=True)
     assert fit.guarantee == account(n=100, sampling="permutation", **asked)
     assert len(fit.iterates) == fit.guarantee.steps == epochs * (100 // batch)
 
@@ -467,11 +468,48 @@ def test_a_loss_that_is_none_is_refused(loss):
 
 def test_a_fit_reads_as_a_sentence():
     examples, answers = labelled(10, 2)
-    said = str(train(examples, answers, noise_multiplier=5.0))
-    assert said.startswith("logistic model of 2 features: everything published during 1 epoch over")
-    assert said.endswith(
+    named = Logistic(labels=("no", "yes"))
+    sentence = str(train(examples, answers, loss=named, noise_multiplier=5.0))
+    assert sentence.startswith(
+        "logistic model of 2 features: everything published during 1 epoch over"
+    )
+    assert sentence.endswith(
         "private (replace-one) if every epoch has a fresh random order, cut into batches"
     )
+    inferred = str(train(examples, answers, noise_multiplier=5.0))
+    assert inferred == f"{sentence}, and {PUBLIC_LABELS}"
+
+
+# What is taken as public.
+
+
+def test_labels_taken_from_the_answers_are_an_assumption():
+    """One "yes" among 50: without it there is no model at all, so its being there is released."""
+    examples, _ = labelled(50, 2)
+    answers = ["yes"] + ["no"] * 49
+    inferred = train(examples, answers, noise_multiplier=50.0).guarantee
+    with pytest.raises(InvalidArgumentError, match="two different labels"):
+        train(examples, ["no"] * 50, noise_multiplier=50.0)
+    assert inferred.assumptions[-1] == PUBLIC_LABELS
+    assert PUBLIC_LABELS in inferred.to_dict()["assumptions"]
+    assert PUBLIC_LABELS in str(inferred)
+    named = Logistic(labels=("no", "yes"))
+    for each in (answers, ["no"] * 50):
+        guarantee = train(examples, each, loss=named, noise_multiplier=50.0).guarantee
+        assert not any("labels" in assumption for assumption in guarantee.assumptions)
+        assert guarantee.epsilon == inferred.epsilon
+
+
+def test_numbers_chosen_by_looking_at_the_data_are_an_assumption():
+    examples, answers = labelled(10, 2)
+    fit = train(examples, np.ones(10), loss=Ridge(), noise_multiplier=50.0)
+    (assumption,) = [text for text in fit.guarantee.assumptions if "without looking" in text]
+    for what in ("clipping norm", "rate", "features are scaled"):
+        assert what in assumption
+    assert not any("labels" in text for text in fit.guarantee.assumptions)
+    watched = train(examples, answers, noise_multiplier=50.0, history=True).guarantee
+    assert OWN_LOSSES in watched.assumptions
+    assert OWN_LOSSES not in fit.guarantee.assumptions
 
 
 @pytest.mark.usefixtures("quickly")

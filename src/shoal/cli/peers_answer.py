@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from shoal.cli.group import RefusedError
 from shoal.cli.peers_asked import PeersAsked
 from shoal.cli.randomizers import family
 from shoal.cli.run_asked import listed
+from shoal.engines.coding import PUBLIC, Choices
 from shoal.network.generators import random_regular
 from shoal.network.graph import Graph
 from shoal.randomizers.base import CategoryRandomizer
@@ -81,6 +82,8 @@ def answer(asked: PeersAsked) -> Answer:
     )
     seconds = time.monotonic() - began
     known = Whereabouts.of(graph, survey, conditions)
+    public = [note for note in question.notes if note in PUBLIC]
+    proved = guarantee(run, known, survey=survey, randomizer=randomizer, delta=asked.delta)
     return Answer(
         asked=asked,
         question=question,
@@ -88,7 +91,7 @@ def answer(asked: PeersAsked) -> Answer:
         survey=survey,
         run=run,
         estimate=estimate(run, known, survey=survey, randomizer=randomizer),
-        guarantee=guarantee(run, known, survey=survey, randomizer=randomizer, delta=asked.delta),
+        guarantee=replace(proved, assumptions=(*proved.assumptions, *public)),
         seconds=seconds,
     )
 
@@ -128,7 +131,6 @@ def _question(asked: PeersAsked) -> Question:
 
 def _from_file(asked: PeersAsked) -> Question:
     from shoal.engines import reading
-    from shoal.engines.coding import Choices
 
     column = reading.column(asked.data, asked.column or "")
     if asked.categories is None:

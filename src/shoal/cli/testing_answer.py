@@ -11,9 +11,9 @@ from shoal import testing
 from shoal.cli import testing_data
 from shoal.cli.show import warnings
 from shoal.cli.testing_asked import AskedTest
-from shoal.cli.testing_data import Groups
+from shoal.cli.testing_data import GROUPS_PUBLIC, Groups
 from shoal.engines import LocalEngine
-from shoal.engines.coding import PUBLIC_LIST
+from shoal.engines.coding import PUBLIC
 from shoal.engines.reading import Codes
 from shoal.pipeline import ORDERLESS
 from shoal.randomness import simulator
@@ -98,7 +98,7 @@ def answer(asked: AskedTest, progress: Progress) -> Tested:
         asked=asked,
         groups=groups,
         design=design,
-        verdict=_about_list(_about_people(verdict, asked), groups),
+        verdict=_about_public(_about_people(verdict, asked), groups),
         notes=(
             *groups.notes,
             *([ALIKE] if asked.overlap else []),
@@ -163,13 +163,12 @@ def _about_people(verdict: Verdict, asked: AskedTest) -> Verdict:
     return replace(verdict, guarantee=replace(known, assumptions=assumed))
 
 
-def _about_list(verdict: Verdict, groups: Groups) -> Verdict:
+def _about_public(verdict: Verdict, groups: Groups) -> Verdict:
     """The guarantee says what it takes as public."""
-    if PUBLIC_LIST not in groups.notes:
-        return verdict
+    public = (note for note in groups.notes if note in PUBLIC or note == GROUPS_PUBLIC)
     known = verdict.guarantee
-    said = replace(known, assumptions=(*known.assumptions, PUBLIC_LIST))
-    return replace(verdict, guarantee=said)
+    stated = replace(known, assumptions=(*known.assumptions, *public))
+    return replace(verdict, guarantee=stated)
 
 
 def _null(

@@ -25,6 +25,7 @@ NONE = "(none)"
 OTHER = "(other)"
 PUBLIC_LIST = "the list of answers is treated as public: it was taken from the data"
 PUBLIC_NULLS = "who answered is treated as public: rows without an answer are left out"
+PUBLIC = frozenset({PUBLIC_LIST, PUBLIC_NULLS})  # notes that a guarantee assumes
 CLAMPED = "numbers outside the bounds count as the nearest bound"
 _UNKNOWN = -1
 _MANY = 100
@@ -51,7 +52,7 @@ class Coded(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is treated as public."""
+        """What to know; those in ``PUBLIC`` are assumptions of the guarantee."""
 
     @property
     def question(self) -> dict[str, Any]:

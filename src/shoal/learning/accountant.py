@@ -37,6 +37,10 @@ COMPARED = (Sampling.PERMUTATION, Sampling.REPLACEMENT, Sampling.POISSON)
 _DEFAULT_DELTA = 1e-6
 _CLIPPED = "each example's gradient is clipped to norm C before the sum; noise of deviation z C"
 _ALL_ITERATES = "every iterate may be published; sizes of batches and n are public"
+_CHOSEN_BLIND = (
+    "the clipping norm, the rate and how features are scaled were chosen without looking at the "
+    "examples"
+)
 _ALL_SAMPLED = (
     "every iterate may be published, but not how many examples a step took: sums are divided by "
     "the expected number; the rate and n are public"
@@ -176,7 +180,12 @@ def _answered(run: Run) -> LearningGuarantee:
             (1 if run.relation == ADD_OR_REMOVE else 2) / run.noise_multiplier, run.delta
         ),
         routes=routes,
-        assumptions=(_CLIPPED, _ALL_SAMPLED if kind is Sampling.POISSON else _ALL_ITERATES, _REAL),
+        assumptions=(
+            _CLIPPED,
+            _CHOSEN_BLIND,
+            _ALL_SAMPLED if kind is Sampling.POISSON else _ALL_ITERATES,
+            _REAL,
+        ),
         lower_bound=lambda: _lower(run),
     )
 

@@ -4,6 +4,7 @@ The guarantee is that of :func:`shoal.learning.account` for ``sampling="permutat
 one example changes the law of *all* iterates together by no more than (epsilon, delta). It is a
 statement about real arithmetic (see :mod:`shoal.learning.noise`), and about numbers that were
 chosen without looking at the data: the radius, the rate, the clipping, and how features are scaled.
+Labels that are taken from the answers are an assumption of the guarantee too, and listed there.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from shoal.randomness import Randomness
 from shoal.values import Array
 
 _LOGISTIC = Logistic()
+OWN_LOSSES = "the mean losses of the fit, which are the examples' own, are not published"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,7 +66,8 @@ class Fit:
 
     def __str__(self) -> str:
         kind = type(self.loss).__name__.lower()
-        return f"{kind} model of {len(self.weights)} features: {self.guarantee.words}"
+        conditions = ", and ".join([self.guarantee.words, *self.loss.assumptions])
+        return f"{kind} model of {len(self.weights)} features: {conditions}"
 
 
 def train(  # noqa: PLR0913 - a façade takes as many keywords as its users need
@@ -92,6 +95,8 @@ def train(  # noqa: PLR0913 - a façade takes as many keywords as its users need
 
     ``examples`` is an array (n, d); ``answers`` are two labels for
     :class:`~shoal.learning.losses.Logistic`, numbers for :class:`~shoal.learning.losses.Ridge`.
+    Name the labels, ``loss=Logistic(labels=("no", "yes"))``: those that are taken from the answers
+    are released without noise, and the guarantee assumes that they are public.
     Exactly one of ``epsilon`` (the least noise that keeps it is found) and ``noise_multiplier``,
     the standard deviation of the noise over ``clip``. Each example's gradient is scaled down to
     the norm ``clip`` if it is longer; noise is added to the sum of a batch.
@@ -117,7 +122,9 @@ def train(  # noqa: PLR0913 - a façade takes as many keywords as its users need
     rows, targets, labels = _read(examples, answers, loss)
     passes = Passes(n=len(rows), epochs=epochs, batch=batch, delta=delta, drop_last=drop_last)
     _require_rate(rate, radius, loss.l2)
-    guarantee = passes.guarantee(epsilon=epsilon, noise_multiplier=noise_multiplier)
+    guarantee = passes.guarantee(epsilon=epsilon, noise_multiplier=noise_multiplier).assuming(
+        *loss.assumptions, *([OWN_LOSSES] if history else [])
+    )
     if intercept:
         rows = np.column_stack([rows, np.ones(len(rows))])
     noise = guarantee.noise_multiplier * clip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -84,6 +84,10 @@ class LearningGuarantee:
     def lower(self) -> float:
         """How far any better analysis of the same run could still go."""
         return min(self.lower_bound(), self.epsilon)
+
+    def assuming(self, *assumptions: str) -> LearningGuarantee:
+        """The same guarantee, which rests on these assumptions as well."""
+        return replace(self, assumptions=(*self.assumptions, *assumptions))
 
     @property
     def words(self) -> str:

@@ -21,6 +21,10 @@ from shoal.values import Array
 
 Label = object
 
+PUBLIC_LABELS = (
+    "which two labels there are is treated as public: they were taken from the answers (name them: "
+    "Logistic(labels=(first, second)))"
+)
 LARGEST_NUMBER = 1e100  # squares and sums of what is smaller stay finite
 _STEEP = 700.0  # the largest argument whose exponential is finite, about
 
@@ -33,6 +37,11 @@ class Loss(ABC):
 
     def __post_init__(self) -> None:
         checks.non_negative(l2=self.l2)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What reading the answers takes as public beyond what every training run does."""
+        return ()
 
     @abstractmethod
     def reading(self, y: npt.ArrayLike) -> tuple[Array, tuple[Label, ...]]:
@@ -63,8 +72,9 @@ class Loss(ABC):
 class Logistic(Loss):
     """log(1 + exp(-y s)) for two labels, y = -1 the first and +1 the second.
 
-    ``labels`` names them in that order. Without it they are the two that occur, sorted, and that it
-    is these two is treated as public.
+    ``labels`` names them in that order. Without it they are the two that occur, sorted. Which they
+    are is then treated as public, and the guarantee of a training run says so: where one person
+    alone has a label, leaving that person's answer out is an error, not a model.
 
     >>> loss = Logistic(labels=("no", "yes"))
     >>> loss.reading(["yes", "no"])[0].tolist()
@@ -83,6 +93,11 @@ class Logistic(Loss):
         if len(named) != 2 or named[0] == named[1]:
             raise InvalidArgumentError("labels", self.labels, "two different labels")
         object.__setattr__(self, "labels", named)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Labels that were not named are taken from the answers, without noise."""
+        return (PUBLIC_LABELS,) if self.labels is None else ()
 
     def reading(self, y: npt.ArrayLike) -> tuple[Array, tuple[Label, ...]]:
         """Minus and plus one, and the two labels."""

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
     Gradients: TypeAlias = dict[str, Tensor]
 
+MODULE_CHOSEN_BLIND = (
+    "the module (its outputs, one per class, and its first parameters), the loss and the optimizer "
+    "were chosen without looking at the examples"
+)
 _LEAST_BYTES = 4  # of a parameter
 _ROUNDING = 1.0001  # norms are rounded: what is clipped is a little shorter, never longer
 
@@ -148,7 +152,8 @@ def train_module(  # noqa: PLR0913 - a façade takes as many keywords as its use
 
     Layers that mix examples or remember them (batch normalization, running statistics) are refused.
     The guarantee covers the parameters after every step, and is about real arithmetic (see
-    :mod:`shoal.learning.noise`).
+    :mod:`shoal.learning.noise`). It assumes that the module owes nothing to the examples: one
+    whose outputs are the classes found among the answers shows them.
     """
     learner = Learner(module=module, loss=loss)
     import torch
@@ -157,7 +162,9 @@ def train_module(  # noqa: PLR0913 - a façade takes as many keywords as its use
     inputs, targets = torch.as_tensor(examples), torch.as_tensor(answers)
     _require_pairs(inputs, targets)
     passes = Passes(n=len(inputs), epochs=epochs, batch=batch, delta=delta, drop_last=drop_last)
-    guarantee = passes.guarantee(epsilon=epsilon, noise_multiplier=noise_multiplier)
+    guarantee = passes.guarantee(epsilon=epsilon, noise_multiplier=noise_multiplier).assuming(
+        MODULE_CHOSEN_BLIND
+    )
     chosen = optimizer
     if chosen is None:
         chosen = torch.optim.SGD(learner.parameters.values(), lr=rate)

@@ -10,7 +10,7 @@ from shoal import checks
 from shoal.accounting import amplification
 from shoal.accounting.devices import Profile
 from shoal.accounting.guarantee import Guarantee
-from shoal.engines.coding import PUBLIC_LIST, Coded
+from shoal.engines.coding import PUBLIC, Coded
 from shoal.engines.columns import chosen
 from shoal.engines.limits import Limits, Target, Wish
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
@@ -116,8 +116,8 @@ class Asked:
         if asked is not None:
             target = Target(asked.epsilon, asked.delta, asked.n)
             notes += limits.require_target(target, randomizer, guarantee, n=coded.n, honest=honest)
-        if PUBLIC_LIST in coded.notes:
-            guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, PUBLIC_LIST))
+        public = (note for note in coded.notes if note in PUBLIC)
+        guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, *public))
         return Step(coded, randomizer, found, guarantee, profile, (*coded.notes, *notes))
 
     def _planned(
