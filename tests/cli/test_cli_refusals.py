@@ -256,3 +256,30 @@ def test_ctrl_c_exits_quietly(run, monkeypatch):
     monkeypatch.setattr(answers, "answer", interrupted)
     finished = run(FOUR)
     assert (finished.status, finished.stdout, finished.stderr) == (130, "", "")
+
+
+MISNAMED = [
+    ("run missing.csv --column color --epsilon 1 --report out.pdf", "--report", ".html or .htm"),
+    ("run missing.csv --column color --epsilon 1 --csv out.parquet", "--csv", ".csv"),
+    ("run missing.csv --open --column color --epsilon 1 --report out.pdf", "--report", ".html"),
+    ("collect . --report out.pdf", "--report", ".html or .htm"),
+    ("collect . --csv out.txt", "--csv", ".csv"),
+    ("plan --epsilon 1 --n 1e4 --categories 5 --save out.yaml", "--save", ".json"),
+    ("plan --epsilon 1 --n 1e4 --categories 5 --plot out.html", "--plot", ".svg or .png"),
+    ("sgd --n 100 --noise 2 --plot out.pdf", "--plot", ".svg or .png"),
+    ("audit --randomizer grr --k 2 --n 5 --local-epsilon 1 --plot out.pdf", "--plot", ".svg"),
+    ("walk missing.txt --rounds 2 --plot out.jpg", "--plot", ".svg or .png"),
+    ("test missing.csv --column a --epsilon 1 --distance 0.1 --plot out.pdf", "--plot", ".svg"),
+]
+
+
+@pytest.mark.parametrize(("words", "option", "endings"), MISNAMED)
+def test_names_that_promise_another_kind_of_file(
+    run, tmp_path, monkeypatch, words, option, endings
+):
+    """Before anything is read or computed: files that are missing are not even looked for."""
+    monkeypatch.chdir(tmp_path)
+    refusal = run(words).refusal()
+    assert f"expected {option} to be a {endings}" in refusal
+    assert f"got {words.split()[-1]}" in refusal
+    assert not list(tmp_path.iterdir())

@@ -276,8 +276,10 @@ REFUSALS = [
     ("run missing.csv --column color --epsilon 1", "an existing file"),
     ("run colors.txt --column color --epsilon 1", "a file whose name ends in"),
     (f"{COLOR} --epsilon 1 --report nowhere/out.html", "no directory nowhere"),
-    (f"{COLOR} --epsilon 1 --report answers.csv", "it is what is read"),
-    (f"{COLOR} --epsilon 1 --report out --csv out", "the same file"),
+    (f"{COLOR} --epsilon 1 --report out.html --csv answers.csv", "it is what is read"),
+    (f"{COLOR} --epsilon 1 --report out.pdf", "--report to be a .html or .htm file, got out.pdf"),
+    (f"{COLOR} --epsilon 1 --report out", "--report to be a .html or .htm file, got out"),
+    (f"{COLOR} --epsilon 1 --report out.html --csv out.xlsx", "--csv to be a .csv file"),
 ]
 
 
@@ -321,6 +323,19 @@ def test_the_only_answer_of_a_column_is_not_told(run, desk):
     said = run(COLOR, "--epsilon 1").refusal()
     assert "secret" not in said
     assert "same one" in said
+
+
+def test_two_outputs_are_not_one_file(run, desk):
+    for name in ("page.html", "table.csv"):
+        (desk / name).symlink_to(desk / "one")
+    refusal = run(COLOR, "--epsilon 1 --report page.html --csv table.csv").refusal()
+    assert "the same file" in refusal
+    assert not (desk / "one").exists()
+
+
+def test_an_ending_in_capitals_is_an_ending(run, desk):
+    run(COLOR, "--epsilon 1 --report out.HTM --csv out.CSV").success()
+    assert (desk / "out.HTM").read_text(encoding="utf-8").startswith("<!")
 
 
 def test_a_link_keeps_pointing_where_it_does(run, desk):

@@ -305,6 +305,7 @@ REFUSED = [
     ("--randomizer nothing", "one of"),
     ("--randomizer duchi", "one of"),
     ("--out nowhere/survey.json", "no directory nowhere"),
+    ("--out survey.html", "--out to be a .json file, got survey.html"),
 ]
 
 

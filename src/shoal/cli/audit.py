@@ -131,7 +131,7 @@ def audit(
 def _answered(asked: AuditAsked, *, as_json: bool) -> Audit:
     """Run the audit, and show what it found."""
     asked.check()
-    files.check(asked.plot)
+    files.check(plot=asked.plot)
     with reporting("auditing") as progress:
         from shoal.cli import audit_answer, audit_figure, audit_show
 

@@ -42,8 +42,8 @@ def collect(
     processes: Processes = 0,
     watch: Annotated[bool, flag("--watch", "Go on until it is interrupted.", WORK)] = False,
     every: Annotated[float, number("With --watch: seconds between two looks.", WORK)] = 30.0,
-    report: Annotated[Path | None, option("Write a page to hand on.", _OUT, "FILE.html")] = None,
-    csv: Annotated[Path | None, option("Write the estimates.", _OUT, "FILE.csv")] = None,
+    report: Annotated[Path | None, option("Write a page to hand on (.html).", _OUT, "FILE")] = None,
+    csv: Annotated[Path | None, option("Write the estimates (.csv).", _OUT, "FILE")] = None,
     as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,
 ) -> None:
     """Pull closed batches from the shuffler, open and count them, and publish what they say.
@@ -52,7 +52,7 @@ def collect(
     """
     from shoal.cli.collect_asked import CollectAsked
 
-    files.check(report, csv)
+    files.check(report=report, csv=csv)
     asked = CollectAsked(
         directory=directory,
         survey=survey,

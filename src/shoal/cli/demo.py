@@ -25,7 +25,7 @@ def demo(
     """A survey of 200,000 invented people: plan it, run it, look at the chart and its price."""
     with writing_to(out):
         out.mkdir(parents=True, exist_ok=True)
-    files.check(out / REPORT)
+    files.check(report=out / REPORT)
     with working("inventing people"):
         import shoal
         from shoal.cli import demo_data, tour

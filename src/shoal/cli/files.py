@@ -14,10 +14,23 @@ from shoal.cli.output import writing_to
 Write = Callable[[Path], object]
 
 
-def check(*paths: Path | None, never: Path | None = None) -> None:
-    """Refuse places that cannot be written to before the work begins, and the input itself."""
-    given = [path for path in paths if path is not None]
-    for path in given:
+ENDINGS = {
+    "plot": (".svg", ".png"),
+    "report": (".html", ".htm"),
+    "csv": (".csv",),
+    "save": (".json",),
+    "out": (".json",),
+}  # of the options that write a file, by what is written to it
+
+
+def check(*, never: Path | None = None, **outputs: Path | None) -> None:
+    """Refuse names and places that cannot be written to before the work begins.
+
+    ``outputs`` are named as their options are; what is read is ``never`` written to.
+    """
+    given = {option: path for option, path in outputs.items() if path is not None}
+    for option, path in given.items():
+        _require_ending(option, path)
         if path.is_dir():
             raise RefusedError(f"cannot write to {path}: it is a directory")
         if path.exists() and not path.is_file():
@@ -26,8 +39,15 @@ def check(*paths: Path | None, never: Path | None = None) -> None:
             raise RefusedError(f"cannot write to {path}: there is no directory {path.parent}")
         if never is not None and path.resolve() == never.resolve():
             raise RefusedError(f"cannot write to {path}: it is what is read")
-    if len({path.resolve() for path in given}) < len(given):
+    if len({path.resolve() for path in given.values()}) < len(given):
         raise RefusedError("cannot write two outputs to the same file")
+
+
+def _require_ending(option: str, path: Path) -> None:
+    """A name must not promise another kind of file than is written."""
+    endings = ENDINGS[option]
+    if path.suffix.lower() not in endings:
+        raise RefusedError(f"expected --{option} to be a {' or '.join(endings)} file, got {path}")
 
 
 @contextmanager

@@ -15,7 +15,6 @@ _WANTED = "What is wanted"
 _ASKED = "What is asked: one of"
 _CROWD = "Who takes part"
 _OUT = "What to make of it"
-DRAWN = (".svg", ".png")
 
 
 def plan(
@@ -51,7 +50,7 @@ def plan(
     ] = 1.0,
     plot: Annotated[Path | None, option("Draw the options (.svg, .png).", _OUT, "FILE")] = None,
     save: Annotated[
-        Path | None, option("Save the plan, for shoal run --plan.", _OUT, "FILE")
+        Path | None, option("Save the plan, for shoal run --plan (.json).", _OUT, "FILE")
     ] = None,
     as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,
 ) -> None:
@@ -63,10 +62,10 @@ def plan(
         raise RefusedError("--epsilon is missing: what the collection may cost each person")
     if n is None:
         raise RefusedError("--n is missing: how many people report")
-    _check(categories, bounds, dimension, plot)
+    _check(categories, bounds, dimension)
     if norm is not None and dimension is None:
         raise RefusedError("--norm goes with --dimension: how long a vector may be")
-    files.check(plot, save)
+    files.check(plot=plot, save=save)
     with working("planning"):
         import shoal
         from shoal.cli import plan_figure, plan_show
@@ -99,10 +98,6 @@ def plan(
         plan_show.show(found)
 
 
-def _check(
-    categories: int | None, bounds: Bounds | None, dimension: int | None, plot: Path | None
-) -> None:
+def _check(categories: int | None, bounds: Bounds | None, dimension: int | None) -> None:
     if sum(kind is not None for kind in (categories, bounds, dimension)) != 1:
         raise RefusedError("give one of --categories, --bounds and --dimension: what is asked")
-    if plot is not None and plot.suffix.lower() not in DRAWN:
-        raise RefusedError(f"expected --plot to be a .svg or .png file, got {plot}")

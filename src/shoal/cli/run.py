@@ -110,15 +110,15 @@ def run(
     honest_fraction: Annotated[
         float, number("The share of people that follows the protocol.", _CROWD)
     ] = 1.0,
-    report: Annotated[Path | None, option("Write a page to hand on.", _OUT, "FILE.html")] = None,
-    csv: Annotated[Path | None, option("Write the estimates.", _OUT, "FILE.csv")] = None,
+    report: Annotated[Path | None, option("Write a page to hand on (.html).", _OUT, "FILE")] = None,
+    csv: Annotated[Path | None, option("Write the estimates (.csv).", _OUT, "FILE")] = None,
     as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,
     compare_truth: Annotated[
         bool, flag("--compare-truth", "Show true values too: no longer private.", _OUT)
     ] = False,
 ) -> None:
     """Randomize, shuffle and estimate columns of a table: a chart with its error and its ε."""
-    files.check(report, csv, never=data)
+    files.check(report=report, csv=csv, never=data)
     if open_answers:
         found = OpenAsked(
             data=data,

@@ -56,7 +56,7 @@ def sgd(
     )
     with in_options():
         asked.check()
-    files.check(plot)
+    files.check(plot=plot)
     with in_options(), reporting("accounting") as progress:
         from shoal.cli import sgd_answer, sgd_show
 

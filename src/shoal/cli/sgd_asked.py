@@ -11,7 +11,6 @@ from pathlib import Path
 
 from shoal import checks
 from shoal.cli.group import RefusedError
-from shoal.cli.plan import DRAWN
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 
 
@@ -45,8 +44,6 @@ class SgdAsked:
             raise RefusedError("--n is missing: how many examples there are")
         if (self.noise is None) == (self.epsilon is None):
             raise RefusedError("give --noise to get ε, or --epsilon to get the noise")
-        if self.plot is not None and self.plot.suffix.lower() not in DRAWN:
-            raise RefusedError(f"expected --plot to be a .svg or .png file, got {self.plot}")
         if self.noise is not None:
             checks.positive(noise=self.noise)
         if self.epsilon is not None:

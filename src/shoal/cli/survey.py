@@ -109,7 +109,9 @@ def new(
         float | None,
         number("Messages one person may send on average; above 1 brings in protocols.", _HOW),
     ] = None,
-    out: Annotated[Path | None, option("Write the survey to this file.", _OUT, "FILE")] = None,
+    out: Annotated[
+        Path | None, option("Write the survey to this file (.json).", _OUT, "FILE")
+    ] = None,
     as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,
 ) -> None:
     """Find the randomizer that keeps the promise, say what it costs, and write the survey."""
@@ -141,7 +143,7 @@ def new(
         messages_cap=messages_cap,
     )
     asked.check()
-    files.check(out, never=plan)
+    files.check(out=out, never=plan)
     with working("designing"):
         from shoal.cli import survey_answer, survey_show
         from shoal.service.clock import system_clock

@@ -134,7 +134,7 @@ def run_test(
     )
     asked.check()
     for read in (data, against, second):
-        files.check(plot, never=read)
+        files.check(plot=plot, never=read)
     if power:
         _answer_power(asked, as_json=as_json)
     else:

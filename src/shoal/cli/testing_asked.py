@@ -11,7 +11,6 @@ from typing import NamedTuple
 from shoal import checks
 from shoal.cli import parsing
 from shoal.cli.group import RefusedError
-from shoal.cli.plan import DRAWN
 
 _FEWEST = 19  # simulations
 
@@ -62,8 +61,6 @@ class AskedTest:
         self._check_wanted()
         self._check_devices()
         self._check_people()
-        if self.plot is not None and self.plot.suffix.lower() not in DRAWN:
-            raise RefusedError(f"expected --plot to be a .svg or .png file, got {self.plot}")
         if self.simulations is not None:
             from shoal.testing import ranks
 

@@ -115,7 +115,7 @@ def walk(
         plot=plot,
     )
     asked.check()
-    files.check(plot, never=graph)
+    files.check(plot=plot, never=graph)
     with reporting("walking") as progress:
         from shoal.cli import walk_answer, walk_figure, walk_show
 

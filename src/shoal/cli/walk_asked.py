@@ -9,7 +9,6 @@ from typing import Any
 
 from shoal import checks
 from shoal.cli.group import RefusedError
-from shoal.cli.plan import DRAWN
 
 _LOCAL_EPSILON = 1.0
 
@@ -70,8 +69,6 @@ class WalkAsked:
         self._check_adversary()
         if self.lazy and self.kind not in {None, Kind.LAZY}:
             raise RefusedError(f"give --lazy or --kind {self.kind}, not both")
-        if self.plot is not None and self.plot.suffix.lower() not in DRAWN:
-            raise RefusedError(f"expected --plot to be a .svg or .png file, got {self.plot}")
         checks.open_probability(delta=self.delta)
         checks.closed_probability(offline=self.offline)
         checks.closed_probability(collusion=self.collusion)
