@@ -14,6 +14,7 @@ from shoal.sealing.errors import FramingError, MalformedError, NotOpenableError
 ERRORS = [
     shoal.InvalidArgumentError("k", 1, "k >= 2"),
     shoal.InvalidTableError("table", [[1.0]], "rows that sum to 1"),
+    shoal.InvalidTypeError("randomizer", "ndarray of shape (2, 2)", "a randomizer"),
     shoal.OutOfRegimeError("a bound", "n >= 10", {"n": 3, "delta": 1e-6}, "another"),
     shoal.UnreachableTargetError("epsilon=1", "too few people", "ask more"),
     shoal.PrecisionError("delta", 1e-30, 1e-20, "take another method"),

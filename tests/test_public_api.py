@@ -23,6 +23,7 @@ PUBLIC = [
     "HashedDummies",
     "InvalidArgumentError",
     "InvalidTableError",
+    "InvalidTypeError",
     "Laplace",
     "LocalHashing",
     "MeanEstimate",

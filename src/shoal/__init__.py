@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from shoal.errors import (
     InvalidArgumentError,
     InvalidTableError,
+    InvalidTypeError,
     MissingExtraError,
     OutOfRegimeError,
     PrecisionError,
@@ -75,6 +76,7 @@ __all__ = [
     "HashedDummies",
     "InvalidArgumentError",
     "InvalidTableError",
+    "InvalidTypeError",
     "Laplace",
     "LocalHashing",
     "MeanEstimate",

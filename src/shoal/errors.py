@@ -4,7 +4,8 @@
 
     ShoalError
     ├── InvalidArgumentError (ValueError)      one argument is not acceptable
-    │   └── InvalidTableError                  a randomizer table or a law is not one
+    │   ├── InvalidTableError                  a randomizer table or a law is not one
+    │   └── InvalidTypeError (TypeError)       an argument is another kind of thing altogether
     ├── OutOfRegimeError (ValueError)          a published bound does not cover these parameters
     ├── UnreachableTargetError (ValueError)    no setting reaches the target asked for
     ├── PrecisionError (ArithmeticError)       the answer is below what the method can certify
@@ -41,6 +42,10 @@ class InvalidArgumentError(ShoalError, ValueError):
 
 class InvalidTableError(InvalidArgumentError):
     """A randomizer table, or a blanket law, that is not one."""
+
+
+class InvalidTypeError(InvalidArgumentError, TypeError):
+    """An argument that is another kind of thing: a table or a function for a randomizer."""
 
 
 class OutOfRegimeError(ShoalError, ValueError):

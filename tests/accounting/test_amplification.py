@@ -4,6 +4,8 @@ import json
 import math
 from functools import partial
 
+import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -157,6 +159,49 @@ def test_the_comparison_is_sorted_and_includes_the_randomizers_own_law():
 def test_questions_that_make_no_sense_are_refused_with_the_reason(arguments, says):
     with pytest.raises(shoal.InvalidArgumentError, match=says):
         shoal.amplify(**arguments)
+
+
+TABLE = [[0.75, 0.25], [0.25, 0.75]]
+QUESTIONS = {
+    "amplify": lambda randomizer: shoal.amplify(randomizer, n=100),
+    "profile": lambda randomizer: shoal.profile(randomizer, n=100),
+    "required_n": lambda randomizer: shoal.required_n(randomizer, epsilon=1.0),
+    "compare": lambda randomizer: shoal.compare(randomizer, n=100),
+    "local_epsilon": lambda family: shoal.local_epsilon(family, epsilon=1.0, n=100),
+    "made by a family": lambda made: shoal.local_epsilon(lambda epsilon: made, epsilon=1.0, n=100),  # noqa: ARG005
+}
+KINDS = {
+    "nested lists": (TABLE, "BlanketLaw.from_table"),
+    "array": (np.array(TABLE), "BlanketLaw.from_table"),
+    "data frame": (pl.DataFrame(TABLE), "BlanketLaw.from_table"),
+    "function": (lambda datum: datum, "shoal.audit"),
+    "built-in function": (abs, "shoal.audit"),
+    "partial function": (partial(max, 0), "shoal.audit"),
+    "text": ("grr", "law"),
+    "number": (4.0, "law"),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_randomizer_is_told_where_it_belongs(question, kind):
+    value, advice = KINDS[kind]
+    with pytest.raises(shoal.InvalidTypeError) as refused:
+        QUESTIONS[question](value)
+    assert advice in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert isinstance(refused.value, shoal.InvalidArgumentError)
+    assert isinstance(refused.value, TypeError)
+
+
+def test_a_class_is_no_randomizer_and_may_be_no_family():
+    for question in ("amplify", "profile", "required_n", "compare", "made by a family"):
+        with pytest.raises(shoal.InvalidTypeError, match=r"make one: RandomizedResponse\(\.\.\.\)"):
+            QUESTIONS[question](shoal.RandomizedResponse)
+    with pytest.raises(shoal.InvalidTypeError, match="partial"):
+        shoal.local_epsilon(shoal.RandomizedResponse, epsilon=1.0, n=100)
+    made = partial(shoal.RandomizedResponse, k=4)
+    assert shoal.local_epsilon(made, epsilon=1.0, n=100) > 0
 
 
 def test_an_unreachable_crowd_is_said():

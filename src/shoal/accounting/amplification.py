@@ -16,7 +16,14 @@ from shoal import checks
 from shoal.accounting import catalog, compose
 from shoal.accounting.compose import Method
 from shoal.accounting.crowd import Crowd
-from shoal.accounting.devices import CLONES, OPTIMAL_CLONES, Devices, Profile, Randomizer
+from shoal.accounting.devices import (
+    CLONES,
+    OPTIMAL_CLONES,
+    Devices,
+    Profile,
+    Randomizer,
+    require_family,
+)
 from shoal.accounting.guarantee import Guarantee
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
@@ -148,11 +155,13 @@ def local_epsilon(
     checks.open_probability(delta=delta)
     crowd = Crowd(n, honest_fraction, honest_n, participation)
     rounds = checks.count(rounds=rounds)
-    make: Family = family or (lambda *, epsilon: BlanketLaw.generic(epsilon))
+    if family is None:
+        family = _any_randomizers
+    require_family(family)
 
     def excess(candidate: float) -> float:
         """log of the delta that the candidate has, over the target; <= 0 if it is kept."""
-        found = Devices(randomizer=make(epsilon=candidate)).profile(crowd)
+        found = Devices(randomizer=family(epsilon=candidate)).profile(crowd)
         return _log_excess(found, rounds, epsilon, delta)
 
     checks.positive(cap=cap)
@@ -226,6 +235,10 @@ def required_n(
         middle = (low + high) // 2
         low, high = (low, middle) if keeps(middle) else (middle, high)
     return math.ceil(high / honest_fraction * (1 - 1e-12))
+
+
+def _any_randomizers(*, epsilon: float) -> BlanketLaw:
+    return BlanketLaw.generic(epsilon)
 
 
 def _log_excess(found: Profile, rounds: int, epsilon: float, delta: float) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -17,7 +19,7 @@ from shoal.accounting.crowd import Crowd
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.noise.profile import NoiseProfile
 from shoal.accounting.profile import PrivacyProfile
-from shoal.errors import InvalidArgumentError
+from shoal.errors import InvalidArgumentError, InvalidTypeError
 
 OPTIMAL_CLONES = "optimal-clones"
 CLONES = "clones"
@@ -49,14 +51,61 @@ def law_of(randomizer: Randomizer) -> BlanketLaw:
     if isinstance(randomizer, HasProfile):
         expected = "a randomizer of one message here (several messages have no blanket law)"
         raise InvalidArgumentError("randomizer", randomizer, expected)
-    law = getattr(randomizer, "law", None)
-    if not callable(law):
-        expected = "a BlanketLaw or a randomizer with a law() method"
-        raise InvalidArgumentError("randomizer", randomizer, expected)
-    found = law()
-    if not isinstance(found, BlanketLaw):
-        raise InvalidArgumentError("randomizer.law()", found, "law() to return a BlanketLaw")
-    return found
+    law = randomizer.law()
+    if not isinstance(law, BlanketLaw):
+        raise InvalidArgumentError("randomizer.law()", law, "law() to return a BlanketLaw")
+    return law
+
+
+def require_randomizer(randomizer: object) -> None:
+    """Say what to do with a table, a function or a class where a randomizer is expected."""
+    if isinstance(randomizer, BlanketLaw):
+        return
+    answers = callable(getattr(randomizer, "law", None)) or isinstance(randomizer, HasProfile)
+    if answers and not isinstance(randomizer, type):
+        return
+    expected = "a BlanketLaw or a randomizer with a law() method"
+    if isinstance(randomizer, type):
+        expected += f" (make one: {randomizer.__name__}(...))"
+    else:
+        expected += _instead(randomizer)
+    raise InvalidTypeError("randomizer", _described(randomizer), expected)
+
+
+def require_family(family: object) -> None:
+    """A family is called with ``epsilon`` and nothing else; say so before it is."""
+    if callable(family) and _takes_epsilon(family):
+        return
+    expected = (
+        "a family: a callable that takes epsilon= and returns a randomizer or a law, such as "
+        f"functools.partial(RandomizedResponse, k=4){_instead(family)}"
+    )
+    raise InvalidTypeError("family", _described(family), expected)
+
+
+def _takes_epsilon(family: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(family).bind(epsilon=1.0)
+    except (TypeError, ValueError):  # built-in callables may have no signature: they are no family
+        return False
+    return True
+
+
+def _instead(value: object) -> str:
+    if isinstance(value, list | tuple) or hasattr(value, "__array__"):
+        return " (for a table, Pr[output | input] by rows: BlanketLaw.from_table(table))"
+    if callable(value) and not isinstance(value, type):
+        return " (a function has no law to compute with: shoal.audit(function, ...) runs it)"
+    return ""
+
+
+def _described(value: object) -> object:
+    """What is short as it is, the rest by its kind: arrays and frames fill the screen."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    shape = getattr(value, "shape", None)
+    kind = getattr(value, "__name__", type(value).__name__)
+    return f"{kind} of shape {shape}" if isinstance(shape, tuple) else kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +127,8 @@ class Devices:
         if len(names) != 1:
             expected = "exactly one of a randomizer, local_epsilon and deletion_epsilon"
             raise InvalidArgumentError("given", ", ".join(names) or "none", expected)
+        if self.randomizer is not None:
+            require_randomizer(self.randomizer)
         checks.closed_probability(local_delta=self.local_delta)
         if self.randomizer is not None and self.local_delta:
             expected = "no local_delta beside a randomizer (its law says everything)"
