@@ -210,6 +210,17 @@ def test_what_is_public_and_who_saw_the_answers_is_said(table):
     assert RUN_HERE in listed.to_html()
 
 
+def test_a_stream_is_read_once_for_all_columns(table):
+    given = {"colour": response(4), "smokes": response(2)}
+    several = {"column": ["colour", "smokes"], "randomizer": given}
+    streamed, framed = (
+        run(each, **several, compare_truth=True) for each in (table.to_arrow().to_reader(), table)
+    )
+    for one, other in zip(streamed.columns, framed.columns, strict=True):
+        assert one.labels == other.labels
+        assert one.truth.tolist() == other.truth.tolist()
+
+
 def test_assumptions_of_some_columns_name_them(table):
     given = {"colour": response(3), "smokes": response(2)}
     found = run(table, column=["colour", "smokes"], randomizer=given, drop_nulls=True)

@@ -60,11 +60,12 @@ def run(
 ) -> Result:
     """Collect columns of a table as the shuffle model would, and estimate what is in them.
 
-    ``data`` is a Polars, pandas or Arrow table, or the path of a CSV, Parquet or Arrow file, which
-    is read in chunks. Exactly one of ``epsilon`` (a plan is made), ``randomizer`` and ``plan``;
-    ``delta`` is the plan's, or 1e-6. Every row is one person. No report has a local epsilon above
-    ``local_epsilon_cap``, if there is one. A plan whose epsilon is not kept by the people there are
-    is refused, unless ``allow_weaker``: then it is noted.
+    ``data`` is a Polars, pandas or Arrow table, anything else with an Arrow C stream (a DuckDB
+    relation), or the path of a CSV, Parquet or Arrow file, which is read in chunks. Every row is
+    one person. Exactly one of ``epsilon`` (a plan is made), ``randomizer`` and ``plan``; ``delta``
+    is the plan's, or 1e-6. No report has a local epsilon above ``local_epsilon_cap``, if there is
+    one. A plan whose epsilon is not kept by the people there are is refused, unless
+    ``allow_weaker``: then it is noted.
 
     With ``epsilon``, people send at most ``messages_cap`` messages on average (one, unless said),
     and ``choose`` names the option of the plan to be run instead of the best: then any number of

@@ -34,7 +34,42 @@ IN_MEMORY = {
     "lazy": FRAME.lazy,
     "pandas": lambda: pd.DataFrame({"colour": COLOURS, "height": HEIGHTS, "age": AGES}),
     "arrow table": lambda: pa.table({"colour": COLOURS, "height": HEIGHTS, "age": AGES}),
+    "arrow batch": lambda: IN_MEMORY["arrow table"]().to_batches()[0],
+    "arrow reader": lambda: IN_MEMORY["arrow table"]().to_reader(),
+    "stream": lambda: Stream(IN_MEMORY["arrow table"]()),
+    "relation": lambda: relation(IN_MEMORY["arrow table"]()),
 }
+
+
+class Stream:
+    """Another library's table: what ``select`` and brackets mean to it is its own affair."""
+
+    def __init__(self, table):
+        self.table = table
+        self.columns = table.column_names
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def select(self, *columns):
+        raise AssertionError(columns)
+
+    __getitem__ = select
+
+
+def relation(table):
+    """As DuckDB's: a list is a literal to ``select``, and ``project`` takes SQL."""
+
+    def select(_, *columns):
+        return Stream(pa.table({f"list_value('{columns[0][0]}')": [columns] * len(table)}))
+
+    def project(_, sql):
+        names = [part[1:-1].replace('""', '"') for part in sql.split(", ")]
+        assert sql == ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+        return Stream(table.select(names))
+
+    members = {"__module__": "_duckdb", "select": select, "project": project}
+    return type("DuckDBPyRelation", (Stream,), members)(table)
 
 
 @pytest.fixture(params=[*WRITERS, "path as text", *IN_MEMORY])
@@ -52,15 +87,17 @@ def joined(chunks):
 
 
 def test_every_kind_of_table_has_the_same_answers(table):
-    answers = reading.column(table, "colour").answers()
+    both = reading.table(table, ["age", "colour"])  # once: some can be read only once
+    answers = reading.column(both, "colour").answers()
     assert answers == reading.Answers(8, 2, distinct=("blue", "green", "red"), single=1)
-    assert reading.column(table, "age").answers().distinct == ("0", "12", "30", "41", "7")
+    assert reading.column(both, "age").answers().distinct == ("0", "12", "30", "41", "7")
 
 
 def test_every_kind_of_table_has_the_same_codes(table):
-    codes = reading.column(table, "colour").codes(["red", "green"], none=5, other=9)
+    column = reading.column(table, "colour")
+    codes = column.codes(["red", "green"], none=5, other=9)
     assert sorted(joined(codes)) == [0, 0, 0, 1, 5, 5, 9, 9]
-    dropped = reading.column(table, "colour").codes(["red", "green"], none=None, other=9)
+    dropped = column.codes(["red", "green"], none=None, other=9)
     assert sorted(joined(dropped)) == [0, 0, 0, 1, 9, 9]
 
 
@@ -127,6 +164,22 @@ def test_a_missing_column_names_the_others(table):
         InvalidArgumentError, match=r"colour, height, age \(did you mean colour\?\)"
     ):
         reading.column(table, "color")
+
+
+def test_columns_may_be_called_anything():
+    strange = 'say "hi"'
+    assert reading.column(relation(pa.table({strange: ["a"], "b": [1]})), strange).size() == (1, 0)
+    numbered = pd.DataFrame([["a", 1], ["b", 2]])  # pandas calls these columns 0 and 1
+    assert reading.column(numbered, "0").answers().distinct == ("a", "b")
+
+
+def test_what_another_library_raises_is_about_the_data():
+    class Broken(Stream):
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise RuntimeError("the connection is closed")
+
+    with pytest.raises(InvalidArgumentError, match=r"the connection is closed.*data='Broken'"):
+        reading.column(Broken(pa.table({"v": [1]})), "v")
 
 
 def test_a_column_in_other_letters_is_suggested():

@@ -59,9 +59,10 @@ class Separate:
 
     def coded(self, data: object, *, drop_nulls: bool) -> list[Coded]:
         """Every column ready for the devices."""
+        table = reading.table(data, self.names)
         return [
             _coded(
-                reading.column(data, name),
+                reading.column(table, name),
                 categories=chosen(self.categories, name),
                 bounds=chosen(self.bounds, name),
                 drop_nulls=drop_nulls,

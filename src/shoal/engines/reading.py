@@ -1,7 +1,8 @@
 """Columns of tables and files, a chunk at a time: memory does not grow with the file.
 
 A table is a Polars frame, eager or lazy, anything that speaks the Arrow C stream interface (pandas
-data frames and Arrow tables do), or the path of a CSV, Parquet or Arrow file.
+data frames, Arrow tables and readers, DuckDB relations and many others do), or the path of a CSV,
+Parquet or Arrow file.
 """
 
 from __future__ import annotations
@@ -164,12 +165,12 @@ def column(data: object, name: str) -> Column:
     """A column of a table or file, or an error that lists the columns there are."""
     import polars as pl
 
-    return Column(name, _selected(data, [name]).select(pl.col(name).alias(_VALUE)))
+    return Column(name, table(data, [name]).select(pl.col(name).alias(_VALUE)))
 
 
 def rows(data: object, names: Sequence[str]) -> Rows:
     """Columns of a table or file, or an error that lists the columns there are."""
-    return Rows(tuple(names), _selected(data, names))
+    return Rows(tuple(names), table(data, names))
 
 
 def numeric(frame: pl.LazyFrame, name: str, *, shown: str) -> pl.Expr:
@@ -189,7 +190,12 @@ def _kind(frame: pl.LazyFrame, name: str, *, shown: str) -> Any:  # noqa: ANN401
         return frame.collect_schema()[name]
 
 
-def _selected(data: object, names: Sequence[str]) -> pl.LazyFrame:
+def table(data: object, names: Sequence[str]) -> pl.LazyFrame:
+    """These columns of a table or file, or an error that lists the columns there are.
+
+    What is no file is read here, once: a stream has no second time, and the rows of a query may
+    come out otherwise when it is asked again.
+    """
     import polars as pl
 
     if isinstance(data, pl.DataFrame | pl.LazyFrame):
@@ -199,7 +205,10 @@ def _selected(data: object, names: Sequence[str]) -> pl.LazyFrame:
     elif hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
         frame = _imported(data, names)
     else:
-        expected = "a Polars, pandas or Arrow table, or the path of a file"
+        expected = (
+            "a Polars, pandas or Arrow table, anything else with an Arrow C stream (relations of "
+            "DuckDB have one from 1.1 on; of older ones relation.pl()), or the path of a file"
+        )
         raise InvalidArgumentError("data", type(data).__name__, expected)
     with _reading(names[0]):
         found = frame.collect_schema().names()
@@ -238,13 +247,7 @@ def _scanned(path: Path) -> pl.LazyFrame:
 def _imported(data: Any, names: Sequence[str]) -> pl.LazyFrame:  # noqa: ANN401 — pandas, Arrow …
     import polars as pl
 
-    found = getattr(data, "column_names", None)
-    found = list(getattr(data, "columns", ())) if found is None else list(found)
-    if found:
-        _require_columns(names, [str(each) for each in found])
-        # These columns are enough, and others may hold what Arrow cannot.
-        wanted = list(names)
-        data = data.select(wanted) if hasattr(data, "select") else data[wanted]
+    data = _narrowed(data, names)
     try:
         speaks = hasattr(data, "__arrow_c_stream__")
         frame = pl.DataFrame(data) if speaks else pl.from_dataframe(data)
@@ -253,7 +256,30 @@ def _imported(data: Any, names: Sequence[str]) -> pl.LazyFrame:  # noqa: ANN401 
     except (ValueError, TypeError) as error:
         expected = f"one kind of value in a column ({_first_line(error)})"
         raise InvalidArgumentError("column", ", ".join(names), expected) from error
+    except Exception as error:  # whatever another library raises is about its own data
+        expected = f"a table that can be read ({_first_line(error)})"
+        raise InvalidArgumentError("data", type(data).__name__, expected) from error
     return frame.lazy()
+
+
+def _narrowed(data: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 — pandas, Arrow …
+    """These columns are enough, and others may hold what Arrow cannot.
+
+    What ``select`` and square brackets mean differs from library to library (to DuckDB a list is a
+    literal), so that tables of libraries not known here are read whole.
+    """
+    library = type(data).__module__.partition(".")[0].lstrip("_")
+    if hasattr(data, "iloc"):  # pandas, whose names need not be text, and those that follow it
+        columns = [str(each) for each in data.columns]
+        _require_columns(names, columns)
+        return data.iloc[:, [columns.index(name) for name in names]]
+    if library == "pyarrow" and hasattr(data, "select"):
+        _require_columns(names, data.column_names)
+        return data.select(list(names))
+    if library == "duckdb" and hasattr(data, "project"):
+        _require_columns(names, data.columns)
+        return data.project(", ".join('"' + name.replace('"', '""') + '"' for name in names))
+    return data
 
 
 def _require_columns(wanted: Sequence[str], names: Sequence[str]) -> None:

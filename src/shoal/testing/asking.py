@@ -145,6 +145,7 @@ def _answers(name: str, values: npt.ArrayLike, k: int) -> npt.NDArray[np.int64]:
     """Two answers or more, each one of k."""
     shape = np.shape(values)
     if len(shape) != 1 or shape[0] < 2:
-        expected = "a one-dimensional list of at least two answers"
-        raise InvalidArgumentError(name, f"shape {shape}", expected)
+        expected = "a one-dimensional list of at least two answers (of a table, one column)"
+        shown = f"shape {shape}" if shape else type(values).__name__
+        raise InvalidArgumentError(name, shown, expected)
     return category_codes(values, k)
