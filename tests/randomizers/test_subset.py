@@ -55,7 +55,8 @@ class TestSubsetSelection(SubsetContract):
         mine = SubsetSelection(k=6, epsilon=1.5, size=1)
         theirs = shoal.RandomizedResponse(k=6, epsilon=1.5)
         assert mine.table() == pytest.approx(theirs.table(), rel=1e-12)
-        assert mine.law().pairs == theirs.law().pairs
+        signatures = [[pair.signature for pair in each.law().pairs] for each in (mine, theirs)]
+        assert signatures[0] == signatures[1]
 
 
 class TestLargeSubsets(SubsetContract):

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from shoal.accounting import enumeration
 from shoal.accounting.atoms import ROUNDING, Array, PairLaw
@@ -44,6 +43,8 @@ _CAUTION = 0.87
 _MOST_NODES = 120_000
 _FEW_NODES = 256
 _CHUNK = 200_000
+_USELESS = 1.0  # width in logarithms
+_CHERNOFF_GAP = 6.0  # Chernoff's bound is hardly ever so much above the truth, in logarithms
 _RARE = 1e-3  # draws expected of n people
 _RARE_MASSES = tuple(10.0**-power for power in (3, 6, 10, 16, 25, 40, 65, 100))
 
@@ -76,9 +77,17 @@ def _enclose_covered(pair: PairLaw, n: int, epsilon: float, tolerance: float | N
 
 def contour(pair: PairLaw, n: int, epsilon: float, tolerance: float | None = None) -> Enclosure:
     """The same by the contour integral: some value must be positive."""
-    saddle, rare = _best_saddle(pair, n, epsilon)
-    best = saddle.chernoff()
+    saddle = Saddle.of(pair, epsilon, n)
     aim = _tolerance(saddle, epsilon) if tolerance is None else tolerance
+    best = _refined(saddle, aim)
+    if best.gap <= 10 * aim or pair.mass.min() * n > _RARE:
+        return best
+    return best.meet(_without_rare(pair, n, epsilon, tolerance))
+
+
+def _refined(saddle: Saddle, aim: float) -> Enclosure:
+    """Sums with ever less smoothing, until the interval is as narrow as is aimed at."""
+    best = saddle.chernoff()
     # The width of the enclosure is about (eta theta)^2 unless the law is close to a lattice.
     smoothing = _CAUTION * math.sqrt(aim) / 2
     for _ in range(_MOST_REFINEMENTS):
@@ -86,49 +95,33 @@ def contour(pair: PairLaw, n: int, epsilon: float, tolerance: float | None = Non
         if grid.nodes > _MOST_NODES or saddle.exponent_error > 1:
             break
         best = best.meet(_trapezoid(saddle, grid))
-        if best.gap <= aim:
+        if best.gap <= aim or best.gap > _USELESS:
             break
         smoothing *= max(1 / 8, min(2 / 3, _CAUTION * math.sqrt(aim / best.gap)))
-    return best.plus(rare.gain).down_by(rare.loss)
+    return best
 
 
-@dataclass(frozen=True)
-class Rare:
-    """What atoms left out of a sum add to its positive part at most, and take from it at most."""
+def _without_rare(pair: PairLaw, n: int, epsilon: float, tolerance: float | None) -> Enclosure:
+    """The sum without its rarest atoms, which are bounded by their means.
 
-    gain: Enclosure = ZERO
-    loss: float = 0.0
-
-    @classmethod
-    def of(
-        cls, values: Array, sizes: Array, mass: Array, left_out: npt.NDArray[np.bool_], n: int
-    ) -> Rare:
-        """(a + b)_+ lies between a_+ - min(b_-, a_+) and a_+ + b_+, with a_+ <= n max z."""
-        errors = ROUNDING * sizes[left_out]
-        gain = float(mass[left_out] @ np.maximum(values[left_out] + errors, 0.0))
-        most = n * max(0.0, float(values[~left_out].max(initial=0.0)))
-        losses = np.minimum(np.maximum(errors - values[left_out], 0.0), most)
-        return cls(
-            Enclosure.between(0.0, gain * (1 + 1e-9)), float(mass[left_out] @ losses) * (1 + 1e-9)
-        )
-
-
-def _best_saddle(pair: PairLaw, n: int, epsilon: float) -> tuple[Saddle, Rare]:
-    """The whole law, or the law without its rarest atoms if that has a much better bound."""
-    best = Saddle.of(pair, epsilon, n), Rare()
-    lowest = best[0].chernoff().log_upper - math.log(2)
-    if pair.mass.min() * n > _RARE:
-        return best
+    With a the sum of the others and b that of the rare ones, (a + b)_+ lies between
+    a_+ - min(b_-, a_+) and a_+ + b_+, and a_+ <= n max z.
+    """
     values, sizes = pair.summands(n, epsilon)
+    best = Enclosure(-math.inf, 0.0)
     for threshold in _RARE_MASSES:
-        left_out = pair.mass < threshold / n
-        if not left_out.any() or (values[~left_out] <= 0).all():
+        rare = pair.mass < threshold / n
+        if not rare.any() or (values[~rare] <= 0).all():
             continue
-        rare = Rare.of(values, sizes, pair.mass, left_out, n)
-        saddle = Saddle.of(pair.without(left_out), epsilon, n)
-        log_upper = saddle.chernoff().plus(rare.gain).log_upper
-        if log_upper < lowest:
-            best, lowest = (saddle, rare), log_upper
+        mass, errors = pair.mass[rare] * (1 + 1e-9), ROUNDING * sizes[rare]
+        gain = Enclosure.between(0.0, float(mass @ np.maximum(values[rare] + errors, 0.0)))
+        most = n * float(values[~rare].max())
+        loss = float(mass @ np.clip(errors - values[rare], 0.0, most))
+        saddle = Saddle.of(pair.without(rare), epsilon, n)
+        if saddle.chernoff().plus(gain).log_upper > best.log_upper + _CHERNOFF_GAP:
+            break  # leaving out fewer is no longer any better
+        aim = _tolerance(saddle, epsilon) if tolerance is None else tolerance
+        best = best.meet(_refined(saddle, aim).plus(gain).down_by(loss))
     return best
 
 
