@@ -18,6 +18,7 @@ ERRORS = [
     shoal.OutOfRegimeError("a bound", "n >= 10", {"n": 3, "delta": 1e-6}, "another"),
     shoal.UnreachableTargetError("epsilon=1", "too few people", "ask more"),
     shoal.PrecisionError("delta", 1e-30, 1e-20, "take another method"),
+    shoal.UncertifiedError(0.0, float("inf")),
     shoal.MissingExtraError("walking", "network"),
     NotOpenableError(),
     FramingError(7, "8 bytes"),

@@ -48,6 +48,7 @@ PUBLIC = [
     "SubsetSelection",
     "Survey",
     "UnaryEncoding",
+    "UncertifiedError",
     "UniformDummies",
     "UnreachableTargetError",
     "VectorEstimate",

@@ -20,6 +20,7 @@ from shoal.errors import (
     OutOfRegimeError,
     PrecisionError,
     ShoalError,
+    UncertifiedError,
     UnreachableTargetError,
 )
 
@@ -101,6 +102,7 @@ __all__ = [
     "SubsetSelection",
     "Survey",
     "UnaryEncoding",
+    "UncertifiedError",
     "UniformDummies",
     "UnreachableTargetError",
     "VectorEstimate",
