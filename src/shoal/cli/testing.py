@@ -104,7 +104,7 @@ def run_test(
     """Whether answers are uniform, as a reference says, or alike in two groups: a private test.
 
     Randomizes, shuffles and decides, with the least noise that keeps ε and δ. With --power: how
-    often a difference would be noticed, and by how many people.
+    often a difference would be noticed, the hardest there is, and by how many people.
     """
     asked = AskedTest(
         data=data,

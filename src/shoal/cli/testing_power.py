@@ -12,11 +12,10 @@ from shoal.cli.group import RefusedError
 from shoal.cli.testing_answer import Progress
 from shoal.cli.testing_asked import AskedTest
 from shoal.engines.reading import MOST_ANSWERS
-from shoal.errors import InvalidArgumentError
 from shoal.figures.table import Table
 from shoal.figures.testing_study import TRIALS, Point, Study
 from shoal.protocols.registry import described
-from shoal.testing import alternatives, ranks
+from shoal.testing import ranks
 from shoal.values import Array
 
 _STEPS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 1.5)  # of the people that one message each needs
@@ -74,16 +73,6 @@ def answer(asked: AskedTest, progress: Progress) -> Powers:
     assert asked.distance is not None  # noqa: S101 - checked before
     assert asked.epsilon is not None  # noqa: S101 - checked before
     reference, notes = _hypothesis(asked)
-    # Those that are simulated, not the furthest there are.
-    limit = alternatives.furthest(reference)
-    if limit == 0:
-        raise RefusedError(
-            f"{asked.against} has one certain answer: --power needs two or more that occur"
-        )
-    if asked.distance > limit:
-        raise InvalidArgumentError(
-            "distance", asked.distance, f"a distance of at most {limit:.4g} for --power"
-        )
     study = Study(
         reference=reference,
         epsilon=asked.epsilon,

@@ -56,7 +56,7 @@ def _people_or_nothing(number: float | None) -> str:
 def _key(found: Powers) -> list[str]:
     study = found.study
     several = "several: several messages each; " if "several" in study.models else ""
-    power = f"Power: the share of {study.trials:,} simulated tests that noticed"
+    power = f"Power: the share of {study.trials:,} simulated tests that noticed the hardest case"
     coins = "public, private: one message each, by coins that everybody knows or by the device's"
     needed = "for 0.95: people needed, predicted. rate: published, constant 1"
     return [

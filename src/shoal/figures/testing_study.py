@@ -1,8 +1,8 @@
 """The measured power of tests, model by model.
 
-The power of a test is the chance that it rejects, here against Paninski's alternatives: every trial
-draws another distribution at the same total variation from the hypothesis, as hard to notice as
-can be (:mod:`shoal.testing.alternatives`). All of them are simulated, each model at its own best:
+The power of a test is the chance that it rejects, here against the distribution that is hardest to
+notice for it among all at the same total variation from the hypothesis
+(:mod:`shoal.testing.alternatives`). All of them are simulated, each model at its own best:
 
 * no privacy: the true counts;
 * a trusted curator: one number of the true counts, with Laplace noise: ε-DP, δ = 0;
@@ -227,21 +227,16 @@ class Study:
         scale = sensitivity(self.reference, n) / self.epsilon
 
         def published(shares: Array, size: int) -> Array:
-            normal = shares / shares.sum(axis=-1, keepdims=True)
-            told = generator.multinomial(n, normal, size=None if shares.ndim > 1 else size)
-            away = np.abs(told / n - self.reference).sum(axis=1) / 2
+            counts = generator.multinomial(n, shares / shares.sum(), size=size)
+            away = np.abs(counts / n - self.reference).sum(axis=1) / 2
             return np.asarray(away + generator.laplace(scale=scale, size=size))
 
         null = published(self.reference, self.simulations)
-        shares = alternatives.paired(
-            self.reference,
-            self.distance,
-            weights=np.ones_like(self.reference),
-            size=self.trials,
-            generator=generator,
-        )
-        found = published(shares, self.trials)
-        return int(np.count_nonzero(found > ranks.threshold(null, level=self.level)))
+        # Where d_j is below the deviation s_j of N_j/n, |N_j/n − q_j| grows by d_j²/s_j.
+        deviations = np.sqrt(np.maximum(self.reference * (1 - self.reference), 1 / n) / n)
+        hardest = alternatives.split(self.reference, self.distance, weights=1 / deviations)
+        numbers = published(hardest, self.trials)
+        return int(np.count_nonzero(numbers > ranks.threshold(null, level=self.level)))
 
 
 def sensitivity(reference: Array, n: int) -> float:

@@ -9,7 +9,8 @@ real collection :func:`design` chooses the device and the coin beforehand, every
 Private coins: every device draws its own noise. Public coins: the answers are first sorted into the
 bins of random partitions that everybody knows, which lets a larger part of a departure survive the
 noise when answers are many and people are few. The level of every test is exact whatever n; powers
-are predicted, and were measured to be so within a few points.
+are predicted against the hardest distribution at the distance, and were measured to be so within a
+few points.
 """
 
 from __future__ import annotations

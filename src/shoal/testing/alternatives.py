@@ -1,77 +1,102 @@
-"""Distributions at a given distance from the hypothesis, as hard to notice as can be.
+"""Distributions at a given distance from the hypothesis that are as hard to notice as can be.
 
-Paninski's alternatives (IEEE Trans. Inf. Theory 54, 2008): answers are paired at random and each
-pair moves some mass, which of its two answers gains being a coin. For a uniform hypothesis every
-pair moves 2α/k. In general answers of similar probability are paired, and a pair with weight w
-moves min(t/w, what its rarer answer has), with the t that makes the distance α: among such
-alternatives the one with the least Σ_j w_j (p_j − q_j)².
+A test with weights w sees Σ_j w_j d_j² of a departure d = p − q. At total variation α, what is
+gained and what is lost sum to α each, and no answer loses more than the q_j it has: an answer with
+q_j = 0 may only gain. Which d has the least signal?
+
+**Which answers lose.** Let u_j = 1/w_j. For given answers that gain, the cheapest gains are A u_j,
+A such that they sum to α, and the cheapest losses min(q_j, B u_j), B such that they do. A and B are
+the multipliers of the two sums. With x_+ = max(x, 0), duality gives for *every* departure
+
+    Σ_j w_j d_j²  ≥  2α(A + B) − Σ_j max(A² u_j, B² u_j − w_j (B u_j − q_j)_+²)    for all A, B ≥ 0:
+
+the two are what w_j d_j² falls below 2A d_j at most as a gain, and below 2B |d_j| as a loss of at
+most q_j. The second, divided by u_j, is B² − (B − q_j w_j)_+², which grows with q_j w_j. So at the
+best multipliers *the answers that lose are those with the largest q_j w_j*, and the hardest
+departure is the best of the splits of the answers in that order, up to the one answer at the split.
+If all answers that can lose 2αu_j/Σu have half of all u, then A = B = 2α/Σu, the bound is that of
+Cauchy and Schwarz, 4α²/Σu, and which of those answers gain does not matter. For uniform q this is
+every half of the answers: Paninski's alternatives (IEEE Trans. Inf. Theory 54, 2008).
+
+**Public coins** add up the answers of a bin. On average over the coins the signal is Σ_j w_j d_j²,
+w_j being the mean weight of the bin of j, and terms of pairs d_i d_j in one bin. These are positive
+if rare answers gain and frequent ones lose, since bins with more frequent answers weigh less. So it
+can be harder to notice if a part of the frequent answers gains too: a family of splits is tried.
+And a bin may cancel what it adds up. If one answer loses what another one gains, nothing at all is
+seen of it, whatever n, by the coins that put both into one bin; so that is tried as well.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from shoal import checks
-from shoal.errors import InvalidArgumentError
 from shoal.values import Array
 
-Codes = npt.NDArray[np.int64]
-
-_MOST_STEPS = 100
-_SUM_ERROR = 1e-12
+GAINING = (0.0, 0.25, 0.5)  # of the answers that can lose
+_ROUNDING = 1e-12
 
 
-def paired(
-    reference: Array, distance: float, *, weights: Array, size: int, generator: np.random.Generator
-) -> Array:
-    """So many random alternatives at exactly this total variation from the reference, as rows."""
-    checks.open_probability(distance=distance)
-    rows = np.tile(reference, (size, 1))
-    order = _orders(reference, size, generator)
-    first, second = order[:, 0::2], order[:, 1::2]
-    limit = furthest(reference)
-    if distance > limit * (1 + 1e-9):
-        expected = f"a distance of at most {limit:.4g}, what pairs of similar answers can move"
-        raise InvalidArgumentError("distance", distance, expected)
-    caps = np.minimum(reference[first], reference[second])
-    moved = _filled(caps, 2 / (weights[first] + weights[second]), distance)
-    signs = generator.integers(2, size=moved.shape) * 2 - 1
-    number = np.arange(size)[:, None]
-    rows[number, first] += signs * moved
-    rows[number, second] -= signs * moved
-    return np.maximum(rows, 0.0)
+def family(reference: Array, distance: float, *, weights: Array, public: bool) -> Array:
+    """Alternatives at exactly this distance among which the hardest is sought, as rows."""
+    gaining = GAINING[:: 1 if public else 2] if np.ptp(reference) else GAINING[-1:]  # or all alike
+    rows = [split(reference, distance, weights=weights, gaining=share) for share in gaining]
+    return np.array([*rows, concentrated(reference, distance)] if public else rows)
 
 
-def furthest(reference: Array) -> float:
-    """The largest distance that pairs of similar answers can move."""
-    ordered = np.sort(reference)[reference.size % 2 :]
-    return float(ordered[0::2].sum())
+def split(reference: Array, distance: float, *, weights: Array, gaining: float = 0.0) -> Array:
+    """The alternative of least Σ w d² where the answers up to some q w gain, and some beyond it.
 
-
-def _orders(reference: Array, size: int, generator: np.random.Generator) -> Codes:
-    """Rows of answers, similar ones beside each other, ties in random order; an even number.
-
-    Of an odd number of answers the rarest is left out.
+    ``gaining`` is the share of those beyond that gain, evenly spread over them; none do if the rest
+    of them cannot lose so much.
     """
-    order = generator.permuted(np.tile(np.arange(reference.size), (size, 1)), axis=1)
-    if np.ptp(reference) > 0:
-        ranks = np.argsort(reference[order], axis=1, kind="stable")
-        order = np.take_along_axis(order, ranks, axis=1)
-    return order[:, reference.size % 2 :]
+    order = np.argsort(reference * weights, kind="stable")
+    mass, reach = reference[order], 1 / weights[order]
+    rank = np.arange(mass.size)[::-1]
+    losing = np.floor((rank + 1) * gaining) == np.floor(rank * gaining)
+    # Beyond a split at m, losses are all there is up to c and B u from there on.
+    lost = _before(np.where(losing, mass, 0.0))
+    spent = _before(np.where(losing, mass**2 / reach, 0.0))
+    room = _after(np.where(losing, reach, 0.0))
+    gain = _before(reach)[:-1] + _after(np.where(losing, 0.0, reach))[:-1]
+    full = lost[:-1] + mass / reach * room[:-1]  # lost if everything is up to c; never falls
+    places = np.arange(mass.size)
+    wanted = distance * (1 - _ROUNDING) + lost[:-1]
+    cut = np.maximum(np.searchsorted(full, wanted), places)
+    possible = (cut < mass.size) & (gain > 0)
+    cut = np.minimum(cut, mass.size - 1)
+    rest = distance - (lost[cut] - lost[:-1])
+    level = rest / np.where(room[cut] > 0, room[cut], np.inf)
+    cost = spent[cut] - spent[:-1] + level**2 * room[cut]
+    cost += distance**2 / np.where(gain > 0, gain, np.inf)
+    best = int(np.where(possible, cost, np.inf).argmin())
+    if not possible[best]:
+        return split(reference, distance, weights=weights)
+    losing &= places >= best
+    losses = np.where(losing, np.where(places < cut[best], mass, level[best] * reach), 0.0)
+    gains = np.where(losing, 0.0, reach)
+    moved = np.empty_like(mass)
+    moved[order] = distance * (gains / gains.sum() - losses / losses.sum())
+    return np.maximum(reference + moved, 0.0)
 
 
-def _filled(caps: Array, shapes: Array, distance: float) -> Array:
-    """min(cap, t shape) in each row, with the t that makes the row sum to the distance."""
-    reach = distance / shapes.sum(axis=1)
-    filled = np.minimum(caps, reach[:, None] * shapes)
-    # The sum is concave in t, so Newton's steps come from below and stop at a corner.
-    for _ in range(_MOST_STEPS):
-        missing = distance - filled.sum(axis=1)
-        if np.all(missing <= _SUM_ERROR * distance):
-            break
-        growing = np.where(reach[:, None] * shapes < caps, shapes, 0.0).sum(axis=1)
-        reach = reach + np.where(growing > 0, missing / np.maximum(growing, 1e-300), 0.0)
-        filled = np.minimum(caps, reach[:, None] * shapes)
-    exact: Array = filled * (distance / filled.sum(axis=1))[:, None]
-    return exact
+def concentrated(reference: Array, distance: float) -> Array:
+    """The most frequent answers lose what they have, as few as can; the next one gains it all."""
+    order = np.argsort(-reference, kind="stable")
+    mass = reference[order]
+    losses = np.clip(distance - _before(mass)[:-1], 0.0, mass)
+    moved = -losses
+    moved[min(int(np.count_nonzero(losses)), mass.size - 1)] += losses.sum()
+    shares = reference.copy()
+    shares[order] += moved
+    return shares
+
+
+def _before(values: Array) -> Array:
+    """Sums of the values before every place, and of all."""
+    return np.concatenate([[0.0], np.cumsum(values)])
+
+
+def _after(values: Array) -> Array:
+    """Sums of the values from every place on, and 0."""
+    sums: Array = _before(values[::-1])[::-1]
+    return sums

@@ -91,7 +91,8 @@ def design(  # noqa: PLR0913 - a façade takes as many keywords as its users nee
     (1), randomizer (a name), partitions, symbols and honest_fraction (1).
 
     Every way keeps (epsilon, delta) among n people, of whom ``honest_fraction`` follow the
-    protocol; they are ranked by their predicted power at ``level``. Public coins, or several
+    protocol; they are ranked by their predicted power at ``level``, each against the distribution
+    at the distance that is hardest for it to notice. Public coins, or several
     messages (allowed by a ``messages_cap`` above 1; None is no cap), have to gain two points of
     power over something simpler to come first. ``coins`` fixes the public partitions; by default
     they are drawn at random, as they have to be for the power to hold against any distribution.
@@ -145,10 +146,11 @@ def required_n(  # noqa: PLR0913 - a façade takes as many keywords as its users
 ) -> int:
     """How many people (in each batch, for closeness) give the best way this predicted power.
 
-    Takes the other arguments of :func:`design`.
+    The power is that against the hardest distribution at the distance. Takes the other arguments of
+    :func:`design`.
 
     >>> required_n(k=64, epsilon=1.0, distance=0.1, coin="private")
-    2841
+    2837
     """
     question = Question(
         n=2,
@@ -189,7 +191,8 @@ def _fewest(question: Question, power: float) -> int:
         raise UnreachableTargetError(
             f"power {power:g} at a distance of {question.distance:g}",
             "not even 10^13 people are enough",
-            "ask for a larger distance or epsilon",
+            "ask for a larger distance or epsilon"
+            + (", or private coins" if question.coin == "public" else ""),
         )
     return known
 

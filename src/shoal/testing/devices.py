@@ -29,8 +29,8 @@ _KNOWN: dict[type, type[Scores]] = {
 
 def scores(device: Device, reference: Array) -> Scores:
     """The scores of a device's messages under the hypothesis."""
-    if getattr(device, "k", None) != reference.size:
-        expected = f"a device for {reference.size} answers"
+    if getattr(device, "k", None) != reference.shape[-1]:
+        expected = f"a device for {reference.shape[-1]} answers"
         raise InvalidArgumentError("k", getattr(device, "k", None), expected)
     known = _KNOWN.get(type(device))
     if known is not None:

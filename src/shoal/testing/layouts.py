@@ -16,12 +16,13 @@ from shoal.protocols.base import Device
 from shoal.protocols.partitioned import PartitionedDummies
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.testing import power
-from shoal.testing.forecast import Shape
+from shoal.testing.forecast import Shape, Target
 from shoal.testing.question import Question
 from shoal.testing.scores_public import MOST_CELLS
 
 PARTITIONS = (1, 4)
 MOST_SYMBOLS = 1 << 20
+_MOST_SHARED = 64  # bins of each of several partitions, unless asked for: one with more sees more
 _TRIED = 2  # layouts of the best forecast that are calibrated
 _LARGEST_LOCAL_EPSILON = 25.0
 _SAMPLE = 16
@@ -34,10 +35,11 @@ def shapes(question: Question, partitions: tuple[int, ...] = PARTITIONS) -> list
     symbols = [1 << i for i in range(1, min(k, MOST_SYMBOLS).bit_length()) if 1 << i < k] or [k]
     if question.symbols is not None:
         symbols = [question.symbols]
+    most = _MOST_SHARED
     if question.partitions is not None:
-        partitions = (question.partitions,)
+        partitions, most = (question.partitions,), MOST_CELLS // question.partitions
     found = [Shape(k, many, parts) for parts in partitions for many in symbols]
-    fitting = [shape for shape in found if _fits(shape)]
+    fitting = [shape for shape in found if shape.partitions == 1 or shape.symbols <= most]
     return fitting or found[:1]  # what was asked for may be refused later, with a reason
 
 
@@ -48,8 +50,8 @@ def one_message_devices(question: Question) -> list[Device]:
         sample = min(choice, key=lambda shape: abs(shape.symbols - _SAMPLE))
         growth = math.exp(_calibrated(sample, question))
         constant = (growth - 1) ** 2 / (growth + sample.symbols - 1)
-        asked = _asked(question)
-        choice.sort(key=lambda shape: -shape.one_message(_truth(constant, shape.symbols), **asked))
+        target = _target(question)
+        choice.sort(key=lambda shape: -shape.one_message(_truth(constant, shape.symbols), target))
     return [
         _family(shape, question)(epsilon=_calibrated(shape, question)) for shape in choice[:_TRIED]
     ]
@@ -79,7 +81,7 @@ def several_messages_devices(question: Question) -> list[Device]:
 
 def _fewest_messages(choice: list[Shape], each: dict[int, float], question: Question) -> Shape:
     """Of the layouts within the cap and nearly the best forecast, the one that sends least."""
-    asked = _asked(question)
+    target = _target(question)
     cap = math.inf if question.messages_cap is None else question.messages_cap
 
     def dummies(shape: Shape) -> float:
@@ -89,21 +91,17 @@ def _fewest_messages(choice: list[Shape], each: dict[int, float], question: Ques
         return shape.partitions * (1 + dummies(shape))
 
     within = [shape for shape in choice if messages(shape) <= cap]
-    powers = {shape: shape.several_messages(dummies(shape), **asked) for shape in within}
+    powers = {shape: shape.several_messages(dummies(shape), target) for shape in within}
     enough = max(powers.values(), default=0.0) - _ALIKE
     # Nothing within the cap: the least there is will be named, and refused.
     alike = [shape for shape in within if powers[shape] >= enough] or choice
     return min(alike, key=messages)
 
 
-def _fits(shape: Shape) -> bool:
-    return shape.partitions == 1 or shape.partitions * shape.symbols <= MOST_CELLS
-
-
-def _asked(question: Question) -> dict[str, float]:
+def _target(question: Question) -> Target:
     other = question.n if question.closeness else None
     people = power.effective(question.n, other)
-    return {"distance": question.distance, "people": people, "level": question.level}
+    return Target.of(question.reference, question.distance, people=people, level=question.level)
 
 
 def _family(shape: Shape, question: Question) -> partial[PartitionedResponse]:

@@ -1,19 +1,22 @@
 """Predicted power.
 
-Under the hypothesis the statistic is, to leading order, a weighted sum of independent χ² with one
-degree of freedom each, less its mean. It is taken for one χ² with the same variance (Satterthwaite,
-Biometrics Bulletin 2, 1946): T/(n c) + ν has ν = tr(MΣ)²/tr((MΣ)²) degrees of freedom, with
-c = tr((MΣ)²)/tr(MΣ). Under an alternative it is taken for the non-central χ² whose mean is larger
-by (n−1) E T/(n(n−1))/c. Two batches of n and n' people are worth 1/(1/n + 1/n') in place of n − 1.
-For large ν both are normal, and the power is that of a shift by z_level + z_power standard
-deviations.
+Let M be the form of the statistic, Σ the covariance of one person's messages under the hypothesis,
+Σ' that under an alternative, and δ the change of their mean. To leading order T/n is a quadratic
+form of normal variables less its mean: with n' = n − 1 its cumulants are
 
-Measured at powers from 0.1 to 0.85, for k = 64, 256, 1024, ε = 0.25 and 1, α = 0.1, five devices
-each (4000 trials, 20,000 simulations of the hypothesis): within 3 points in all 30 cases, within 2
-in 27 of them. With few people (randomized response of ε0 = 3, k = 2, 4, 16): within 6 points for
-50 people or more, up to 13 off in either direction for 10 or 20, where the statistic has few
-different values and ties decide. Where nearly everybody is certain to answer the same the
-prediction is too high for that reason.
+    hypothesis    0,          2 tr((MΣ)²),                        8 tr((MΣ)³),
+    alternative   n' δ'Mδ,    2 tr((MΣ')²) + 4n' δ'MΣ'Mδ,         8 tr((MΣ')³) + 24n' δ'MΣ'MΣ'Mδ.
+
+Either is taken for a χ², shifted and scaled, with the same three cumulants (Pearson, Biometrika 46,
+1959; Imhof, Biometrika 48, 1961). The third is not computed: tr(A³) is taken as tr(A²)²/tr(A), as
+it is if all eigenvalues are equal (for the hypothesis that is Satterthwaite's χ², Biometrics
+Bulletin 2, 1946), and δ'MΣ'MΣ'Mδ as (δ'MΣ'Mδ)²/δ'Mδ. Both are at most the truth. Two batches of n
+and n' people are worth 1/(1/n + 1/n') in place of n − 1.
+
+Measured for 158 made-up references (zeros and tiny chances among them), devices and distances at
+powers from 0.2 to 0.95, 6000 trials each: within 3.5 points for 300 people or more, 5 for 100, 10
+for 30. With fewer people the statistic has few different values and ties decide: predictions were
+up to 7 points too low and 23 too high.
 
 The threshold is taken as known. With 100/level simulations it nearly is; with fewer the power is
 lower than predicted.
@@ -24,18 +27,24 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
-from shoal.testing.gram import Spread
+from shoal.testing.gram import Departure, Spread
 from shoal.values import Array
 
 
-def predicted(spread: Spread, signals: Array, *, people: float, level: float) -> float:
-    """The chance to reject, on average over these E T/(n(n−1))."""
-    freedom = spread.freedom
-    threshold = float(stats.chi2.isf(level, freedom))
-    shifts = people * np.asarray(signals) / spread.scale
-    return float(np.mean(stats.ncx2.sf(threshold, freedom, np.maximum(shifts, 1e-12))))
+def predicted(null: Spread, departure: Departure, *, people: float, level: float) -> Array:
+    """The chance to reject where people depart like this, for each of these departures."""
+    freedom = null.freedom
+    threshold = null.scale * (special.chdtri(freedom, level) - freedom)
+    signal, noise = departure.signal, departure.noise
+    slope = np.divide(noise, signal, out=np.zeros_like(noise), where=signal > 0)
+    second = departure.spread.square + 2 * people * noise
+    third = departure.spread.square * departure.spread.scale + 3 * people * noise * slope
+    shape = second**3 / third**2
+    above = (threshold - people * signal) * np.sqrt(shape / second)
+    powers: Array = special.chdtrc(shape, np.maximum(shape + above, 0.0))
+    return powers
 
 
 def largest(n: int, *, distance: float, level: float) -> float:

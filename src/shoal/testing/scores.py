@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from shoal.protocols.base import Device
 from shoal.testing import occupancy, sampling
-from shoal.testing.gram import Gram, Spread
+from shoal.testing.gram import Departure, Gram, Spread, dot
 from shoal.values import Array, Counts
 
 CountTable = npt.NDArray[np.int64]
@@ -48,7 +48,8 @@ class Scores(ABC):
     """What a device's messages say about everybody's distribution, under one hypothesis.
 
     ``reference`` is the hypothesis; ``observed`` replaces the messages that it predicts by those
-    pooled from two batches, when the question is only whether the two agree.
+    pooled from two batches, when the question is only whether the two agree. With one partition by
+    public coins, references may be rows: everything else then has rows for each of them.
     """
 
     device: Device
@@ -78,27 +79,49 @@ class Scores(ABC):
     def weights(self) -> Array:
         """(s²)^{−2/3}, scaled to mean 1."""
         raw: Array = self.variances ** (-2 / 3)
-        scaled: Array = raw / raw.mean()
+        scaled: Array = raw / raw.mean(axis=-1, keepdims=True)
         return scaled
 
-    @property
-    @abstractmethod
+    @cached_property
     def spread(self) -> Spread:
         """Moments of one person's messages under the hypothesis."""
+        return self.spread_of(self.reference)
 
     @abstractmethod
+    def spread_of(self, shares: Array) -> Spread:
+        """The same of somebody whose answer has these shares; rows are served too."""
+
+    @abstractmethod
+    def times(self, offsets: Array) -> Array:
+        """M times each row of centred counts: half the gradient of the form."""
+
     def quadratic(self, offsets: Array) -> Array:
         """Σ_j w_j (score j)² of each row of centred counts."""
+        return dot(self.times(offsets), offsets)
+
+    @abstractmethod
+    def variance(self, values: Array, shares: Array) -> Array:
+        """Variance of what one person's messages sum to, each counting as in ``values``."""
+
+    def departure(self, shares: Array) -> Departure:
+        """What T shows where people's answers have these shares, row by row.
+
+        E T is n(n−1) times the signal.
+        """
+        offsets = self.expected(shares) - self.mean
+        pull = self.times(offsets)
+        return Departure(dot(pull, offsets), self.variance(pull, shares), self.spread_of(shares))
 
     @property
     @abstractmethod
-    def own(self) -> tuple[Array, float]:
+    def own(self) -> tuple[Array, Array]:
         """What each message by its number, and each person, adds to that by itself."""
 
     def statistics(self, tables: CountTable, n: int) -> Array:
         """T of each row of counts of n people's messages."""
         per_message, per_person = self.own
-        return self.quadratic(tables - n * self.mean) - tables @ per_message - n * per_person
+        alone = dot(tables, per_message) + n * per_person
+        return self.quadratic(tables - n * self.mean) - alone
 
     @abstractmethod
     def draw(
@@ -115,7 +138,7 @@ class Scores(ABC):
     def is_even(self) -> bool:
         """Whether all messages are equally likely under the hypothesis and count alike."""
         gram = self.gram
-        if gram is None or not gram.is_diagonal:
+        if gram is None or gram.dense:
             return False
         return all(np.ptp(each) <= _EVEN * each.max() for each in (gram.entries, self.mean))
 
@@ -144,14 +167,6 @@ class Scores(ABC):
         found: Array = float(gram.entries[0]) * offsets - float(per_message[0]) * sent
         return found - n * per_person
 
-    def signals(self, shares: Array) -> Array:
-        """E T/(n(n−1)) where people's answers have these shares, row by row."""
-        return self.quadratic(self.expected(shares) - self.mean)
-
-    def least_signal(self, distance: float) -> float:
-        """The least E T/(n(n−1)) of any distribution at this distance: 4α²/Σ(1/w)."""
-        return 4 * distance**2 / float((1 / self.weights).sum())
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OneMessage(Scores):
@@ -162,6 +177,11 @@ class OneMessage(Scores):
     ) -> CountTable:
         """Multinomial counts of the law that the shares give the message."""
         return sampling.multinomial(self.expected(shares), n=n, size=size, generator=generator)
+
+    def variance(self, values: Array, shares: Array) -> Array:
+        """Of one message."""
+        law = self.expected(shares)
+        return dot(law, (values - dot(law, values)[..., None]) ** 2)
 
     def sent(self, *, n: int, size: int, generator: np.random.Generator) -> CountTable:  # noqa: ARG002
         """One message each."""
@@ -181,19 +201,18 @@ class ListedMessages(OneMessage):
     def gram(self) -> Gram:
         """κ of all messages."""
 
-    @property
-    def spread(self) -> Spread:
+    def spread_of(self, shares: Array) -> Spread:
         """From the law of the message."""
-        return self.gram.spread(self.mean)
+        return self.gram.spread(self.expected(shares))
 
-    def quadratic(self, offsets: Array) -> Array:
+    def times(self, offsets: Array) -> Array:
         """By the matrix of κ."""
-        return self.gram.quadratic(offsets)
+        return self.gram.times(offsets)
 
     @cached_property
-    def own(self) -> tuple[Array, float]:
+    def own(self) -> tuple[Array, Array]:
         """Every message by itself."""
-        return self.gram.own(self.mean), 0.0
+        return self.gram.own(self.mean), np.zeros(())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -245,7 +264,7 @@ class ListedScores(ListedMessages):
     @cached_property
     def gram(self) -> Gram:
         """All pairs of messages."""
-        return Gram((self._scores * self.weights) @ self._scores.T)
+        return Gram((self._scores * self.weights) @ self._scores.T, dense=True)
 
     @cached_property
     def _table(self) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from shoal.testing import sampling
-from shoal.testing.gram import Gram, Spread, apart
+from shoal.testing.gram import Gram, Spread, apart, dot
 from shoal.testing.scores import CountTable, Scores
 from shoal.values import Array
 
@@ -49,14 +50,17 @@ class AmongDummies(Scores):
         """The truth and its dummies."""
         return self.truths(shares) + self.dummies / self.symbols
 
-    def quadratic(self, offsets: Array) -> Array:
+    def times(self, offsets: Array) -> Array:
         """By the matrix of κ."""
-        return self.gram.quadratic(offsets)
+        return self.gram.times(offsets)
 
     @cached_property
     def cell_variances(self) -> Array:
         """Variance of each count of one person's messages."""
-        return self.mean - self.truths(self.reference) ** 2 - self._alike
+        return self._cell_variances(self.truths(self.reference))
+
+    def _cell_variances(self, truths: Array) -> Array:
+        return truths + self.dummies / self.symbols - truths**2 - self._alike
 
     @property
     def _alike(self) -> float:
@@ -64,20 +68,31 @@ class AmongDummies(Scores):
         always, sometimes = divmod(self.dummies, 1.0)
         return float(always + sometimes**2) / self.symbols**2
 
-    @cached_property
-    def spread(self) -> Spread:
+    def spread_of(self, shares: Array) -> Spread:
         """Σ = diag(t + ρ/L) − tt' − β 11'."""
-        truths, alike = self.truths(self.reference), self._alike
-        weights, variances = self.gram.diagonal, self.cell_variances
-        square = float(((weights * variances) ** 2).sum()) + apart(weights * truths**2)
+        truths, alike = self.truths(shares), self._alike
+        weights, variances = self.gram.diagonal, self._cell_variances(truths)
+        square = dot(weights**2, variances**2) + apart(weights * truths**2)
         square += 2 * alike * apart(weights * truths) + alike**2 * apart(weights)
-        return Spread(float(weights @ variances), square)
+        return Spread(dot(weights, variances), square)
+
+    @abstractmethod
+    def each(self, values: Array) -> Array:
+        """What the true messages of every answer sum to."""
+
+    def variance(self, values: Array, shares: Array) -> Array:
+        """That of the truth, and in every histogram that of ρ dummies."""
+        truth = self.each(values)
+        variance = dot(shares, (truth - dot(shares, truth)[..., None]) ** 2)
+        variance += self.dummies / self.symbols * dot(values, values)
+        histograms = values.reshape(*values.shape[:-1], -1, self.symbols).sum(axis=-1)
+        return variance - self._alike * dot(histograms, histograms)
 
     @cached_property
-    def own(self) -> tuple[Array, float]:
+    def own(self) -> tuple[Array, Array]:
         """As in the formula above."""
         truths, weights = self.truths(self.reference), self.gram.diagonal
-        per_person = float(weights @ (2 * truths * self.mean - truths**2 - self._alike))
+        per_person = dot(weights, 2 * truths * self.mean - truths**2 - self._alike)
         return weights * (1 - 2 * truths), per_person
 
     def draw(
@@ -85,7 +100,8 @@ class AmongDummies(Scores):
     ) -> CountTable:
         """The truth is multinomial."""
         true = sampling.multinomial(self.truths(shares), n=n, size=size, generator=generator)
-        return true + self.drawn_dummies(len(true), n=n, generator=generator)
+        rows = math.prod(true.shape[:-1])
+        return true + self.drawn_dummies(rows, n=n, generator=generator).reshape(true.shape)
 
     def drawn_dummies(self, size: int, *, n: int, generator: np.random.Generator) -> CountTable:
         """Rows of counts of n people's dummies for one histogram."""
@@ -110,6 +126,10 @@ class DummiesScores(AmongDummies):
     def truths(self, shares: Array) -> Array:
         """The answer itself."""
         return shares
+
+    def each(self, values: Array) -> Array:
+        """One message."""
+        return values
 
     @property
     def variances(self) -> Array:

@@ -61,53 +61,65 @@ class HadamardScores(OneMessage):
         law = (1 + excess * signs) * (2 / (self._halves * self._shape[1]))
         return law.reshape(*shares.shape[:-1], self.outputs)
 
-    @cached_property
-    def _moments(self) -> Array:
+    def _moments(self, law: Array) -> Array:
         """f by block and pattern."""
-        return self._step**2 * walsh(self.mean.reshape(self._shape))
+        return self._step**2 * walsh(law.reshape(*law.shape[:-1], *self._shape))
 
-    @cached_property
-    def _means(self) -> Array:
+    def _means(self, moments: Array) -> Array:
         """Mean score of each answer."""
-        return self._moments[self._homes] / self._step
+        blocks, patterns = self._homes
+        means: Array = moments[..., blocks, patterns] / self._step
+        return means
+
+    def _variances(self, moments: Array) -> Array:
+        """S² times the chance of the block, less the squared mean; no block is rarer than 2/z."""
+        squares = np.maximum(moments[..., 0], 2 * self._step**2 / self._halves)
+        found: Array = squares[..., self._homes[0]] - self._means(moments) ** 2
+        return np.maximum(found, _LEAST_VARIANCE * self._step**2)
 
     @cached_property
     def variances(self) -> Array:
-        """S² times the chance of the block, less the squared mean; no block is rarer than 2/z."""
-        squares = np.maximum(self._moments[:, 0], 2 * self._step**2 / self._halves)
-        found: Array = squares[self._homes[0]] - self._means**2
-        return np.maximum(found, _LEAST_VARIANCE * self._step**2)
+        """From the law of the message."""
+        return self._variances(self._moments(self.mean))
 
     def quadratic(self, offsets: Array) -> Array:
         """S² Σ_j w_j (signed sum of the block)²."""
         signs = walsh(offsets.reshape(*offsets.shape[:-1], *self._shape))
-        weights = self._step**2 * self._laid_out(self.weights)
-        found: Array = np.einsum("...it,it,...it->...", signs, weights, signs)
+        found: Array = np.einsum("...it,it,...it->...", signs, self._scale, signs)
         return found
 
+    def times(self, offsets: Array) -> Array:
+        """The same transform there and back."""
+        signs = walsh(offsets.reshape(*offsets.shape[:-1], *self._shape))
+        return walsh(self._scale * signs).reshape(offsets.shape)
+
+    @property
+    def _scale(self) -> Array:
+        """S² w_j by block and pattern."""
+        return self._step**2 * self._laid_out(self.weights)
+
     @cached_property
-    def own(self) -> tuple[Array, float]:
+    def own(self) -> tuple[Array, Array]:
         """Σ_j w_j (φ_j(m) − E φ_j)²."""
-        weights, means = self.weights, self._means
+        weights, means = self.weights, self._means(self._moments(self.mean))
         blocks = self._step**2 * self._laid_out(weights).sum(axis=1)
         crossed = 2 * self._step * walsh(self._laid_out(weights * means))
         found = blocks[:, None] - crossed + float(weights @ means**2)
-        return found.ravel(), 0.0
+        return found.ravel(), np.zeros(())
 
-    @cached_property
-    def spread(self) -> Spread:
+    def spread_of(self, shares: Array) -> Spread:
         """Σ_ij w_i w_j (E φ_i φ_j − E φ_i E φ_j)², by convolution."""
-        weights, means, moments = self.weights, self._means, self._moments
-        trace = float(weights @ (moments[:, 0][self._homes[0]] - means**2))
+        weights, moments = self.weights, self._moments(self.expected(shares))
+        means, variances = self._means(moments), self._variances(moments)
         pairs = _convolved(self._laid_out(weights))
         crossed = _convolved(self._laid_out(weights * means))
-        square = float((moments**2 * pairs).sum()) - 2 * float((moments * crossed).sum())
-        square += float(weights @ means**2) ** 2
+        square = (moments * (moments * pairs - 2 * crossed)).sum(axis=(-2, -1))
+        square += (means**2 @ weights) ** 2
         # Where one answer is nearly certain the three cancel. The squares of the variances are a
         # part of the sum, and no covariance matrix has more than the square of its trace.
-        least = float(((weights * self.variances) ** 2).sum())
-        trace = max(trace, float(weights @ self.variances))
-        return Spread(trace, min(max(square, least), trace**2))
+        least = ((weights * variances) ** 2).sum(axis=-1)
+        trace = variances @ weights
+        return Spread(trace, np.minimum(np.maximum(square, least), trace**2))
 
 
 def walsh(values: Array) -> Array:

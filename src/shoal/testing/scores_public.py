@@ -10,7 +10,7 @@ direction. Only what survives the sums over bins is seen: how much, depends on t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy import sparse
@@ -37,33 +37,41 @@ class Binning:
             expected = f"partitions times symbols <= {MOST_CELLS}, or a single partition"
             raise InvalidArgumentError("symbols", self.layout.symbols, expected)
 
-    @cached_property
+    @property
     def matrix(self) -> sparse.csr_array:
-        """One row per answer with a one for each of its bins."""
-        layout = self.layout
-        columns = layout.places.T.ravel()
-        starts = np.arange(layout.k + 1) * layout.partitions
-        ones = np.ones(columns.size)
-        return sparse.csr_array((ones, columns, starts), shape=(layout.k, layout.cells))
+        """One row per bin with a one for each of its answers."""
+        return _membership(self.layout)
 
     def sums(self, values: Array) -> Array:
         """Each row summed over every bin of every partition."""
-        rows = np.atleast_2d(values)
-        found: Array = np.asarray((self.matrix.T @ rows.T).T)
-        return found[0] if values.ndim == 1 else found
+        rows = np.asarray((self.matrix @ values.reshape(-1, self.layout.k).T).T)
+        sums: Array = rows.reshape(*values.shape[:-1], self.layout.cells)
+        return sums
 
     def spread_out(self, cells: Array) -> Array:
-        """For each answer the sum of these numbers over its bins."""
-        found: Array = cells[self.layout.places].sum(axis=0)
+        """For each answer the sum of these numbers over its bins, row by row."""
+        found: Array = cells[..., self.layout.places].sum(axis=-2)
         return found
 
-    def shared(self, weights: Array) -> Array:
-        """The weight of the answers that two bins share; for one partition the diagonal alone."""
+    def gram(self, weights: Array) -> Gram:
+        """κ by the weight of the answers that two bins share: those of one partition share none."""
         if self.layout.partitions == 1:
-            return self.sums(weights)
-        scaled = self.matrix * weights[:, None]
-        found: Array = (self.matrix.T @ scaled).toarray()
+            return Gram(self.sums(weights))
+        return Gram(self.shared(weights), dense=True)
+
+    def shared(self, weights: Array) -> Array:
+        """The weight of the answers that two bins share."""
+        scaled = self.matrix * weights
+        found: Array = (scaled @ self.matrix.T).toarray()
         return found
+
+
+@lru_cache(maxsize=8)
+def _membership(layout: Partitions) -> sparse.csr_array:
+    columns = layout.places.T.ravel()
+    starts = np.arange(layout.k + 1) * layout.partitions
+    ones = np.ones(columns.size)
+    return sparse.csr_array((ones, columns, starts), shape=(layout.k, layout.cells)).T.tocsr()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -98,7 +106,7 @@ class PartitionedScores(ListedMessages):
     @cached_property
     def gram(self) -> Gram:
         """By the answers that two bins share."""
-        return Gram(self.binning.shared(self.weights) / self._truth**2)
+        return self.binning.gram(self.weights / self._truth**2)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -135,28 +143,34 @@ class PartitionedDummiesScores(AmongDummies):
     @cached_property
     def gram(self) -> Gram:
         """By the answers that two bins share."""
-        return Gram(self.binning.shared(self.weights))
+        return self.binning.gram(self.weights)
 
-    @cached_property
-    def spread(self) -> Spread:
+    def each(self, values: Array) -> Array:
+        """One message per partition."""
+        return self.binning.spread_out(values)
+
+    def spread_of(self, shares: Array) -> Spread:
         """As for any dummies, or from the whole covariance of several partitions."""
         if self._single:
-            return super().spread
-        product = self.gram.times(self._covariance)
-        return Spread(float(np.trace(product)), float((product * product.T).sum()))
+            return super().spread_of(shares)
+        pairs = []
+        for row in shares.reshape(-1, shares.shape[-1]):
+            product = self.gram.times(self._covariance(row))
+            pairs.append((np.trace(product), (product * product.T).sum()))
+        trace, square = np.array(pairs).T.reshape(2, *shares.shape[:-1])
+        return Spread(trace, square)
 
-    @property
-    def _covariance(self) -> Array:
-        truths = self.truths(self.reference)
+    def _covariance(self, shares: Array) -> Array:
+        truths = self.truths(shares)
         partition = np.arange(self.outputs) // self.symbols
         together = partition[:, None] == partition
         noise = np.where(together, -self._alike, 0.0)
         np.fill_diagonal(noise, self.dummies / self.symbols - self._alike)
-        found: Array = self.binning.shared(self.reference) - np.outer(truths, truths) + noise
+        found: Array = self.binning.shared(shares) - np.outer(truths, truths) + noise
         return found
 
     @cached_property
-    def own(self) -> tuple[Array, float]:
+    def own(self) -> tuple[Array, Array]:
         """As for any dummies, or the mean."""
         if self._single:
             return super().own

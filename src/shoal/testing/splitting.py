@@ -19,6 +19,7 @@ import numpy as np
 
 from shoal.errors import InvalidArgumentError
 from shoal.testing import sampling
+from shoal.testing.gram import dot
 from shoal.testing.scores import CountTable, OneMessage
 from shoal.values import Array, Counts
 
@@ -31,7 +32,7 @@ def statistics(
     pooled = first + second
     factor = 1 / (one * (one - 1)) + 1 / (two * (two - 1)) + 2 / (one * two)
     own = scores.own[0]
-    alone = first @ own / (one * (one - 1)) + second @ own / (two * (two - 1))
+    alone = dot(first, own) / (one * (one - 1)) + dot(second, own) / (two * (two - 1))
     return factor * scores.quadratic(first - pooled * (one / (one + two))) - alone
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,8 +24,8 @@ from shoal.testing.verdict import Verdict
 from shoal.values import Array, Batch, Counts
 
 APART = "nobody is in both groups: each person makes one report"
-_SAMPLED = 128  # alternatives that a prediction with public coins averages over,
-_LEAST_SAMPLED = 2  # and of how many at least where there are very many answers
+_MOST_COINS, _FEWEST_COINS = 512, 4  # public coins that a prediction averages over
+_DENSE_COINS = 64  # at most, where several partitions take them one by one
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,7 +44,7 @@ class Tester:
     >>> device = RandomizedResponse(k=16, epsilon=3.0)
     >>> tester = Tester(device=device, reference=[1 / 16] * 16, n=1000, distance=0.1)
     >>> round(tester.power(), 2), tester.coin
-    (0.54, 'private')
+    (0.55, 'private')
     """
 
     device: Device
@@ -60,12 +62,9 @@ class Tester:
         object.__setattr__(self, "n", checks.count(2, n=self.n))
         checks.open_probability(level=self.level, delta=self.delta)
         check_distance(self.distance, self.reference)
-        if self.coin == "public" and alternatives.furthest(self.reference) == 0:
-            expected = "a reference with two answers or more that occur, where coins are public"
-            raise InvalidArgumentError("reference", "one certain answer", expected)
         _ = self.scores
         if self.closeness:
-            self._exchangeable()
+            self._exchangeable(self.scores)
         elif self.overlapping:
             raise InvalidArgumentError("overlapping", True, "two batches (closeness) to overlap")  # noqa: FBT003
 
@@ -108,7 +107,7 @@ class Tester:
         Unless said 1,999 of them, or some 100/level where that is more.
         """
         made = ranks.number(self.level, simulations)
-        return self._null(made, self._people(n), simulator(seed))
+        return self._null(self.scores, made, self._people(n), simulator(seed))
 
     def decide(
         self,
@@ -138,7 +137,7 @@ class Tester:
         If they do, all their messages are exchangeable: splitting the pooled messages at random
         again shows what the statistic would have been, so that the level is exact.
         """
-        scores = self._exchangeable()
+        scores = self._exchangeable(self.scores)
         one, two = self._counted(first), self._counted(second)
         split = splitting.Split(scores, one, two)
         null = split.null(ranks.number(self.level, simulations), simulator(seed))
@@ -148,12 +147,13 @@ class Tester:
     def power(self, distance: float | None = None, *, n: int | None = None) -> float:
         """The predicted chance to reject at this distance, with the device as it is.
 
-        With private coins it is that against the hardest distribution at the distance. With public
-        coins it is the mean over Paninski's alternatives: the coins decide which are harder.
+        It is that against the hardest distribution at the distance, whichever answers it makes
+        likelier, those that never occur among them (:mod:`shoal.testing.alternatives`). With public
+        coins it is the mean over the coins, which are drawn after the distribution is fixed:
+        against one that is made for known coins there is no power. For closeness the second batch
+        follows the reference.
         """
-        people = self._people(n)
-        sizes = (people, people) if self.closeness else (people,)
-        return self._predicted(self.distance if distance is None else distance, sizes)
+        return self._hardest(distance, self._sizes(self._people(n)))[1]
 
     def simulated_power(
         self,
@@ -164,64 +164,136 @@ class Tester:
         seed: int | None = None,
         n: int | None = None,
     ) -> float:
-        """The share of made-up batches rejected whose answers follow Paninski's alternatives.
+        """The share of made-up batches rejected whose answers follow the hardest distribution.
 
-        Every trial draws another one. For closeness the second batch of as many people follows the
-        reference, and the threshold is simulated for it, not by splitting: much quicker, and close
-        to the power of the exact test.
+        That is the one that :meth:`power` is about. Every trial draws public coins anew, and takes
+        T in units of its standard deviation under the hypothesis, whose threshold hardly depends on
+        the coins. For closeness the second batch of as many people follows the reference, and the
+        threshold is simulated for it, not by splitting: much quicker, and close to the power of the
+        exact test.
         """
-        asked, people = self.distance if distance is None else distance, self._people(n)
-        check_distance(asked, self.reference)
-        generator = simulator(seed)
-        spent = checks.count(trials=trials)
-        null = self._null(ranks.number(self.level, simulations), people, generator)
-        limit = ranks.threshold(null, level=self.level)
-        rejected = 0
-        for size in sampling.chunks(spent, max(self.scores.outputs, self.reference.size)):
-            shares = self._alternatives(asked, size, generator)
-            found = self._drawn(shares, size, people, generator)
-            rejected += int(np.count_nonzero(found > limit))
-        return rejected / spent
+        people, number = self._people(n), checks.count(trials=trials)
+        hardest, _ = self._hardest(distance, self._sizes(people))
+        draws = ranks.number(self.level, simulations)
+        return self._rejections(hardest, people, number, draws, simulator(seed)) / number
 
-    def _null(self, simulations: int, people: int, generator: np.random.Generator) -> Array:
+    def _rejections(
+        self,
+        shares: Array,
+        people: int,
+        trials: int,
+        simulations: int,
+        generator: np.random.Generator,
+    ) -> int:
+        """How many of so many trials reject where everybody's answer has these shares."""
+        null, statistics = [], []
+        for scores, orders in self._under_coins(trials, simulations, generator):
+            scale = np.sqrt(scores.spread.square)
+            part = math.ceil(simulations * len(orders) / trials)
+            null.append(np.ravel(self._null(scores, part, people, generator) / scale))
+            statistics.append(
+                self._drawn(scores, shares[orders], len(orders), people, generator) / scale
+            )
+        limit = ranks.threshold(np.concatenate(null)[:simulations], level=self.level)
+        return int(np.count_nonzero(np.concatenate(statistics) > limit))
+
+    def _null(
+        self, scores: Scores, simulations: int, people: int, generator: np.random.Generator
+    ) -> Array:
+        """So many statistics under the hypothesis, or as many in columns for each of several."""
+        if scores.reference.ndim > 1:
+            rows = math.ceil(simulations / len(scores.reference))
+            again = np.broadcast_to(scores.reference, (rows, *scores.reference.shape))
+            return self._drawn(scores, again, rows, people, generator)
         if not self.closeness:
-            return self.scores.null(n=people, size=simulations, generator=generator)
-        sizes = sampling.chunks(simulations, self.scores.outputs)
+            return scores.null(n=people, size=simulations, generator=generator)
+        sizes = sampling.chunks(simulations, scores.outputs)
         return np.concatenate(
-            [self._drawn(self.reference, size, people, generator) for size in sizes]
+            [self._drawn(scores, scores.reference, size, people, generator) for size in sizes]
         )
 
     def _drawn(
-        self, shares: Array, size: int, people: int, generator: np.random.Generator
+        self,
+        scores: Scores,
+        shares: Array,
+        size: int,
+        people: int,
+        generator: np.random.Generator,
     ) -> Array:
-        """Statistics of made-up batches with these shares."""
+        """Statistics of made-up batches with these shares, or, row by row, with those."""
 
         def tables(of: Array) -> CountTable:
-            return self.scores.draw(of, n=people, size=size, generator=generator)
+            return scores.draw(of, n=people, size=size, generator=generator)
 
         if not self.closeness:
-            return self.scores.statistics(tables(shares), people)
-        other = tables(self.reference)
-        return splitting.statistics(self._exchangeable(), tables(shares), other, (people, people))
-
-    def _alternatives(self, distance: float, size: int, generator: np.random.Generator) -> Array:
-        return alternatives.paired(
-            self.reference, distance, weights=self.scores.weights, size=size, generator=generator
+            return scores.statistics(tables(shares), people)
+        other = np.broadcast_to(scores.reference, shares.shape)
+        return splitting.statistics(
+            self._exchangeable(scores), tables(shares), tables(other), (people, people)
         )
 
-    def _predicted(self, distance: float, sizes: tuple[int, ...]) -> float:
+    def _under_coins(
+        self, number: int, draws: int, generator: np.random.Generator
+    ) -> Iterator[tuple[Scores, npt.NDArray[np.int64]]]:
+        """The scores under so many public coins, and the answers in the order that stands for each.
+
+        New coins are the old ones with the answers in a new order, since partitions sort any
+        answers together as likely as others. If all answers are equally likely, the scores stay
+        what they are. Private coins need none of this. ``draws`` is how many batches are drawn.
+        """
+        k, cells = self.reference.size, max(self.reference.size, self.scores.outputs)
+        even, public = is_uniform(self.reference), self.coin == "public"
+        if public and not even and self._dense:
+            for _ in range(number):
+                order = generator.permutation(k)
+                yield devices.scores(self.device, self.reference[order]), order[None, :]
+            return
+        for size in sampling.chunks(number, cells * (1 + draws // number)):
+            orders = np.tile(np.arange(k), (size, 1))
+            if public or even:
+                orders = generator.permuted(orders, axis=1)
+            if public and not even:
+                yield devices.scores(self.device, self.reference[orders]), orders
+            else:
+                yield self.scores, orders
+
+    def _hardest(self, distance: float | None, sizes: tuple[int, ...]) -> tuple[Array, float]:
+        """The alternative with the least predicted power, and that power."""
+        distance = self.distance if distance is None else distance
         check_distance(distance, self.reference)
-        people = power.effective(*sizes)
+        drawn = list(self._under_coins(self._coins, 0, simulator(0)))
+        weights = np.zeros(self.reference.size)
+        for scores, orders in drawn:
+            each = np.broadcast_to(scores.weights, orders.shape)
+            weights += np.bincount(orders.ravel(), weights=each.ravel())
+        public = self.coin == "public"
+        family = alternatives.family(self.reference, distance, weights=weights, public=public)
+        people, powers = power.effective(*sizes), np.zeros(len(family))
+        for scores, orders in drawn:
+            departure = scores.departure(family[:, orders])
+            under = power.predicted(scores.spread, departure, people=people, level=self.level)
+            powers += under.sum(axis=1) / self._coins
+        best = int(powers.argmin())
+        most = power.largest(min(sizes), distance=distance, level=self.level)
+        return family[best], min(float(powers[best]), most)
+
+    @property
+    def _coins(self) -> int:
+        """How many public coins a prediction averages over: fewer where each takes long."""
         if self.coin == "private":
-            signals = np.array([self.scores.least_signal(distance)])
-        else:
-            # Pairs can move less than everything; what is further away is easier to notice.
-            within = min(distance, alternatives.furthest(self.reference))
-            fitting = sampling.LARGEST_CHUNK // (4 * self.reference.size)
-            size = max(_LEAST_SAMPLED, min(_SAMPLED, fitting))
-            signals = self.scores.signals(self._alternatives(within, size, simulator(0)))
-        found = power.predicted(self.scores.spread, signals, people=people, level=self.level)
-        return min(found, power.largest(min(sizes), distance=distance, level=self.level))
+            return 1
+        k, outputs = self.reference.size, self.scores.outputs
+        work = max(k, outputs**2 if self._dense else outputs)
+        most = _DENSE_COINS if self._dense else _MOST_COINS
+        return max(_FEWEST_COINS, min(most, sampling.LARGEST_CHUNK // (16 * work)))
+
+    @property
+    def _dense(self) -> bool:
+        """Whether there is a matrix of scores: references cannot be rows then."""
+        return bool(getattr(self.device, "partitions", 1) > 1)
+
+    def _sizes(self, people: int) -> tuple[int, ...]:
+        return (people, people) if self.closeness else (people,)
 
     def _verdict(
         self,
@@ -239,7 +311,7 @@ class Tester:
             threshold=found.threshold,
             level=self.level,
             distance=self.distance,
-            power=self._predicted(self.distance, sizes),
+            power=self._hardest(None, sizes)[1],
             sizes=sizes,
             simulations=simulations,
             guarantee=self._guarantee(*sizes),
@@ -272,11 +344,11 @@ class Tester:
             raise InvalidArgumentError("counts", int(cells.sum()), expected)
         return counts
 
-    def _exchangeable(self) -> OneMessage:
-        if isinstance(self.device, Protocol) or not isinstance(self.scores, OneMessage):
+    def _exchangeable(self, scores: Scores) -> OneMessage:
+        if isinstance(self.device, Protocol) or not isinstance(scores, OneMessage):
             expected = (
                 "a device with one message for closeness (the several messages of one person are "
                 "not exchangeable, so two batches of them cannot be split anew)"
             )
             raise InvalidArgumentError("device", self.device.name, expected)
-        return self.scores
+        return scores

@@ -28,7 +28,8 @@ class Verdict:
     ``p_value`` is the rank (1 + number of simulated statistics at least as large)/(1 + number
     simulated). Under the hypothesis it is at most any level with at most that probability, exactly,
     whatever n; ``rejected`` says that it is at most ``level``, which is that ``statistic`` is above
-    ``threshold``. ``power`` is predicted: the chance to reject at ``distance``.
+    ``threshold``. ``power`` is predicted: the chance to reject at ``distance``, against the
+    distribution that is hardest to notice.
     """
 
     kind: Kind
