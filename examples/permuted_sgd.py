@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shoal.accounting.rounding import up_to
+from shoal.explain.text import up_to
 from shoal.learning import Logistic, compare, train
 from shoal.randomness import simulator
 

@@ -17,7 +17,7 @@ FACADE = "shoal"
 # From the bottom up. A room imports from itself and from rooms on lower lines, nothing else.
 LAYERS = (
     ("errors",),
-    ("checks",),
+    ("checks", "explain"),
     ("values",),
     ("randomness",),
     ("accounting",),
@@ -34,11 +34,12 @@ LAYERS = (
     ("figures", "demo"),
     ("cli",),
     ("command",),
+    ("__main__",),
 )
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 
 # What the accountant may import: no randomness, clock, disk, network or logging.
-PURE_OURS = ("shoal.errors", "shoal.checks", "shoal.accounting")
+PURE_OURS = ("shoal.errors", "shoal.checks", "shoal.explain", "shoal.accounting")
 PURE_THEIRS = {"numpy", "scipy", "dp_accounting"}
 PURE_STANDARD = {
     "__future__",

@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 import shoal
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 from shoal.sealing.errors import FramingError, MalformedError, NotOpenableError
 
 ERRORS = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 
-_INTERRUPTED = 130  # as in shoal.cli.group, which is not loaded yet
+_INTERRUPTED = 130  # as in shoal.cli.app, which is not loaded yet
 
 
 def main() -> None:

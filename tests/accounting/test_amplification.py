@@ -20,12 +20,12 @@ def test_a_guarantee_says_everything_in_one_block():
     guarantee = shoal.amplify(local_epsilon=4, n=100_000, delta=1e-6)
     text = str(guarantee)
     for part in (
-        "0.11816 at delta 1e-6",
+        "ε = 0.11816 at δ = 1e-6",
         "100,000",
         "optimal clones",
         "replacement",
         "shuffler",
-        "local epsilon 4 still holds",
+        "local ε0 = 4 for each report",
     ):
         assert part in text
     assert json.loads(json.dumps(guarantee.to_dict()))["lower"] == guarantee.lower

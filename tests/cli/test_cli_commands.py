@@ -52,7 +52,7 @@ def test_a_real_process_answers(run_process):
 
 def test_a_real_process_refuses(run_process):
     said = run_process("amplify --local-epsilon 4 --n 0").refusal()
-    assert said == "expected a whole number n with 1 <= n <= 1e15, got n=0"
+    assert said == "expected a whole number --n with 1 <= --n <= 1e15, got --n 0"
 
 
 def test_a_terminal_without_greek_letters_is_no_reason_to_fail(run_process):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from repository import environment, project
-from shoal.cli import answers, randomizers
+from shoal.cli import amplify, randomizers
 
 FOUR = "amplify --local-epsilon 4 --n 1e5"
 TABLES = {
@@ -66,12 +66,12 @@ def test_local_epsilon(run, local_epsilon, rest):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--honest-fraction 0", "0 < honest_fraction <= 1"),
-        ("--honest-fraction 1.5", "0 < honest_fraction <= 1"),
+        ("--honest-fraction 0", "0 < --honest-fraction <= 1"),
+        ("--honest-fraction 1.5", "0 < --honest-fraction <= 1"),
         ("--honest-fraction 1e-9", "at least one honest person"),
-        ("--honest-n 2e5", "honest_n <= n"),
-        ("--participation 0", "0 < participation <= 1"),
-        ("--local-delta 1", "0 <= local_delta < 1"),
+        ("--honest-n 2e5", "--honest-n <= n"),
+        ("--participation 0", "0 < --participation <= 1"),
+        ("--local-delta 1", "0 <= --local-delta < 1"),
         ("--local-delta 1e-3", "cannot reach delta=1e-06"),
         ("--epsilon -1", "epsilon >= 0"),
     ],
@@ -101,8 +101,8 @@ def test_out_of_regime_says_condition_values_and_alternative(run):
         ("--bound blog-small", "blog-small needs local_epsilon <= 1"),
         ("--bound efmrtt19", "efmrtt19 needs local_epsilon <= 1/2"),
         ("--bound krr-closed", "krr-closed needs k-ary randomized response (give k)"),
-        ("--bound fmt21-closed --rounds 2", "no rounds beside bound fmt21-closed"),
-        ("--bound fmt21-closed --epsilon 0.3", "fmt21-closed answers with epsilon"),
+        ("--bound fmt21-closed --rounds 2", "no --rounds beside bound fmt21-closed"),
+        ("--bound fmt21-closed --epsilon 0.3", "fmt21-closed answers with --epsilon"),
     ],
 )
 def test_bounds_that_do_not_apply(run, options, words):
@@ -174,8 +174,8 @@ def test_tables(run, options, words):
         (f"{FOUR} --solve delta", "one of local-epsilon, n"),
         ("--solve n --local-epsilon 4", "--solve needs --epsilon"),
         ("--solve n --local-epsilon 4 --epsilon 1 --bound clones", "leave out --bound"),
-        ("--solve n --local-epsilon 4 --epsilon 1 --honest-fraction 0", "honest_fraction"),
-        ("--solve n --local-epsilon 4 --epsilon 1 --honest-fraction 2", "honest_fraction"),
+        ("--solve n --local-epsilon 4 --epsilon 1 --honest-fraction 0", "--honest-fraction"),
+        ("--solve n --local-epsilon 4 --epsilon 1 --honest-fraction 2", "--honest-fraction"),
         ("--solve n --local-epsilon 30 --epsilon 1e-3", "not even"),
         (f"{FOUR} surplus", "surplus"),
         (f"{FOUR} --nn 3", "--nn"),
@@ -203,7 +203,7 @@ def test_a_bug_is_not_hidden(run, monkeypatch):
     def broken(_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(answers, "answer", broken)
+    monkeypatch.setattr(amplify, "_answer", broken)
     with pytest.raises(ZeroDivisionError):
         run(FOUR)
 
@@ -253,7 +253,7 @@ def test_ctrl_c_exits_quietly(run, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(answers, "answer", interrupted)
+    monkeypatch.setattr(amplify, "_answer", interrupted)
     finished = run(FOUR)
     assert (finished.status, finished.stdout, finished.stderr) == (130, "", "")
 

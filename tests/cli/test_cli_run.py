@@ -11,7 +11,7 @@ import pytest
 import command_kit
 import shoal
 from shoal.cli import run_show
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 from shoal.report.axis import Axis
 from shoal.report.shares import Row
 

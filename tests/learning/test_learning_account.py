@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from shoal.accounting.rounding import up
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.explain.text import up
 from shoal.learning import Refused, Sampling, account, compare, noise_for
 from shoal.learning.accountant import LARGEST_EPSILON
 from shoal.learning.permuted import BLANKET, CLONES, DELETION, FIXED

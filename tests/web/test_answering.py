@@ -11,7 +11,7 @@ import pytest
 import dashboard_kit
 from analyzer_kit import DAY, START, Analyzer
 from http_kit import serving
-from shoal.accounting.rounding import up
+from shoal.explain.text import up
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.duchi import Duchi
 from shoal.randomizers.response import RandomizedResponse

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from analyzer_kit import DAY, HOUR, START, Analyzer, sealed
 from dashboard_kit import Page, dashboard_of, login, shown
-from shoal.accounting.rounding import up
+from shoal.explain.text import up
 from shoal.randomizers.duchi import Duchi
 from shoal.randomizers.response import RandomizedResponse
 from shoal.report.shares import percent

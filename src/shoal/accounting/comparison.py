@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.accounting import catalog
 from shoal.accounting.crowd import Crowd
 from shoal.accounting.devices import Devices, Randomizer
-from shoal.accounting.guarantee import NEIGHBOURING
+from shoal.accounting.guarantee import NEIGHBOURING, delta_warnings
 from shoal.errors import OutOfRegimeError
+from shoal.explain.document import Document, Row, Table
+from shoal.explain.text import decimals_for, down_to, plain, up_to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,4 +116,39 @@ def _row(entry: catalog.Entry, query: catalog.Query, common: dict[str, float]) -
         epsilon=epsilon,
         remark=remark,
         **common,  # type: ignore[arg-type]
+    )
+
+
+_NOT_A_GUARANTEE = "for comparison only: not a guarantee"
+_KINDS = {"recalled": "recalled constant", "approximation": "approximation"}
+
+
+def comparison_document(rows: Sequence[Comparison]) -> Document:
+    """One line per bound, tightest first, the lower bound under them."""
+    first = rows[0]
+    answers = [row.epsilon for row in rows if row.epsilon]
+    decimals = decimals_for(min([first.lower or math.inf, *answers]))
+    setting = (
+        f"ε at δ = {plain(first.delta)}, {first.n:,} honest people, "
+        f"ε0 = {plain(first.local_epsilon)}"
+    )
+    lines = tuple(
+        Row(
+            (
+                row.name,
+                "–" if row.epsilon is None else up_to(row.epsilon, decimals),
+                row.title[:1].upper() + row.title[1:] + (f" ({row.remark})" if row.remark else ""),
+            ),
+            "" if row.certified else "weak",
+        )
+        for row in rows
+    )
+    footer = ("lower bound", down_to(first.lower, decimals), "some data set really loses this much")
+    warnings = delta_warnings(first.delta, first.n)
+    if len(rows) == 1 and first.status in _KINDS:
+        warnings = (f"{first.name}: {_KINDS[first.status]}, {_NOT_A_GUARANTEE}", *warnings)
+    return Document(
+        setting,
+        table=Table(("bound", "ε", "theorem"), lines, frozenset({1}), setting, footer),
+        warnings=warnings,
     )

@@ -7,10 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from shoal.accounting.rounding import down, plain, up
+from shoal.explain.document import Document
+from shoal.explain.text import down, plain, up
 
 NEIGHBOURING = "replacement"
 TRUST = "the shuffler hides who sent which report and does not collude with the analyzer"
+_RELATIONS = {NEIGHBOURING: "replacement: one person's datum becomes any other"}
+_TIGHT = 1e-3
+_LOCAL_DIGITS = 7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +24,7 @@ class Guarantee:
     ``epsilon`` is an upper bound on the privacy loss at ``delta``; ``lower`` is a number that no
     better analysis of the same claim can go below (an explicit randomizer and data set reach it),
     computed when first asked for. ``local_epsilon`` (with ``local_delta``) holds even if everybody
-    else colludes.
+    else colludes. ``columns`` is how many reports each person makes in a round, one of each column.
     """
 
     epsilon: float
@@ -31,6 +35,7 @@ class Guarantee:
     assumptions: tuple[str, ...]
     local_delta: float = 0.0
     rounds: int = 1
+    columns: int = 1
     neighbouring: str = NEIGHBOURING
     trust: str = TRUST
     lower_bound: Callable[[], float] = field(default=lambda: 0.0, repr=False, compare=False)
@@ -39,6 +44,14 @@ class Guarantee:
     def lower(self) -> float:
         """How far any better analysis of the same claim could still go."""
         return self.lower_bound()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it."""
+        warnings = delta_warnings(self.delta, self.n)
+        if 0 < self.local_epsilon * (1 - _TIGHT) <= self.epsilon:
+            warnings += ("ε is hardly below ε0, if at all: that much holds without any shuffling",)
+        return warnings
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, as the command line's ``--json`` prints them; no local epsilon is None."""
@@ -54,25 +67,64 @@ class Guarantee:
             "neighbouring": self.neighbouring,
             "trust": self.trust,
             "assumptions": list(self.assumptions),
+            "warnings": list(self.warnings),
         }
+
+    def document(self, title: str = "") -> Document:
+        """The guarantee put into words."""
+        people = f"{self.n:,} honest"
+        if self.rounds > 1:
+            people += f", {self.rounds:,} rounds"
+        lower = self._lower_fact()
+        return Document(
+            title or f"ε = {up(self.epsilon)} at δ = {plain(self.delta)}",
+            facts=(
+                ("epsilon", f"{up(self.epsilon)}, a proved upper bound"),
+                ("delta", up(self.delta)),
+                *([("lower bound", lower)] if lower else []),
+                ("people", people),
+                ("theorem", self.theorem),
+                ("neighbours", _RELATIONS.get(self.neighbouring, self.neighbouring)),
+                ("trusted", self.trust),
+                ("no trust needed", self._local_fact()),
+                *zip(("assumes", *[""] * len(self.assumptions)), self.assumptions, strict=False),
+            ),
+            warnings=self.warnings,
+        )
+
+    def _lower_fact(self) -> str:
+        """How far a better analysis could go, and by how much that is less."""
+        if self.delta == 0:
+            return "δ cannot be below 0"
+        if self.lower <= 0:
+            return "" if self.epsilon else "0"
+        if self.columns > 1:
+            return f"{down(self.lower)}, by one column alone"
+        if self.rounds > 1:
+            return f"{down(self.lower)}: no analysis of the {self.rounds:,} rounds can prove less"
+        gap = 1 - self.lower / self.epsilon
+        shown = f"gap {gap:.1%}" if gap >= _TIGHT else "no gap"
+        return f"{down(self.lower)} ({shown}): no analysis can prove less"
+
+    def _local_fact(self) -> str:
+        reports = self.rounds * self.columns
+        each = "each report" if reports == 1 else f"one person's {reports:,} reports together"
+        if math.isinf(self.local_epsilon):
+            return f"nothing: {each} may give the datum away"
+        delta = f", δ0 = {up(self.local_delta)}" if self.local_delta else ""
+        return f"local ε0 = {up(self.local_epsilon, _LOCAL_DIGITS)}{delta} for {each}"
 
     def __str__(self) -> str:
         """One readable block."""
-        local = f"local epsilon {plain(self.local_epsilon)}"
-        if self.local_delta:
-            local += f" (with delta {plain(self.local_delta)})"
-        alone = f"{local} still holds"
-        if math.isinf(self.local_epsilon):
-            alone = "nothing holds: one person's messages by themselves give the datum away"
-        lines = [
-            ("epsilon", f"{up(self.epsilon)} at delta {up(self.delta)}  (proved upper bound)"),
-            *([("no analysis below", down(self.lower))] if self.lower > 0 else []),
-            ("honest people", f"{self.n:,}" + (f", {self.rounds} rounds" * (self.rounds > 1))),
-            ("theorem", self.theorem),
-            ("neighbouring", f"{self.neighbouring} of one person's datum"),
-            ("trusted", self.trust),
-            ("without any trust", alone),
-            *(("assumes", assumption) for assumption in self.assumptions),
-        ]
-        width = max(len(label) for label, _ in lines)
-        return "\n".join(f"{label:<{width}}  {text}" for label, text in lines)
+        return str(self.document())
+
+    def _repr_html_(self) -> str:
+        return self.document().to_html()
+
+
+def delta_warnings(delta: float, n: int) -> tuple[str, ...]:
+    """One record, drawn at random and published, is (0, 1/n)-private: delta must be less."""
+    if delta < 1 / n:
+        return ()
+    instead = f"publishing the datum of one of the {n:,} people, drawn at random, would pass too"
+    return (f"δ is not smaller than 1/n: {instead}",)

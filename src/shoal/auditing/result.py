@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from shoal.accounting.rounding import down, plain, up
 from shoal.auditing.running import Histogram
+from shoal.explain.text import down, plain, up
 from shoal.values import Array
 
 Verdict = Literal["consistent", "violated"]

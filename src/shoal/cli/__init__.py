@@ -11,20 +11,14 @@ Nothing heavy is imported before a command needs it, so that ``shoal --help`` is
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
-
-import typer
-
-import shoal
-from shoal.cli.amplify import amplify
+from shoal.cli import amplify
+from shoal.cli.app import ACCOUNT, ANALYSE, COLLECT, OPERATE, app, main
 from shoal.cli.audit import audit
 from shoal.cli.backup import backup
 from shoal.cli.collect import collect
 from shoal.cli.demo import demo
 from shoal.cli.doctor import doctor
 from shoal.cli.figures import figures
-from shoal.cli.group import OneLineErrors
 from shoal.cli.keys import keys
 from shoal.cli.keys_token import keys_token
 from shoal.cli.keys_tokens import keys_revoke, keys_tokens
@@ -44,97 +38,31 @@ from shoal.cli.testing import run_test
 from shoal.cli.up import up
 from shoal.cli.walk import walk
 
-__all__ = ["app", "main"]
+__all__ = ["amplify", "app", "main"]
 
-EXAMPLES = """\
-[bold]Examples[/bold]
-
-  shoal plan --epsilon 1 --n 1e6 --categories 100
-
-  shoal run answers.csv --column color --epsilon 1 --report report.html
-
-  shoal amplify --local-epsilon 4 --n 1e5 --delta 1e-6
-
-  shoal amplify --randomizer grr --k 24 --local-epsilon 3 --n 2e5 --rounds 30
-
-  shoal amplify --local-epsilon 4 --n 1e5 --all
-
-  shoal amplify --solve local-epsilon --epsilon 1 --delta 1e-6 --n 1e6
-
-  shoal walk friends.txt --epsilon 0.1 --local-epsilon 1
-
-  shoal overlay --n 1e5 --degree 16
-
-  shoal peers run --peers 100 --rounds 16 --offline 0.2
-
-  shoal test answers.csv --column color --distance 0.1 --epsilon 1
-
-  shoal sgd --n 6e4 --noise 10 --epochs 5
-
-  shoal audit --randomizer grr --k 2 --local-epsilon 1 --n 200 --delta 1e-3
-
-  shoal up --simulate 5000
-
-  shoal demo
-"""
-
-app = typer.Typer(
-    cls=OneLineErrors,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    epilog=EXAMPLES,
-)
-app.command()(plan)
-app.command()(run)
-app.command()(amplify)
-app.command()(audit)
-app.command("test")(run_test)
-app.command()(sgd)
-app.command()(walk)
-app.command()(overlay)
-app.add_typer(peers, name="peers")
+app.command(rich_help_panel=ANALYSE)(plan)
+app.command(rich_help_panel=ANALYSE)(run)
+app.command("test", rich_help_panel=ANALYSE)(run_test)
+app.command(rich_help_panel=ACCOUNT)(sgd)
+app.command(rich_help_panel=ACCOUNT)(audit)
+app.command(rich_help_panel=ACCOUNT)(walk)
+app.command(rich_help_panel=ACCOUNT)(overlay)
+app.command(rich_help_panel=ACCOUNT)(figures)
+app.add_typer(survey, name="survey", rich_help_panel=COLLECT)
 survey.command("add")(survey_add)
 survey.command("list")(survey_list)
 survey.command("remove")(survey_remove)
-app.add_typer(survey, name="survey")
+app.command(rich_help_panel=COLLECT)(submit)
+app.command(rich_help_panel=COLLECT)(collect)
+app.command(rich_help_panel=COLLECT)(up)
+app.add_typer(peers, name="peers", rich_help_panel=COLLECT)
+app.add_typer(serve, name="serve", rich_help_panel=OPERATE)
+app.add_typer(keys, name="keys", rich_help_panel=OPERATE)
 keys.command("token")(keys_token)
 keys.command("tokens")(keys_tokens)
 keys.command("revoke")(keys_revoke)
-app.add_typer(keys, name="keys")
-app.add_typer(serve, name="serve")
-app.command()(submit)
-app.command()(collect)
-app.command()(up)
-app.command()(doctor)
-app.command()(loadtest)
-app.command()(backup)
-app.command()(restore)
-app.command()(figures)
-app.command()(demo)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"shoal {shoal.__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    context: typer.Context,
-    _version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
-) -> None:
-    """The shuffle model of differential privacy: how well a crowd hides each of its members."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-def main(begins: Callable[[], None] | None = None) -> None:
-    """Run the command in ``sys.argv`` and exit with its status; ``begins`` is called before it."""
-    app(prog_name="shoal", begins=begins)
+app.command(rich_help_panel=OPERATE)(doctor)
+app.command(rich_help_panel=OPERATE)(loadtest)
+app.command(rich_help_panel=OPERATE)(backup)
+app.command(rich_help_panel=OPERATE)(restore)
+app.command(rich_help_panel=ANALYSE)(demo)

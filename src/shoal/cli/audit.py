@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli import files, parsing
+from shoal.cli import files, options
 from shoal.cli.audit_asked import AuditAsked, Values, values
-from shoal.cli.options import flag, number, option, whole
-from shoal.cli.output import print_json, reporting
-from shoal.cli.parsing import Bounds
+from shoal.cli.options import Bounds, flag, number, option, whole
+from shoal.cli.render import print_json, reporting
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def audit(
     ] = None,
     bounds: Annotated[
         Bounds | None,
-        option("Bounds of a mechanism of numbers.", _DEVICES, "LOW,HIGH", parsing.bounds),
+        option("Bounds of a mechanism of numbers.", _DEVICES, "LOW,HIGH", options.read_bounds),
     ] = None,
     table: Annotated[
         Path | None,

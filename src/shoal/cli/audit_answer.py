@@ -15,7 +15,7 @@ from shoal.auditing.running import Progress
 from shoal.auditing.subjects import Listed
 from shoal.cli import tables
 from shoal.cli.audit_asked import AuditAsked
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 from shoal.cli.randomizers import family
 from shoal.protocols import registry
 from shoal.protocols.base import Protocol

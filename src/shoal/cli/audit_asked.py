@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from shoal import checks
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 
 Value = int | float | str
 

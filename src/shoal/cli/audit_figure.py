@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoal.accounting.rounding import down, plain, up
 from shoal.auditing import Audit, Evidence
+from shoal.explain.text import down, plain, up
 from shoal.figures import style
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from shoal.accounting.rounding import down, plain, up
 from shoal.auditing import Audit, Evidence
-from shoal.cli.output import console
+from shoal.cli.render import console
+from shoal.explain.text import down, plain, up
 
 _SAYS = {
     "consistent": "consistent: nothing refutes what is claimed",

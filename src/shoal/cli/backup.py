@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.group import RefusedError
-from shoal.cli.options import flag, option
-from shoal.cli.output import print_json, reporting
+from shoal.cli.options import RefusedError, flag, option
 from shoal.cli.party_options import KEPT, Store
+from shoal.cli.render import print_json, reporting
 
 if TYPE_CHECKING:
     from shoal.service.running.backup import Made

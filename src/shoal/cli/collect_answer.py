@@ -13,8 +13,8 @@ import typer
 
 from shoal.cli import collect_show, files, keys_secrets
 from shoal.cli.collect_asked import CollectAsked
-from shoal.cli.group import RefusedError
-from shoal.cli.output import print_json, working
+from shoal.cli.options import RefusedError
+from shoal.cli.render import print_json, working
 from shoal.service.analyzer import schema
 from shoal.service.analyzer.collector import Pass
 from shoal.service.analyzer.results import SurveyResults, survey_results

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from rich.padding import Padding
 from rich.text import Text
 
-from shoal.accounting.rounding import plain, up
-from shoal.cli.group import printable
-from shoal.cli.output import console
+from shoal.cli.app import printable
+from shoal.cli.render import console
 from shoal.cli.run_show import show as show_result
+from shoal.explain.text import plain, up
 from shoal.service.analyzer.collector import Pass
 from shoal.service.analyzer.documents import Document
 from shoal.service.analyzer.results import SurveyResults

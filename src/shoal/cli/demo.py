@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli import files
-from shoal.cli.output import console, working, writing_to
+from shoal.cli.files import writing_to
+from shoal.cli.render import console, working
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

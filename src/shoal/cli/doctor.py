@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.options import flag
-from shoal.cli.output import console, print_json, working
 from shoal.cli.party_options import Store
+from shoal.cli.render import console, print_json, working
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli.output import counting, writing_to
+from shoal.cli.files import writing_to
+from shoal.cli.render import counting
 
 
 def figures(

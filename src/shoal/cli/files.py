@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from shoal.cli.group import RefusedError
-from shoal.cli.output import writing_to
+from shoal.cli.options import RefusedError
 
 Write = Callable[[Path], object]
 
@@ -48,6 +47,19 @@ def _require_ending(option: str, path: Path) -> None:
     endings = ENDINGS[option]
     if path.suffix.lower() not in endings:
         raise RefusedError(f"expected --{option} to be a {' or '.join(endings)} file, got {path}")
+
+
+@contextmanager
+def writing_to(place: Path, *, exact: bool = False) -> Iterator[None]:
+    """A place that cannot be written to is refused in one line.
+
+    It names the file that it failed at, or, if ``exact``, what was asked for.
+    """
+    try:
+        yield
+    except OSError as error:
+        where = place if exact else error.filename or place
+        raise RefusedError(f"cannot write to {where}: {error.strerror or error}") from error
 
 
 @contextmanager

@@ -10,8 +10,8 @@ import typer
 
 from shoal.cli.keys_secrets import Kind
 from shoal.cli.options import choice, flag, option, whole
-from shoal.cli.output import working
 from shoal.cli.party_options import SECRETS, IdentityFile, KeyFile, PassphraseFile
+from shoal.cli.render import working
 from shoal.cli.survey_asked import Suite
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Inheritance, Protection

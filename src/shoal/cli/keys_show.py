@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from shoal.cli.keys_secrets import Kind
-from shoal.cli.output import console, print_json
+from shoal.cli.render import console, print_json
 from shoal.service import clock
 from shoal.service.keyring import KeyInfo, Keyring, Rotation
 from shoal.service.keyring.schedule import CACHE_SECONDS, DAY, HOUR

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli import parsing
-from shoal.cli.output import print_json
+from shoal.cli import options
 from shoal.cli.party_options import Store
+from shoal.cli.render import print_json
 
 
 def keys_token(
@@ -22,7 +22,7 @@ def keys_token(
         typer.Option(metavar="ID", help="For this survey alone (its first digits); all if none."),
     ] = None,
     days: Annotated[
-        int, typer.Option(metavar="WHOLE", parser=parsing.whole, help="How long it is valid.")
+        int, typer.Option(metavar="WHOLE", parser=options.read_whole, help="How long it is valid.")
     ] = 365,
     label: Annotated[
         str, typer.Option(metavar="TEXT", help="A name to revoke it by (shoal keys revoke).")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli.options import flag, number, option, whole
-from shoal.cli.output import print_json
+from shoal.cli.render import print_json
 
 _SENT = "What is sent"
 _HOW = "How"

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from shoal.cli import survey_answer
-from shoal.cli.group import RefusedError
 from shoal.cli.loadtest_asked import LoadtestAsked
-from shoal.cli.output import reporting
+from shoal.cli.options import RefusedError
+from shoal.cli.render import reporting
 from shoal.service.client.bulk import people_a_chunk
 from shoal.service.clock import system_clock
 from shoal.service.loadtest import Load, Measured, Mix, Reports, fetched_keys, run

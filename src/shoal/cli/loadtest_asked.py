@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shoal import checks
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 from shoal.errors import InvalidArgumentError
 
 _MOST = 50_000_000  # requests of one test

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from rich.table import Table
 
-from shoal.cli.group import printable
+from shoal.cli.app import printable
 from shoal.cli.loadtest_answer import Tested
-from shoal.cli.output import console
+from shoal.cli.render import console
 from shoal.service.loadtest import KINDS
 
 _NAMES = {"fresh": "new reports", "replayed": "sent before", "forged": "forged"}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from shoal.cli.group import RefusedError
-from shoal.cli.options import flag, number, whole
-from shoal.cli.output import print_json, reporting
+from shoal.cli.options import RefusedError, flag, number, whole
+from shoal.cli.render import print_json, reporting
 
 _CROWD = "Who takes part"
 _WANTED = "What is wanted"

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.accounting.guarantee import NEIGHBOURING
-from shoal.accounting.rounding import plain, up
-from shoal.cli.output import console
+from shoal.cli.render import console
+from shoal.explain.text import plain, up
 from shoal.network.account import TRUST, WALKED
 from shoal.network.overlays import MOST_ROUNDS, Comparison, Overlay
 

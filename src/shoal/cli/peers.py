@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli import parsing
+from shoal.cli import options
 from shoal.cli.options import choice, flag, number, option, whole
-from shoal.cli.output import print_json, working
 from shoal.cli.peers_asked import PeersAsked
+from shoal.cli.render import print_json, working
 from shoal.cli.walk_asked import Submit
 
 _WHO = "Who takes part"
@@ -43,7 +43,7 @@ def run(
             "--peers",
             help="How many peers; 100 if not given.",
             metavar="WHOLE",
-            parser=parsing.whole,
+            parser=options.read_whole,
             rich_help_panel=_WHO,
         ),
     ] = None,

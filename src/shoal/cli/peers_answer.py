@@ -11,7 +11,7 @@ from scipy import stats
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 from shoal.cli.peers_asked import PeersAsked
 from shoal.cli.randomizers import family
 from shoal.cli.run_asked import listed

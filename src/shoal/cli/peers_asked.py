@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from shoal import checks
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,10 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from shoal.cli.group import printable
-from shoal.cli.output import console
+from shoal.cli.app import printable
 from shoal.cli.peers_answer import Answer
+from shoal.cli.render import console, panel
 from shoal.cli.run_show import bar
-from shoal.cli.show import Proved, warnings
 from shoal.estimate.ranking import noise_floor
 from shoal.report.axis import Axis
 from shoal.report.shares import LEVEL, Row, percent
@@ -67,7 +66,7 @@ def show(found: Answer) -> None:
     truth = "; ◆ true share" if found.question.made_up else ""
     page.print(Text(f"█ share, ▒ its 95 % interval{truth}", style="dim"))
     page.print()
-    page.print(Proved(found.guarantee).panel())
+    page.print(panel(found.guarantee.document()))
     for note in _notes(found):
         page.print(f"note: {note}", style="yellow")
 
@@ -124,7 +123,7 @@ def _rows(found: Answer) -> list[Row]:
 
 def _notes(found: Answer) -> list[str]:
     run = found.run
-    said = [*warnings(found.guarantee), *found.question.notes]
+    said = [*found.guarantee.warnings, *found.question.notes]
     if run.duplicates:
         said.append(
             f"{run.duplicates:,} reports came from two peers, which shows a hop of each: the "

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from shoal.cli import files, parsing
-from shoal.cli.group import RefusedError
-from shoal.cli.options import flag, number, option, whole
-from shoal.cli.output import print_json, working
-from shoal.cli.parsing import Bounds
+from shoal.cli import files, options
+from shoal.cli.options import Bounds, RefusedError, flag, number, option, whole
+from shoal.cli.render import print_json, working
 
 _WANTED = "What is wanted"
 _ASKED = "What is asked: one of"
@@ -34,7 +32,7 @@ def plan(
     categories: Annotated[int | None, whole("One of so many answers.", _ASKED)] = None,
     bounds: Annotated[
         Bounds | None,
-        option("A number between bounds.", _ASKED, "LOW,HIGH", parsing.bounds),
+        option("A number between bounds.", _ASKED, "LOW,HIGH", options.read_bounds),
     ] = None,
     dimension: Annotated[int | None, whole("A vector of so many coordinates.", _ASKED)] = None,
     norm: Annotated[

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.accounting.rounding import plain
+from shoal.explain.text import plain
 from shoal.figures import style
 from shoal.planning import Option, Plan
 

@@ -8,9 +8,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from shoal.accounting.rounding import down, plain, up
-from shoal.cli.output import console
-from shoal.cli.show import warnings
+from shoal.cli.render import console
+from shoal.explain.text import down, plain, up
 from shoal.planning import Option, Plan, Question
 from shoal.planning.errors import Errors
 
@@ -28,7 +27,7 @@ def show(plan: Plan) -> None:
         )
     page.print()
     page.print(recommendation(plan))
-    for warning in warnings(plan.guarantee):
+    for warning in plan.guarantee.warnings:
         page.print(f"warning: {warning}", style="yellow")
 
 

@@ -10,7 +10,7 @@ import difflib
 from functools import partial
 
 from shoal.accounting.amplification import Family
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 from shoal.randomizers import registry
 
 NAMES = registry.NAMES

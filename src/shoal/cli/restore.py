@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.group import printable
+from shoal.cli.app import printable
 from shoal.cli.options import choice, flag, option, whole
-from shoal.cli.output import print_json, reporting
 from shoal.cli.party_options import IdentityFile, KeyFile, Migrate, PassphraseFile, Store
+from shoal.cli.render import print_json, reporting
 from shoal.service.running.waiting import Waiting
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import typer
 from shoal.cli import files, run_asked
 from shoal.cli.open_asked import OpenAsked, refuse_without
 from shoal.cli.options import choice, flag, number, option, whole
-from shoal.cli.output import print_json, reporting
+from shoal.cli.render import print_json, reporting
 from shoal.cli.run_asked import RunAsked
 
 _WHAT = "What is collected"

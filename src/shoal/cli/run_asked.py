@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shoal.cli import parsing
-from shoal.cli.group import RefusedError
+from shoal.cli import options
+from shoal.cli.options import RefusedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ class RunAsked:
     def bound_pairs(self) -> dict[str, tuple[float, float]]:
         """The public bounds of each column that has some."""
         return {
-            name: parsing.bounds(text)
+            name: options.read_bounds(text)
             for option in self.bounds
             for name, text in [self._meant("--bounds", option)]
         }

@@ -10,10 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from shoal.cli.group import printable
-from shoal.cli.output import console
+from shoal.cli.app import printable
+from shoal.cli.render import console, panel
 from shoal.cli.run_show import NOT_PRIVATE, WIDTH, bar
-from shoal.cli.show import Proved, warnings
 from shoal.report import shares
 from shoal.report.axis import Axis
 
@@ -31,13 +30,13 @@ def show(result: OpenResult) -> None:
     for part in chart(result):
         page.print(part)
     page.print()
-    page.print(Proved(result.guarantee).panel())
+    page.print(panel(result.guarantee.document()))
     page.print(f"list: {result.statement}")
     if result.missed is not None:
         page.print(f"of the answers above their threshold, {len(result.missed)} were missed")
     for note in result.notes:
         page.print(f"note: {note}", style="" if result.found.complete else "yellow")
-    for warning in warnings(result.guarantee):
+    for warning in result.guarantee.warnings:
         page.print(f"warning: {warning}", style="yellow")
 
 

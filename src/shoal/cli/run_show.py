@@ -10,9 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from shoal.cli.group import printable
-from shoal.cli.output import console
-from shoal.cli.show import Proved, warnings
+from shoal.cli.app import printable
+from shoal.cli.render import console, panel
 from shoal.engines.limits import WEAKER
 from shoal.report import mean, shares, vectors
 from shoal.report.axis import Axis
@@ -37,11 +36,11 @@ def show(result: Result) -> None:
         for part in chart(column):
             page.print(part)
         page.print()
-    page.print(Proved(result.guarantee, columns=len(result.columns)).panel())
+    page.print(panel(result.guarantee.document()))
     for note in result.notes:
         weaker = WEAKER in note
         page.print(f"{'warning' if weaker else 'note'}: {note}", style="yellow" if weaker else "")
-    for warning in warnings(result.guarantee):
+    for warning in result.guarantee.warnings:
         page.print(f"warning: {warning}", style="yellow")
 
 

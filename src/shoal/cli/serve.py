@@ -199,7 +199,7 @@ def _prepare(
     name: str, store: str | None, log: Path | None, level: Level, with_parent: bool
 ) -> None:
     """Refuse what is not installed, then begin to log."""
-    from shoal.cli.output import writing_to
+    from shoal.cli.files import writing_to
     from shoal.service.running.extras import need_party
 
     need_party(f"shoal serve {name}", store)

@@ -9,7 +9,7 @@ import typer
 
 from shoal.cli import files
 from shoal.cli.options import choice, flag, number, option, whole
-from shoal.cli.output import print_json, reporting
+from shoal.cli.render import print_json, reporting
 from shoal.cli.sgd_asked import Kind, SgdAsked, in_options
 
 _RUN = "The training run"

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from shoal import checks
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 
 

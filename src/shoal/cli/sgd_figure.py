@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.accounting.rounding import plain
 from shoal.cli.sgd_answer import Accounted
+from shoal.explain.text import plain
 from shoal.figures import marks, style
 from shoal.figures.style import Look
 from shoal.learning import Sampling

@@ -7,10 +7,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from shoal.accounting.rounding import down, plain, up
-from shoal.cli.output import console
+from shoal.cli.render import console
 from shoal.cli.sgd_answer import Accounted, Row
 from shoal.cli.sgd_asked import Kind
+from shoal.explain.text import down, plain, up
 from shoal.learning.guarantee import LearningGuarantee, Route, counted
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli.options import flag, number, option, whole
-from shoal.cli.output import print_json, reporting
+from shoal.cli.render import print_json, reporting
 from shoal.cli.submit_asked import Limits, SubmitAsked, nothing_sent
 
 _ONE = "One person"

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from shoal.accounting.rounding import plain
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 from shoal.cli.submit_asked import SubmitAsked
+from shoal.explain.text import plain
 from shoal.protocols.base import Device
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.service.client import (

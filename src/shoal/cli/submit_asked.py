@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 from shoal.errors import ShoalError
 
 _FROM_INPUT = "-"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 
-from shoal.accounting.rounding import plain, up
-from shoal.cli.group import printable
-from shoal.cli.output import console
+from shoal.cli.app import printable
+from shoal.cli.render import console
 from shoal.cli.submit_answer import Answered, Spending, Wiped
+from shoal.explain.text import plain, up
 from shoal.service.client import Abstained, Flushed, Queued, Sent, Submitted
 from shoal.service.survey import Survey
 

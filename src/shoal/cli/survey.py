@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 from typer.models import OptionInfo
 
-from shoal.cli import files, parsing
-from shoal.cli.options import choice, flag, number, option, whole
-from shoal.cli.output import print_json, working
-from shoal.cli.parsing import Bounds
+from shoal.cli import files, options
+from shoal.cli.options import Bounds, choice, flag, number, option, whole
+from shoal.cli.render import print_json, working
 from shoal.cli.survey_asked import Small, Suite, SurveyAsked, moment, seconds
 
 _ABOUT = "What people are told"
@@ -49,11 +48,11 @@ def new(
         str | None, option("The public list of answers: a,b,c or a file.", _ASKED, "LIST")
     ] = None,
     bounds: Annotated[
-        Bounds | None, option("A number between bounds.", _ASKED, "LOW,HIGH", parsing.bounds)
+        Bounds | None, option("A number between bounds.", _ASKED, "LOW,HIGH", options.read_bounds)
     ] = None,
     epsilon: Annotated[
         float | None,
-        _needed("ε of one person over the survey's life.", _PROMISE, "NUMBER", parsing.number),
+        _needed("ε of one person over the survey's life.", _PROMISE, "NUMBER", options.read_number),
     ] = None,
     delta: Annotated[float, number("δ.", _PROMISE)] = 1e-6,
     minimum: Annotated[

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli.output import print_json
 from shoal.cli.party_options import Store
+from shoal.cli.render import print_json
 
 
 def survey_add(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from shoal.accounting.rounding import plain, up
+from shoal.explain.text import plain, up
 from shoal.service.client.policy import Policy
 from shoal.service.survey import Survey
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 from shoal.cli.run_asked import listed
 from shoal.cli.survey_asked import SurveyAsked
 from shoal.engines.limits import Wish

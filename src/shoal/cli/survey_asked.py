@@ -11,8 +11,7 @@ from pathlib import Path
 
 import typer
 
-from shoal.cli.group import RefusedError
-from shoal.cli.parsing import Bounds, whole
+from shoal.cli.options import Bounds, RefusedError, read_whole
 
 _UNSHOWN = ("Cc", "Zl", "Zp")  # control characters, separators of lines and paragraphs
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -43,7 +42,7 @@ def seconds(text: str) -> int:
     if found is not None:
         return int(found["number"]) * _UNITS[found["unit"]]
     try:
-        return whole(text)
+        return read_whole(text)
     except typer.BadParameter:
         message = f"expected a time such as 7d, 12h, 30m or 45s, got {text!r}"
         raise typer.BadParameter(message) from None

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.group import printable
-from shoal.cli.output import console, print_json
+from shoal.cli.app import printable
 from shoal.cli.party_options import Store
+from shoal.cli.render import console, print_json
 
 if TYPE_CHECKING:
     from shoal.service.running.registering import Registered

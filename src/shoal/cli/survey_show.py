@@ -10,11 +10,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from shoal.accounting.rounding import plain, up
-from shoal.cli.group import printable
-from shoal.cli.output import console
-from shoal.cli.show import warnings
+from shoal.cli.app import printable
+from shoal.cli.render import console
 from shoal.cli.survey_allowed import beyond_default
+from shoal.explain.text import plain, up
 from shoal.randomizers.base import NumberMechanism
 from shoal.report import finite
 from shoal.service.clock import moment
@@ -99,7 +98,7 @@ def show(survey: Survey, *, note: str | None = None, enough: int = 0) -> None:
     rows = Group(told, "", _grid(_named(survey)))
     title = Text(printable(survey.name), style="bold")
     page.print(Panel(rows, title=title, title_align="left"))
-    for warning in warnings(survey.guarantee(survey.batches.minimum)):
+    for warning in survey.guarantee(survey.batches.minimum).warnings:
         page.print(f"warning: {warning}", style="yellow")
     if tells_nothing(survey.device, survey.batches.minimum):
         page.print(f"warning: {_blurred(survey, enough)}", style="yellow")

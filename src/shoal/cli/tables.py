@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 
 Table = npt.NDArray[np.float64]
 

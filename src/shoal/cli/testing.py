@@ -10,7 +10,7 @@ import typer
 
 from shoal.cli import files, testing_asked
 from shoal.cli.options import choice, flag, number, option, whole
-from shoal.cli.output import print_json, reporting
+from shoal.cli.render import print_json, reporting
 from shoal.cli.testing_asked import AskedTest, Coin, Sizes
 
 _WHAT = "What is tested"

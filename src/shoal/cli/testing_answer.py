@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from shoal import testing
 from shoal.cli import testing_data
-from shoal.cli.show import warnings
 from shoal.cli.testing_asked import AskedTest
 from shoal.cli.testing_data import GROUPS_PUBLIC, Groups
 from shoal.engines import LocalEngine
@@ -55,7 +54,7 @@ class Tested:
     @property
     def warnings(self) -> list[str]:
         """What to know before relying on the guarantee."""
-        return warnings(self.verdict.guarantee)
+        return list(self.verdict.guarantee.warnings)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""

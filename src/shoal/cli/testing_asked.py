@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shoal import checks
-from shoal.cli import parsing
-from shoal.cli.group import RefusedError
+from shoal.cli import options
+from shoal.cli.options import RefusedError
 
 _FEWEST = 19  # simulations
 
@@ -165,7 +165,7 @@ def sizes(text: str) -> Sizes:
     >>> sizes("3e4, 1e4")
     Sizes(people=(10000, 30000))
     """
-    found = {parsing.whole(part.strip()) for part in text.split(",")}
+    found = {options.read_whole(part.strip()) for part in text.split(",")}
     for n in found:
         checks.count(2, n=n)
     return Sizes(tuple(sorted(found)))

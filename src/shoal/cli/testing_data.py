@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.cli import testing_reference
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 from shoal.cli.run_asked import listed
 from shoal.cli.testing_asked import AskedTest
 from shoal.engines import reading

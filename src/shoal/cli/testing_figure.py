@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.accounting.rounding import plain
 from shoal.cli.testing_answer import Tested
 from shoal.cli.testing_power import Powers
 from shoal.cli.testing_show import p_value
+from shoal.explain.text import plain
 from shoal.figures import style, testing_power
 
 if TYPE_CHECKING:

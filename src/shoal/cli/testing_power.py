@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from shoal.cli import parsing, testing_data
-from shoal.cli.group import RefusedError
+from shoal.cli import options, testing_data
+from shoal.cli.options import RefusedError
 from shoal.cli.testing_answer import Progress
 from shoal.cli.testing_asked import AskedTest
 from shoal.engines.reading import MOST_ANSWERS
@@ -120,7 +120,7 @@ def _number(categories: str | None) -> int | None:
     """A number of answers, if that is what was given and not a list or a file."""
     if categories is None or "," in categories or Path(categories).is_file():
         return None
-    return parsing.whole(categories)
+    return options.read_whole(categories)
 
 
 def _round(n: float) -> int:

@@ -6,10 +6,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from shoal.accounting.rounding import plain
-from shoal.cli.group import printable
-from shoal.cli.output import console
+from shoal.cli.app import printable
+from shoal.cli.render import console
 from shoal.cli.testing_power import Powers
+from shoal.explain.text import plain
 from shoal.figures.testing_study import Point
 
 _HEADINGS = {

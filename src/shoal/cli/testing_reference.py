@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 from shoal.engines.reading import MOST_ANSWERS
 
 _SLACK = 1e-6  # of a sum of rounded probabilities

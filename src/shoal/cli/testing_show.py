@@ -7,11 +7,10 @@ import math
 from rich.table import Table
 from rich.text import Text
 
-from shoal.accounting.rounding import plain
-from shoal.cli.group import printable
-from shoal.cli.output import console
-from shoal.cli.show import Proved
+from shoal.cli.app import printable
+from shoal.cli.render import console, panel
 from shoal.cli.testing_answer import Tested
+from shoal.explain.text import plain
 from shoal.protocols.partitioned import PartitionedDummies
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.testing import Verdict
@@ -26,7 +25,7 @@ def show(found: Tested) -> None:
     page.print(Text(verdict.words, style="bold red" if verdict.rejected else "bold green"))
     page.print()
     page.print(_numbers(found))
-    page.print(Proved(verdict.guarantee).panel())
+    page.print(panel(verdict.guarantee.document()))
     for note in found.notes:
         page.print(f"note: {printable(note)}")
     for warning in found.warnings:

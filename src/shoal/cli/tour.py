@@ -14,10 +14,10 @@ from rich.padding import Padding
 from rich.table import Table
 
 import shoal
-from shoal.accounting.rounding import plain, up
 from shoal.cli import plan_show, run_show
 from shoal.cli.demo_data import PEOPLE, QUESTION, TOPICS
-from shoal.cli.show import Proved
+from shoal.cli.render import panel
+from shoal.explain.text import plain, up
 from shoal.report.words import factor
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def collected(result: shoal.Result, truth: np.ndarray) -> Iterator[RenderableTyp
 def given_away(result: shoal.Result) -> Iterator[RenderableType]:
     """What all of it says about one person."""
     found = result.guarantee
-    yield Padding(Proved(found).panel(), (1, 0, 0, 0))
+    yield Padding(panel(found.document()), (1, 0, 0, 0))
     yield _text(
         f"In words: whatever somebody believed about what you looked up, after seeing all "
         f"{found.n:,} reports the odds have moved by at most a factor of "

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from shoal.cli import up_show
-from shoal.cli.group import INTERRUPTED, RefusedError
-from shoal.cli.output import print_json, reporting, working
+from shoal.cli.app import INTERRUPTED
+from shoal.cli.options import RefusedError
+from shoal.cli.render import print_json, reporting, working
 from shoal.service.running import local, people
 from shoal.service.running.embedded import Embedded
 from shoal.service.running.server import handling

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 
 if TYPE_CHECKING:
     from shoal.service.running.embedded import Wanted

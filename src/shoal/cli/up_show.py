@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from shoal.accounting.rounding import plain, up
-from shoal.cli.group import printable
-from shoal.cli.output import console
+from shoal.cli.app import printable
+from shoal.cli.render import console, panel
 from shoal.cli.run_show import chart
-from shoal.cli.show import Proved, warnings
 from shoal.cli.survey_allowed import answering
+from shoal.explain.text import plain, up
 from shoal.service.analyzer.documents import Document
 from shoal.service.analyzer.results import SurveyResults
 from shoal.service.running.local import Local
@@ -112,10 +111,10 @@ def show(found: SurveyResults, truth: dict[str, float] | None, seconds: float | 
     page.print()
     page.print(_funnel(found))
     page.print()
-    page.print(Proved(result.guarantee).panel())
+    page.print(panel(result.guarantee.document()))
     for note in (*result.notes, *[INVENTED] * (truth is not None)):
         page.print(f"note: {note}")
-    for warning in warnings(result.guarantee):
+    for warning in result.guarantee.warnings:
         page.print(f"warning: {warning}", style="yellow")
     if seconds is not None:
         page.print(f"published {seconds:.1f} s after the start", style="dim")

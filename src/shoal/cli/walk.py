@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli import files, parsing
-from shoal.cli.options import choice, flag, number, option, whole
-from shoal.cli.output import print_json, reporting
-from shoal.cli.parsing import Bounds
+from shoal.cli import files, options
+from shoal.cli.options import Bounds, choice, flag, number, option, whole
+from shoal.cli.render import print_json, reporting
 from shoal.cli.walk_asked import Kind, Submit, View, WalkAsked
 
 _DEVICES = "What each device runs"
@@ -45,7 +44,7 @@ def walk(
     ] = None,
     bounds: Annotated[
         Bounds | None,
-        option("Bounds of a randomizer of numbers.", _DEVICES, "LOW,HIGH", parsing.bounds),
+        option("Bounds of a randomizer of numbers.", _DEVICES, "LOW,HIGH", options.read_bounds),
     ] = None,
     report_bytes: Annotated[int, whole("Size of a message, for the cost.", _DEVICES)] = 1024,
     largest_component: Annotated[

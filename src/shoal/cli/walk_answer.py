@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from shoal.accounting.guarantee import Guarantee
-from shoal.cli.group import RefusedError
-from shoal.cli.show import warnings
+from shoal.cli.options import RefusedError
 from shoal.cli.walk_asked import Kind, View, WalkAsked
 from shoal.network import settled
 from shoal.network.account import WalkAccountant
@@ -69,7 +68,7 @@ class Walked:
     @property
     def warnings(self) -> list[str]:
         """What to know before relying on it."""
-        return [*warnings(self.guarantee), *self.notes]
+        return [*self.guarantee.warnings, *self.notes]
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""

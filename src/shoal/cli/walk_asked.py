@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal import checks
-from shoal.cli.group import RefusedError
+from shoal.cli.options import RefusedError
 
 _LOCAL_EPSILON = 1.0
 

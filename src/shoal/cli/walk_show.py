@@ -6,10 +6,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from shoal.accounting.rounding import decimals_for, plain, up_to
-from shoal.cli.output import console
-from shoal.cli.show import Proved
+from shoal.cli.render import console, panel
 from shoal.cli.walk_answer import Walked
+from shoal.explain.text import decimals_for, plain, up_to
 from shoal.network.simulation import Simulation
 
 
@@ -22,7 +21,7 @@ def show(found: Walked) -> None:
     if found.asked.searched:
         page.print()
         page.print(_needed(found), style="bold")
-    page.print(Proved(found.guarantee).panel())
+    page.print(panel(found.guarantee.document()))
     for line in _costs(found):
         page.print(line)
     if found.simulation is not None:

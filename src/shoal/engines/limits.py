@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from shoal import checks
 from shoal.accounting import amplification
 from shoal.accounting.guarantee import Guarantee
-from shoal.accounting.rounding import plain, up
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.explain.text import plain, up
 from shoal.protocols.base import Device
 
 WEAKER = "weaker than the plan"

@@ -16,9 +16,9 @@ from scipy import optimize
 
 from shoal import checks
 from shoal.accounting import gaussian
-from shoal.accounting.rounding import up
 from shoal.accounting.solving import Side
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
+from shoal.explain.text import up
 from shoal.learning import permuted, sampled
 from shoal.learning.guarantee import (
     ADD_OR_REMOVE,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
-from shoal.accounting.rounding import down, plain, up
 from shoal.errors import ShoalError, UnreachableTargetError
+from shoal.explain.text import down, plain, up
 
 REPLACE = "replace-one"
 ADD_OR_REMOVE = "add-or-remove-one"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from importlib import resources
 
-from shoal.accounting.rounding import DIGITS, plain, up
+from shoal.explain.text import DIGITS, plain, up
 from shoal.report import mean, shares, vectors, words
 from shoal.report.markup import Markup, document, element, join
 from shoal.report.statement import embedded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from shoal.accounting.guarantee import Guarantee
-from shoal.accounting.rounding import down, plain, up
+from shoal.explain.text import down, plain, up
 
 INTERVAL = "95 % interval, of the noise alone"
 _DIGITS = 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from shoal.accounting.rounding import plain, up
+from shoal.explain.text import plain, up
 from shoal.randomizers.base import NumberMechanism
 from shoal.report.markup import Markup, element
 from shoal.service.survey import Survey

@@ -16,8 +16,8 @@ from operator import add
 from typing import Any
 
 from shoal.accounting.guarantee import Guarantee
-from shoal.accounting.rounding import plain, up
 from shoal.errors import ShoalError
+from shoal.explain.text import plain, up
 from shoal.results import ColumnResult, Result, harmless
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import schema

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from shoal.accounting.guarantee import Guarantee
-from shoal.accounting.rounding import plain, up
 from shoal.errors import OutOfRegimeError, PrecisionError, ShoalError, UnreachableTargetError
+from shoal.explain.text import plain, up
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.service.survey import Survey
 from shoal.values import Counts, Estimate, MeanEstimate

@@ -14,8 +14,8 @@ Wherever a report was not made, the sentence ends by saying so.
 
 from __future__ import annotations
 
-from shoal.accounting.rounding import plain, up
 from shoal.errors import ShoalError
+from shoal.explain.text import plain, up
 
 NOTHING_SENT = "nothing was sent"
 

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
-from shoal.accounting.rounding import up
 from shoal.errors import InvalidArgumentError
+from shoal.explain.text import up
 from shoal.service.client.errors import PolicyError
 from shoal.service.client.rows import Totals
 from shoal.service.survey import Stated, Survey

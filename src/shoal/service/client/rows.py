@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from shoal.accounting.rounding import up
+from shoal.explain.text import up
 from shoal.sealing import SurveyId
 
 State = Literal["randomized", "sealed", "done"]

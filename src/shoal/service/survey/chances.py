@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias, cast
 
-from shoal.accounting.rounding import down, plain
+from shoal.explain.text import down, plain
 from shoal.protocols.base import Device
 from shoal.randomizers.base import NumberMechanism
 from shoal.service.survey.survey import Survey

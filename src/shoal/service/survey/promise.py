@@ -11,8 +11,8 @@ from typing import Protocol
 from shoal.accounting.amplification import amplify
 from shoal.accounting.compose import Method
 from shoal.accounting.guarantee import Guarantee
-from shoal.accounting.rounding import up
 from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
+from shoal.explain.text import up
 from shoal.protocols.base import Device
 
 _LARGEST_DELTA = 0.5  # beyond, a smaller delta is asked about: its epsilon holds for the larger one

@@ -10,7 +10,7 @@ from fractions import Fraction
 from urllib.parse import urlsplit
 
 from shoal.accounting.guarantee import Guarantee
-from shoal.accounting.rounding import plain, up
+from shoal.explain.text import plain, up
 from shoal.service.survey.chances import cases, told
 from shoal.service.survey.survey import Survey
 from shoal.service.wire import Wire

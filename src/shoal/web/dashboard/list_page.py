@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.accounting.rounding import plain
+from shoal.explain.text import plain
 from shoal.report.markup import Markup, element
 from shoal.web.dashboard import panels
 from shoal.web.dashboard.parts import address, link, lost, moment, note, several, turning

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from shoal.accounting.guarantee import Guarantee
-from shoal.accounting.rounding import plain, up
+from shoal.explain.text import plain, up
 from shoal.report import words
 from shoal.report.markup import Markup, element
 from shoal.service.analyzer.verdict import local_epsilon

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from shoal.accounting.rounding import up
+from shoal.explain.text import up
 from shoal.report.markup import Markup, element
 from shoal.service import clock
 from shoal.service.survey import Survey

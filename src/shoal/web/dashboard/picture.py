@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Literal
 
-from shoal.accounting.rounding import plain, up
+from shoal.explain.text import plain, up
 from shoal.report.mean import number
 from shoal.results import Result
 from shoal.values import MeanEstimate

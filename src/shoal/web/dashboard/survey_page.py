@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from shoal.accounting.rounding import plain
+from shoal.explain.text import plain
 from shoal.report.markup import Markup, element, join
 from shoal.service.analyzer.collection import Collection
 from shoal.service.analyzer.opened import REASONS

@@ -1,0 +1,143 @@
+"""What a command prints: a document for people, or JSON and nothing else; and its progress."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from shoal.explain.document import Document, Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.table import Table as RichTable
+
+WIDEST = 100
+_QUIET_SECONDS = 2.0  # without a bar
+_STYLES = {"strong": "bold", "weak": "dim", "": ""}
+
+
+def console() -> Console:
+    """Standard output: no wider than is good to read, nothing in it read as markup."""
+    from rich.console import Console
+
+    page = Console(highlight=False, markup=False, emoji=False)
+    page.width = min(page.width, WIDEST)
+    return page
+
+
+def show(document: Document) -> None:
+    """Print a document: its table, its facts in a frame, sentences, notes and warnings."""
+    page = console()
+    if document.table is not None:
+        page.print(table(document.table))
+    for sentence in document.sentences:
+        page.print(sentence)
+    if document.facts:
+        page.print(panel(document))
+    remarks(page, document)
+
+
+def remarks(page: Console, document: Document) -> None:
+    """Print notes and warnings."""
+    for note in document.notes:
+        page.print(f"note: {note}")
+    for warning in document.warnings:
+        page.print(f"warning: {warning}", style="yellow")
+
+
+def panel(document: Document) -> Panel:
+    """The facts in a frame."""
+    from rich.panel import Panel
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    rows = RichTable.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column()
+    for label, text in document.facts:
+        rows.add_row(label, text)
+    return Panel(rows, title=Text(document.title, style="bold"), title_align="left")
+
+
+def table(shown: Table) -> RichTable:
+    """A table between two lines."""
+    from rich import box
+    from rich.table import Table as RichTable
+
+    drawn = RichTable(
+        box=box.HORIZONTALS,
+        title=shown.title or None,
+        title_justify="left",
+        title_style="bold",
+        show_footer=bool(shown.footer),
+    )
+    for place, heading in enumerate(shown.headings):
+        aligned = place in shown.numeric
+        drawn.add_column(
+            heading,
+            footer=shown.footer[place] if shown.footer else "",
+            justify="right" if aligned else "left",
+            no_wrap=aligned or place == 0,
+        )
+    for row in shown.rows:
+        drawn.add_row(*row.cells, style=_STYLES[row.emphasis])
+    return drawn
+
+
+def print_json(value: object) -> None:
+    """Strict JSON: what is not finite is null."""
+    from shoal.report import finite
+
+    typer.echo(json.dumps(finite(value), ensure_ascii=False, allow_nan=False, indent=2))
+
+
+def working(what: str) -> AbstractContextManager[object]:
+    """A spinner on standard error while something takes its time; silent if nobody watches."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(f"{what} …")
+
+
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
+    """A progress bar on standard error; call what it gives with the name of each next thing."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    terminal = Console(stderr=True)
+    with Progress(console=terminal, transient=True, disable=not terminal.is_terminal) as bar:
+        task = bar.add_task(what, total=total, completed=-1)
+
+        def next_is(name: str) -> None:
+            bar.update(task, advance=1, description=f"{what} {name}")
+
+        yield next_is
+
+
+@contextmanager
+def reporting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A spinner, and a progress bar on work over two seconds; call it with done and total."""
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    terminal = Console(stderr=True)
+    began = time.monotonic()
+    bars: list[tuple[Progress, TaskID]] = []
+    with ExitStack() as stack:
+        spinner = stack.enter_context(terminal.status(f"{what} …"))
+
+        def advance(done: int, total: int) -> None:
+            if not bars and terminal.is_terminal and time.monotonic() - began > _QUIET_SECONDS:
+                spinner.stop()
+                bar = stack.enter_context(Progress(console=terminal, transient=True))
+                bars.append((bar, bar.add_task(what)))
+            for bar, task in bars:
+                bar.update(task, completed=done, total=total)
+
+        yield advance

@@ -1,0 +1,1 @@
+"""How results are put into words: one document, rendered for terminals, pages and notebooks."""
