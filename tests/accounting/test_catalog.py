@@ -18,14 +18,11 @@ from scipy.stats import binom, multinomial
 
 from shoal.accounting import binomial, catalog
 from shoal.accounting.catalog import (
-    bbgn19_bennett,
-    bbgn19_hoeffding,
-    bbgn19_mechanisms,
-    blog_approximations,
+    bbgn19,
+    canonne22,
     clone_lemma,
-    fmt21_thm41,
+    fmt21,
     gddsk21,
-    inversion,
     variation_ratio,
 )
 from shoal.accounting.catalog.entry import Kind, Query, Status
@@ -34,7 +31,7 @@ from shoal.errors import InvalidArgumentError, OutOfRegimeError
 FMT21_FAMILY = ("fmt21-closed", "fmt21-workshop", "fmt21-blog", "fmt21-thm41")
 CLOSED_FORMS = (*FMT21_FAMILY, "fmt22-closed", "efmrtt19")
 BLANKETS = ("bbgn19-hoeffding", "bbgn19-bennett")
-CURVES = (bbgn19_hoeffding.log_delta, bbgn19_bennett.log_delta)
+CURVES = (bbgn19.hoeffding_log_delta, bbgn19.bennett_log_delta)
 RECALLED = ("efmrtt19-general", "bkmtt20", "csuzz19")
 APPROXIMATIONS = ("blog-small", "blog-large")
 FORMULAS = (*CLOSED_FORMS, "krr-closed", *BLANKETS, "gddsk21", *RECALLED, *APPROXIMATIONS)
@@ -564,8 +561,8 @@ def test_the_recalled_binary_number_has_not_been_seen_below_the_exact_one():
 def test_blanket_curves_are_above_the_enumerated_blanket(local_epsilon, fraction, n, k):
     epsilon = fraction * local_epsilon
     exact = blanket_delta(randomized_response_atoms(k, local_epsilon), n=n, epsilon=epsilon)
-    own = bbgn19_mechanisms.randomized_response(local_epsilon=local_epsilon, k=k)
-    generic = bbgn19_mechanisms.generic(local_epsilon=local_epsilon)
+    own = bbgn19.randomized_response(local_epsilon=local_epsilon, k=k)
+    generic = bbgn19.generic(local_epsilon=local_epsilon)
     for curve in CURVES:
         assert math.exp(curve(epsilon, blanket=own, n=n)) >= exact
         assert math.exp(curve(epsilon, blanket=generic, n=n)) >= exact
@@ -588,7 +585,7 @@ def test_laplace_curves_are_above_the_enumerated_blanket(local_epsilon, n):
     atoms = laplace_atoms(local_epsilon, 3)
     assert sum(mass * first for mass, first, _ in atoms) == pytest.approx(1)
     assert sum(mass for mass, _, _ in atoms) == pytest.approx(math.exp(-local_epsilon / 2))
-    blanket = bbgn19_mechanisms.laplace(local_epsilon=local_epsilon)
+    blanket = bbgn19.laplace(local_epsilon=local_epsilon)
     for fraction, curve in itertools.product((0.1, 0.4, 0.8), CURVES):
         epsilon = fraction * local_epsilon
         bound = math.exp(curve(epsilon, blanket=blanket, n=n))
@@ -601,7 +598,7 @@ def test_laplace_constants_cover_every_pair(local_epsilon):
     blanket = local_epsilon / 2 * np.exp(-local_epsilon * (np.abs(y - 0.5) + 0.5))
     gamma = math.exp(-local_epsilon / 2)
     epsilon = 0.3 * local_epsilon
-    loss = bbgn19_mechanisms.laplace(local_epsilon=local_epsilon).loss(epsilon)
+    loss = bbgn19.laplace(local_epsilon=local_epsilon).loss(epsilon)
     moments = []
     for a, b in itertools.product(np.linspace(0, 1, 9), repeat=2):
         own, other = (
@@ -620,7 +617,7 @@ def test_randomized_response_constants_are_the_printed_ones():
     k, local_epsilon, epsilon = 7, 1.7, 0.4
     e, x = math.exp(local_epsilon), math.exp(epsilon)
     gamma = k / (e + k - 1)
-    own = bbgn19_mechanisms.randomized_response(local_epsilon=local_epsilon, k=k)
+    own = bbgn19.randomized_response(local_epsilon=local_epsilon, k=k)
     loss = own.loss(epsilon)
     assert own.gamma == pytest.approx(gamma)
     assert own.gamma + own.rest == pytest.approx(1)
@@ -638,7 +635,7 @@ def test_generic_constants_cover_random_randomizers(local_epsilon, fraction, see
     table /= table.sum(axis=1, keepdims=True)  # at most doubles the log ratios
     x = math.exp(fraction * local_epsilon)
     least = table.min(axis=0)
-    loss = bbgn19_mechanisms.generic(local_epsilon=local_epsilon).loss(fraction * local_epsilon)
+    loss = bbgn19.generic(local_epsilon=local_epsilon).loss(fraction * local_epsilon)
     omega = least / least.sum()
     assert least.sum() >= math.exp(-local_epsilon) * (1 - 1e-12)
     for own, other in itertools.permutations(table, 2):
@@ -649,14 +646,14 @@ def test_generic_constants_cover_random_randomizers(local_epsilon, fraction, see
 
 
 def test_bennett_leaves_out_the_empty_blanket_exactly():
-    blanket = bbgn19_mechanisms.generic(local_epsilon=5)
+    blanket = bbgn19.generic(local_epsilon=5)
     n, epsilon = 3, 2.0
     loss = blanket.loss(epsilon)
     u = math.expm1(epsilon) * loss.ceiling / loss.second_moment
     s = loss.second_moment / loss.ceiling**2 * ((1 + u) * math.log1p(u) - u)
     someone = (1 - blanket.gamma * (1 - math.exp(-s))) ** n - (1 - blanket.gamma) ** n
     printed = loss.ceiling / (blanket.gamma * n * math.log1p(u)) * someone
-    assert math.exp(bbgn19_bennett.log_delta(epsilon, blanket=blanket, n=n)) == pytest.approx(
+    assert math.exp(bbgn19.bennett_log_delta(epsilon, blanket=blanket, n=n)) == pytest.approx(
         printed, rel=1e-10
     )
 
@@ -664,7 +661,7 @@ def test_bennett_leaves_out_the_empty_blanket_exactly():
 @pytest.mark.parametrize("u", [1e-9, 1e-4, 9.99e-4, 1.001e-3, 0.5])
 def test_the_series_of_bennetts_function_is_from_below(u):
     exact = sum((-1) ** j * u**j / (j * (j - 1)) for j in range(2, 60))
-    got = bbgn19_bennett._phi(u)
+    got = bbgn19._phi(u)
     assert got == pytest.approx(exact, rel=1e-9)
     if u < 1e-3:
         assert got <= exact * (1 + 1e-15)
@@ -675,7 +672,7 @@ def test_the_series_of_bennetts_function_is_from_below(u):
 def test_the_epsilon_returned_is_verified_and_first(name, curve, shape):
     query = Query(local_epsilon=1.0, n=10**4, delta=1e-6, **shape)
     epsilon = catalog.get(name).epsilon(query)
-    blanket = bbgn19_mechanisms.mechanism(query)
+    blanket = bbgn19.mechanism(query)
     assert curve(epsilon, blanket=blanket, n=10**4) <= math.log(1e-6)
     assert curve(epsilon * (1 - 1e-6), blanket=blanket, n=10**4) > math.log(1e-6)
 
@@ -690,10 +687,10 @@ def test_inversion_takes_the_first_descent_of_a_curve_that_rises_again():
     def curve(epsilon):
         return -20 * epsilon if epsilon < 1 else -20 + 100 * (epsilon - 1)
 
-    found = inversion.smallest_epsilon(curve, local_epsilon=2.0, delta=math.exp(-10))
+    found = bbgn19.smallest_epsilon(curve, local_epsilon=2.0, delta=math.exp(-10))
     assert found == pytest.approx(0.5, abs=1e-8)
     assert curve(found) <= -10
-    assert inversion.smallest_epsilon(curve, local_epsilon=2.0, delta=math.exp(-21)) is None
+    assert bbgn19.smallest_epsilon(curve, local_epsilon=2.0, delta=math.exp(-21)) is None
 
 
 def test_theorem_41_checks_its_decomposition():
@@ -701,21 +698,19 @@ def test_theorem_41_checks_its_decomposition():
     expected = math.log(
         1 + weight * (4 * math.sqrt(2 * math.log(4e6) / (share * 10**4)) + 4 / (share * 10**4))
     )
-    assert fmt21_thm41.closed_form(p=share, q=weight, n=10**4, delta=1e-6) == pytest.approx(
-        expected
-    )
+    assert fmt21.closed_form(p=share, q=weight, n=10**4, delta=1e-6) == pytest.approx(expected)
     with pytest.raises(OutOfRegimeError, match=r"p n >= 8 log\(2/delta\)"):
-        fmt21_thm41.closed_form(p=share, q=weight, n=5000, delta=1e-6)
+        fmt21.closed_form(p=share, q=weight, n=5000, delta=1e-6)
     for wrong in ({"p": 0.34}, {"p": 0}, {"q": 1.1}, {"q": -0.1}, {"delta": 0}):
         with pytest.raises(InvalidArgumentError):
-            fmt21_thm41.closed_form(**({"p": 0.02, "q": 0.3, "n": 10**4, "delta": 1e-6} | wrong))
+            fmt21.closed_form(**({"p": 0.02, "q": 0.3, "n": 10**4, "delta": 1e-6} | wrong))
 
 
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(st.floats(0.01, 1 / 3), st.floats(0.01, 1), st.integers(20, 90), st.floats(0.01, 0.9))
 def test_theorem_41_is_above_its_multinomial_pair(p, q, n, delta):
     try:
-        epsilon = fmt21_thm41.closed_form(p=p, q=q, n=n, delta=delta)
+        epsilon = fmt21.closed_form(p=p, q=q, n=n, delta=delta)
     except OutOfRegimeError:
         return
     rest = max(1 - 3 * p, 1e-12)
@@ -942,4 +937,4 @@ def test_binomial_probabilities_keep_their_digits(n, share):
 def test_the_rules_of_thumb_are_no_bounds():
     """Equation (2) lies below the theorem it abbreviates, so it proves nothing."""
     assert ask("blog-large", 6, 10**6) < ask("fmt21-blog", 6, 10**6)
-    assert not blog_approximations.LARGE_ENTRY.certified
+    assert not canonne22.LARGE.certified

@@ -1,6 +1,6 @@
-"""Every published bound Shoal knows, by name: cited, with its regime, one module each.
+"""Every published bound Shoal knows, by name: cited, with its regime; one module a paper.
 
-A new bound is one module with an :class:`Entry`, one import and one line below.
+A new bound is a function with its theorem, an :class:`Entry` and a line below.
 
 >>> from shoal.accounting import catalog
 >>> query = catalog.Query(local_epsilon=4, n=100_000, delta=1e-6)
@@ -15,21 +15,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from shoal.accounting.catalog import (
-    bbgn19_bennett,
-    bbgn19_hoeffding,
+    bbgn19,
     bkmtt20,
-    blog_approximations,
-    clones,
+    canonne22,
     csuzz19,
     efmrtt19,
-    fmt21_blog,
-    fmt21_closed,
-    fmt21_thm41,
-    fmt21_workshop,
-    fmt22_closed,
+    fmt21,
+    fmt22,
     gddsk21,
-    krr_closed,
-    optimal_clones,
 )
 from shoal.accounting.catalog.entry import Citation, Entry, Kind, Query, Status
 from shoal.errors import InvalidArgumentError
@@ -37,23 +30,23 @@ from shoal.errors import InvalidArgumentError
 __all__ = ["ENTRIES", "Citation", "Entry", "Kind", "Query", "Status", "certified", "get"]
 
 _IN_ORDER = (
-    optimal_clones.ENTRY,
-    clones.ENTRY,
-    fmt21_closed.ENTRY,
-    fmt21_workshop.ENTRY,
-    fmt21_blog.ENTRY,
-    fmt21_thm41.ENTRY,
-    krr_closed.ENTRY,
-    fmt22_closed.ENTRY,
-    bbgn19_hoeffding.ENTRY,
-    bbgn19_bennett.ENTRY,
+    fmt22.OPTIMAL_CLONES,
+    fmt21.CLONES,
+    fmt21.CLOSED,
+    fmt21.WORKSHOP,
+    canonne22.ONE_TERM,
+    fmt21.THM41,
+    fmt21.KRR_CLOSED,
+    fmt22.CLOSED,
+    bbgn19.HOEFFDING,
+    bbgn19.BENNETT,
     gddsk21.ENTRY,
     efmrtt19.ENTRY,
     efmrtt19.GENERAL_ENTRY,
     bkmtt20.ENTRY,
     csuzz19.ENTRY,
-    blog_approximations.SMALL_ENTRY,
-    blog_approximations.LARGE_ENTRY,
+    canonne22.SMALL,
+    canonne22.LARGE,
 )
 
 ENTRIES: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _IN_ORDER})

@@ -1,4 +1,4 @@
-"""What the bounds of BBGN19 need to know about a randomizer.
+"""BBGN19: the privacy blanket with Hoeffding's and with Bennett's inequality.
 
 Balle, Bell, Gascón, Nissim. The Privacy Blanket of the Shuffle Model. CRYPTO 2019,
 arXiv:1903.02837. Let γω = inf_x R_x be the blanket, W ~ ω, x = e^ε and
@@ -25,8 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from shoal.accounting.catalog.entry import Query, out_of_regime
-from shoal.accounting.catalog.inversion import smallest_epsilon
+from shoal.accounting.catalog.entry import Citation, Entry, Query, Status, out_of_regime
 
 CONDITION = "1e-100 <= local_epsilon and an epsilon below it where its delta(epsilon) <= delta"
 
@@ -37,6 +36,15 @@ SMALLEST_LOCAL_EPSILON = 1e-100
 
 # log1p keeps its digits below this; above it, the plain logarithm does.
 _SMALL = 0.5
+# The curve must lie below the target by this much in log δ: more than its own rounding.
+LOG_MARGIN = 1e-9
+
+_DECADES = 15.0
+_POINTS = 400
+_LAST_FRACTION = 1 - 1e-6
+_BISECTIONS = 45
+_SERIES_BELOW = 1e-3
+_LOG_TINY = -25.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,3 +157,112 @@ def laplace(*, local_epsilon: float) -> Mechanism:
         )
 
     return Mechanism(gamma=1 / s, rest=s_less_1 / s, loss=loss)
+
+
+def hoeffding_log_delta(epsilon: float, *, blanket: Mechanism, n: int) -> float:
+    """Hoeffding: with width r of the range of L and a = e^ε − 1, for 0 < ε < ε0,
+
+        δ(ε) = r²/(4 a γ n) · (1 − γ (1 − e^(−2a²/r²)))^n.
+
+    Proof, as followed here. Given M = m, Hoeffding gives Pr[ΣL >= t] <= exp(−2(ma+t)²/(m r²)), at
+    most exp(−2m a²/r²) exp(−4at/r²); integrating over t > 0 bounds E[(ΣL)_+] by
+    r²/(4a) exp(−2m a²/r²), and the mean of that over M is the power above. No condition is needed;
+    there is nothing to say when the curve stays above δ all the way to ε0.
+    """  # noqa: D400 - a formula follows
+    a = math.expm1(epsilon)
+    width = blanket.loss(epsilon).width
+    front = 2 * math.log(width) - math.log(4 * a * blanket.gamma * n)
+    return front + n * blanket.log_transform(2 * (a / width) ** 2)
+
+
+def bennett_log_delta(epsilon: float, *, blanket: Mechanism, n: int) -> float:
+    """Bennett: with L <= b, E[L²] <= c, a = e^ε − 1, u = a b/c and φ(u) = (1+u) log(1+u) − u,
+
+        δ(ε) = b/(γ n log(1+u)) · ((1 − γ + γ e^−s)^n − (1 − γ)^n),          s = (c/b²) φ(u).
+
+    Proof, as followed here. (e^y − 1 − y)/y² increases, so
+    E[e^(λL)] <= exp(−λa + (c/b²)(e^(λb)−1−λb)) with the *second moment* c (the published statement
+    has a misprint there). Choose e^(λb) = 1 + u: given M = m >= 1, Pr[ΣL >= t] <= e^(−ms − λt), so
+    E[(ΣL)_+] <= e^(−ms)/λ. The mean over M >= 1 is the bracket. No condition is needed.
+    """  # noqa: D400 - a formula follows
+    loss = blanket.loss(epsilon)
+    b, c = loss.ceiling, loss.second_moment
+    u = math.expm1(epsilon) * b / c
+    s = c / b**2 * _phi(u)
+    front = math.log(b) - math.log(math.log1p(u)) - math.log(blanket.gamma * n)
+    return front + n * blanket.log_transform(s) + _log_someone(s, blanket=blanket, n=n)
+
+
+def _log_someone(s: float, *, blanket: Mechanism, n: int) -> float:
+    # log(1 − (1−γ)^n / (1−γ+γe^−s)^n), the factor that leaves M = 0 out.
+    log_odds = math.log(blanket.gamma) - math.log(blanket.rest) - s
+    log_mean = math.log(n) + log_odds
+    if log_mean < _LOG_TINY:
+        return log_mean  # 1 − (1+y)^−n <= n y
+    return math.log(-math.expm1(-n * math.log1p(math.exp(log_odds))))
+
+
+def _phi(u: float) -> float:
+    # The series stops after a negative term, so it stays below φ: the safe side.
+    if u < _SERIES_BELOW:
+        return u * u * (1 / 2 - u * (1 / 6 - u * (1 / 12 - u / 20)))
+    return (1 + u) * math.log1p(u) - u
+
+
+def smallest_epsilon(
+    log_delta: Callable[[float], float], *, local_epsilon: float, delta: float
+) -> float | None:
+    """Return the first ε below ε0 at which the curve has come down to δ, or None.
+
+    The interval (0, ε0) is walked geometrically, so that a curve which rises again is still met
+    on its first descent; the crossing is then bisected, keeping the end where the curve holds.
+    """
+    target = math.log(delta) - LOG_MARGIN
+    below = 0.0
+    for index in range(_POINTS + 1):
+        fraction = _LAST_FRACTION * 10 ** (-_DECADES * (1 - index / _POINTS))
+        candidate = fraction * local_epsilon
+        if log_delta(candidate) <= target:
+            return _descend(log_delta, below, candidate, target)
+        below = candidate
+    return None
+
+
+def _descend(
+    log_delta: Callable[[float], float], below: float, above: float, target: float
+) -> float:
+    if below == 0.0:
+        return above
+    for _ in range(_BISECTIONS):
+        middle = (below + above) / 2
+        if log_delta(middle) <= target:
+            above = middle
+        else:
+            below = middle
+    return above
+
+
+def _entry(name: str, title: str, curve: LogDelta, inequality: str) -> Entry:
+    return Entry(
+        name=name,
+        title=title,
+        citation=Citation(
+            authors="B. Balle, J. Bell, A. Gascón, K. Nissim",
+            title="The Privacy Blanket of the Shuffle Model",
+            venue="CRYPTO 2019",
+            arxiv="1903.02837",
+            theorem=f"the privacy-blanket lemma with {inequality}'s inequality",
+        ),
+        scope="one fixed ε0-DP randomizer for all users; tighter for randomized response and "
+        "Laplace",
+        adaptive=False,
+        status=Status.PROVED,
+        regime=CONDITION,
+        evaluate=lambda query: epsilon_on(curve, query, bound=name),
+    )
+
+
+HOEFFDING = _entry(
+    "bbgn19-hoeffding", "Privacy blanket, Hoeffding", hoeffding_log_delta, "Hoeffding"
+)
+BENNETT = _entry("bbgn19-bennett", "Privacy blanket, Bennett", bennett_log_delta, "Bennett")

@@ -1,0 +1,92 @@
+"""FMT22: "Stronger Privacy Amplification by Shuffling", and why its numbers hold.
+
+V. Feldman, A. McMillan, K. Talwar. Stronger Privacy Amplification by Shuffling for Rényi and
+Approximate Differential Privacy. SODA 2023, arXiv:2208.04591.
+
+**On its proof.** The authors withdrew the paper's proof for general randomizers by an erratum (its
+Lemma 3.5 fails for p < 1/(e^ε0 + 1)). The numbers stand, for another reason: the optimal-clones
+theorem (docs/theory/optimal-clones.md) bounds every adaptive sequence of ε0-DP randomizers by the
+pair of Theorem 3.2 of FMT21 with clone fraction 2/(e^ε0 + 1) in place of e^−ε0.
+
+>>> from shoal.accounting.catalog.entry import Query
+>>> round(CLOSED.epsilon(Query(local_epsilon=4, n=100_000, delta=1e-6)), 5)
+0.40779
+"""
+
+from __future__ import annotations
+
+import math
+
+from shoal.accounting.catalog import clone_lemma
+from shoal.accounting.catalog.entry import Citation, Entry, Query, Status, out_of_regime
+from shoal.accounting.law import BlanketLaw
+from shoal.accounting.profile import PrivacyProfile
+
+_CONDITION = "local_epsilon <= log(n / (8 log(2/delta)) - 1)"
+_ANY = "any ε0-DP randomizers, adaptive"
+
+
+def optimal_clones(query: Query) -> float:
+    """The default bound for arbitrary randomizers: no regime, any n >= 1.
+
+    For every adaptive sequence of ε0-DP randomizers and every ε >= 0,
+
+        δ(ε) <= (1/n) E[(Z_1 + ... + Z_n)_+],  Z iid,  with e = e^ε0 and x = e^ε:
+        Z = e - x and Z = 1 - e x with probability 1/(e + 1) each, else 0.
+
+    Proved in docs/theory/optimal-clones.md, evaluated by the certified integral.
+    """
+    law = BlanketLaw.generic(query.local_epsilon)
+    return PrivacyProfile(law, query.n).epsilon(query.delta)
+
+
+def closed(query: Query) -> float:
+    """The closed form: if ε0 <= log(n / (8 log(2/δ)) − 1),
+
+        ε = log(1 + (e^ε0 − 1) (4 √(2 log(4/δ) / ((e^ε0 + 1) n)) + 4/n)).
+
+    Lemma A.1 of FMT21 with s = 2/(e^ε0 + 1), and Lemma 2.3 with weight (e^ε0 − 1)/(e^ε0 + 1); the
+    condition is s·n >= 16 log(2/δ).
+    """  # noqa: D400 - a formula follows
+    inverse = math.exp(-query.local_epsilon)
+    fraction = 2 * inverse / (1 + inverse)
+    if not clone_lemma.covers(share=fraction, n=query.n, delta=query.delta):
+        raise out_of_regime("fmt22-closed", _CONDITION, query)
+    weight = math.tanh(query.local_epsilon / 2)
+    return clone_lemma.epsilon(weight=weight, share=fraction, n=query.n, delta=query.delta)
+
+
+def _citation(theorem: str) -> Citation:
+    return Citation(
+        authors="V. Feldman, A. McMillan, K. Talwar",
+        title="Stronger Privacy Amplification by Shuffling for Rényi and Approximate "
+        "Differential Privacy",
+        venue="SODA 2023",
+        arxiv="2208.04591",
+        theorem=theorem,
+    )
+
+
+OPTIMAL_CLONES = Entry(
+    name="optimal-clones",
+    title="Optimal clones, numerical",
+    citation=_citation("The number of its Theorem 3.2, proved in docs/theory/optimal-clones.md"),
+    scope=_ANY,
+    adaptive=True,
+    status=Status.PROVED,
+    regime="none: any n >= 1",
+    evaluate=optimal_clones,
+)
+CLOSED = Entry(
+    name="fmt22-closed",
+    title="Stronger clones, closed form",
+    citation=_citation(
+        "closed form of the general upper bound (original proof withdrawn by erratum; "
+        "proved here through the optimal-clones theorem)"
+    ),
+    scope=_ANY,
+    adaptive=True,
+    status=Status.PROVED,
+    regime=_CONDITION,
+    evaluate=closed,
+)
