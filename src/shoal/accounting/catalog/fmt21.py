@@ -85,7 +85,7 @@ def closed_form(*, p: float, q: float, n: int, delta: float) -> float:
 
     Proof, as followed here. The pair is a post-processing of (A0+Γ, A1, A2+1−Γ) against
     (A0, A1+Γ, A2+1−Γ), with (A0, A1, A2) multinomial (n−1; p, p, p) and Γ ~ Bern(q). Lemma 2.3 with
-    weight q leaves (A0+1, A1, A2), (A0, A1+1, A2) and (A0, A1, A2+1) to compare two by two: each two
+    weight q leaves (A0+1, A1, A2), (A0, A1+1, A2) and (A0, A1, A2+1) to compare two by two: they
     differ in two counts of total fraction 2p, so Lemma A.1 with s = 2p finishes, and its condition
     2p·n >= 16 log(2/δ) is the one above.
     """
