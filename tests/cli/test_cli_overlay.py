@@ -82,7 +82,7 @@ def test_slow_overlays_are_known_to_be_slow():
     found = {each.name: each for each in overlays._candidates(100, 8, seed=0)}
     for name in ("ring, lazy", "grid, lazy"):
         walk = Walk(found[name].make(), kind="lazy")
-        bound = WalkAccountant(walk=walk, local_epsilon=1.0, method="spectral").survey.bound
+        bound = WalkAccountant(walk=walk, local_epsilon=1.0, method="spectral").locations.bound
         true = 1 / (1 - bound.value)
         assert 0.9 * true <= found[name].relaxation <= true * (1 + 1e-9)
 

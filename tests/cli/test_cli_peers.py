@@ -11,8 +11,7 @@ import shoal
 from shoal.engines.coding import PUBLIC_LIST
 from shoal.network.account import WalkAccountant
 from shoal.network.generators import random_regular
-from shoal.network.schedule import Absences
-from shoal.network.walk import Walk
+from shoal.network.walk import Absences, Walk
 from shoal.service.peers import Conditions, PeerSurvey, run_peers
 from shoal.service.peers.accounting import KnownConditions, Whereabouts, estimate, guarantee
 from shoal.values import Batch

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from network_graphs import connected_graphs, dense_truth, pendant, pendant_clique, windmill
 from shoal.errors import InvalidArgumentError
+from shoal.network.eigenpairs import leading
 from shoal.network.generators import complete, random_regular
 from shoal.network.graph import Graph
-from shoal.network.leading import leading
 from shoal.network.mixing import (
     exact_mixing,
     exact_mixings,
@@ -17,9 +17,8 @@ from shoal.network.mixing import (
     leading_mixing,
     spectral_mixing,
 )
-from shoal.network.schedule import Absences, Varying
 from shoal.network.spectrum import spectral_bound
-from shoal.network.walk import Walk
+from shoal.network.walk import Absences, Varying, Walk
 from shoal.randomness import simulated
 
 

@@ -10,13 +10,11 @@ from scipy import stats
 
 from network_graphs import connected_graphs, windmill
 from shoal.errors import InvalidArgumentError, MissingExtraError
-from shoal.network import counter
+from shoal.network import stepping
 from shoal.network.generators import barabasi_albert, complete, random_regular, ring
 from shoal.network.graph import Graph
-from shoal.network.presence import Presence, itinerary
-from shoal.network.schedule import Absences, Varying
-from shoal.network.simulation import simulate
-from shoal.network.walk import Walk
+from shoal.network.simulation import Presence, itinerary, simulate
+from shoal.network.walk import Absences, Varying, Walk
 from shoal.randomness import simulated
 
 UNLIKELY = 1e-7
@@ -55,14 +53,14 @@ def test_the_generator_is_splitmix64():
         1234567: [6457827717110365317, 3203168211198807973, 9817491932198370423],
     }
     for start, outputs in known.items():
-        assert counter.words(np.uint64(start), first=0, size=3).tolist() == outputs
-        assert counter.words(np.uint64(start), first=2, size=1).tolist() == outputs[2:]
+        assert stepping.words(np.uint64(start), first=0, size=3).tolist() == outputs
+        assert stepping.words(np.uint64(start), first=2, size=1).tolist() == outputs[2:]
 
 
 def test_streams_have_keys_of_their_own():
     paths = [(a, b, c) for a in range(20) for b in range(4) for c in range(50)]
-    assert len({int(counter.key(*path)) for path in paths}) == len(paths)
-    assert counter.key(1, 2) != counter.key(2, 1)
+    assert len({int(stepping.key(*path)) for path in paths}) == len(paths)
+    assert stepping.key(1, 2) != stepping.key(2, 1)
 
 
 @pytest.mark.parametrize("walk", WALKS, ids=repr)

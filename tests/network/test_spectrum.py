@@ -13,6 +13,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.network import kernels
 from shoal.network.certificates import inertia, random_start
 from shoal.network.certificates.operator import Operator, cube_points
+from shoal.network.eigenpairs import leading
 from shoal.network.generators import (
     barabasi_albert,
     complete,
@@ -22,7 +23,6 @@ from shoal.network.generators import (
     watts_strogatz,
 )
 from shoal.network.graph import Graph
-from shoal.network.leading import leading
 from shoal.network.spectrum import SpectralBound, spectral_bound
 from shoal.network.walk import Walk
 from shoal.randomness import simulated

@@ -12,8 +12,7 @@ from network_graphs import connected_graphs, windmill
 from shoal.errors import InvalidArgumentError
 from shoal.network.generators import complete, grid, random_regular, ring
 from shoal.network.graph import Graph
-from shoal.network.schedule import Absences, Varying
-from shoal.network.walk import Walk
+from shoal.network.walk import Absences, Varying, Walk
 from shoal.randomness import simulated
 
 KINDS = ("simple", "lazy", "metropolis")

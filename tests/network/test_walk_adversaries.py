@@ -16,8 +16,7 @@ from shoal.accounting.integral import enclose
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
 from shoal.network import traffic
-from shoal.network.account import WalkAccountant
-from shoal.network.amplification import amplify_walk, walk_profile
+from shoal.network.account import WalkAccountant, amplify_walk, walk_profile
 from shoal.network.devices import Reports
 from shoal.network.generators import complete, random_regular
 from shoal.network.graph import Graph

@@ -11,11 +11,11 @@ import shoal
 from network_graphs import pendant_clique, windmill
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 from shoal.network import account
-from shoal.network.account import WalkAccountant
-from shoal.network.amplification import amplify_walk, walk_profile
+from shoal.network.account import WalkAccountant, amplify_walk, walk_profile
+from shoal.network.eigenpairs import Refined, leading
 from shoal.network.generators import barabasi_albert, complete, random_regular, ring
 from shoal.network.graph import Graph
-from shoal.network.leading import leading
+from shoal.network.locations import Locations
 from shoal.network.profile import Route, WalkProfile
 from shoal.network.published import (
     WalkQuery,
@@ -24,13 +24,10 @@ from shoal.network.published import (
     collision,
     published,
 )
-from shoal.network.returns import Refined
 from shoal.network.rounds import cost, rounds_for
-from shoal.network.schedule import Absences, Varying
 from shoal.network.spectrum import spectral_bound
-from shoal.network.survey import Survey
 from shoal.network.users import user_epsilons
-from shoal.network.walk import Walk
+from shoal.network.walk import Absences, Varying, Walk
 from shoal.randomness import simulated
 
 
@@ -49,7 +46,7 @@ def test_bounds_by_eigenpairs_are_near_and_above_the_exact_ones(hubs, exact):
     found = WalkAccountant(walk=hubs, local_epsilon=1.0, method="leading", randomness=simulated(1))
     spectral = WalkAccountant(walk=hubs, local_epsilon=1.0, method="spectral")
     for rounds in (16, 24):
-        truth, above = exact.survey.after(rounds), found.survey.after(rounds)
+        truth, above = exact.locations.after(rounds), found.locations.after(rounds)
         assert (above.minimum <= truth.minimum * (1 + 1e-9)).all()
         assert above.floor.overlap > truth.floor.overlap - 0.06
         for quantile in (0.5, 1.0):
@@ -63,9 +60,9 @@ def test_bounds_by_eigenpairs_are_near_and_above_the_exact_ones(hubs, exact):
 
 
 def test_moments_of_everybody_are_bounded(hubs):
-    survey = Survey(hubs, method="leading", randomness=simulated(2))
+    locations = Locations(hubs, method="leading", randomness=simulated(2))
     for rounds in (4, 9):
-        spread = survey.after(rounds)
+        spread = locations.after(rounds)
         laws = hubs.positions(range(hubs.n), rounds)
         ratios = laws / hubs.stationary
         chi_squared = np.square(ratios - 1) @ hubs.stationary
@@ -143,7 +140,7 @@ def test_approximate_randomizers_cost_what_their_exchange_costs(hubs):
 
 
 def test_the_route_through_total_variation_serves_long_walks(hubs, exact):
-    spread = exact.survey.after(200)
+    spread = exact.locations.after(200)
     assert spread.total_variation() < 1e-9
     routes = exact.profile(200).routes
     assert [route.theorem for route in routes] == [account.WALKED, account.NEARBY]
@@ -370,7 +367,7 @@ def test_every_certificate_that_colluders_are_judged_by_may_fail():
         walk=walk, local_epsilon=1, method="leading", collusion=0.01, randomness=simulated(1)
     )
     route = accountant.profile(8).routes[0]
-    drawn = [found.failure for found in accountant.survey._computed.values()]
+    drawn = [found.failure for found in accountant.locations._computed.values()]
     assert len(drawn) == 2
     assert route.failure == pytest.approx(sum(drawn))
 

@@ -15,13 +15,11 @@ import shoal
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.network import law
-from shoal.network.account import WalkAccountant
-from shoal.network.amplification import amplify_walk, walk_profile
+from shoal.network.account import WalkAccountant, amplify_walk, walk_profile
 from shoal.network.generators import complete, random_regular, ring
 from shoal.network.graph import Graph
 from shoal.network.law import Floor, Moments, StopLoss
-from shoal.network.schedule import Absences
-from shoal.network.walk import Walk
+from shoal.network.walk import Absences, Walk
 from shoal.randomness import simulated
 from walk_brute import joined, message_law, response, tiny_walk, worst_delta
 
@@ -166,7 +164,7 @@ def test_delta_never_grows_with_the_rounds():
 
 def test_one_law_covers_everybody_of_a_group():
     accountant = WalkAccountant(walk=Walk(book(8)), local_epsilon=1.0)
-    people = accountant.survey.after(6).order
+    people = accountant.locations.after(6).order
     for quantile in (0.3, 1.0):
         group = accountant.profile(6, quantile=quantile).delta(0.4)
         covered = people[: math.ceil(quantile * 10)]

@@ -14,9 +14,8 @@ from shoal.network import settled
 from shoal.network.account import WalkAccountant
 from shoal.network.graph import Graph
 from shoal.network.rounds import Cost, cost, rounds_for
-from shoal.network.schedule import Absences
 from shoal.network.simulation import Simulation, simulate
-from shoal.network.walk import Process, Walk
+from shoal.network.walk import Absences, Process, Walk
 from shoal.randomness import simulated
 
 Progress = Callable[[int, int], None]
@@ -200,7 +199,7 @@ def _followed(
     if asked.view is not View.TRAFFIC:
         return None
     if asked.user is None:
-        return int(accountant.survey.after(rounds).order[-1])
+        return int(accountant.locations.after(rounds).order[-1])
     found = np.flatnonzero(graph.labels == asked.user)
     if not found.size:
         raise RefusedError(f"expected --user to be a node of {asked.graph}, got {asked.user}")

@@ -28,7 +28,7 @@ def tabulate(points: int) -> Table:
     laws = {}
     for name in walks.GRAPHS:
         for rounds in ROUNDS:
-            spread = walks.survey(name).after(rounds)
+            spread = walks.locations(name).after(rounds)
             laws[f"{name}-{rounds}"] = (walks.covered(spread), spread)
 
     def row(local_epsilon: float) -> dict[str, Value]:

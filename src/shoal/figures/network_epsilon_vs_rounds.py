@@ -41,7 +41,7 @@ def _row(rounds: int, central: float) -> dict[str, Value]:
         "central": central,
     }
     for name in walks.GRAPHS:
-        spread = walks.survey(name).after(rounds)
+        spread = walks.locations(name).after(rounds)
         for column, share in SHARES.items():
             walked = walks.covered(spread, share)
             found[f"{name}-{column}"] = walks.epsilon(walked, spread, LOCAL_EPSILON, DELTA)

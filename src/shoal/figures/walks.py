@@ -13,9 +13,8 @@ from shoal.network import generators, law, settled
 from shoal.network.account import WALKED
 from shoal.network.graph import Graph
 from shoal.network.law import StopLoss
+from shoal.network.locations import Locations, Spread
 from shoal.network.profile import Route, WalkProfile
-from shoal.network.spread import Spread
-from shoal.network.survey import Survey
 from shoal.network.walk import Walk
 
 PEOPLE = 1000
@@ -39,9 +38,9 @@ CENTRAL = Look("central shuffler", style.BLACK, style.DOTTED, 1.8)
 
 
 @cache
-def survey(name: str) -> Survey:
+def locations(name: str) -> Locations:
     """Where reports are on one of the graphs."""
-    return Survey(Walk(GRAPHS[name]()))
+    return Locations(Walk(GRAPHS[name]()))
 
 
 def covered(spread: Spread, share: float = 1.0) -> StopLoss:

@@ -28,7 +28,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.network import kernels, law
 from shoal.network.graph import Nodes, node_numbers
 from shoal.network.law import StopLoss
-from shoal.network.survey import Survey
+from shoal.network.locations import Locations
 from shoal.network.walk import Walk
 from shoal.values import Array
 
@@ -52,8 +52,8 @@ class Caught:
     failure: float = 0.0
 
 
-def by_chance(
-    survey: Survey, rounds: int, probability: float, users: Nodes, *, count: int
+def random_colluders(
+    locations: Locations, rounds: int, probability: float, users: Nodes, *, count: int
 ) -> Caught:
     """Every new holder colludes with this probability, whoever held the report before.
 
@@ -62,18 +62,18 @@ def by_chance(
     """
     checks.closed_probability(collusion=probability)
     at = law.points(_LARGEST_WEIGHT, count=count)
-    losses = (1 - probability) ** rounds * survey.after(rounds).losses(users, at)
+    losses = (1 - probability) ** rounds * locations.after(rounds).losses(users, at)
     looked = [*_checkpoints(rounds), rounds]
     for first, after in itertools.pairwise(looked):
         # Caught in the rounds first + 1, ..., after.
         caught = (1 - probability) ** first - (1 - probability) ** after
-        losses += caught * (survey.after(first).losses(users, at) if first else np.ones(at.size))
+        losses += caught * (locations.after(first).losses(users, at) if first else np.ones(at.size))
     losses[0] = 1.0
-    honest = survey.n - math.ceil(probability * survey.n * (1 - 1e-12))
+    honest = locations.n - math.ceil(probability * locations.n * (1 - 1e-12))
     if honest < 1:
         raise InvalidArgumentError("collusion", probability, "at least one honest person")
     found = StopLoss(at, np.minimum(losses * (1 + 1e-13), 1.0))
-    return Caught(found, honest, survey.after(rounds).rounding, survey.failure)
+    return Caught(found, honest, locations.after(rounds).rounding, locations.failure)
 
 
 def _checkpoints(rounds: int) -> Iterator[int]:
@@ -83,7 +83,7 @@ def _checkpoints(rounds: int) -> Iterator[int]:
         at = at + 1 if at < _EVERY else max(at + 1, int(at * _STRIDE))
 
 
-def by_name(
+def named_colluders(
     walk: Walk, rounds: int, colluders: Sequence[int], *, user: int | None, count: int
 ) -> Caught:
     """These people collude; the laws are those of walks that end at the first of them."""

@@ -14,21 +14,21 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from shoal.network import counter
+from shoal.network import stepping
 from shoal.network.stepping import Holders, Present, Rounds
 from shoal.randomness import Words
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Offsets = npt.NDArray[np.signedinteger]
-Rule = tuple[np.uint64, bool]  # the chance of staying over 2^32; whether steps may be refused
+Rule = tuple[np.uint64, bool]  # the probability of staying over 2^32; whether steps may be refused
 
 _BLOCK = 1024  # what is remembered of a block stays in the nearest cache
 _ONE = np.uint64(1)
-_STRIDE = np.uint64(counter.STRIDE)
-_FACTOR_1, _FACTOR_2 = (np.uint64(factor) for factor in counter.FACTORS)
-_SHIFT_1, _SHIFT_2, _SHIFT_3 = (np.uint64(shift) for shift in counter.SHIFTS)
-_HALF = np.uint64(counter.HALF_BITS)
-_LOWER = np.uint64((1 << counter.HALF_BITS) - 1)
+_STRIDE = np.uint64(stepping.STRIDE)
+_FACTOR_1, _FACTOR_2 = (np.uint64(factor) for factor in stepping.FACTORS)
+_SHIFT_1, _SHIFT_2, _SHIFT_3 = (np.uint64(shift) for shift in stepping.SHIFTS)
+_HALF = np.uint64(stepping.HALF_BITS)
+_LOWER = np.uint64((1 << stepping.HALF_BITS) - 1)
 
 
 def advance(positions: Holders, first: int, rounds: Rounds) -> int:

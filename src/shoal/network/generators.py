@@ -6,19 +6,21 @@ graphs repeat for the same ``seed``; another source of randomness can be given i
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.network.graph import Graph, simple_graph
-from shoal.network.pairing import paired
 from shoal.randomness import Randomness, simulated
 from shoal.values import Array
 
 Edges = npt.NDArray[np.int64]
 
 _ATTEMPTS = 100
+_SWITCHES = 10_000  # draws for one switch, of which a quarter or more should do
 
 
 def complete(n: int, *, loops: bool = True) -> Graph:
@@ -67,12 +69,69 @@ def random_regular(
 
 def _regular_edges(n: int, degree: int, source: Randomness) -> Edges:
     if degree <= n // 2:
-        return paired(n, degree, source)
+        return _paired(n, degree, source)
     # So dense that most pairs would repeat: draw who is NOT joined.
-    absent = paired(n, n - 1 - degree, source)
+    absent = _paired(n, n - 1 - degree, source)
     present = np.triu(np.ones((n, n), dtype=np.bool_), k=1)
     present[absent.min(axis=1), absent.max(axis=1)] = False
     return np.argwhere(present)
+
+
+def _paired(n: int, degree: int, source: Randomness) -> Edges:
+    """Edges of a simple graph in which every node has ``degree``, at most n/2, neighbours."""
+    ends = source.permutation(n * degree) // max(degree, 1)
+    edges = ends.reshape(-1, 2)
+    keys = _keys(edges[:, 0], edges[:, 1], n)
+    order = np.argsort(keys)
+    ranked = keys[order]
+    wrong = np.zeros(len(edges), dtype=np.bool_)
+    wrong[order[1:]] = ranked[1:] == ranked[:-1]
+    wrong |= edges[:, 0] == edges[:, 1]
+    switching = _Switching(n, edges, ranked, source)
+    for place in np.flatnonzero(wrong).tolist():
+        switching.mend(place)
+    return edges
+
+
+class _Switching:
+    """Replaces a pair ab and a random pair cd by ac and bd, if that makes two new edges."""
+
+    def __init__(self, n: int, edges: Edges, ranked: Edges, source: Randomness) -> None:
+        self._n, self._edges, self._ranked, self._source = n, edges, ranked, source
+        self._changes: Counter[int] = Counter()  # since the keys were ranked
+
+    def mend(self, place: int) -> None:
+        a, b = self._edges[place].tolist()
+        key = self._key(a, b)
+        if a != b and self._multiplicity(key) == 1:
+            return  # its twin has been switched away
+        for _ in range(_SWITCHES):
+            other = int(self._source.below(len(self._edges), 1)[0])
+            c, d = self._edges[other].tolist()
+            if other != place and self._switch(place, other, (a, b, c, d)):
+                return
+        raise UnreachableTargetError("a simple graph", "no switch was found", "draw again")
+
+    def _switch(self, place: int, other: int, ends: tuple[int, int, int, int]) -> bool:
+        a, b, c, d = ends
+        new = self._key(a, c), self._key(b, d)
+        if a == c or b == d or new[0] == new[1] or any(map(self._multiplicity, new)):
+            return False
+        self._changes.subtract([self._key(a, b), self._key(c, d)])
+        self._changes.update(new)
+        self._edges[place], self._edges[other] = (a, c), (b, d)
+        return True
+
+    def _multiplicity(self, key: int) -> int:
+        low, high = np.searchsorted(self._ranked, key), np.searchsorted(self._ranked, key, "right")
+        return int(high - low) + self._changes[key]
+
+    def _key(self, a: int, b: int) -> int:
+        return min(a, b) * self._n + max(a, b)
+
+
+def _keys(first: Edges, second: Edges, n: int) -> Edges:
+    return np.minimum(first, second) * n + np.maximum(first, second)
 
 
 def erdos_renyi(

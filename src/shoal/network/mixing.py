@@ -28,8 +28,8 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.network import kernels
+from shoal.network.eigenpairs import Leading
 from shoal.network.graph import Nodes, node_numbers
-from shoal.network.leading import Leading
 from shoal.network.spectrum import SpectralBound
 from shoal.network.walk import Process, Progress, Walk, round_count
 from shoal.values import Array

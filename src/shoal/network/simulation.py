@@ -1,7 +1,7 @@
 """Walk it: where a million reports are after some rounds, and which of them arrive.
 
 Every report goes its own way, except that all feel the same absences. Random words are a function
-of the seed, the round and the report or the peer (:mod:`shoal.network.counter`), so that a
+of the seed, the round and the report or the peer (:mod:`shoal.network.stepping`), so that a
 simulation repeats exactly, whatever computes it and with however many threads. It is a simulation:
 real peers draw from a secure source.
 
@@ -21,8 +21,8 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import groupby
+from functools import cached_property, singledispatch
+from itertools import cycle, groupby, islice
 from typing import Literal, get_args
 
 import numpy as np
@@ -30,21 +30,20 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError
-from shoal.network import counter, stepping
+from shoal.network import stepping
 from shoal.network.graph import Nodes, node_numbers
-from shoal.network.presence import Presence, itinerary
-from shoal.network.schedule import Absences, Varying
 from shoal.network.stepping import Course, Engine, Holders, Present, Rounds
-from shoal.network.walk import Progress, Walk, round_count
+from shoal.network.walk import Absences, Progress, Varying, Walk, round_count
 
 Submit = Literal["all", "single"]
 EngineName = Literal["auto", "numba", "numpy"]
 
-_STEPS, _CHOICES = 0, 1  # streams of words; Presence has others
+_STEPS, _CHOICES, _ABSENCES, _DROPOUTS = 0, 1, 2, 3  # streams of words
 _SLICE = 1 << 16  # reports a thread moves on together: they stay in its cache
 _SMALLEST_SLICE = 1 << 10
 _TOGETHER = 1 << 24  # steps, and entries of lists of who is there, between two words of progress
 _WORTH_COMPILING = 10**7  # steps that NumPy takes in the second that compiling takes
+_NOBODY: Nodes = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +124,9 @@ def simulate(  # noqa: PLR0913 - a façade takes as many keywords as its users n
     """Walk some rounds and submit.
 
     ``walkers``: how many reports (number i begins at node i modulo n), or the nodes they begin at;
-    one from each node unless said. ``offline``: the chance that a peer misses a round, in which
-    its reports stay with it and none reach it. ``killed``: nodes that are gone from the start.
-    ``dropout``: the chance that a peer is gone when reports are due; what it holds is lost.
+    one from each node unless said. ``offline``: the probability that a peer misses a round, in
+    which its reports stay with it and none reach it. ``killed``: nodes gone from the start.
+    ``dropout``: the probability that a peer is gone when reports are due; what it holds is lost.
     ``engine``: compiled by numba where it is installed and there is enough to do, else NumPy.
     """
     described = itinerary(walk)
@@ -150,6 +149,97 @@ def simulate(  # noqa: PLR0913 - a façade takes as many keywords as its users n
     if submit == "single":
         delivered &= _chosen(positions, seed)
     return Simulation(walk.n, rounds, origins, positions, present, delivered, moves, submit, name)
+
+
+@dataclass(frozen=True, eq=False)
+class Itinerary:
+    """What a simulation needs of a walk: which one each round takes, and who is there.
+
+    ``offline`` is everybody's probability of missing a round; ``pattern`` says who is online in
+    each round, if that is known.
+    """
+
+    n: int
+    stages: Sequence[Walk]  # repeated as often as needed
+    offline: float = 0.0
+    pattern: Present | None = None
+
+    def walks(self, rounds: int) -> Sequence[Walk]:
+        """The walk of each round."""
+        return [*islice(cycle(self.stages), rounds)]
+
+
+@singledispatch
+def itinerary(process: object) -> Itinerary:
+    """The itinerary of a walk, with or without absences, or of walks that differ."""
+    raise InvalidArgumentError("walk", process, "a Walk, Absences or Varying")
+
+
+@itinerary.register
+def _(process: Walk) -> Itinerary:
+    return Itinerary(process.n, [process], offline=1 - process.online)
+
+
+@itinerary.register
+def _(process: Absences) -> Itinerary:
+    return Itinerary(process.n, [process.walk], pattern=process.online)
+
+
+@itinerary.register
+def _(process: Varying) -> Itinerary:
+    if any(walk.online < 1 for walk in process.walks):
+        raise InvalidArgumentError("walk", process, "walks with online=1, and offline= instead")
+    return Itinerary(process.n, process.walks)
+
+
+@dataclass(frozen=True, eq=False)
+class Presence:
+    """Peers that miss rounds by chance, are gone from the start, or leave before the end."""
+
+    n: int
+    seed: int
+    offline: float
+    killed: Nodes
+    dropout: float
+    pattern: Present | None
+
+    @classmethod
+    def of(
+        cls,
+        walks: Itinerary,
+        *,
+        seed: int,
+        offline: float,
+        killed: npt.ArrayLike,
+        dropout: float,
+    ) -> Presence:
+        """The absences asked for, and those that belong to the walk itself."""
+        checks.closed_probability(offline=offline, dropout=dropout)
+        if offline and (walks.offline or walks.pattern is not None):
+            expected = "offline=0: the walk itself says who is there"
+            raise InvalidArgumentError("offline", offline, expected)
+        gone = node_numbers(killed, walks.n, name="killed") if np.size(killed) else _NOBODY
+        return cls(walks.n, seed, offline or walks.offline, gone, dropout, walks.pattern)
+
+    def rows(self, rounds: range) -> Present:
+        """Who is there, a row a round; no rows if that is everybody, always."""
+        if not self.offline and not self.killed.size and self.pattern is None:
+            return np.empty((0, self.n), dtype=np.bool_)
+        return np.stack([self._row(at) for at in rounds])
+
+    def _row(self, at: int) -> Present:
+        start = stepping.key(self.seed, _ABSENCES, at)
+        there = ~stepping.heads(start, self.n, probability=self.offline)
+        there[self.killed] = False
+        return there if self.pattern is None else there & self.pattern[at]
+
+    @cached_property
+    def gone(self) -> Present:
+        """Who does not submit."""
+        start = stepping.key(self.seed, _DROPOUTS)
+        away = stepping.heads(start, self.n, probability=self.dropout)
+        away[self.killed] = True
+        return away
 
 
 class _Workers:
@@ -184,13 +274,13 @@ def _parts(
         course = Course.of(walks[alike[0]])
         for first in range(alike[0], alike[-1] + 1, most):
             span = range(first, min(first + most, alike[-1] + 1))
-            keys = np.array([counter.key(presence.seed, _STEPS, at) for at in span])
+            keys = np.array([stepping.key(presence.seed, _STEPS, at) for at in span])
             yield span, Rounds(course, keys, presence.rows(span))
 
 
 def _chosen(positions: Holders, seed: int) -> Present:
     """One report of each holder, all of its reports alike: the one with the smallest word."""
-    words = counter.words(counter.key(seed, _CHOICES), first=0, size=len(positions))
+    words = stepping.words(stepping.key(seed, _CHOICES), first=0, size=len(positions))
     order = np.lexsort((words, positions))
     ranked = positions[order]
     chosen = np.zeros(len(positions), dtype=np.bool_)

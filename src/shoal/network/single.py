@@ -29,8 +29,8 @@ from shoal.accounting.law import BlanketLaw
 from shoal.network import kernels
 from shoal.network.graph import Nodes
 from shoal.network.law import hull
+from shoal.network.locations import Spread
 from shoal.network.profile import Route
-from shoal.network.spread import Spread
 from shoal.values import Array
 
 Complex = npt.NDArray[np.complex128]

@@ -28,10 +28,9 @@ from shoal.network import kernels, law, settled, single
 from shoal.network.account import TRUST, WALKED
 from shoal.network.devices import Reports
 from shoal.network.graph import Graph, Nodes
+from shoal.network.locations import Spread, normalised
 from shoal.network.profile import Route, WalkProfile
-from shoal.network.schedule import Absences
-from shoal.network.spread import Spread, normalised
-from shoal.network.walk import Walk
+from shoal.network.walk import Absences, Walk
 from shoal.randomizers.base import CategoryRandomizer, Randomizer
 from shoal.service.peers.conditions import Conditions, Step
 from shoal.service.peers.runner import PeerRun
