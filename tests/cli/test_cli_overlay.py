@@ -1,4 +1,4 @@
-"""``shoal overlay``: what each overlay takes, and which one to build."""
+"""``shoal walk --overlay``: what each overlay takes, and which one to build."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shoal.network.generators import random_regular
 from shoal.network.walk import Walk
 from shoal.randomness import simulated
 
-ASKED = "overlay --n 2000 --degree 8"
+COMMAND = "walk --overlay --n 2000 --degree 8"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def at_hand(monkeypatch, compared):
 
 
 def test_json_is_the_comparison(run, compared, at_hand):
-    found = run(ASKED, "--json").json()
+    found = run(COMMAND, "--json").json()
     names = [each["name"] for each in found["overlays"]]
     assert names == [each.name for each in compared.overlays]
     for each, ours in zip(found["overlays"], compared.overlays, strict=True):
@@ -89,7 +89,7 @@ def test_slow_overlays_are_known_to_be_slow():
 
 @pytest.mark.usefixtures("at_hand")
 def test_people_read_a_table_and_advice(run, compared):
-    said = run(ASKED).stdout
+    said = run(COMMAND).stdout
     assert max(map(len, said.splitlines())) <= 80
     flat = " ".join(said.split())
     assert f"Build {compared.recommended.name}: {compared.recommended.rounds} rounds" in flat
@@ -99,7 +99,7 @@ def test_people_read_a_table_and_advice(run, compared):
 
 
 def test_a_target_is_kept(run):
-    found = run(ASKED, "--epsilon 0.3 --local-epsilon 1.5 --delta 1e-5 --json").json()
+    found = run(COMMAND, "--epsilon 0.3 --local-epsilon 1.5 --delta 1e-5 --json").json()
     assert found["epsilon"] == 0.3
     reached = [each["epsilon"] for each in found["overlays"] if each["rounds"]]
     assert max(reached) <= 0.3
@@ -108,15 +108,17 @@ def test_a_target_is_kept(run):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("overlay", "--n is missing"),
-        ("overlay --n 5", "12 <= n"),
-        ("overlay --n 300 --degree 7", "an even number of 4 to 100"),
-        ("overlay --n 300 --degree 200", "an even number of 4 to 100"),
-        ("overlay --n 300 --epsilon 0.01", "whose epsilon is 0.2"),
-        ("overlay --n 300 --epsilon 0", "epsilon > 0"),
-        ("overlay --n 300 --delta 2", "0 < delta < 1"),
-        ("overlay --n 300 --local-epsilon -1", "local_epsilon > 0"),
-        ("overlay --n 3e2.5", "whole number"),
+        ("walk --overlay", "--n is missing"),
+        ("walk --overlay --n 5", "12 <= --n"),
+        ("walk --overlay --n 300 --degree 7", "an even number of 4 to 100"),
+        ("walk --overlay --n 300 --degree 200", "an even number of 4 to 100"),
+        ("walk --overlay --n 300 --epsilon 0.01", "whose epsilon is 0.2"),
+        ("walk --overlay --n 300 --epsilon 0", "--epsilon > 0"),
+        ("walk --overlay --n 300 --delta 2", "0 < --delta < 1"),
+        ("walk --overlay --n 300 --local-epsilon -1", "--local-epsilon > 0"),
+        ("walk --overlay --n 3e2.5", "whole number"),
+        ("walk --overlay --n 300 --rounds 3", "leave out --rounds"),
+        ("walk friends.txt --overlay --n 300", "leave out GRAPH"),
     ],
 )
 def test_refusals(run, words, said):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.cli import walk_answer
+from shoal.network import walk_table
 from shoal.network.account import WalkAccountant
 from shoal.network.generators import barabasi_albert, random_regular, ring
 from shoal.network.graph import Graph
-from shoal.network.users import user_epsilons
+from shoal.network.rounds import user_epsilons
 from shoal.network.walk import Walk
 
 PEOPLE = 120
@@ -92,7 +92,7 @@ def test_people_read_a_table_the_guarantee_and_the_cost(run):
         "not who passed it to whom",
         "ε0 = 1 for each report",
         "nobody who passes reports on works for the server",
-        "cost: 5 messages",
+        "cost 5 messages",
         "by the best connected peer",
         "simulated once",
         "100.0% of the reports arrive",
@@ -115,7 +115,7 @@ def test_without_a_question_it_comes_near_a_shuffler(run, accountant):
     found = re.search(r"(\d+) rounds: within 10 % of a central shuffler's ε", said)
     central = accountant.reports.central(PEOPLE).epsilon(1e-6)
     reached = [accountant.profile(int(found[1]) - less).epsilon(1e-6) for less in (0, 1)]
-    assert reached[0] <= walk_answer.NEAR * central < reached[1]
+    assert reached[0] <= walk_table.NEAR * central < reached[1]
 
 
 @pytest.mark.usefixtures("desk")
@@ -206,6 +206,8 @@ def test_npz_is_read(run, desk):
 
 
 REFUSED = [
+    ("walk", "GRAPH is missing"),
+    ("walk regular.txt --n 30", "--n needs --overlay"),
     ("walk nowhere.txt", "a file that exists"),
     ("walk words.txt", "two whole numbers a line"),
     ("walk half.txt", "two whole numbers a line"),
@@ -215,18 +217,18 @@ REFUSED = [
     ("walk alone.txt", "node 77 of alone.txt has no neighbour"),
     ("walk ring.txt", "bipartite"),
     ("walk ring.txt", "say --lazy"),
-    ("walk regular.txt --rounds -3", "1 <= rounds"),
-    ("walk regular.txt --rounds 0", "1 <= rounds"),
+    ("walk regular.txt --rounds -3", "1 <= --rounds"),
+    ("walk regular.txt --rounds 0", "1 <= --rounds"),
     ("walk regular.txt --rounds 2.5", "whole number"),
-    ("walk regular.txt --rounds 3 --epsilon 1", "not both"),
+    ("walk regular.txt --rounds 3 --epsilon 1", "leave out --epsilon"),
     ("walk regular.txt --epsilon 0.05", "whose epsilon is 0.46"),
-    ("walk regular.txt --epsilon -1", "epsilon > 0"),
-    ("walk regular.txt --delta 0", "0 < delta < 1"),
-    ("walk regular.txt --local-epsilon 0", "local_epsilon > 0"),
-    ("walk regular.txt --k 3", "need --randomizer"),
+    ("walk regular.txt --epsilon -1", "--epsilon > 0"),
+    ("walk regular.txt --delta 0", "0 < --delta < 1"),
+    ("walk regular.txt --local-epsilon 0", "--local-epsilon > 0"),
+    ("walk regular.txt --k 3", "--k needs --randomizer"),
     ("walk regular.txt --randomizer gr --k 3", "did you mean grr?"),
-    ("walk regular.txt --offline 1", "0 <= offline < 1"),
-    ("walk regular.txt --collusion 1 --rounds 2", "0 <= collusion < 1"),
+    ("walk regular.txt --offline 1", "0 <= --offline < 1"),
+    ("walk regular.txt --collusion 1 --rounds 2", "0 <= --collusion < 1"),
     ("walk regular.txt --collusion 0.1", "--rounds is missing"),
     ("walk regular.txt --collusion 0.1 --submit single --rounds 2", "one at a time"),
     ("walk regular.txt --view traffic --epsilon 0.5", "leave out --epsilon"),
@@ -249,7 +251,7 @@ def test_refusals(run, desk, words, said):
 
 @pytest.mark.usefixtures("desk")
 def test_absences_of_too_many_people_are_refused(run, monkeypatch):
-    monkeypatch.setattr(walk_answer, "_MOST_ABSENCES", 100)
+    monkeypatch.setattr(walk_table, "_MOST_ABSENCES", 100)
     assert "at most 100 people" in run("walk regular.txt --rounds 3 --offline 0.1").refusal()
 
 

@@ -24,9 +24,8 @@ from shoal.network.published import (
     collision,
     published,
 )
-from shoal.network.rounds import cost, rounds_for
+from shoal.network.rounds import cost, rounds_for, user_epsilons
 from shoal.network.spectrum import spectral_bound
-from shoal.network.users import user_epsilons
 from shoal.network.walk import Absences, Varying, Walk
 from shoal.randomness import simulated
 
@@ -103,8 +102,8 @@ def test_nothing_is_below_the_uniform_shuffle(exact):
 
 
 def test_shares_of_people(exact):
-    found = user_epsilons(exact, 10, shares=(0.25, 0.5, 0.9))
-    assert found.shares == (0.25, 0.5, 0.9, 1.0)
+    found = user_epsilons(exact, 10, fractions=(0.25, 0.5, 0.9))
+    assert found.fractions == (0.25, 0.5, 0.9, 1.0)
     assert list(found.epsilons) == sorted(found.epsilons)
     assert found.median < found.worst == exact.guarantee(10).epsilon
     assert found.at(0.6) == found.at(0.9)

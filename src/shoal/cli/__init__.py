@@ -1,7 +1,7 @@
 """The command line: it parses, calls and prints; the mathematics is elsewhere.
 
-``shoal plan`` advises, ``shoal run`` collects, ``shoal amplify`` accounts, ``shoal walk``,
-``shoal overlay`` and ``shoal peers`` do without a shuffler, ``shoal test`` tests a distribution,
+``shoal plan`` advises, ``shoal run`` collects, ``shoal amplify`` accounts, ``shoal walk``
+and ``shoal peers`` do without a shuffler, ``shoal test`` tests a distribution,
 ``shoal sgd`` accounts for training, ``shoal audit`` checks a claim from outside. ``shoal survey``,
 ``shoal keys``, ``shoal serve``, ``shoal submit`` and ``shoal collect`` are the service,
 ``shoal doctor``, ``shoal loadtest``, ``shoal backup`` and ``shoal restore`` keep it in order, and
@@ -11,7 +11,7 @@ Nothing heavy is imported before a command needs it, so that ``shoal --help`` is
 
 from __future__ import annotations
 
-from shoal.cli import amplify
+from shoal.cli import amplify, walk
 from shoal.cli.app import ACCOUNT, ANALYSE, COLLECT, OPERATE, app, main
 from shoal.cli.audit import audit
 from shoal.cli.backup import backup
@@ -23,7 +23,6 @@ from shoal.cli.keys import keys
 from shoal.cli.keys_token import keys_token
 from shoal.cli.keys_tokens import keys_revoke, keys_tokens
 from shoal.cli.loadtest import loadtest
-from shoal.cli.overlay import overlay
 from shoal.cli.peers import peers
 from shoal.cli.plan import plan
 from shoal.cli.restore import restore
@@ -36,17 +35,14 @@ from shoal.cli.survey_add import survey_add
 from shoal.cli.survey_registered import survey_list, survey_remove
 from shoal.cli.testing import run_test
 from shoal.cli.up import up
-from shoal.cli.walk import walk
 
-__all__ = ["amplify", "app", "main"]
+__all__ = ["amplify", "app", "main", "walk"]
 
 app.command(rich_help_panel=ANALYSE)(plan)
 app.command(rich_help_panel=ANALYSE)(run)
 app.command("test", rich_help_panel=ANALYSE)(run_test)
 app.command(rich_help_panel=ACCOUNT)(sgd)
 app.command(rich_help_panel=ACCOUNT)(audit)
-app.command(rich_help_panel=ACCOUNT)(walk)
-app.command(rich_help_panel=ACCOUNT)(overlay)
 app.command(rich_help_panel=ACCOUNT)(figures)
 app.add_typer(survey, name="survey", rich_help_panel=COLLECT)
 survey.command("add")(survey_add)

@@ -12,7 +12,7 @@ from shoal.cli import options
 from shoal.cli.options import choice, flag, number, option, whole
 from shoal.cli.peers_asked import PeersAsked
 from shoal.cli.render import print_json, working
-from shoal.cli.walk_asked import Submit
+from shoal.cli.walk import Submit
 
 _WHO = "Who takes part"
 _WALK = "How reports travel"

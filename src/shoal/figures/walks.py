@@ -9,7 +9,7 @@ from types import MappingProxyType
 from shoal.accounting.law import BlanketLaw
 from shoal.figures import style
 from shoal.figures.style import Look
-from shoal.network import generators, law, settled
+from shoal.network import generators, law
 from shoal.network.account import WALKED
 from shoal.network.graph import Graph
 from shoal.network.law import StopLoss
@@ -55,4 +55,4 @@ def epsilon(walked: StopLoss, spread: Spread, local_epsilon: float, delta: float
     profile = WalkProfile(
         routes=(route,), local=(local_epsilon, 0.0), scope="", central=lambda _: 0.0
     )
-    return settled.answer(profile, delta)[0]
+    return profile.answer(delta, near_local=False)[0]

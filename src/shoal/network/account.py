@@ -44,7 +44,7 @@ _EDGES = "every edge is used in both directions, and the next holder drawn among
 _ALONE = "nobody who passes reports on works for the server"
 _TIMES = "submissions carry nothing but holder and reports: no order, no time"
 _ONE_SIMULATION = (
-    "the chance that the simulation misleads is part of δ, once: the smallest ε of several "
+    "the probability that the simulation misleads is part of δ, once: the smallest ε of several "
     "simulations is no bound"
 )
 _UNLINKED = "holders re-encrypt: a message that comes in looks like none that goes out"
@@ -103,13 +103,13 @@ class WalkAccountant:
     def profile(
         self, rounds: int, *, quantile: float = 1.0, user: int | None = None
     ) -> WalkProfile:
-        """The whole curve δ(ε), for one person or for the share ``quantile`` of all."""
+        """The whole curve δ(ε), for one person or for the fraction ``quantile`` of all."""
         if self.view == "traffic":
             raise InvalidArgumentError("view", self.view, "view 'final' for a whole profile")
-        found = self._routes(rounds, quantile, user)
-        central = self.reports.central(found[0].n)
+        routes = self._routes(rounds, quantile, user)
+        central = self.reports.central(routes[0].n)
         return WalkProfile(
-            routes=found,
+            routes=routes,
             local=self.reports.local,
             scope=self.reports.scope,
             # A holder that submits one report drops others: less is known of it from below.
@@ -124,20 +124,24 @@ class WalkAccountant:
         epsilon: float | None = None,
         quantile: float = 1.0,
         user: int | None = None,
+        near_local: bool = True,
     ) -> Guarantee:
-        """(ε, δ) after so many rounds; ``epsilon`` asks for δ instead."""
+        """(ε, δ) after so many rounds; ``epsilon`` asks for δ instead.
+
+        ``near_local=False`` is for quick answers: :meth:`WalkProfile.answer`.
+        """
         question = Question.of(epsilon=epsilon, delta=delta)
         if self.view == "traffic":
             return self._seen(rounds, question, user)
-        found = self.profile(rounds, quantile=quantile, user=user)
+        profile = self.profile(rounds, quantile=quantile, user=user)
         if question.epsilon is None:
-            reached, theorem = found.answer(question.delta)
+            reached, theorem = profile.answer(question.delta, near_local=near_local)
             answer = (reached, question.delta)
         else:
-            answer, theorem = (question.epsilon, found.delta(question.epsilon)), found.theorem
+            answer, theorem = (question.epsilon, profile.delta(question.epsilon)), profile.theorem
         about = _about(quantile, user)
-        base = self._stated(answer, theorem, rounds, found.n, about)
-        return replace(base, lower_bound=lambda: found.lower_epsilon(answer[1]))
+        base = self._stated(answer, theorem, rounds, profile.n, about)
+        return replace(base, lower_bound=lambda: profile.lower_epsilon(answer[1]))
 
     def traffic(self, rounds: int, *, user: int) -> Traffic:
         """Simulated runs under a server that sees who passes to whom."""
@@ -157,8 +161,7 @@ class WalkAccountant:
             raise InvalidArgumentError("user", user, "a person to follow, with view='traffic'")
         if question.epsilon is not None:
             raise InvalidArgumentError("epsilon", question.epsilon, "a delta, with view='traffic'")
-        found = self.traffic(rounds, user=user).epsilon(question.delta)
-        answer = (found, question.delta)
+        answer = (self.traffic(rounds, user=user).epsilon(question.delta), question.delta)
         return self._stated(answer, TRAFFIC, rounds, self.walk.n, _about(1.0, user))
 
     def _stated(
@@ -308,7 +311,7 @@ def amplify_walk(  # noqa: PLR0913 - a façade takes as many keywords as its use
 ) -> Guarantee:
     """The (ε, δ) of reports passed on for some rounds, for everybody unless said otherwise.
 
-    ``delta`` (1e-6 unless said) asks for ε; ``epsilon`` asks for δ. ``quantile`` is the share of
+    ``delta`` (1e-6 unless said) asks for ε; ``epsilon`` asks for δ. ``quantile`` is the fraction of
     people it has to hold for, those whose reports are spread best; ``user`` asks about one person.
 
     ``view="traffic"`` is for a server that sees who passes to whom, such as one that relays the

@@ -145,6 +145,19 @@ class Graph:
         """Γ = n Σ π_i², 1 for a regular graph; ⟨d²⟩/⟨d⟩² in terms of degrees."""
         return float(self.n * np.square(self.stationary).sum())
 
+    def summary(self) -> dict[str, object]:
+        """Its size and degrees, as plain values."""
+        return {
+            "n": self.n,
+            "edges": self.edges,
+            "irregularity": self.irregularity,
+            "regular": self.regular,
+            "fewest_neighbours": int(self.degrees.min()),
+            "most_neighbours": int(self.degrees.max()),
+            "bipartite": self.bipartite,
+            "notes": list(self.notes),
+        }
+
     @property
     def regular(self) -> bool:
         """Whether all nodes have as many neighbours."""

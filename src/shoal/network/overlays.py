@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from shoal import checks
+from shoal.accounting.guarantee import NEIGHBOURING
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.explain.document import Document, Row, Table
+from shoal.explain.text import plain, up
 from shoal.network import generators
-from shoal.network.account import WalkAccountant
+from shoal.network.account import TRUST, WALKED, WalkAccountant
 from shoal.network.devices import Reports
 from shoal.network.graph import Graph
 from shoal.network.rounds import rounds_for
-from shoal.network.walk import Kind, Walk
+from shoal.network.walk import Kind, Progress, Walk
 from shoal.randomness import Randomness, simulated
-
-Progress = Callable[[int, int], None]
 
 NEAR = 1.1  # times a central shuffler's ε, unless a target is given
 MOST_ROUNDS = 10_000
@@ -59,6 +60,20 @@ class Overlay:
         """Sent by the best connected peer, on average; everybody's average is the rounds."""
         return None if self.rounds is None else self.rounds * self.most_load
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The line of a table."""
+        if self.rounds is None:
+            return (self.name, f"{self.neighbours:,}", f"> {MOST_ROUNDS:,}", "", "", "")
+        return (
+            self.name,
+            f"{self.neighbours:,}",
+            f"{self.rounds:,}",
+            up(self.epsilon or 0.0, 4),
+            f"{self.most_messages or 0.0:,.0f}",
+            f"{self.most_load:,.1f}",
+        )
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -78,6 +93,57 @@ class Comparison:
             if each.rounds is not None and each.neighbours <= self.degree
         ]
         return min(within, key=lambda each: (each.most_messages, each.neighbours), default=None)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        best = self.recommended
+        return {
+            "n": self.n,
+            "degree": self.degree,
+            **asdict(self.target),
+            "overlays": [
+                {**asdict(each), "most_messages": each.most_messages} for each in self.overlays
+            ],
+            "recommended": None if best is None else best.name,
+            "adversary": TRUST["final"],
+            "theorem": WALKED,
+            "neighbouring": NEIGHBOURING,
+        }
+
+    def document(self) -> Document:
+        """A line for each overlay, and which one to build."""
+        best, target = self.recommended, self.target
+        title = (
+            f"{self.n:,} people, ε0 = {plain(target.local_epsilon)}, "
+            f"ε <= {up(target.epsilon)} at δ = {plain(target.delta)}"
+        )
+        headings = ("overlay", "links", "rounds", "ε", "busiest: sends", "holds")
+        rows = tuple(Row(each.cells, "strong" if each is best else "") for each in self.overlays)
+        if best is None:
+            advice = (
+                f"None with at most {self.degree:,} neighbours mixes in {MOST_ROUNDS:,} rounds: "
+                "allow more neighbours."
+            )
+        else:
+            advice = (
+                f"Build {best.name}: {best.rounds} rounds keep ε = {up(best.epsilon or 0.0)} (a "
+                f"central shuffler: {up(target.central)}), with at most {self.degree:,} neighbours "
+                "each."
+            )
+        key = (
+            "An average peer holds one report and sends one message a round; the busiest, on "
+            "average, as many as the last columns say."
+        )
+        stated = (
+            f"For everybody, by the {WALKED}, replacement of one person's datum; {TRUST['final']}; "
+            "nobody who passes reports on works for it. "
+            f"Local ε0 = {plain(target.local_epsilon)} (no trust needed)."
+        )
+        return Document(
+            title,
+            table=Table(headings, rows, frozenset(range(1, len(headings))), title),
+            sentences=(key, advice, stated),
+        )
 
 
 def compare(  # noqa: PLR0913 - a façade takes as many keywords as its users need

@@ -1,4 +1,6 @@
-"""How many rounds are enough, and what they cost.
+"""How many rounds are enough, for whom, and what they cost.
+
+Reports that begin at the edge of a graph mix later than others: ε depends on the person.
 
 A further round is post-processing: it moves every report on by itself, whatever it says. So δ
 never grows with the rounds, and the smallest number is found by doubling and halving. No number
@@ -8,7 +10,8 @@ forgotten where it began.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shoal import checks
@@ -17,6 +20,7 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.network.account import WalkAccountant
 
 _AGREEMENT = 1e-7
+_FRACTIONS = (0.5, 0.9, 0.99, 1.0)
 _MOST_ROUNDS = 100_000
 
 
@@ -62,7 +66,7 @@ def rounds_for(
     most: int = _MOST_ROUNDS,
     report_bytes: int = 1024,
 ) -> Rounds:
-    """The smallest number of rounds after which (ε, δ) is proved for this share of people."""
+    """The smallest number of rounds after which (ε, δ) is proved for this fraction of people."""
     checks.positive(epsilon=epsilon)
     checks.open_probability(delta=delta)
     checks.share(quantile=quantile)
@@ -72,10 +76,10 @@ def rounds_for(
     _require_reachable(accountant, epsilon, delta)
 
     def keeps(rounds: int) -> bool:
-        found = accountant.profile(rounds, quantile=quantile)
-        if epsilon >= found.local_epsilon:
-            return found.local_delta <= delta
-        return found.delta(epsilon * (1 - _AGREEMENT)) <= delta
+        profile = accountant.profile(rounds, quantile=quantile)
+        if epsilon >= profile.local_epsilon:
+            return profile.local_delta <= delta
+        return profile.delta(epsilon * (1 - _AGREEMENT)) <= delta
 
     reached = _smallest(keeps, _longest(accountant, most))
     if reached is None:
@@ -126,3 +130,58 @@ def _require_reachable(accountant: WalkAccountant, epsilon: float, delta: float)
             f"{limit:.6g}",
             "use a smaller local epsilon, more people, or a weaker target",
         )
+
+
+@dataclass(frozen=True)
+class UserEpsilons:
+    """The ε proved for at least these fractions of all people, ascending."""
+
+    rounds: int
+    delta: float
+    fractions: tuple[float, ...]
+    epsilons: tuple[float, ...]
+
+    @property
+    def worst(self) -> float:
+        """For everybody."""
+        return self.at(1.0)
+
+    @property
+    def median(self) -> float:
+        """For one half of them."""
+        return self.at(0.5)
+
+    def at(self, quantile: float) -> float:
+        """For this fraction of people, from the next larger one that was computed."""
+        checks.share(quantile=quantile)
+        reached = [
+            epsilon
+            for fraction, epsilon in zip(self.fractions, self.epsilons, strict=True)
+            if fraction >= quantile * (1 - 1e-12)
+        ]
+        return min(reached, default=math.inf)
+
+
+def user_epsilons(
+    accountant: WalkAccountant,
+    rounds: int,
+    *,
+    delta: float = 1e-6,
+    fractions: Sequence[float] = _FRACTIONS,
+    near_local: bool = True,
+) -> UserEpsilons:
+    """The ε of the best spread half of all people, and of larger fractions, up to everybody.
+
+    A larger group contains the smaller ones, so its ε is at least theirs. ``near_local=False`` is
+    for quick answers: :meth:`WalkProfile.answer`.
+    """
+    checks.open_probability(delta=delta)
+    for fraction in fractions:
+        checks.share(fractions=fraction)
+    ascending = tuple(sorted({*map(float, fractions), 1.0}))
+    epsilons = [
+        accountant.profile(rounds, quantile=fraction).answer(delta, near_local=near_local)[0]
+        for fraction in ascending
+    ]
+    least = tuple(min(epsilons[place:]) for place in range(len(epsilons)))
+    return UserEpsilons(rounds, delta, ascending, least)

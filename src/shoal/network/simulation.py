@@ -89,6 +89,18 @@ class Simulation:
         """The share of the reports that reached the server."""
         return float(self.delivered.mean())
 
+    def to_dict(self) -> dict[str, object]:
+        """Counts, as plain values."""
+        return {
+            "rounds": self.rounds,
+            "moves": self.moves,
+            "delivered": self.delivered_share,
+            "holders": self.holders,
+            "most_load": int(self.loads.max()),
+            "dummies": self.dummies,
+            "submit": self.submit,
+        }
+
     @property
     def squares(self) -> float:
         """Σ_v (share of the reports at v)²; 1/walkers and up even if P is spread out evenly."""

@@ -24,7 +24,7 @@ from scipy import stats
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
-from shoal.network import kernels, law, settled, single
+from shoal.network import kernels, law, single
 from shoal.network.account import TRUST, WALKED
 from shoal.network.devices import Reports
 from shoal.network.graph import Graph, Nodes
@@ -137,7 +137,7 @@ def guarantee(
     """
     reports = Reports(randomizer=randomizer)
     profile = _profile(run, whereabouts, survey, reports)
-    epsilon, theorem = settled.answer(profile, delta)
+    epsilon, theorem = profile.answer(delta, near_local=False)
     found = Guarantee(
         epsilon=epsilon,
         delta=delta,

@@ -1,0 +1,352 @@
+"""ε by number of rounds and by fraction of people: what ``shoal walk`` prints.
+
+>>> from shoal.network.generators import random_regular
+>>> found = table(Walk(random_regular(500, 16)), rounds=8, local_epsilon=1)
+>>> found.rounds, found.columns
+(8, ('worst', '99 %', '90 %', 'median'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+from shoal import checks
+from shoal.accounting.devices import Randomizer
+from shoal.accounting.guarantee import Guarantee
+from shoal.errors import InvalidArgumentError
+from shoal.explain import document
+from shoal.explain.document import Document
+from shoal.explain.text import decimals_for, plain, up_to
+from shoal.network.account import Submit, View, WalkAccountant
+from shoal.network.rounds import Cost, cost, rounds_for, user_epsilons
+from shoal.network.simulation import Simulation, simulate
+from shoal.network.walk import Absences, Process, Progress, Walk
+from shoal.randomness import simulated
+
+NEAR = 1.1  # times a central shuffler's ε is near enough, if nothing is asked for
+FRACTIONS = {1.0: "worst", 0.99: "99 %", 0.9: "90 %", 0.5: "median"}
+_FEW_FRACTIONS = {1.0: "worst", 0.5: "median"}
+_STEPS = (1 / 8, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)  # of the last number of rounds
+_FEW_STEPS = (1 / 2, 1.0)  # of adversaries whose accounts take long
+_MOST_ABSENCES = 10_000  # people, each with a law of their own
+_PATTERN = 10**8  # entries of a pattern of absences
+_PER_DELTA = 20  # runs that certify δ = 1/runs, and as many times more
+_HUB = 1.01  # times an average peer's messages are worth a line of their own
+
+
+@dataclass(frozen=True)
+class WalkRow:
+    """ε after some rounds, by column."""
+
+    rounds: int
+    epsilons: dict[str, float]
+
+
+@dataclass(frozen=True)
+class WalkTable:
+    """ε by rounds up to the last, and what holds and is paid after that.
+
+    ``user`` is the person that the table is about, as the graph's file calls them; None if it is
+    about everybody. ``goal`` says what the last number of rounds was searched for.
+    """
+
+    walk: Walk
+    accountant: WalkAccountant
+    rows: tuple[WalkRow, ...]
+    guarantee: Guarantee
+    central: float  # ε of a shuffler
+    cost: Cost
+    remarks: tuple[str, ...] = ()
+    offline: float = 0.0
+    goal: str = ""
+    user: int | None = None
+    simulation: Simulation | None = None
+
+    @property
+    def rounds(self) -> int:
+        """The last number of rounds."""
+        return self.rows[-1].rounds
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Whose ε the rows have."""
+        return tuple(self.rows[-1].epsilons)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the graph, and what to know of the walk."""
+        return (*self.walk.graph.notes, *self.walk.notes)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it."""
+        return (*self.guarantee.warnings, *self.remarks)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        last, stated = self.rows[-1].epsilons, self.guarantee
+        return {
+            "rounds": self.rounds,
+            "worst": stated.to_dict() if "worst" in last else None,
+            "median": {"epsilon": last["median"]} if "median" in last else None,
+            "quantiles": {
+                str(fraction): last[name] for fraction, name in FRACTIONS.items() if name in last
+            },
+            "user": None if self.user is None else {"node": self.user, **stated.to_dict()},
+            "central": {"epsilon": self.central},
+            "local": {"epsilon": stated.local_epsilon, "delta": stated.local_delta},
+            "delta": stated.delta,
+            "table": [{"rounds": row.rounds, **row.epsilons} for row in self.rows],
+            "graph": self.walk.graph.summary(),
+            "walk": {"kind": self.walk.kind, "stay": self.walk.stay, "offline": self.offline},
+            "adversary": {
+                "view": self.accountant.view,
+                "submit": self.accountant.submit,
+                "collusion": self.accountant.collusion,
+                "trust": stated.trust,
+                "assumptions": list(stated.assumptions),
+            },
+            "cost": {
+                **asdict(self.cost),
+                "bytes": self.cost.bytes_sent,
+                "most_bytes": self.cost.most_bytes_sent,
+            },
+            "simulation": None if self.simulation is None else self.simulation.to_dict(),
+            "warnings": [*stated.warnings, *self.notes, *self.remarks],
+        }
+
+    def document(self) -> Document:
+        """The table, the guarantee after its last row, and the cost, put into words."""
+        graph, stated = self.walk.graph, self.guarantee.document()
+        decimals = decimals_for(self.central)
+        rows = [
+            document.Row(
+                (f"{row.rounds:,}", *(up_to(each, decimals) for each in row.epsilons.values())),
+                "strong" if row is self.rows[-1] else "",
+            )
+            for row in self.rows
+        ]
+        references = (
+            ("central shuffler", self.central),
+            ("no amplification", self.guarantee.local_epsilon),
+        )
+        rows += [
+            document.Row((name, *[up_to(epsilon, decimals)] * len(self.columns)), "weak")
+            for name, epsilon in references
+        ]
+        if self.user is None:
+            headings = self.columns
+            others = ", ".join(self.columns[1:])
+            key = f"worst: of everybody; {others}: of that fraction, whose reports spread best."
+        else:
+            headings = (f"node {self.user}",)
+            runs = f"{self.accountant.runs:,} simulated runs"
+            key = f"Of the report of node {self.user} alone, from {runs}."
+        shown = f"{graph.n:,} people, {graph.edges:,} edges, irregularity {graph.irregularity:.3g}"
+        count = f"{self.rounds:,} round" + ("s" if self.rounds > 1 else "")
+        return replace(
+            stated,
+            facts=(("graph", shown), *stated.facts, *self._costs()),
+            table=document.Table(
+                ("rounds", *headings),
+                tuple(rows),
+                frozenset(range(len(headings) + 1)),
+                f"ε at δ = {plain(self.guarantee.delta)}",
+            ),
+            sentences=(key, *([f"{count}{self.goal}, for everybody"] if self.goal else [])),
+            notes=self.notes,
+            warnings=self.warnings,
+        )
+
+    def _costs(self) -> list[tuple[str, str]]:
+        price, walked = self.cost, self.simulation
+        sent = f"{price.messages:,.0f} messages of {price.report_bytes:,} bytes"
+        facts = [
+            (
+                "cost",
+                f"{sent} by each peer ({_size(price.bytes_sent)}), {price.load:.0f} report held",
+            )
+        ]
+        if price.most_messages > _HUB * price.messages:
+            size = _size(price.most_bytes_sent)
+            hub = f"{price.most_messages:,.0f} by the best connected peer ({size})"
+            facts.append(("", f"{hub}, {price.most_load:.3g} held on average"))
+        if walked is not None:
+            dummies = f", {walked.dummies:,} dummies" if walked.submit == "single" else ""
+            once = (
+                f"{walked.moves:,} messages, {walked.holders:,} holders, at most "
+                f"{int(walked.loads.max()):,} reports with one, "
+                f"{walked.delivered_share:.1%} of the reports arrive{dummies}"
+            )
+            facts.append(("simulated once", once))
+        return facts
+
+
+def table(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+    walk: Walk,
+    *,
+    rounds: int | None = None,
+    epsilon: float | None = None,
+    delta: float = 1e-6,
+    randomizer: Randomizer | None = None,
+    local_epsilon: float | None = None,
+    view: View = "final",
+    submit: Submit = "all",
+    collusion: float = 0.0,
+    user: int | None = None,
+    runs: int = 2000,
+    offline: float = 0.0,
+    steps: Sequence[float] | None = None,
+    report_bytes: int = 1024,
+    simulation: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> WalkTable:
+    """ε of reports passed on along a walk, by rounds and by fraction of people.
+
+    The last row is after ``rounds``, or after the fewest that keep ``epsilon``; with neither, the
+    fewest that come within 10 % of a central shuffler's ε. ``steps`` are the rows, as fractions of
+    that number. ``offline`` is the probability that a peer misses a round: one pattern of absences
+    is drawn. With ``view="traffic"`` the table is about one ``user``, the worst spread one unless
+    said. ``simulation=True`` walks it once, too. ``seed`` is that of all that is drawn.
+    """
+    checks.open_probability(delta=delta)
+    checks.closed_probability(offline=offline)
+    checks.count(runs=runs)
+    checks.count(report_bytes=report_bytes)
+    checks.count(0, seed=seed)
+    if rounds is not None:
+        checks.count(1, rounds=rounds)
+        if epsilon is not None:
+            raise InvalidArgumentError("epsilon", epsilon, "rounds or epsilon, not both")
+    if epsilon is not None:
+        checks.positive(epsilon=epsilon)
+    accountant = WalkAccountant(
+        walk=_process(walk, rounds, offline, seed),
+        randomizer=randomizer,
+        local_epsilon=local_epsilon,
+        view=view,
+        submit=submit,
+        collusion=collusion,
+        runs=runs,
+        randomness=simulated(seed) if view == "traffic" else None,
+    )
+    central = accountant.reports.central(walk.n).epsilon(delta)
+    goal = ""
+    if rounds is None:
+        rounds, goal = _searched(accountant, epsilon, delta, central)
+    if view == "traffic" and user is None:
+        user = int(accountant.locations.after(rounds).order[-1])
+    slow = bool(collusion) or submit == "single"  # every length of a walk, or every holder
+    parts = steps or (_FEW_STEPS if slow else _STEPS)
+    rows, stated = _rows(
+        accountant,
+        sorted({max(1, round(part * rounds)) for part in parts}),
+        delta=delta,
+        user=user,
+        fractions=_FEW_FRACTIONS if slow else FRACTIONS,
+        progress=progress,
+    )
+    if offline:
+        pattern = (
+            f"absences are those of one pattern, drawn with probability {offline:g} a round "
+            f"(seed {seed}); other patterns have other ε"
+        )
+        stated = replace(stated, assumptions=(*stated.assumptions, pattern))
+    walked = None
+    if simulation:
+        walked = simulate(walk, rounds, seed=seed, submit=submit, offline=offline)
+    return WalkTable(
+        walk=walk,
+        accountant=accountant,
+        rows=rows,
+        guarantee=stated,
+        central=central,
+        cost=cost(accountant, rounds, report_bytes=report_bytes),
+        remarks=_remarks(accountant, rounds, delta),
+        offline=offline,
+        goal=goal,
+        user=None if user is None else int(walk.graph.labels[user]),
+        simulation=walked,
+    )
+
+
+def _searched(
+    accountant: WalkAccountant, epsilon: float | None, delta: float, central: float
+) -> tuple[int, str]:
+    """The fewest rounds that keep ε, or that come near a shuffler's, and which of the two."""
+    if epsilon is not None:
+        target, goal = epsilon, f" for ε = {plain(epsilon)}"
+    elif accountant.view == "traffic" or accountant.submit == "single" or accountant.collusion:
+        expected = "rounds, or an epsilon: this adversary's ε has no limit to come close to"
+        raise InvalidArgumentError("rounds", None, expected)
+    else:
+        target, goal = NEAR * central, ": within 10 % of a central shuffler's ε"
+    return rounds_for(accountant, epsilon=target, delta=delta).rounds, goal
+
+
+def _process(walk: Walk, rounds: int | None, offline: float, seed: int) -> Process:
+    """The walk, or the walk with a pattern of absences."""
+    if not offline:
+        return walk
+    if walk.n > _MOST_ABSENCES:
+        expected = f"0, as absences are for at most {_MOST_ABSENCES:,} people, not {walk.n:,}"
+        raise InvalidArgumentError("offline", offline, expected)
+    return Absences.drawn(
+        walk, rounds or _PATTERN // walk.n, online=1 - offline, randomness=simulated(seed)
+    )
+
+
+def _rows(
+    accountant: WalkAccountant,
+    lengths: Sequence[int],
+    *,
+    delta: float,
+    user: int | None,
+    fractions: dict[float, str],
+    progress: Progress | None,
+) -> tuple[tuple[WalkRow, ...], Guarantee]:
+    """A row for each number of rounds, and the guarantee after the last."""
+    rows, stated = [], None
+    for done, rounds in enumerate(lengths):
+        if progress is not None:
+            progress(done, len(lengths) + 1)
+        if user is None:
+            epsilons = user_epsilons(
+                accountant, rounds, delta=delta, fractions=tuple(fractions), near_local=False
+            )
+            columns = {name: epsilons.at(fraction) for fraction, name in fractions.items()}
+        else:
+            stated = accountant.guarantee(rounds, delta=delta, user=user)
+            columns = {"one person": stated.epsilon}
+        rows.append(WalkRow(rounds, columns))
+    if progress is not None:
+        progress(len(lengths), len(lengths) + 1)
+    if stated is None:
+        stated = accountant.guarantee(lengths[-1], delta=delta, near_local=False)
+    return tuple(rows), stated
+
+
+def _remarks(accountant: WalkAccountant, rounds: int, delta: float) -> tuple[str, ...]:
+    remarks = []
+    met = 1 - (1 - float(accountant.collusion)) ** rounds  # type: ignore[arg-type]
+    if met > delta:
+        remarks.append(
+            f"a report meets somebody who works for the server with probability {met:.3g}, more "
+            "than δ: fewer rounds or onion layers help, more rounds do not"
+        )
+    if accountant.view == "traffic" and accountant.runs * delta < _PER_DELTA:
+        remarks.append(
+            f"{accountant.runs:,} runs certify no δ much below {_PER_DELTA / accountant.runs:.2g}: "
+            "ask for a larger delta or more runs"
+        )
+    return tuple(remarks)
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.3g} {unit}"
