@@ -11,7 +11,7 @@ Nothing heavy is imported before a command needs it, so that ``shoal --help`` is
 
 from __future__ import annotations
 
-from shoal.cli import amplify, walk
+from shoal.cli import amplify, peers, walk
 from shoal.cli.app import ACCOUNT, ANALYSE, COLLECT, OPERATE, app, main
 from shoal.cli.audit import audit
 from shoal.cli.backup import backup
@@ -23,7 +23,6 @@ from shoal.cli.keys import keys
 from shoal.cli.keys_token import keys_token
 from shoal.cli.keys_tokens import keys_revoke, keys_tokens
 from shoal.cli.loadtest import loadtest
-from shoal.cli.peers import peers
 from shoal.cli.plan import plan
 from shoal.cli.restore import restore
 from shoal.cli.run import run
@@ -36,7 +35,7 @@ from shoal.cli.survey_registered import survey_list, survey_remove
 from shoal.cli.testing import run_test
 from shoal.cli.up import up
 
-__all__ = ["amplify", "app", "main", "walk"]
+__all__ = ["amplify", "app", "main", "peers", "walk"]
 
 app.command(rich_help_panel=ANALYSE)(plan)
 app.command(rich_help_panel=ANALYSE)(run)
@@ -51,7 +50,6 @@ survey.command("remove")(survey_remove)
 app.command(rich_help_panel=COLLECT)(submit)
 app.command(rich_help_panel=COLLECT)(collect)
 app.command(rich_help_panel=COLLECT)(up)
-app.add_typer(peers, name="peers", rich_help_panel=COLLECT)
 app.add_typer(serve, name="serve", rich_help_panel=OPERATE)
 app.add_typer(keys, name="keys", rich_help_panel=OPERATE)
 keys.command("token")(keys_token)

@@ -38,7 +38,7 @@ def write(walked: WalkTable, path: Path) -> None:
         name="walk",
         title=f"{graph.n:,} people pass reports on: ε against rounds",
         caption=(
-            f"ε₀ = {plain(local)}, δ = {plain(stated.delta)}; {stated.theorem}. "
+            f"ε₀ = {plain(local)}, δ = {marks.tick(stated.delta)}; {stated.theorem}. "
             f"{graph.edges:,} edges; {stated.trust}."
         ),
         points=len(rows),
@@ -69,5 +69,5 @@ def _draw(walked: WalkTable, table: Table, axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_xlabel("rounds")
-    axes.set_ylabel(f"ε at δ = {plain(walked.guarantee.delta)}")
+    axes.set_ylabel(f"ε at δ = {marks.tick(walked.guarantee.delta)}")
     marks.label_ends(axes, gap=0.055)
