@@ -243,6 +243,7 @@ def spoken(error: InvalidArgumentError, kind: type[Options]) -> str | None:
         return None
     option = names[error.name]
     expected = re.sub(rf"(?<![-\w]){re.escape(error.name)}\b", option, error.expected)
+    expected = re.sub(r"\b(\w+)=True\b", lambda flag: names.get(flag[1], flag[0]), expected)
     return f"expected {expected}, got {option} {error.value}"
 
 
