@@ -23,9 +23,9 @@ DOCUMENTED = [
 
 @pytest.mark.parametrize(("noise", "n", "delta", "shown"), DOCUMENTED)
 def test_the_documented_table(noise, n, delta, shown):
-    found = compare(noise_multiplier=noise, n=n, delta=delta)
-    assert [g.sampling for g in found] == ["permutation", "replacement", "poisson"]
-    assert [math.ceil(g.epsilon * 1e4) / 1e4 for g in found] == pytest.approx(shown)
+    rows = compare(noise_multiplier=noise, n=n, delta=delta).rows[:3]
+    assert [row.sampling for row in rows] == ["permutation", "replacement", "poisson"]
+    assert [math.ceil(row.epsilon * 1e4) / 1e4 for row in rows] == pytest.approx(shown)
 
 
 def test_the_guarantee_says_what_it_is():
@@ -167,11 +167,14 @@ def test_hopeless_steps_are_refused_at_once(sampling):
 
 
 def test_poisson_is_about_other_neighbours():
-    permutation, replacement, poisson = compare(noise_multiplier=3, n=5000)
+    permutation, replacement, poisson, replaced, fixed = compare(noise_multiplier=3, n=5000)
     assert poisson.neighbouring == "add-or-remove-one"
     assert permutation.neighbouring == replacement.neighbouring == "replace-one"
     assert poisson.epsilon < replacement.epsilon < permutation.epsilon
-    replaced = account(noise_multiplier=3, n=5000, sampling="poisson", neighbouring="replace-one")
+    assert replaced == account(
+        noise_multiplier=3, n=5000, sampling="poisson", neighbouring="replace-one"
+    )
+    assert fixed == account(noise_multiplier=3, n=5000, sampling="fixed")
     assert replaced.neighbouring == "replace-one"
     assert poisson.epsilon < replaced.epsilon < replacement.epsilon
     # one step without sampling: replacing moves the sum twice as far as removing
@@ -208,12 +211,13 @@ def test_noise_for_replacing_under_poisson_sampling():
 
 def test_one_kind_without_a_guarantee_does_not_spoil_the_comparison():
     asked = {"n": 60_000, "noise_multiplier": 1.1, "batch": 64, "epochs": 100}
-    permutation, replacement, poisson = compare(**asked, drop_last=True)
+    permutation, replacement, poisson, *_ = compare(**asked, drop_last=True)
     assert isinstance(permutation, Refused)
     assert (permutation.sampling, permutation.neighbouring) == ("permutation", "replace-one")
     assert permutation.epsilon is None
     assert permutation.remark == "epsilon would be 251, and over 50 it guarantees nothing"
-    assert "raise noise_multiplier to at least" in str(permutation)
+    assert "noise multiplier 1.1" in str(permutation)
+    assert "raise it to at least" in str(permutation)
     assert poisson.epsilon < replacement.epsilon
     left_over, *_ = compare(**asked)
     assert left_over.remark == "the batch does not divide n"

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from shoal.errors import InvalidArgumentError
-from shoal.learning import budget
+from shoal.learning import descent
 from shoal.learning.accountant import account
-from shoal.learning.clipping import clipped_sum, steepest
 from shoal.learning.descent import OWN_LOSSES, train
 from shoal.learning.losses import PUBLIC_LABELS, Logistic, Ridge
 from shoal.learning.noise import standard_normals
-from shoal.learning.steps import Schedule, Task, Watch, descend
+from shoal.learning.steps import Schedule, Task, Watch, clipped_sum, descend, steepest
 from shoal.randomness import Randomness, simulated, simulator
 
 LOSSES = (Logistic(), Ridge())
@@ -45,7 +44,7 @@ def labelled(n, d, seed=0):
 @pytest.fixture
 def quickly(monkeypatch):
     """Where the guarantee is not what is tested: that of any order, which takes no time."""
-    monkeypatch.setattr(budget, "account", partial(account, sampling="fixed"))
+    monkeypatch.setattr(descent, "account", partial(account, sampling="fixed"))
 
 
 class Recorded(Randomness):

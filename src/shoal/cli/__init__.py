@@ -1,17 +1,18 @@
 """The command line: it parses, calls and prints; the mathematics is elsewhere.
 
-``shoal plan`` advises, ``shoal run`` collects, ``shoal amplify`` accounts, ``shoal walk``
-and ``shoal peers`` do without a shuffler, ``shoal test`` tests a distribution,
-``shoal sgd`` accounts for training, ``shoal audit`` checks a claim from outside. ``shoal survey``,
-``shoal keys``, ``shoal serve``, ``shoal submit`` and ``shoal collect`` are the service,
-``shoal doctor``, ``shoal loadtest``, ``shoal backup`` and ``shoal restore`` keep it in order, and
-``shoal up`` is all of it. ``shoal figures`` draws, ``shoal demo`` shows around.
-Nothing heavy is imported before a command needs it, so that ``shoal --help`` is there at once.
+A module a command: its options are the fields of a dataclass (:mod:`shoal.cli.options`), and
+importing it here registers it. Nothing heavy is imported before a command needs it, so that
+``shoal --help`` is there at once.
 """
 
 from __future__ import annotations
 
-from shoal.cli import amplify, peers, walk
+from shoal.cli import (
+    amplify,
+    peers,
+    sgd,
+    walk,
+)
 from shoal.cli.app import ACCOUNT, ANALYSE, COLLECT, OPERATE, app, main
 from shoal.cli.audit import audit
 from shoal.cli.backup import backup
@@ -27,7 +28,6 @@ from shoal.cli.plan import plan
 from shoal.cli.restore import restore
 from shoal.cli.run import run
 from shoal.cli.serve import serve
-from shoal.cli.sgd import sgd
 from shoal.cli.submit import submit
 from shoal.cli.survey import survey
 from shoal.cli.survey_add import survey_add
@@ -35,12 +35,19 @@ from shoal.cli.survey_registered import survey_list, survey_remove
 from shoal.cli.testing import run_test
 from shoal.cli.up import up
 
-__all__ = ["amplify", "app", "main", "peers", "walk"]
+__all__ = [
+    "amplify",
+    "app",
+    "main",
+    "peers",
+    "sgd",
+    "walk",
+]
 
 app.command(rich_help_panel=ANALYSE)(plan)
 app.command(rich_help_panel=ANALYSE)(run)
 app.command("test", rich_help_panel=ANALYSE)(run_test)
-app.command(rich_help_panel=ACCOUNT)(sgd)
+app.command(rich_help_panel=ANALYSE)(demo)
 app.command(rich_help_panel=ACCOUNT)(audit)
 app.command(rich_help_panel=ACCOUNT)(figures)
 app.add_typer(survey, name="survey", rich_help_panel=COLLECT)
@@ -59,4 +66,3 @@ app.command(rich_help_panel=OPERATE)(doctor)
 app.command(rich_help_panel=OPERATE)(loadtest)
 app.command(rich_help_panel=OPERATE)(backup)
 app.command(rich_help_panel=OPERATE)(restore)
-app.command(rich_help_panel=ANALYSE)(demo)

@@ -1,17 +1,17 @@
 """Private training: what noisy gradient descent over permuted examples gives away, and doing it.
 
 :func:`account` says how private a run is, :func:`noise_for` how much noise a target needs,
-:func:`compare` puts permutations beside sampling with replacement and Poisson sampling, and
-:func:`require` refuses a data loader that does not do what a guarantee assumes. :func:`train` fits
-linear models that way.
+:func:`compare` puts permutations beside sampling with replacement, Poisson sampling and a fixed
+order, :func:`by_epochs` is a curve over epochs, and :func:`require` refuses a data
+loader that does not do what a guarantee assumes. :func:`train` fits linear models that way.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shoal.learning.accountant import account, compare, noise_for
-from shoal.learning.guarantee import LearningGuarantee, Refused, Route, Sampling
+from shoal.learning.accountant import account, by_epochs, compare, noise_for
+from shoal.learning.guarantee import Comparison, LearningGuarantee, Refused, Route, Sampling
 from shoal.learning.loaders import require, sampling_of
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shoal.learning.losses import Logistic, Ridge
 
 __all__ = [
+    "Comparison",
     "Fit",
     "LearningGuarantee",
     "Logistic",
@@ -27,6 +28,7 @@ __all__ = [
     "Route",
     "Sampling",
     "account",
+    "by_epochs",
     "compare",
     "noise_for",
     "require",

@@ -23,6 +23,7 @@ from shoal.learning import permuted, sampled
 from shoal.learning.guarantee import (
     ADD_OR_REMOVE,
     REPLACE,
+    Comparison,
     LearningGuarantee,
     Refused,
     Route,
@@ -33,7 +34,15 @@ from shoal.learning.permuted import Epochs
 from shoal.learning.sampled import Drawn
 
 LARGEST_EPSILON = 50.0
-COMPARED = (Sampling.PERMUTATION, Sampling.REPLACEMENT, Sampling.POISSON)
+COMPARED = (
+    (Sampling.PERMUTATION, REPLACE),
+    (Sampling.REPLACEMENT, REPLACE),
+    (Sampling.POISSON, ADD_OR_REMOVE),
+    (Sampling.POISSON, REPLACE),
+    (Sampling.FIXED, REPLACE),
+)
+_CURVE_POINTS = 6
+_FEWEST_EPOCHS = 10  # of a curve
 _DEFAULT_DELTA = 1e-6
 _CLIPPED = "each example's gradient is clipped to norm C before the sum; noise of deviation z C"
 _ALL_ITERATES = "every iterate may be published; sizes of batches and n are public"
@@ -122,8 +131,9 @@ class Run:
 
 def account(  # noqa: PLR0913 - one keyword for each thing that the answer depends on
     *,
-    noise_multiplier: float,
     n: int,
+    noise_multiplier: float | None = None,
+    epsilon: float | None = None,
     epochs: int = 1,
     batch: int = 1,
     delta: float = _DEFAULT_DELTA,
@@ -131,21 +141,26 @@ def account(  # noqa: PLR0913 - one keyword for each thing that the answer depen
     drop_last: bool = False,
     neighbouring: str | None = None,
 ) -> LearningGuarantee:
-    """The (epsilon, delta) of a training run with this noise.
+    """The (epsilon, delta) of a training run with this noise, or with the least that keeps epsilon.
 
-    ``noise_multiplier`` is the deviation of the noise over the clipping norm of one example.
+    ``noise_multiplier`` is the deviation of the noise over the clipping norm of one example; with
+    ``epsilon`` instead it is found as by :func:`noise_for`.
     ``sampling`` says how steps come by their examples: ``"permutation"`` (a fresh random order
     every epoch), ``"replacement"``, ``"poisson"``, or ``"fixed"`` (any order: no amplification). A
     batch that is left over has to be dropped or accounted for as fixed. Neighbouring data sets
     differ in one example that is replaced; for Poisson sampling, by tradition, in one that is
     added or removed, unless ``neighbouring="replace-one"``.
 
-    >>> found = account(noise_multiplier=10, n=10_000)
-    >>> up(found.epsilon, 3), found.theorem
+    >>> guarantee = account(noise_multiplier=10, n=10_000)
+    >>> up(guarantee.epsilon, 3), guarantee.theorem
     ('0.00832', 'Gaussian blanket')
     """
+    if (noise_multiplier is None) == (epsilon is None):
+        expected = "exactly one of epsilon and noise_multiplier"
+        pair = (epsilon, noise_multiplier)
+        raise InvalidArgumentError("(epsilon, noise_multiplier)", pair, expected)
     run = Run(
-        noise_multiplier=noise_multiplier,
+        noise_multiplier=1.0 if noise_multiplier is None else noise_multiplier,
         n=n,
         epochs=epochs,
         batch=batch,
@@ -154,10 +169,12 @@ def account(  # noqa: PLR0913 - one keyword for each thing that the answer depen
         drop_last=drop_last,
         neighbouring=neighbouring,
     )
-    return _answered(run)
+    if epsilon is not None:
+        run = replace(run, noise_multiplier=_smallest_noise(run, epsilon))
+    return _guarantee(run)
 
 
-def _answered(run: Run) -> LearningGuarantee:
+def _guarantee(run: Run) -> LearningGuarantee:
     kind = run.kind
     routes = _ROUTES[kind](run)
     best = min(routes, key=_value)
@@ -212,10 +229,6 @@ def noise_for(  # noqa: PLR0913 - as account
     >>> account(noise_multiplier=z, n=10_000).epsilon <= 0.01
     True
     """
-    checks.positive(epsilon=epsilon)
-    if epsilon > LARGEST_EPSILON:
-        expected = f"epsilon <= {LARGEST_EPSILON:g} (more is no guarantee)"
-        raise InvalidArgumentError("epsilon", epsilon, expected)
     run = Run(
         noise_multiplier=1.0,
         n=n,
@@ -229,41 +242,86 @@ def noise_for(  # noqa: PLR0913 - as account
     return _smallest_noise(run, epsilon)
 
 
-def compare(
+def compare(  # noqa: PLR0913 - as account
     *,
-    noise_multiplier: float,
     n: int,
+    noise_multiplier: float | None = None,
+    epsilon: float | None = None,
     epochs: int = 1,
     batch: int = 1,
     delta: float = _DEFAULT_DELTA,
     drop_last: bool = False,
-) -> tuple[LearningGuarantee | Refused, ...]:
-    """The same noise and the same steps under the three kinds of sampling, permutation first.
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """The same steps under every kind of sampling, permutation first: epsilon, or the noise for it.
 
     A kind that has no guarantee is a :class:`~shoal.learning.guarantee.Refused` that says why, with
-    ``epsilon`` None; if none has one, the first error is raised.
+    ``epsilon`` None; if none has one, the first error is raised. ``progress`` is called with the
+    number of kinds that are done, and of all.
     """
-    found: list[LearningGuarantee | Refused] = []
-    for sampling in COMPARED:
+    rows: list[LearningGuarantee | Refused] = []
+    for sampling, neighbouring in COMPARED:
+        if progress is not None:
+            progress(len(rows), len(COMPARED))
         try:
-            guarantee = account(
+            row: LearningGuarantee | Refused = account(
                 noise_multiplier=noise_multiplier,
+                epsilon=epsilon,
                 n=n,
                 epochs=epochs,
                 batch=batch,
                 delta=delta,
                 sampling=sampling,
                 drop_last=drop_last,
+                neighbouring=neighbouring,
             )
         except ShoalError as error:
-            usual = usual_neighbouring(sampling)
-            found.append(Refused(sampling=sampling, neighbouring=usual, error=error))
-        else:
-            found.append(guarantee)
-    refused = [one for one in found if isinstance(one, Refused)]
-    if len(refused) == len(found):
-        raise refused[0].error
-    return tuple(found)
+            row = Refused(
+                sampling=sampling,
+                neighbouring=neighbouring,
+                error=error,
+                noise_multiplier=noise_multiplier,
+            )
+        rows.append(row)
+    comparison = Comparison(tuple(rows), epsilon)
+    comparison.guarantee()  # there is one, or its error
+    return comparison
+
+
+def by_epochs(  # noqa: PLR0913 - as account
+    *,
+    noise_multiplier: float,
+    n: int,
+    epochs: int = 1,
+    batch: int = 1,
+    delta: float = _DEFAULT_DELTA,
+    sampling: Sampling | str = Sampling.PERMUTATION,
+    drop_last: bool = False,
+) -> tuple[tuple[int, float], ...]:
+    """(epochs, epsilon) of a curve up to ``epochs`` (ten at least), evenly spread on a log scale.
+
+    It ends where there is no epsilon up to 50, above which it guarantees nothing.
+    """
+    curve = []
+    last = max(epochs, _FEWEST_EPOCHS)
+    for some in sorted({round(last ** (i / (_CURVE_POINTS - 1))) for i in range(_CURVE_POINTS)}):
+        try:
+            run = Run(
+                noise_multiplier=noise_multiplier,
+                n=n,
+                epochs=some,
+                batch=batch,
+                delta=delta,
+                sampling=sampling,
+                drop_last=drop_last,
+            )
+            epsilon = epsilon_of(run)
+        except ShoalError:
+            break
+        if epsilon > LARGEST_EPSILON:
+            break
+        curve.append((some, epsilon))
+    return tuple(curve)
 
 
 def sampling_named(name: Sampling | str) -> Sampling:
@@ -296,13 +354,13 @@ def _fixed(run: Run) -> tuple[Route, ...]:
 
 
 def _permuted(run: Run) -> tuple[Route, ...]:
-    found = []
+    routes = []
     for name, solve in permuted.ROUTES.items():
         epsilon = solve(run.passes)
         proved = math.isfinite(epsilon)
         remark = "" if proved else permuted.why_none(run.passes)
-        found.append(Route(name, epsilon if proved else None, remark))
-    return (*found, *_fixed(run))
+        routes.append(Route(name, epsilon if proved else None, remark))
+    return (*routes, *_fixed(run))
 
 
 def _replaced(run: Run) -> tuple[Route, ...]:
@@ -340,6 +398,10 @@ def _quick_permuted(run: Run) -> float:
 
 def _smallest_noise(run: Run, epsilon: float) -> float:
     """Between a noise that is too small and one that is enough, rounded up."""
+    checks.positive(epsilon=epsilon)
+    if epsilon > LARGEST_EPSILON:
+        expected = f"epsilon <= {LARGEST_EPSILON:g} (more is no guarantee)"
+        raise InvalidArgumentError("epsilon", epsilon, expected)
 
     def excess(log_noise: float) -> float:
         """log of the epsilon reached, over the target; at most 0 if it is kept."""
@@ -367,9 +429,9 @@ def _smallest_noise(run: Run, epsilon: float) -> float:
 
 def _too_quiet(run: Run, epsilon: float) -> ShoalError:
     return UnreachableTargetError(
-        f"a guarantee with noise_multiplier={run.noise_multiplier:g}",
+        f"a guarantee with noise multiplier {run.noise_multiplier:g}",
         f"epsilon would be {epsilon:.3g}, and over {LARGEST_EPSILON:g} it guarantees nothing",
-        f"raise noise_multiplier to at least {up(_smallest_noise(run, LARGEST_EPSILON))}",
+        f"raise it to at least {up(_smallest_noise(run, LARGEST_EPSILON))}",
     )
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.engines.timing import Progress, Tell
 from shoal.errors import InvalidArgumentError
-from shoal.learning.budget import Passes
+from shoal.learning.accountant import account
 from shoal.learning.guarantee import LearningGuarantee
 from shoal.learning.losses import Label, Logistic, Loss, numbers
 from shoal.learning.steps import Schedule, Task, Watch, descend
@@ -120,21 +120,26 @@ def train(  # noqa: PLR0913 - a façade takes as many keywords as its users need
     """
     checks.positive(clip=clip)
     rows, targets, labels = _read(examples, answers, loss)
-    passes = Passes(n=len(rows), epochs=epochs, batch=batch, delta=delta, drop_last=drop_last)
     _require_rate(rate, radius, loss.l2)
-    guarantee = passes.guarantee(epsilon=epsilon, noise_multiplier=noise_multiplier).assuming(
-        *loss.assumptions, *([OWN_LOSSES] if history else [])
-    )
+    guarantee = account(
+        n=len(rows),
+        noise_multiplier=noise_multiplier,
+        epsilon=epsilon,
+        epochs=epochs,
+        batch=batch,
+        delta=delta,
+        drop_last=drop_last,
+    ).assuming(*loss.assumptions, *([OWN_LOSSES] if history else []))
     if intercept:
         rows = np.column_stack([rows, np.ones(len(rows))])
     noise = guarantee.noise_multiplier * clip
     reach = math.inf if radius is None else radius
     if rate is None:
-        shaken = math.sqrt(rows.shape[1]) * noise / passes.batch
+        shaken = math.sqrt(rows.shape[1]) * noise / guarantee.batch
         rate = _default_rate(clip, shaken, l2=loss.l2, radius=reach, steps=guarantee.steps)
     schedule = Schedule(
-        epochs=passes.epochs,
-        batch=passes.batch,
+        epochs=guarantee.epochs,
+        batch=guarantee.batch,
         rate=rate,
         clip=clip,
         noise=noise,

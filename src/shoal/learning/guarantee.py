@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
-from shoal.errors import ShoalError, UnreachableTargetError
+from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
+from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
 
 REPLACE = "replace-one"
@@ -28,7 +29,7 @@ class Sampling(StrEnum):
         return {
             Sampling.PERMUTATION: "every epoch has a fresh random order, cut into batches",
             Sampling.REPLACEMENT: "every step draws its batch anew, all batches equally likely",
-            Sampling.POISSON: "every step takes each example with the same chance, on its own",
+            Sampling.POISSON: "every step takes each example with the same probability, on its own",
             Sampling.FIXED: "every epoch uses each example once, in whatever order",
         }[self]
 
@@ -54,6 +55,10 @@ class Route:
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
         return {"name": self.name, "epsilon": self.epsilon, "remark": self.remark}
+
+    def __str__(self) -> str:
+        answer = f"none, {self.remark}" if self.epsilon is None else up(self.epsilon)
+        return f"{self.name}: {answer}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,28 +121,63 @@ class LearningGuarantee:
             "local": self.local,
             "routes": [route.to_dict() for route in self.routes],
             "assumptions": list(self.assumptions),
+            "warnings": list(self.warnings),
         }
 
-    def lines(self) -> list[tuple[str, str]]:
-        """What a reader should know, labelled."""
-        size = f"{self.n:,} in batches of {self.batch:,}" if self.batch > 1 else f"{self.n:,}"
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it."""
+        warnings: tuple[str, ...] = ()
+        if self.delta >= 1 / self.n:
+            some = counted(self.n, "example")
+            warnings += (f"δ is not smaller than 1/n: one of {some} could be printed",)
+        if self.sampling is Sampling.PERMUTATION and self.theorem.endswith("no amplification"):
+            if self.n // self.batch == 1:
+                advice = "an epoch is a single step, and there is no order to hide"
+            else:
+                more = "more examples" if self.batch == 1 else "smaller batches"
+                advice = f"more noise, or {more}, would"
+            warnings += (f"shuffling gains nothing here: {advice}",)
+        return warnings
+
+    @property
+    def size(self) -> str:
+        """How many examples, in which batches."""
+        batches = f" in batches of {self.batch:,}" if self.batch > 1 else ""
+        return f"{counted(self.n, 'example')}{batches}"
+
+    def document(self, title: str = "") -> Document:
+        """The guarantee put into words."""
         passes = f"{counted(self.epochs, 'epoch')}, {counted(self.steps, 'step')}"
-        return [
-            ("epsilon", f"{up(self.epsilon)} at delta {up(self.delta)}  (proved upper bound)"),
-            *([("no analysis below", down(self.lower))] if self.lower > 0 else []),
-            ("examples", f"{size}; {passes}"),
-            ("noise multiplier", plain(self.noise_multiplier)),
-            ("sampling", f"{self.sampling}: {self.sampling.words}"),
-            ("theorem", self.theorem),
-            ("neighbours", self.neighbouring),
-            ("one step alone", f"epsilon {up(self.local)} at the same delta, without any sampling"),
-            *(("assumes", assumption) for assumption in self.assumptions),
-        ]
+        lower: tuple[tuple[str, str], ...] = ()
+        if self.lower > 0:
+            gap = f"gap {1 - self.lower / self.epsilon:.1%}"
+            lower = (("lower bound", f"{down(self.lower)} ({gap}): no analysis can prove less"),)
+        routes = [str(route) for route in self.routes]
+        return Document(
+            title or f"ε = {up(self.epsilon)} at δ = {plain(self.delta)}",
+            facts=(
+                ("epsilon", f"{up(self.epsilon)}, a proved upper bound"),
+                ("delta", up(self.delta)),
+                *lower,
+                ("run", f"{self.size}; {passes}"),
+                ("noise multiplier", plain(self.noise_multiplier)),
+                ("sampling", f"{self.sampling}: {self.sampling.words}"),
+                ("theorem", self.theorem),
+                ("neighbours", self.neighbouring),
+                ("one step alone", f"ε = {up(self.local)} at the same δ, without any sampling"),
+                *zip(("routes", *[""] * len(routes)), routes, strict=False),
+                *zip(("assumes", *[""] * len(self.assumptions)), self.assumptions, strict=False),
+            ),
+            warnings=self.warnings,
+        )
 
     def __str__(self) -> str:
         """One readable block."""
-        width = max(len(label) for label, _ in self.lines())
-        return "\n".join(f"{label:<{width}}  {text}" for label, text in self.lines())
+        return str(self.document())
+
+    def _repr_html_(self) -> str:
+        return self.document().to_html()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +187,7 @@ class Refused:
     sampling: Sampling
     neighbouring: str
     error: ShoalError
+    noise_multiplier: float | None = None
     epsilon: None = None
 
     @property
@@ -158,6 +199,83 @@ class Refused:
 
     def __str__(self) -> str:
         return f"{self.sampling}: {self.error}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every kind of sampling beside the others; ``target`` is the epsilon that noise was found for.
+
+    Iterating gives the rows.
+    """
+
+    rows: tuple[LearningGuarantee | Refused, ...]
+    target: float | None = None
+
+    def __iter__(self) -> Iterator[LearningGuarantee | Refused]:
+        return iter(self.rows)
+
+    def guarantee(self, sampling: Sampling | str | None = None) -> LearningGuarantee:
+        """That of this kind of sampling; without a kind, the first that there is."""
+        error: ShoalError | None = None
+        for row in self.rows:
+            if sampling in (None, row.sampling.value):
+                if isinstance(row, LearningGuarantee):
+                    return row
+                error = error or row.error
+        raise error or InvalidArgumentError("sampling", sampling, "a kind that was compared")
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, a row each."""
+        rows = [
+            {
+                "sampling": row.sampling.value,
+                "neighbouring": row.neighbouring,
+                "epsilon": row.epsilon,
+                "noise_multiplier": row.noise_multiplier,
+                "loader": row.sampling.loader,
+                "refused": str(row.error) if isinstance(row, Refused) else None,
+            }
+            for row in self.rows
+        ]
+        return {"compared": rows}
+
+    def document(self, sampling: Sampling | str | None = None) -> Document:
+        """A table of all; the guarantee of one kind of sampling, if it is named, in full."""
+        best = self.guarantee(sampling)
+        run = f"{best.size}, {counted(best.epochs, 'epoch')}"
+        if self.target is None:
+            noise = f"noise multiplier {plain(best.noise_multiplier)}"
+            title, headline = f"ε at δ = {plain(best.delta)}: {run}, {noise}", ""
+        else:
+            title = f"Noise for ε = {plain(self.target)} at δ = {plain(best.delta)}: {run}"
+            headline = f"noise multiplier {plain(best.noise_multiplier)} is enough"
+        table = Table(
+            (
+                "sampling",
+                "ε" if self.target is None else "noise",
+                "neighbours",
+                "which loader does it",
+            ),
+            tuple(Row(self._cells(row), "strong" if row is best else "") for row in self.rows),
+            numeric=frozenset({1}),
+            title=title,
+        )
+        document = best.document(headline)
+        if sampling is None:
+            document = replace(document, facts=())
+        return replace(document, table=table, sentences=_KEY)
+
+    def _cells(self, row: LearningGuarantee | Refused) -> tuple[str, str, str, str]:
+        if isinstance(row, Refused):
+            return row.sampling.value, "–", row.neighbouring, row.remark
+        answer = up(row.epsilon) if self.target is None else plain(row.noise_multiplier)
+        return row.sampling.value, answer, row.neighbouring, row.sampling.loader
+
+
+_KEY = (
+    "The data loader decides which row holds; no row says anything about another.",
+    "Replacing an example costs more than adding or removing it.",
+)
 
 
 def counted(count: int, what: str) -> str:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.engines.timing import Progress, Tell
 from shoal.errors import InvalidArgumentError, MissingExtraError
-from shoal.learning.budget import Passes
+from shoal.learning.accountant import account
 from shoal.learning.guarantee import LearningGuarantee
 from shoal.learning.noise import standard_normals
 from shoal.randomizers.base import source
@@ -161,10 +161,15 @@ def train_module(  # noqa: PLR0913 - a façade takes as many keywords as its use
     checks.positive(clip=clip, rate=rate)
     inputs, targets = torch.as_tensor(examples), torch.as_tensor(answers)
     _require_pairs(inputs, targets)
-    passes = Passes(n=len(inputs), epochs=epochs, batch=batch, delta=delta, drop_last=drop_last)
-    guarantee = passes.guarantee(epsilon=epsilon, noise_multiplier=noise_multiplier).assuming(
-        MODULE_CHOSEN_BLIND
-    )
+    guarantee = account(
+        n=len(inputs),
+        noise_multiplier=noise_multiplier,
+        epsilon=epsilon,
+        epochs=epochs,
+        batch=batch,
+        delta=delta,
+        drop_last=drop_last,
+    ).assuming(MODULE_CHOSEN_BLIND)
     chosen = optimizer
     if chosen is None:
         chosen = torch.optim.SGD(learner.parameters.values(), lr=rate)
@@ -179,7 +184,7 @@ def train_module(  # noqa: PLR0913 - a façade takes as many keywords as its use
     )
     told = Progress(progress, guarantee.steps)
     with _training(module):
-        for taken in _batches(passes, noisy.randomness):
+        for taken in _batches(guarantee, noisy.randomness):
             rows = torch.from_numpy(taken)
             noisy.step(inputs[rows], targets[rows])
             told.add(1)
@@ -258,13 +263,13 @@ def _training(module: torch.nn.Module) -> Iterator[None]:
         module.train(before)
 
 
-def _batches(passes: Passes, randomness: Randomness) -> Iterator[npt.NDArray[np.int64]]:
+def _batches(run: LearningGuarantee, randomness: Randomness) -> Iterator[npt.NDArray[np.int64]]:
     """A fresh order in every epoch, cut into whole batches."""
-    for _ in range(passes.epochs):
-        order = randomness.permutation(passes.n)
-        whole = passes.n // passes.batch * passes.batch
-        for start in range(0, whole, passes.batch):
-            yield order[start : start + passes.batch]
+    for _ in range(run.epochs):
+        order = randomness.permutation(run.n)
+        whole = run.n // run.batch * run.batch
+        for start in range(0, whole, run.batch):
+            yield order[start : start + run.batch]
 
 
 def _require_alone(name: str, part: torch.nn.Module) -> None:
