@@ -140,6 +140,8 @@ def secure() -> Randomness:
 
 def simulated(seed: int) -> Randomness:
     """A reproducible source, for tests and simulations only."""
+    if seed < 0:
+        raise InvalidArgumentError("seed", seed, "a whole number seed >= 0")
     return SimulatedRandomness(seed)
 
 

@@ -55,7 +55,7 @@ def test_the_part_that_tells_is_found(dressed):
     found = audit(lambda bit: dressed(flip(bit)), **SMALL)
     assert found.verdict == "violated", str(found)
     assert found.unread == 0
-    assert found.warning is None
+    assert not any("never repeat" in warning for warning in found.warnings)
 
 
 def test_an_honest_part_is_not_blamed():
@@ -70,7 +70,7 @@ def test_messages_that_say_nothing_are_said_to():
     assert found.unread > 0.99
     assert "99 % of the messages never repeat" in found.words or "100 %" in found.words
     assert found.to_dict()["unread"] == found.unread
-    assert audit(flip, **SMALL).warning is None
+    assert not any("never repeat" in each for each in audit(flip, **SMALL).warnings)
 
 
 def test_a_part_is_chosen_for_what_it_tells_of_other_messages():

@@ -1,4 +1,4 @@
-"""What an audit found."""
+"""The result of an audit: lower bounds beside claims, and the evidence for each."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from typing import Literal
 import numpy as np
 
 from shoal.auditing.running import Histogram
+from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
 from shoal.values import Array
 
 Verdict = Literal["consistent", "violated"]
 
 _MOSTLY = 0.5
+_REFUTED = {True: "violated", False: "not refuted"}
+_VERDICTS: dict[Verdict, str] = {
+    "consistent": "consistent: nothing refutes what is claimed",
+    "violated": "violated: more is lost than is claimed",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +52,13 @@ class Evidence:
         """Whether the claim is refuted."""
         return self.lower > self.claimed
 
-    @property
-    def shares(self) -> tuple[float, float]:
-        """How often the event happened in each world."""
-        first, second = np.divide(self.inside, np.maximum(self.runs, 1)).tolist()
-        return first, second
+    def about(self, n: int) -> str:
+        """What the claim is about."""
+        return (
+            "one message by itself"
+            if self.claim == "local"
+            else (f"{n:,} people, δ = {plain(self.delta)}")
+        )
 
     @property
     def words(self) -> str:
@@ -86,8 +94,8 @@ class Audit:
     does, if its runs are independent. "consistent" is not a proof: a flaw that this audit does not
     look for, or that so many runs do not show, stays unseen.
 
-    ``inputs`` were tried, of ``screened`` that there were to choose from. ``unread`` is the share
-    of messages that never repeat and have no part by which inputs were told apart.
+    ``inputs`` were tried, of ``screened`` that there were to choose from. ``unread`` is the
+    fraction of messages that never repeat and have no part by which inputs were told apart.
     """
 
     name: str
@@ -139,20 +147,27 @@ class Audit:
     @property
     def words(self) -> str:
         """The verdict in a sentence or two."""
-        told = [_told(each, self.n) for each in self.evidences]
-        warned = f"; {self.warning}" if self.warning else ""
-        return f"{self.verdict}: {'; '.join(told)} (confidence {plain(self.confidence)}){warned}"
+        bounds = [_bound(evidence, self.n) for evidence in self.evidences]
+        unread = "".join(f"; {warning}" for warning in self._unread_warnings)
+        return f"{self.verdict}: {'; '.join(bounds)} (confidence {plain(self.confidence)}){unread}"
 
     @property
-    def warning(self) -> str | None:
-        """That most messages say nothing to this audit, if so."""
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it: messages that say nothing, runs that are too few."""
+        if self._unread_warnings or self.verdict == "violated" or self.lower > 0:
+            return self._unread_warnings
+        return ("so few runs show nothing of the crowd's ε: use more runs, or a larger δ",)
+
+    @property
+    def _unread_warnings(self) -> tuple[str, ...]:
         if self.unread <= _MOSTLY:
-            return None
-        return (
+            return ()
+        warning = (
             f"about {math.floor(100 * self.unread)} % of the messages never repeat, and no part "
             "that was looked at told inputs apart: what they say stays unseen, however many the "
             "runs (encryption and random tags have to be taken off before an audit)"
         )
+        return (warning,)
 
     @property
     def tried(self) -> str:
@@ -181,10 +196,40 @@ class Audit:
             "unread": self.unread,
             "evidence": self.evidence.to_dict(),
             "local_evidence": None if local is None else local.to_dict(),
+            "warnings": list(self.warnings),
         }
 
+    def document(self) -> Document:
+        """The verdict, a row for each claim, and the evidence."""
+        rows = [
+            (each.about(self.n), up(each.claimed), down(each.lower), _REFUTED[each.violated])
+            for each in self.evidences
+        ]
+        how = f"{self.runs:,} runs on each data set; all lower bounds hold together with confidence"
+        names = {"crowd": "crowd", "local": "one message"}
+        return Document(
+            _VERDICTS[self.verdict],
+            table=Table(
+                ("claim", "claimed ε", "ε is at least", "verdict"),
+                tuple(
+                    Row(row, "strong" if each.violated else "")
+                    for row, each in zip(rows, self.evidences, strict=True)
+                ),
+                numeric=frozenset({1, 2}),
+            ),
+            sentences=(
+                *(f"{names[each.claim]}: {each.words}" for each in self.evidences),
+                f"{self.name}, {how} {plain(self.confidence)}, if runs are independent.",
+                f"inputs tried: {self.tried}",
+            ),
+            warnings=self.warnings,
+        )
+
     def __str__(self) -> str:
-        return "\n".join([self.words, *(each.words for each in self.evidences)])
+        return str(self.document())
+
+    def _repr_html_(self) -> str:
+        return self.document().to_html()
 
 
 def _plain(value: Hashable) -> object:
@@ -196,8 +241,10 @@ def _plain(value: Hashable) -> object:
     return value if value is None or isinstance(value, str | int | float) else repr(value)
 
 
-def _told(found: Evidence, n: int) -> str:
-    what = f"ε of {n:,} people at δ = {plain(found.delta)}" if found.claim == "crowd" else "ε0"
-    claim = f"claimed {up(found.claimed)}"
-    sign = "above the" if found.violated else "not above the"
-    return f"{what} is at least {down(found.lower)}, {sign} {claim}"
+def _bound(evidence: Evidence, n: int) -> str:
+    what = (
+        f"ε of {n:,} people at δ = {plain(evidence.delta)}" if evidence.claim == "crowd" else "ε0"
+    )
+    claim = f"claimed {up(evidence.claimed)}"
+    sign = "above the" if evidence.violated else "not above the"
+    return f"{what} is at least {down(evidence.lower)}, {sign} {claim}"

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from shoal.cli import (
     amplify,
+    audit,
     peers,
     sgd,
     walk,
 )
 from shoal.cli.app import ACCOUNT, ANALYSE, COLLECT, OPERATE, app, main
-from shoal.cli.audit import audit
 from shoal.cli.backup import backup
 from shoal.cli.collect import collect
 from shoal.cli.demo import demo
@@ -38,6 +38,7 @@ from shoal.cli.up import up
 __all__ = [
     "amplify",
     "app",
+    "audit",
     "main",
     "peers",
     "sgd",
@@ -48,7 +49,6 @@ app.command(rich_help_panel=ANALYSE)(plan)
 app.command(rich_help_panel=ANALYSE)(run)
 app.command("test", rich_help_panel=ANALYSE)(run_test)
 app.command(rich_help_panel=ANALYSE)(demo)
-app.command(rich_help_panel=ACCOUNT)(audit)
 app.command(rich_help_panel=ACCOUNT)(figures)
 app.add_typer(survey, name="survey", rich_help_panel=COLLECT)
 survey.command("add")(survey_add)

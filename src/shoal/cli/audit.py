@@ -5,147 +5,185 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from shoal.cli import files, options
-from shoal.cli.audit_asked import AuditAsked, Values, values
-from shoal.cli.options import Bounds, flag, number, option, whole
-from shoal.cli.render import print_json, reporting
+from shoal.cli import files
+from shoal.cli.app import ACCOUNT, app
+from shoal.cli.options import (
+    Bounds,
+    Excludes,
+    Needs,
+    Options,
+    RefusedError,
+    Required,
+    Rule,
+    command,
+    dashed,
+    flag,
+    number,
+    option,
+    read_bounds,
+    whole,
+)
+from shoal.cli.render import console, print_json, reporting, show
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
-    from shoal.auditing import Audit
+    from matplotlib.axes import Axes
+
+    from shoal.auditing import Audit, Evidence
+    from shoal.auditing.subjects import Subject
+    from shoal.protocols.base import Protocol
 
 VIOLATED = 1
 UNEXPECTED = 70  # as a traceback's own status is 1, which would be a verdict
 
 _DEVICES = "What is declared"
-_YOURS = "What really runs, if it is yours: one of"
+_CODE = "What really runs, if it is yours: one of"
 _CLAIM = "What is claimed"
 _HOW = "How to audit"
 _OUT = "What to make of it"
+_CODE_OPTIONS = ("callable", "pipeline", "command")
+_LOCAL_EPSILON = 1.0
+_STYLES = {"consistent": "bold green", "violated": "bold red"}
+_DOTS_PER_INCH = 160
+_PANEL_INCHES = 5.6
+_HEADROOM = 1.3  # above the tallest bar, for the legend
 
 
-def audit(
-    *,
+@dataclass(frozen=True)
+class Values:
+    """Values to try as inputs."""
+
+    listed: tuple[int | float | str, ...]
+
+
+def read_values(text: str) -> Values:
+    """Values by commas: whole numbers if all are, numbers if all are, else words.
+
+    >>> read_values("0,1").listed, read_values("0,0.5").listed, read_values("yes, no").listed
+    ((0, 1), (0.0, 0.5), ('yes', 'no'))
+    """
+    words = [word.strip() for word in text.split(",")]
+    if len(set(words)) < 2 or not all(words):
+        raise typer.BadParameter(f"expected two or more different values, got {text!r}")
+    for kind in (int, float):
+        try:
+            return Values(tuple(kind(word) for word in words))
+        except ValueError:
+            continue
+    return Values(tuple(words))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(Options):
+    """What is declared, what really runs, what is claimed, and how to audit."""
+
     randomizer: Annotated[
         str | None, option("A known mechanism: grr, subset, dummies, …", _DEVICES, "NAME")
-    ] = None,
+    ] = None
     k: Annotated[
         int | None, whole("Its number of answers; for vectors, the dimension.", _DEVICES)
-    ] = None,
+    ] = None
     bounds: Annotated[
         Bounds | None,
-        option("Bounds of a mechanism of numbers.", _DEVICES, "LOW,HIGH", options.read_bounds),
-    ] = None,
+        option("Bounds of a mechanism of numbers.", _DEVICES, "LOW,HIGH", read_bounds),
+    ] = None
     table: Annotated[
         Path | None,
         option("Or its probabilities, a row per input (.csv, .npy).", _DEVICES, "FILE"),
-    ] = None,
-    call: Annotated[
+    ] = None
+    callable: Annotated[
         str | None,
-        typer.Option(
-            "--callable",
-            help="A device: a function of one value that returns its message.",
-            rich_help_panel=_YOURS,
-            metavar="MODULE:NAME",
-        ),
-    ] = None,
+        option("A device: a function of one value that returns its message.", _CODE, "MODULE:NAME"),
+    ] = None
     vectorized: Annotated[
-        bool, flag("--vectorized", "The function takes an array of values.", _YOURS)
-    ] = False,
+        bool, flag("--vectorized", "The function takes an array of values.", _CODE)
+    ] = False
     pipeline: Annotated[
         str | None,
-        option("A function of everybody's values: messages in order.", _YOURS, "MODULE:NAME"),
-    ] = None,
+        option("A function of everybody's values: messages in order.", _CODE, "MODULE:NAME"),
+    ] = None
     command: Annotated[
-        str | None, option("A program: a value a line in, a message a line out.", _YOURS, "WORDS")
-    ] = None,
+        str | None, option("A program: a value a line in, a message a line out.", _CODE, "WORDS")
+    ] = None
     timeout: Annotated[
-        float | None, number("Seconds that the program may take for a block of lines.", _YOURS)
-    ] = None,
-    try_values: Annotated[
+        float | None, number("Seconds that the program may take for a block of lines.", _CODE)
+    ] = None
+    values: Annotated[
         Values | None,
-        typer.Option(
-            "--values",
-            help="Values worth trying as inputs: a,b,c.",
-            rich_help_panel=_YOURS,
-            metavar="LIST",
-            parser=values,
-        ),
-    ] = None,
-    n: Annotated[int | None, whole("How many people report.", _CLAIM)] = None,
+        option("Values worth trying as inputs: a,b,c.", _CODE, "LIST", read_values),
+    ] = None
+    n: Annotated[int | None, whole("How many people report.", _CLAIM)] = None
     epsilon: Annotated[
         float | None, number("ε of all reports; what is proved if not given.", _CLAIM)
-    ] = None,
-    delta: Annotated[float, number("δ.", _CLAIM)] = 1e-6,
-    local_epsilon: Annotated[float | None, number("ε0 of each report by itself.", _CLAIM)] = None,
-    runs: Annotated[int, whole("Runs on each of the two data sets.", _HOW)] = 100_000,
+    ] = None
+    delta: Annotated[float, number("δ.", _CLAIM)] = 1e-6
+    local_epsilon: Annotated[float | None, number("ε0 of each report by itself.", _CLAIM)] = None
+    runs: Annotated[int, whole("Runs on each of the two data sets.", _HOW)] = 100_000
     confidence: Annotated[
-        float, number("The chance, at least, that all lower bounds hold.", _HOW)
-    ] = 0.999,
-    seed: Annotated[
-        int | None, whole("Reproducible randomness instead of secure one.", _HOW)
-    ] = None,
+        float, number("The probability, at least, that all lower bounds hold.", _HOW)
+    ] = 0.999
+    seed: Annotated[int | None, whole("Reproducible randomness instead of secure one.", _HOW)] = (
+        None
+    )
     plot: Annotated[
         Path | None, option("Draw both worlds' statistics (.svg, .png).", _OUT, "FILE")
-    ] = None,
-    as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,
-) -> None:
+    ] = None
+    json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Excludes("table", ("randomizer",), "--table says what is declared"),
+        Needs("k", ("randomizer",), "what has k answers"),
+        Needs("bounds", ("randomizer",), "what takes numbers between them"),
+        Excludes("callable", ("pipeline", "command"), "--callable is what runs"),
+        Excludes("pipeline", ("command",), "--pipeline is what runs"),
+        Needs("vectorized", ("callable",), "what takes an array"),
+        Needs("timeout", ("command",), "what may take so long"),
+        Needs("values", _CODE_OPTIONS, "what is known of others says which inputs to try"),
+        *(
+            rule
+            for name in _CODE_OPTIONS
+            for rule in (
+                Needs(name, ("values", "randomizer", "table"), "inputs worth trying"),
+                Needs(name, ("epsilon", "local_epsilon", "randomizer", "table"), "a claim"),
+            )
+        ),
+        Required("randomizer", "nothing to audit", ("table", *_CODE_OPTIONS)),
+        Required("n", "how many people report"),
+    )
+    arguments: ClassVar[dict[str, str]] = {"inputs": "values"}
+
+
+@command(app, ACCOUNT)
+def audit(options: AuditOptions) -> None:
     """Whether a pipeline keeps its ε: lower bounds from running it on neighbouring data.
 
     Exit status 0 if nothing refutes the claims, 1 if a claim is refuted, 2 if the question was,
     70 if shoal itself failed.
     """
-    asked = AuditAsked(
-        randomizer=randomizer,
-        k=k,
-        bounds=bounds,
-        table=table,
-        call=call,
-        vectorized=vectorized,
-        pipeline=pipeline,
-        command=command,
-        timeout=timeout,
-        values=None if try_values is None else try_values.listed,
-        n=n,
-        epsilon=epsilon,
-        delta=delta,
-        local_epsilon=local_epsilon,
-        runs=runs,
-        confidence=confidence,
-        seed=seed,
-        plot=plot,
-    )
+    files.check(plot=options.plot)
     with _no_other_verdict():
-        found = _answered(asked, as_json=as_json)
-    if found.verdict == "violated":
+        with reporting("auditing") as progress:
+            result = _audited(options, progress)
+        with files.together() as write:
+            if options.plot is not None:
+                write(options.plot, lambda path: _draw(result, path))
+        if options.json:
+            print_json(result.to_dict())
+        else:
+            document = result.document()
+            console().print(document.title, style=_STYLES[result.verdict])
+            show(document)
+            if options.plot is not None:
+                typer.echo(f"wrote {options.plot}")
+    if result.verdict == "violated":
         raise typer.Exit(VIOLATED)
-
-
-def _answered(asked: AuditAsked, *, as_json: bool) -> Audit:
-    """Run the audit, and show what it found."""
-    asked.check()
-    files.check(plot=asked.plot)
-    with reporting("auditing") as progress:
-        from shoal.cli import audit_answer, audit_figure, audit_show
-
-        found = audit_answer.answer(asked, progress)
-    plot = asked.plot
-    with files.together() as write:
-        if plot is not None:
-            write(plot, lambda path: audit_figure.draw(found, path))
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        audit_show.show(found)
-        if plot is not None:
-            typer.echo(f"wrote {plot}")
-    return found
 
 
 @contextmanager
@@ -156,8 +194,167 @@ def _no_other_verdict() -> Iterator[None]:
     except (ShoalError, KeyboardInterrupt):
         raise  # refused, or interrupted: each has a status of its own
     except BrokenPipeError:
-        raise typer.Exit(UNEXPECTED) from None  # nobody reads what it says
-    except BaseException:  # noqa: BLE001 - told in full, and then there is no verdict
+        raise typer.Exit(UNEXPECTED) from None  # nobody reads the message
+    except BaseException:  # noqa: BLE001 - shown in full, and then there is no verdict
         traceback.print_exc()
         sys.stderr.write("error: shoal audit failed unexpectedly; nothing was concluded\n")
         raise typer.Exit(UNEXPECTED) from None
+
+
+def _audited(options: AuditOptions, progress: Any) -> Audit:  # noqa: ANN401 - done and total
+    """Run it. What the audited code prints goes to standard error."""
+    import shoal
+    from shoal.protocols.base import Protocol
+    from shoal.randomness import simulated
+
+    declared = _declared(options)
+    with redirect_stdout(sys.stderr):
+        return shoal.audit(
+            _code(options) or declared,
+            **options.only("n", "epsilon", "delta", "runs", "confidence"),
+            local_epsilon=None if isinstance(declared, Protocol) else options.local_epsilon,
+            inputs=None if options.values is None else options.values.listed,
+            declared=declared,
+            randomness=None if options.seed is None else simulated(options.seed),
+            progress=progress,
+        )
+
+
+def _declared(options: AuditOptions) -> object | None:
+    from shoal.auditing.subjects import Listed
+    from shoal.cli import tables
+    from shoal.cli.randomizers import family
+    from shoal.protocols import registry
+
+    if options.table is not None:
+        return Listed(tables.read(options.table))
+    if options.randomizer is None:
+        return None
+    if options.randomizer in registry.PROTOCOLS:
+        return _protocol(options, options.randomizer)
+    local = _LOCAL_EPSILON if options.local_epsilon is None else options.local_epsilon
+    return family(options.randomizer, k=options.k, bounds=options.bounds)(epsilon=local)
+
+
+def _protocol(options: AuditOptions, name: str) -> Protocol:
+    """With the least noise that keeps the claim."""
+    from shoal.protocols import registry
+
+    if options.epsilon is None:
+        raise RefusedError(f"--randomizer {name} needs --epsilon: what its noise is made for")
+    if options.local_epsilon is not None:
+        raise RefusedError(f"{name} has no ε0: leave out --local-epsilon")
+    shape: dict[str, Any] = {}
+    if name in registry.ANSWERS or name in registry.VECTORS:
+        if options.k is None:
+            raise RefusedError(f"--randomizer {name} needs --k")
+        answers = name in registry.ANSWERS
+        shape = {"k": options.k} if answers else {"dimension": options.k, "bound": 1.0}
+    elif options.k is not None:
+        raise RefusedError(f"--randomizer {name} takes no --k")
+    if name in registry.NUMBERS:
+        low, high = options.bounds or (0.0, 1.0)
+        shape = {"low": low, "high": high}
+    elif options.bounds is not None:
+        raise RefusedError(f"--randomizer {name} takes no numbers: leave out --bounds")
+    calibrated = registry.calibration(name)
+    return calibrated(n=options.n, epsilon=options.epsilon, delta=options.delta, **shape)
+
+
+def _code(options: AuditOptions) -> Subject | None:
+    """What runs that is not Shoal's."""
+    from shoal.auditing import Function, Program, WholePipeline
+
+    if options.command is not None:
+        return Program(options.command, **options.only("timeout"))
+    if options.pipeline is not None:
+        return WholePipeline(_loaded("pipeline", options.pipeline))
+    if options.callable is None:
+        return None
+    device = _loaded("callable", options.callable)
+    method = getattr(device, "randomize", None)
+    if method is not None:
+        return Function(method, vectorized=True, label=options.callable)
+    return Function(device, vectorized=options.vectorized, label=options.callable)
+
+
+def _loaded(field: str, place: str) -> Any:  # noqa: ANN401 - a function, or an object
+    """module:name, looked for in the working directory too."""
+    import importlib
+
+    from shoal.auditing.errors import running
+
+    module, colon, name = place.partition(":")
+    if not (module and colon and name):
+        raise RefusedError(f"expected {dashed(field)} MODULE:NAME, got {place!r}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    with running(f"import {module}"):
+        code: Any = getattr(importlib.import_module(module), name, None)
+    if not callable(code) and not hasattr(code, "randomize"):
+        raise RefusedError(f"{dashed(field)}: {module} has no function {name!r}")
+    if isinstance(code, type):
+        raise RefusedError(f"{dashed(field)}: {place} is a class: name a function, or an object")
+    return code
+
+
+# ------------------------------------------------------------------------------------- the figure
+
+
+def _draw(result: Audit, path: Path) -> None:
+    """The statistic on both data sets, a panel for each claim; the ending says which format."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from shoal.figures import style
+
+    panels = result.evidences
+    with style.applied():
+        figure = Figure(figsize=(_PANEL_INCHES * len(panels) + 1.0, 4.6), layout="constrained")
+        FigureCanvasAgg(figure)
+        grid = figure.subplots(1, len(panels), squeeze=False)
+        for axes, evidence in zip(grid[0], panels, strict=True):
+            _draw_evidence(axes, evidence, result.n)
+        figure.savefig(path, dpi=_DOTS_PER_INCH)
+
+
+def _draw_evidence(axes: Axes, evidence: Evidence, n: int) -> None:
+    import numpy as np
+
+    from shoal.explain.text import down, up
+    from shoal.figures import style
+
+    edges = evidence.edges
+    # Which bins are in the event: the threshold is one of their edges.
+    inside = ((edges[1:] + edges[:-1]) / 2 >= evidence.threshold) == evidence.at_least
+    tallest = 0.0
+    for world, color in enumerate((style.BLUE, style.VERMILION)):
+        runs, hits = evidence.runs[world], evidence.inside[world]
+        fractions = evidence.histograms[world] / max(runs, 1)
+        tallest = max(tallest, float(fractions.max()))
+        label = f"{('first', 'second')[world]} data set: {hits:,} of {runs:,} in the event"
+        axes.stairs(fractions, edges, color=color, linewidth=1.4, label=label)
+        beyond = np.where(inside, fractions, 0.0)
+        axes.stairs(beyond, edges, fill=True, color=color, alpha=0.22, linewidth=0)
+    top = tallest * 1.05
+    threshold = evidence.threshold
+    axes.vlines(threshold, 0, top, color=style.QUIET, linestyle=style.DASHED, linewidth=1.2)
+    side, align = (4, "left") if evidence.at_least else (-4, "right")
+    axes.annotate(
+        evidence.event,
+        (evidence.threshold, top),
+        xytext=(side, -2),
+        textcoords="offset points",
+        ha=align,
+        fontsize=8,
+        color=style.QUIET,
+    )
+    axes.set_xlim(float(edges[0]), float(edges[-1]))
+    axes.set_ylim(0, tallest * _HEADROOM)
+    verdict = "VIOLATED" if evidence.violated else "not refuted"
+    bound = f"claimed ε = {up(evidence.claimed)}, at least {down(evidence.lower)}: {verdict}"
+    axes.set_title(f"{evidence.about(n)}\n{bound}")
+    axes.set_xlabel(evidence.statistic)
+    axes.set_ylabel("fraction of the runs")
+    axes.legend(loc="upper left", handlelength=1.2)
