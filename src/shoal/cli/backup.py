@@ -98,7 +98,7 @@ def _show(found: Made, *, as_json: bool, told: str) -> None:
     if as_json:
         print_json(found.to_dict())
         return
-    from shoal.service.clock import moment
+    from shoal.explain.text import moment
 
     listed = found.manifest
     typer.echo(f"{found.path} {told}")

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from shoal.cli.keys_secrets import Kind
 from shoal.cli.render import console, print_json
-from shoal.service import clock
+from shoal.explain.text import duration, moment
 from shoal.service.keyring import KeyInfo, Keyring, Rotation
-from shoal.service.keyring.schedule import CACHE_SECONDS, DAY, HOUR
+from shoal.service.keyring.schedule import CACHE_SECONDS, HOUR
 from shoal.service.keyring.words import advice, coming
 
 _LOSSES = {
@@ -72,9 +72,11 @@ def rotated(plans: Sequence[Rotation], *, done: bool, as_json: bool) -> None:
     page = console()
     for plan in plans:
         new, will = plan.new, "will be" if done else "would be"
-        page.print(f"key {new.number} ({new.suite}) {will} in use from {moment(new.active_from)}")
+        page.print(
+            f"key {new.number} ({new.suite}) {will} in use from {moment(new.active_from)} UTC"
+        )
         for key in plan.replaced:
-            until = f"opens until {moment(key.deletes_at)} at least"
+            until = f"opens until {moment(key.deletes_at)} UTC at least"
             page.print(
                 f"key {key.number} {'expires' if done else 'would expire'} then, and {until}"
             )
@@ -98,25 +100,9 @@ def retired(ring: Keyring, number: int, instead: KeyInfo, *, as_json: bool) -> N
         hours = CACHE_SECONDS // HOUR + (ring.role == "analyzer")
         page.print(f"devices with an older list use key {number} for up to {hours} hours more;")
         page.print("reports that were sealed before and wait on a device are sent as they are;")
-        page.print(f"what arrives is opened until {moment(left.deletes_at)} at least")
+        page.print(f"what arrives is opened until {moment(left.deletes_at)} UTC at least")
         page.print("(--delete would end that now, and lose the reports that wait)")
     page.print(f"whoever has its secret and recorded reports learns {_LOSSES[ring.role]}")
-
-
-def moment(seconds: int) -> str:
-    """A time as people read it."""
-    return f"{clock.moment(seconds)} UTC"
-
-
-def duration(seconds: int) -> str:
-    """So many days, to the nearest, or whole hours or minutes.
-
-    >>> duration(90), duration(7200), duration(14 * 86400)
-    ('1 min', '2 h', '14 d')
-    """
-    if seconds >= 2 * DAY:
-        return f"{round(seconds / DAY)} d"
-    return f"{seconds // HOUR} h" if seconds >= HOUR else f"{max(seconds, 0) // 60} min"
 
 
 def _table(keys: Sequence[KeyInfo], now: int) -> Table:
@@ -126,7 +112,7 @@ def _table(keys: Sequence[KeyInfo], now: int) -> Table:
         shown.add_column(name, no_wrap=name != "suite")
     for key in keys:
         age = duration(now - key.created)
-        shown.add_row(str(key.number), key.suite, key.state.value, age, coming(key, now, duration))
+        shown.add_row(str(key.number), key.suite, key.state.value, age, coming(key, now))
     return shown
 
 
@@ -136,7 +122,7 @@ def _summary(ring: Keyring, protection: str) -> list[tuple[str, str]]:
         ("role", ring.role),
         ("fingerprint", ring.fingerprint),
         ("suites", ", ".join(ring.suites)),
-        ("list until", moment(found.valid_until)),
+        ("list until", f"{moment(found.valid_until)} UTC"),
         ("secrets", {"none": "not protected"}.get(protection, f"protected by a {protection}")),
     ]
 

@@ -76,7 +76,7 @@ def _plain(found: TokenScope, now: int) -> dict[str, object]:
 
 
 def _until(found: TokenScope, now: int) -> str:
-    from shoal.service.clock import moment
+    from shoal.explain.text import moment
 
     day = f"{moment(found.expires)} UTC"
     return f"ended {day}" if found.expires <= now else day

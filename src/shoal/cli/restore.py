@@ -84,7 +84,7 @@ def restore(
 
 
 def _told(done: Restored) -> Iterator[str]:
-    from shoal.service.clock import moment
+    from shoal.explain.text import moment
 
     role = done.manifest.role
     yield f"the {role} of {moment(done.manifest.made)} UTC is in {done.directory}"

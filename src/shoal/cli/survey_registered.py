@@ -32,7 +32,7 @@ def survey_list(
     from rich import box
     from rich.table import Table
 
-    from shoal.service.clock import moment
+    from shoal.explain.text import moment
     from shoal.service.running import registering
 
     home = registering.home_of(directory, store)

@@ -13,10 +13,9 @@ from rich.text import Text
 from shoal.cli.app import printable
 from shoal.cli.render import console
 from shoal.cli.survey_allowed import beyond_default
-from shoal.explain.text import plain, up
+from shoal.explain.text import moment, plain, up
 from shoal.randomizers.base import NumberMechanism
 from shoal.report import finite
-from shoal.service.clock import moment
 from shoal.service.survey import Survey
 from shoal.service.survey.design import expected_error, tells_nothing
 from shoal.service.wire import Wire

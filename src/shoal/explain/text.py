@@ -1,12 +1,17 @@
-"""Numbers as they are shown: rounded outwards, an upper bound up and a lower bound down."""
+"""Numbers, times and plurals as they are shown.
+
+Bounds are rounded outwards: an upper bound up and a lower bound down.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 DIGITS = 5
+_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
 def up(value: float, digits: int = DIGITS) -> str:
@@ -59,6 +64,47 @@ def plain(value: float) -> str:
     ('1e-6', '4')
     """
     return _tidy(f"{value:.12g}")
+
+
+def plural(count: int, noun: str) -> str:
+    """So many of something.
+
+    >>> plural(1, "token"), plural(2000, "token"), plural(0, "token")
+    ('1 token', '2,000 tokens', '0 tokens')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def moment(when: int, *, seconds: bool = False) -> str:
+    """A time (in seconds since 1970) to the minute or to the second, in UTC.
+
+    >>> moment(1_578_096_001), moment(1_578_096_001, seconds=True)
+    ('2020-01-04 00:00', '2020-01-04 00:00:01')
+    """
+    try:
+        time = datetime.fromtimestamp(when, tz=UTC)
+    except (ValueError, OverflowError, OSError):  # beyond the year 9999
+        return f"{when} s"
+    return time.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
+
+
+def duration(seconds: float, *, exact: bool = False) -> str:
+    """Days, to the nearest from two on, or whole hours, minutes or seconds.
+
+    ``exact`` takes the largest unit that loses nothing.
+
+    >>> duration(86_400 * 3 - 1), duration(5_000), duration(61), duration(-2)
+    ('3 days', '1 hour', '1 minute', '0 seconds')
+    >>> duration(129_600, exact=True)
+    '36 hours'
+    """
+    day = _UNITS[0][0]
+    if not exact and seconds >= 2 * day:
+        return plural(round(seconds / day), "day")
+    for size, name in _UNITS:
+        if seconds % size == 0 if exact else seconds >= size:
+            return plural(int(seconds // size), name)
+    return plural(0, "second")
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:

@@ -21,6 +21,7 @@ from client_kit import (
     survey_name,
 )
 from shoal.errors import InvalidArgumentError, MissingExtraError
+from shoal.explain.text import moment
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.duchi import Duchi
 from shoal.randomizers.response import RandomizedResponse
@@ -36,7 +37,6 @@ from shoal.service.client import (
     SurveyRefusedError,
 )
 from shoal.service.client.rows import Place
-from shoal.service.clock import moment
 from shoal.service.keyring.identity import Identity
 from shoal.service.survey import Batches, Survey
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.explain.text import moment
 from shoal.randomness import Randomness
 from shoal.service.client.bulk import Keys, chunks, people_a_chunk, sealed
 from shoal.service.client.drawing import Answer, Answers, Drawn, Values, draw, values_of
@@ -35,7 +36,7 @@ from shoal.service.client.route import Route
 from shoal.service.client.rows import Debit, Place, Row
 from shoal.service.client.settings import Settings
 from shoal.service.client.sources import Source, survey_of
-from shoal.service.clock import Clock, moment
+from shoal.service.clock import Clock
 from shoal.service.failpoints import reached
 from shoal.service.survey import Survey
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from shoal.service.clock import seen
+from shoal.explain.text import moment
 from shoal.service.keyring.errors import ContradictionError, KeyListError
 from shoal.service.keyring.key_list import KeyList
 
@@ -57,11 +57,13 @@ class Before:
         self.check_keys(found)
         same = found.issued == self.issued and self.digest
         if same and digest(found.document) != self.digest:
-            when = seen(found.issued)
+            when = f"{moment(found.issued, seconds=True)} UTC"
             reason = f"two different lists say that they were issued at {when}"
             raise ContradictionError(reason, _LIE)
         if found.issued < self.issued:
-            when, before = seen(found.issued), seen(self.issued)
+            when, before = (
+                f"{moment(issued, seconds=True)} UTC" for issued in (found.issued, self.issued)
+            )
             reason = f"it was issued at {when}, one of {before} was seen before"
             raise KeyListError(reason, _LATER)
 

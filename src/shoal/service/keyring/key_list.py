@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from shoal.errors import InvalidArgumentError
+from shoal.explain.text import moment
 from shoal.sealing import SUITES, MalformedError, Plain, PublicKey, canonical, parsed
-from shoal.service.clock import seen
 from shoal.service.keyring.errors import KeyListError
 from shoal.service.keyring.identity import (
     PUBLIC_BYTES,
@@ -139,11 +139,14 @@ class KeyList:
         if role is not None and role != found.role:
             reason = f"it has keys of the {found.role}, not of the {role}"
             raise KeyListError(reason, "the survey names the wrong party: send nothing")
+        here = moment(now, seconds=True)
         if now > found.valid_until:
-            reason = f"it was valid until {seen(found.valid_until)}, now is {seen(now)}"
+            until = moment(found.valid_until, seconds=True)
+            reason = f"it was valid until {until} UTC, now is {here} UTC"
             raise KeyListError(reason, _FETCH)
         if is_ahead(found.issued, now):
-            reason = f"it was issued at {seen(found.issued)}, and here it is {seen(now)}"
+            issued = moment(found.issued, seconds=True)
+            reason = f"it was issued at {issued} UTC, and here it is {here} UTC"
             raise KeyListError(reason, "set this machine's clock, then fetch it again")
         return replace(found, keys=tuple(key.at(now) for key in found.keys))
 

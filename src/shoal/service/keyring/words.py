@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from shoal.service.clock import moment
+from shoal.explain.text import duration, moment
 from shoal.service.keyring.key_list import KeyInfo
 from shoal.service.keyring.keyring import Keyring
 from shoal.service.keyring.lifecycle import NUMBERS
@@ -14,8 +12,8 @@ _FEW_NUMBERS = 12
 _SOON = 3 * DAY
 
 
-def coming(key: KeyInfo, now: int, duration: Callable[[int], str]) -> str:
-    """What happens to a key next; ``duration`` says so many seconds in words."""
+def coming(key: KeyInfo, now: int) -> str:
+    """What happens to a key next."""
     match key.state:
         case KeyState.PENDING:
             return f"in use in {duration(key.active_from - now)}"

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.explain.text import moment
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.clock import Clock, moment, system_clock
+from shoal.service.clock import Clock, system_clock
 from shoal.service.errors import SurveyInUseError
 from shoal.service.keyring import Keyring
 from shoal.service.running.home import Home, HomeError, node, refuse_file

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shoal.explain.text import duration
 from shoal.report.markup import Markup, element
 from shoal.sealing import SealingError
 from shoal.service.keyring import KeyInfo, KeyList, Keyring, KeyringError
 from shoal.service.keyring.words import advice, coming
 from shoal.service.survey import Survey
-from shoal.web.dashboard.parts import day, duration, note, panel, sentence, table
+from shoal.web.dashboard.parts import day, note, panel, sentence, table
 
 _HEADS = ("key", "suite", "state", "age", "next")
 
@@ -34,7 +35,7 @@ def _table(found: Sequence[KeyInfo], now: int, caption: str) -> Markup:
             key.suite,
             key.state.value,
             duration(now - key.created),
-            coming(key, now, duration),
+            coming(key, now),
         )
         for key in found
     ]

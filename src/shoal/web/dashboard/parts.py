@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from shoal.explain import text as words
 from shoal.explain.text import up
 from shoal.report.markup import Markup, element
-from shoal.service import clock
 from shoal.service.survey import Survey
 
 DAY, HOUR = 86_400, 3600
@@ -106,26 +106,14 @@ def link(text: str, address: str, **attributes: str) -> Markup:
 
 def moment(seconds: int) -> Markup:
     """A time to the minute, as people and programs read it."""
-    text = clock.moment(seconds)
+    text = words.moment(seconds)
     return element("time", f"{text} UTC", datetime=f"{text}Z")
 
 
 def day(seconds: int) -> Markup:
     """A time to the day."""
-    text = clock.moment(seconds).partition(" ")[0]
+    text = words.moment(seconds).partition(" ")[0]
     return element("time", text)
-
-
-def duration(seconds: int) -> str:
-    """So many days, to the nearest, or whole hours.
-
-    >>> duration(5 * 86400 - 1), duration(7200), duration(90)
-    ('5 days', '2 hours', 'less than an hour')
-    """
-    if seconds >= 2 * DAY:
-        return f"{round(seconds / DAY):,} days"
-    hours = max(seconds, 0) // HOUR
-    return "less than an hour" if not hours else "1 hour" if hours == 1 else f"{hours} hours"
 
 
 def epsilon(value: float | None) -> str:

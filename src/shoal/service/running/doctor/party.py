@@ -11,14 +11,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from shoal.errors import ShoalError
+from shoal.explain.text import duration, moment
 from shoal.service.analyzer import schema as analyzer_schema
 from shoal.service.analyzer.keeping import longest_carried
-from shoal.service.clock import Clock, moment, system_clock
+from shoal.service.clock import Clock, system_clock
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
 from shoal.service.keyring import KeyInfo, KeyList, Keyring, KeyringError, KeyState
 from shoal.service.keyring.words import regain
 from shoal.service.running.copies import copy_findings
-from shoal.service.running.doctor.words import duration
 from shoal.service.running.findings import Finding, fail, guarded, ok, warn
 from shoal.service.running.home import Home
 from shoal.service.running.surroundings import disk

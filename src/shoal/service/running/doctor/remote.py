@@ -9,10 +9,10 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from shoal.errors import ShoalError
+from shoal.explain.text import duration
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import KeyList
 from shoal.service.keyring.key_list import unverified
-from shoal.service.running.doctor.words import duration
 from shoal.service.running.findings import Finding, State, fail, ok, warn
 from shoal.service.survey import Party, Survey
 
