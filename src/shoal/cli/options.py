@@ -65,11 +65,19 @@ def choice(text: str, panel: str, choices: type[Choice]) -> OptionInfo:
 
 
 def option(
-    text: str, panel: str, metavar: str, parser: Callable[[str], Any] | None = None
+    text: str,
+    panel: str,
+    metavar: str,
+    parser: Callable[[str], Any] | None = None,
+    name: str | None = None,
 ) -> OptionInfo:
-    """An option with its own parser, or with Typer's."""
+    """An option with its own parser, or with Typer's; ``name`` if it is not the field's."""
     made: OptionInfo = typer.Option(
-        help=text, rich_help_panel=panel, metavar=metavar, parser=parser
+        *(() if name is None else (name,)),
+        help=text,
+        rich_help_panel=panel,
+        metavar=metavar,
+        parser=parser,
     )
     return made
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from shoal.cli.app import printable
 from shoal.explain.document import Document, Table
 
 if TYPE_CHECKING:
@@ -88,6 +89,12 @@ def table(shown: Table) -> RichTable:
     for row in shown.rows:
         drawn.add_row(*row.cells, style=_STYLES[row.emphasis])
     return drawn
+
+
+def print_lines(document: Document) -> None:
+    """Print a document as plain lines, to be copied: nothing is cut or wrapped."""
+    for line in str(document).splitlines():
+        typer.echo(printable(line))
 
 
 def print_json(value: object) -> None:
