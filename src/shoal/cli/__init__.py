@@ -10,22 +10,21 @@ from __future__ import annotations
 from shoal.cli import (
     amplify,
     audit,
+    backup,
+    doctor,
     peers,
     sgd,
     walk,
 )
 from shoal.cli.app import ACCOUNT, ANALYSE, COLLECT, OPERATE, app, main
-from shoal.cli.backup import backup
 from shoal.cli.collect import collect
 from shoal.cli.demo import demo
-from shoal.cli.doctor import doctor
 from shoal.cli.figures import figures
 from shoal.cli.keys import keys
 from shoal.cli.keys_token import keys_token
 from shoal.cli.keys_tokens import keys_revoke, keys_tokens
 from shoal.cli.loadtest import loadtest
 from shoal.cli.plan import plan
-from shoal.cli.restore import restore
 from shoal.cli.run import run
 from shoal.cli.serve import serve
 from shoal.cli.submit import submit
@@ -39,6 +38,8 @@ __all__ = [
     "amplify",
     "app",
     "audit",
+    "backup",
+    "doctor",
     "main",
     "peers",
     "sgd",
@@ -62,7 +63,4 @@ app.add_typer(keys, name="keys", rich_help_panel=OPERATE)
 keys.command("token")(keys_token)
 keys.command("tokens")(keys_tokens)
 keys.command("revoke")(keys_revoke)
-app.command(rich_help_panel=OPERATE)(doctor)
 app.command(rich_help_panel=OPERATE)(loadtest)
-app.command(rich_help_panel=OPERATE)(backup)
-app.command(rich_help_panel=OPERATE)(restore)

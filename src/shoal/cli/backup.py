@@ -1,29 +1,38 @@
-"""``shoal backup``: a party's directory and database in one file, while its service runs."""
+"""``shoal backup`` and ``shoal restore``: a party in one file, and brought back from it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
-
-from shoal.cli.options import RefusedError, flag, option
-from shoal.cli.party_options import KEPT, Store
-from shoal.cli.render import print_json, reporting
-
-if TYPE_CHECKING:
-    from shoal.service.running.backup import Made
+from shoal.cli.app import OPERATE, app
+from shoal.cli.options import (
+    Options,
+    RefusedError,
+    argument,
+    choice,
+    command,
+    flag,
+    option,
+    whole,
+)
+from shoal.cli.party import KEPT, IdentityFile, Json, Migrate, SecretOptions, Store
+from shoal.cli.render import print_json, print_lines, reporting
+from shoal.service.running.waiting import Waiting
 
 _WHAT = "What to do"
-_OUT = "What to make of it"
+_RESTORED = "What is restored"
+_LOST = "After a loss"
 
 
-def backup(
+@dataclass(frozen=True, kw_only=True)
+class BackupOptions(Options):
+    """Of what, where to; or a backup to check."""
+
     directory: Annotated[
-        Path | None,
-        typer.Argument(metavar="DIR", help="The shuffler's or the analyzer's directory."),
-    ] = None,
-    *,
+        Path | None, argument("The shuffler's or the analyzer's directory.", "DIR")
+    ] = None
     to: Annotated[
         str | None,  # not a path, which forgets the slash at its end
         option(
@@ -31,41 +40,53 @@ def backup(
             _WHAT,
             "FILE|DIR/",
         ),
-    ] = None,
-    check: Annotated[
-        Path | None, option("Only read a backup, and see that it is whole.", _WHAT, "FILE")
-    ] = None,
+    ] = None
+    verify: Annotated[
+        Path | None,
+        option("Only read a backup, and see that it is whole.", _WHAT, "FILE", name="--check"),
+    ] = None
     without_keys: Annotated[
         bool, flag("--without-keys", "Leave out the keys and the token.", KEPT)
-    ] = False,
-    store: Store = None,
-    as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,
-) -> None:
+    ] = False
+    store: Store = None
+    json: Json = False
+
+    def check(self) -> None:
+        """A directory and a target, or a backup."""
+        if self.verify is not None and (self.directory is not None or self.to is not None):
+            raise RefusedError("--check reads a backup: give neither DIR nor --to with it")
+        if self.verify is None and (self.directory is None or self.to is None):
+            raise RefusedError("say of what and where to: shoal backup DIR --to FILE")
+
+
+@command(app, OPERATE)
+def backup(options: BackupOptions) -> None:
     """Copy a shuffler or an analyzer into one file, as of one moment, while it goes on working.
 
     Needs no passphrase: keys are copied as they are, encrypted. Nothing is overwritten.
     """
-    _check_words(directory, to, check)
     from shoal.service.running.extras import need_party
 
-    need_party("shoal backup", store)
+    need_party("shoal backup", options.store)
     from shoal.service.running import backup as backups
     from shoal.service.running import home, registering
 
     home.private()
-    if check is not None:
+    if options.directory is None or options.to is None:
         with reporting("reading") as progress:
-            found = backups.check(check, progress)
-        _show(found, as_json=as_json, told="is whole")
-        return
-    assert directory is not None  # noqa: S101 - just checked
-    assert to is not None  # noqa: S101 - just checked
-    party = registering.home_of(directory, store)
-    with reporting("backing up") as progress:
-        made = backups.back_up(party, _target(to), keys=not without_keys, progress=progress)
-    _show(made, as_json=as_json, told="is a backup")
-    if made.manifest.keys and not as_json and _is_plain(party.keys):
-        typer.echo("warning: the keys in it are in the clear, as they are in the directory")
+            made = backups.check(options.verify or Path(), progress)
+        document = made.document("is whole")
+    else:
+        party = registering.home_of(options.directory, options.store)
+        target = _target(options.to)
+        with reporting("backing up") as progress:
+            keys = not options.without_keys
+            made = backups.back_up(party, target, keys=keys, progress=progress)
+        document = made.document("is a backup")
+    if options.json:
+        print_json(made.to_dict())
+    else:
+        print_lines(document)
 
 
 def _target(to: str) -> Path:
@@ -81,29 +102,57 @@ def _target(to: str) -> Path:
     return target
 
 
-def _check_words(directory: Path | None, to: str | None, check: Path | None) -> None:
-    if check is not None and (directory is not None or to is not None):
-        raise RefusedError("--check reads a backup: give neither DIR nor --to with it")
-    if check is None and (directory is None or to is None):
-        raise RefusedError("say of what and where to: shoal backup DIR --to FILE")
+@dataclass(frozen=True, kw_only=True)
+class RestoreOptions(SecretOptions):
+    """Which backup, where to, and what is known of the loss."""
+
+    backup: Annotated[Path, argument("The backup.", "FILE")]
+    to: Annotated[Path, option("A directory that is not there yet, or empty.", _RESTORED, "DIR")]
+    waiting: Annotated[
+        Waiting | None,
+        choice(
+            "Of a shuffler: drop the reports that waited, because a batch may have been closed "
+            "since the backup; or keep them, because none was.",
+            _LOST,
+            Waiting,
+        ),
+    ] = None
+    first_number: Annotated[
+        int | None, whole("Of the next key; above every number that was used.", _LOST)
+    ] = None
+    store: Store = None
+    migrate: Migrate = False
+    identity: IdentityFile = None
+    json: Json = False
 
 
-def _is_plain(keys: Path) -> bool:
-    from shoal.service.keyring.secret_files import protection_kind
+@command(app, OPERATE)
+def restore(options: RestoreOptions) -> None:
+    """Bring a shuffler or an analyzer back from a backup, into a directory of its own.
 
-    return protection_kind(keys) == "none"
+    Keys that should be deleted by now are deleted, and a new list is signed. The old directory
+    must never be used again beside it.
+    """
+    from shoal.service.running.extras import need_party
 
+    need_party("shoal restore", options.store)
+    from shoal.service.running import backup as backups
+    from shoal.service.running import home
 
-def _show(found: Made, *, as_json: bool, told: str) -> None:
-    if as_json:
-        print_json(found.to_dict())
-        return
-    from shoal.explain.text import moment
-
-    listed = found.manifest
-    typer.echo(f"{found.path} {told}")
-    typer.echo(f"  of       the {listed.role} {listed.ring.fingerprint[:16]}…")
-    typer.echo(f"  as of    {moment(listed.made)} UTC")
-    typer.echo(f"  holds    {len(listed.entries):,} files, {listed.size:,} bytes")
-    typer.echo(f"  keys     {'in it' if listed.keys else 'not in it'}")
-    typer.echo(f"  digest   {listed.digest}")
+    home.private()
+    wanted = backups.Restoring(
+        backup=options.backup,
+        directory=options.to,
+        unlock=lambda keys: options.protection(keys, options.identity),
+        store=options.store,
+        waiting=options.waiting,
+        identity=options.identity,
+        first_number=options.first_number,
+        migrate=options.migrate,
+    )
+    with reporting("restoring") as progress:
+        restored = backups.restore(wanted, progress=progress)
+    if options.json:
+        print_json(restored.to_dict())
+    else:
+        print_lines(restored.document())

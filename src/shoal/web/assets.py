@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from shoal.report.markup import Markup, element
 from shoal.service.http.problems import Problem, ProblemError
+from shoal.service.running.findings import Finding, ok, warn
 
 PATH = "/assets/"
 BUILT = Path(__file__).parent / "assets"
@@ -91,6 +92,15 @@ def asset(name: str) -> Asset | None:
 def unbuilt() -> tuple[str, ...]:
     """The scripts that this installation does not have."""
     return tuple(name for name in SCRIPTS if asset(name) is None)
+
+
+def finding() -> Finding:
+    """Whether the pages have their scripts, as ``shoal doctor`` says it."""
+    lacking = unbuilt()
+    if not lacking:
+        return ok("pages", "their scripts are installed")
+    without = f"installed without {', '.join(lacking)}: nobody can answer in a browser"
+    return warn("pages", without, BUILD)
 
 
 def style(name: str) -> Markup:

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from shoal.explain.document import Document
+from shoal.explain.text import moment, plural
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import files, index
 from shoal.service.keyring.index import Index
-from shoal.service.keyring.secret_files import IDENTITY, key_files
+from shoal.service.keyring.secret_files import IDENTITY, key_files, protection_kind
 from shoal.service.running.backup import archive, manifest
 from shoal.service.running.backup.copying import Snapshot, snapshot
 from shoal.service.running.backup.errors import BackupError, GoneError, disk
@@ -27,6 +29,7 @@ from shoal.service.running.backup.referring import Needed, needed
 from shoal.service.running.home import Home
 
 TRIES = 5
+_IN_THE_CLEAR = "the keys in it are in the clear, as they are in the directory"
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,22 @@ class Made:
 
     path: Path
     manifest: Manifest
+    warnings: tuple[str, ...] = ()
+
+    def document(self, title: str) -> Document:
+        """In words; ``title`` says what is known of the file."""
+        manifest = self.manifest
+        return Document(
+            f"{self.path} {title}",
+            facts=(
+                ("  of", f"the {manifest.role} {manifest.ring.fingerprint[:16]}…"),
+                ("  as of", f"{moment(manifest.made)} UTC"),
+                ("  holds", f"{plural(len(manifest.entries), 'file')}, {manifest.size:,} bytes"),
+                ("  keys", "in it" if manifest.keys else "not in it"),
+                ("  digest", manifest.digest),
+            ),
+            warnings=self.warnings,
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -50,6 +69,7 @@ class Made:
             "files": len(found.entries),
             "bytes": found.size,
             "digest": found.digest,
+            "warnings": list(self.warnings),
         }
 
 
@@ -115,7 +135,8 @@ def _tried(
                 entries=tuple(writer.entries),
             )
             writer.finish(found)
-    return Made(target, found)
+    plain = keys and protection_kind(home.keys) == "none"
+    return Made(target, found, (_IN_THE_CLEAR,) if plain else ())
 
 
 def _beside(target: Path) -> tempfile.TemporaryDirectory[str]:

@@ -18,6 +18,8 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
+from shoal.explain.document import Document
+from shoal.explain.text import moment
 from shoal.service.analyzer.keeping import needed_keys
 from shoal.service.clock import Clock, system_clock
 from shoal.service.errors import StoreVersionError
@@ -37,6 +39,11 @@ from shoal.service.store.files import create, forget_time, sync_directory
 from shoal.service.store.schema import extents
 
 _DIRECTORIES = ("segments", "parts", "batches", "incoming")
+
+_NEXT = {
+    "shuffler": "next: shoal doctor, then start the worker, and the intake after it",
+    "analyzer": "next: shoal doctor, then start it; compare with what was published since",
+}
 
 Unlock = Callable[[Path], Protection]
 
@@ -75,6 +82,30 @@ class Restored:
     revived: Revived | None
     next_number: int
 
+    def document(self) -> Document:
+        """In words, with what to do next."""
+        role = self.manifest.role
+        lines = [f"batch {batch[:8]} goes on" for batch in self.kept]
+        lines += [
+            f"batch {batch[:8]} is given up, with all that waited for it" for batch in self.dropped
+        ]
+        if self.revived is None:
+            options = f"--role {role} --identity FILE --first-number {self.next_number}"
+            lines.append("it has no keys: bring its identity, and make new ones with")
+            lines.append(f"shoal keys new {self.directory}/keys {options}")
+        else:
+            gone, new = _numbered(self.revived.deleted), _numbered(self.revived.made)
+            lines.append(f"{gone} deleted; {new} new; the next one will be key {self.next_number}")
+        if self.tokens:
+            labels = ", ".join(self.tokens)
+            lines.append(
+                f"tokens count as they did then ({labels}): revoke again what was revoked since"
+            )
+        return Document(
+            f"the {role} of {moment(self.manifest.made)} UTC is in {self.directory}",
+            sentences=(*(f"  {line}" for line in lines), _NEXT[role]),
+        )
+
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
         keys = self.revived
@@ -91,6 +122,13 @@ class Restored:
             else {"deleted": list(keys.deleted), "made": list(keys.made)},
             "next_number": self.next_number,
         }
+
+
+def _numbered(keys: Sequence[int]) -> str:
+    """The keys of these numbers."""
+    if not keys:
+        return "no key"
+    return f"key{'s' * (len(keys) > 1)} {', '.join(map(str, keys))}"
 
 
 def restore(
