@@ -59,9 +59,9 @@ def whole(text: str, panel: str) -> OptionInfo:
     return option(text, panel, "WHOLE", read_whole)
 
 
-def choice(text: str, panel: str, choices: type[Choice]) -> OptionInfo:
+def choice(text: str, panel: str, choices: type[Choice], name: str | None = None) -> OptionInfo:
     """An option that takes one of a few words."""
-    return option(text, panel, "|".join(choices), reads(choices))
+    return option(text, panel, "|".join(choices), reads(choices), name)
 
 
 def option(
@@ -245,14 +245,27 @@ def in_options(kind: type[Options]) -> Iterator[None]:
 
 def spoken(error: InvalidArgumentError, kind: type[Options]) -> str | None:
     """The error's message with the option that stands for the argument; None if there is none."""
-    names = {field.name: dashed(field.name) for field in fields(kind)}
-    names |= {argument: dashed(field) for argument, field in kind.arguments.items()}
+    names = shown_names(kind)
+    names |= {argument: names[field] for argument, field in kind.arguments.items()}
     if error.name not in names:
         return None
     option = names[error.name]
     expected = re.sub(rf"(?<![-\w]){re.escape(error.name)}\b", option, error.expected)
     expected = re.sub(r"\b(\w+)=True\b", lambda flag: names.get(flag[1], flag[0]), expected)
     return f"expected {expected}, got {option} {error.value}"
+
+
+def shown_names(kind: type[Options]) -> dict[str, str]:
+    """What stands for each field on the command line: an option, or an argument's word."""
+    names: dict[str, str] = {}
+    for field, hint in get_type_hints(kind, include_extras=True).items():
+        for info in getattr(hint, "__metadata__", ()):
+            names[field] = dashed(field)
+            if isinstance(info, ArgumentInfo):
+                names[field] = info.metavar or field
+            if isinstance(info, OptionInfo) and info.param_decls:
+                names[field] = info.param_decls[0]
+    return names
 
 
 # ------------------------------------------------------------------------------ what people type
