@@ -12,7 +12,9 @@ from shoal.cli import (
     audit,
     backup,
     doctor,
+    keys,
     peers,
+    serve,
     sgd,
     walk,
 )
@@ -20,13 +22,9 @@ from shoal.cli.app import ACCOUNT, ANALYSE, COLLECT, OPERATE, app, main
 from shoal.cli.collect import collect
 from shoal.cli.demo import demo
 from shoal.cli.figures import figures
-from shoal.cli.keys import keys
-from shoal.cli.keys_token import keys_token
-from shoal.cli.keys_tokens import keys_revoke, keys_tokens
 from shoal.cli.loadtest import loadtest
 from shoal.cli.plan import plan
 from shoal.cli.run import run
-from shoal.cli.serve import serve
 from shoal.cli.submit import submit
 from shoal.cli.survey import survey
 from shoal.cli.survey_add import survey_add
@@ -40,8 +38,10 @@ __all__ = [
     "audit",
     "backup",
     "doctor",
+    "keys",
     "main",
     "peers",
+    "serve",
     "sgd",
     "walk",
 ]
@@ -58,9 +58,4 @@ survey.command("remove")(survey_remove)
 app.command(rich_help_panel=COLLECT)(submit)
 app.command(rich_help_panel=COLLECT)(collect)
 app.command(rich_help_panel=COLLECT)(up)
-app.add_typer(serve, name="serve", rich_help_panel=OPERATE)
-app.add_typer(keys, name="keys", rich_help_panel=OPERATE)
-keys.command("token")(keys_token)
-keys.command("tokens")(keys_tokens)
-keys.command("revoke")(keys_revoke)
 app.command(rich_help_panel=OPERATE)(loadtest)

@@ -89,22 +89,24 @@ def moment(when: int, *, seconds: bool = False) -> str:
 
 
 def duration(seconds: float, *, exact: bool = False) -> str:
-    """Days, to the nearest from two on, or whole hours, minutes or seconds.
+    """Days, to the nearest from two on, or whole hours or minutes.
 
     ``exact`` takes the largest unit that loses nothing.
 
     >>> duration(86_400 * 3 - 1), duration(5_000), duration(61), duration(-2)
-    ('3 days', '1 hour', '1 minute', '0 seconds')
+    ('3 days', '1 hour', '1 minute', 'less than a minute')
     >>> duration(129_600, exact=True)
     '36 hours'
     """
-    day = _UNITS[0][0]
+    minute, day = 60, 86_400
+    if not exact and seconds < minute:
+        return "less than a minute"
     if not exact and seconds >= 2 * day:
         return plural(round(seconds / day), "day")
     for size, name in _UNITS:
         if seconds % size == 0 if exact else seconds >= size:
             return plural(int(seconds // size), name)
-    return plural(0, "second")
+    return f"{seconds:,} seconds"
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:

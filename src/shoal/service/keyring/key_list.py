@@ -61,6 +61,11 @@ class KeyInfo:
             **{name: cast("int", getattr(self, name)) for name in _TIMES},
         }
 
+    def to_dict(self, *, made: bool = True) -> dict[str, object]:
+        """Plain values; one that is only planned has nothing public yet."""
+        values = self.published() | {"state": self.state.value}
+        return {name: value for name, value in values.items() if made or name != "public"}
+
     def at(self, now: int) -> KeyInfo:
         """With the state that its times give it."""
         return replace(self, state=self._state(now))

@@ -167,6 +167,20 @@ class Keyring:
         """Whether the key that signs is here, locked or not."""
         return self._secrets.identity_path.exists()
 
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        listed = self.list()
+        return {
+            "directory": str(self.directory),
+            "role": self.role,
+            "fingerprint": self.fingerprint,
+            "suites": [*self.suites],
+            "issued": listed.issued,
+            "valid_until": listed.valid_until,
+            "numbers_left": self.numbers_left,
+            "identity_here": self.has_identity,
+        }
+
     def now(self) -> int:
         """What its clock says."""
         return self._clock()

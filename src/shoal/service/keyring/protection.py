@@ -54,8 +54,13 @@ class Protection(ABC):
         return _Passphrase(text, cost)
 
     @staticmethod
-    def key_file(path: Path) -> Protection:
-        """Under the content of a file: at least 32 unpredictable bytes, kept elsewhere."""
+    def key_file(path: Path, *, make: bool = False) -> Protection:
+        """Under the content of a file: at least 32 unpredictable bytes, kept elsewhere.
+
+        A file that is missing is made if ``make`` says so.
+        """
+        if make and not path.exists():
+            files.write_private(path, fresh_bytes(SHORTEST_KEY_FILE))
         return _KeyFile(files.read_private(path, known="the key file"), path)
 
     def protected(self, what: str, secret: bytes) -> bytes:

@@ -2,14 +2,108 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import duration, moment
 from shoal.service.keyring.key_list import KeyInfo
-from shoal.service.keyring.keyring import Keyring
+from shoal.service.keyring.keyring import Keyring, Rotation
 from shoal.service.keyring.lifecycle import NUMBERS
-from shoal.service.keyring.schedule import DAY, KeyState
+from shoal.service.keyring.schedule import CACHE_SECONDS, DAY, HOUR, KeyState
 
 _FEW_NUMBERS = 12
 _SOON = 3 * DAY
+_LOSSES = {
+    "shuffler": "who sent which inner envelope, which stays sealed for the analyzer",
+    "analyzer": "randomized answers, and whose they are with the shuffler's help",
+}
+
+
+def document(ring: Keyring) -> Document:
+    """What surveys say of a ring."""
+    secrets = ring.protection
+    return Document(
+        f"keys of the {ring.role} in {ring.directory}",
+        facts=(
+            ("fingerprint", ring.fingerprint),
+            ("suites", ", ".join(ring.suites)),
+            ("list until", f"{moment(ring.list().valid_until)} UTC"),
+            ("secrets", "not protected" if secrets == "none" else f"protected by a {secrets}"),
+        ),
+    )
+
+
+def new_document(ring: Keyring, key_file: Path | None) -> Document:
+    """What a new ring is, and what to do with it."""
+    warnings: tuple[str, ...] = ()
+    keep = "keep the passphrase: without it these keys open nothing"
+    if key_file is not None:
+        keep = f"keep {key_file} apart from {ring.directory}: together they open everything"
+    elif ring.protection == "none":
+        keep = ""
+        warnings = ("secrets are on the disk in the clear",)
+    sentences = (
+        keep,
+        "put the fingerprint into surveys",
+        f"keep a copy of {ring.directory}/identity elsewhere: surveys end without it",
+    )
+    return replace(document(ring), sentences=tuple(filter(None, sentences)), warnings=warnings)
+
+
+def list_document(ring: Keyring) -> Document:
+    """Every key that is not deleted: its state, its age, and what happens to it next."""
+    now = ring.now()
+    rows = (
+        (
+            str(key.number),
+            key.suite,
+            key.state.value,
+            duration(now - key.created),
+            coming(key, now),
+        )
+        for key in ring.list().keys
+    )
+    table = Table(("key", "suite", "state", "age", "next"), tuple(map(Row, rows)))
+    return replace(document(ring), table=table, warnings=tuple(advice(ring)))
+
+
+def rotation_document(rotations: Sequence[Rotation], *, done: bool) -> Document:
+    """What a rotation did, or would do."""
+    will, expires = ("will be", "expires") if done else ("would be", "would expire")
+    lines = []
+    for rotation in rotations:
+        new = rotation.new
+        active = f"{moment(new.active_from)} UTC"
+        lines.append(f"key {new.number} ({new.suite}) {will} in use from {active}")
+        for key in rotation.replaced:
+            until = f"{moment(key.deletes_at)} UTC"
+            lines.append(f"key {key.number} {expires} then, and opens until {until} at least")
+    title, *others = lines if done else [*lines, "nothing was changed"]
+    return Document(title, sentences=tuple(others))
+
+
+def retired_document(
+    ring: Keyring, number: int, left: KeyInfo | None, instead: KeyInfo
+) -> Document:
+    """What retiring a key did, and what it costs; ``left`` is what the list still has of it."""
+    if left is None:
+        lines = [f"key {number} is shredded: reports sealed with it that wait are lost"]
+    else:
+        # The shuffler's copy of an analyzer's list is up to an hour old when a device takes it.
+        hours = CACHE_SECONDS // HOUR + (ring.role == "analyzer")
+        lines = [
+            f"devices with an older list use key {number} for up to {hours} hours more;",
+            "reports that were sealed before and wait on a device are sent as they are;",
+            f"what arrives is opened until {moment(left.deletes_at)} UTC at least",
+            "(--delete would end that now, and lose the reports that wait)",
+        ]
+    lines.append(f"whoever has its secret and recorded reports learns {_LOSSES[ring.role]}")
+    return Document(
+        f"devices that fetch the list now seal with key {instead.number}",
+        sentences=tuple(lines),
+    )
 
 
 def coming(key: KeyInfo, now: int) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, ShoalError
-from shoal.explain.text import moment
+from shoal.explain.document import Document, Row, Table
+from shoal.explain.text import moment, plural
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
@@ -167,7 +168,7 @@ def _check_named(survey: Survey, keyring: Keyring) -> None:
 
 
 def make_token(
-    home: Home, *, survey: str | None, days: int, label: str
+    home: Home, *, survey: str | None = None, days: int, label: str
 ) -> tuple[str, Survey | None]:
     """A token for one survey (its first digits are enough) or for all; it is nowhere else."""
     lifetime = checks.count(days=days) * DAY
@@ -181,6 +182,22 @@ def tokens_of(home: Home) -> list[TokenScope]:
     """The tokens that a party has made, as far as it knows them."""
     with opened(home) as store:
         return store.tokens.listed()
+
+
+def tokens_document(tokens: Sequence[TokenScope], now: int) -> Document:
+    """Tokens in words."""
+    if not tokens:
+        return Document("no tokens: make one with shoal keys token")
+    rows = (
+        (
+            token.label,
+            "all" if token.survey is None else str(token.survey)[:16],
+            f"{'ended ' * (token.expires <= now)}{moment(token.expires)} UTC",
+        )
+        for token in tokens
+    )
+    table = Table(("label", "survey", "until"), tuple(map(Row, rows)))
+    return Document(plural(len(tokens), "token"), table=table)
 
 
 def revoke_token(home: Home, label: str) -> int:

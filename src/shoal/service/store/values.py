@@ -110,3 +110,12 @@ class TokenScope:
     label: str
     survey: SurveyId | None
     expires: int
+
+    def to_dict(self, now: int) -> dict[str, object]:
+        """Plain values, with whether it has ended."""
+        return {
+            "label": self.label,
+            "survey": None if self.survey is None else str(self.survey),
+            "expires": self.expires,
+            "ended": self.expires <= now,
+        }
