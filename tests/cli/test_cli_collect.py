@@ -113,11 +113,11 @@ def test_as_json(parties):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--watch", "--offline"], "exclude each other"),
+        (["--watch", "--offline"], "--offline asks nobody: leave out --watch"),
         (["--watch", "--json"], "--watch never ends"),
         (["--watch", "--csv", "x.csv"], "--watch never ends"),
-        (["--survey", "ffff"], "the first digits of one survey here"),
-        (["--again", "ffff", "--offline"], "exclude each other"),
+        (["--survey", "ffff"], "the first digits of one name here"),
+        (["--again", "ffff", "--offline"], "--offline asks nobody: leave out --again"),
         (["--again", "ffff"], "the first digits of one refused batch (none)"),
         (["--token-file", "/nowhere"], "cannot use the tokens in /nowhere"),
         (["--every", "0"], "every"),
@@ -152,7 +152,7 @@ def test_watching_tells_every_batch_once(parties, monkeypatch):
         if len(waits) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("shoal.cli.collect_answer.time.sleep", sleep)
+    monkeypatch.setattr("time.sleep", sleep)
     done = run(parties.directory, "--watch", "--every", "7")
     assert done.status == 130
     (line,) = done.stdout.splitlines()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from analyzer_kit import DAY, HOUR, START, Analyzer, sealed
-from shoal.cli.collect_show import troubles
+from shoal.cli.collect import problems
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import arriving, collector, http_source, schema
 from shoal.service.analyzer.collection import Offer
@@ -305,7 +305,7 @@ def test_a_shuffler_that_is_slow_to_be_told_keeps_others_waiting_no_longer(analy
 # What a shuffler says goes to a terminal
 
 
-def test_what_it_says_commands_no_terminal(analyzer):
+def test_what_it_says_commands_no_terminal():
     said = "\x1b[2J\x07wait\nfor \ud800it"
     source = answering(
         lambda _request: httpx.Response(
@@ -316,8 +316,7 @@ def test_what_it_says_commands_no_terminal(analyzer):
         pass
     assert str(caught.value).isprintable()
     assert "wait for" in str(caught.value)
-    survey = analyzer.asking()
-    (line,) = troubles(survey, Pass(problems={FIRST: said.encode("utf-8", "replace").decode()}))
+    (line,) = problems(Pass(problems={FIRST: said.encode("utf-8", "replace").decode()}))
     assert line.isprintable()
 
 

@@ -118,7 +118,7 @@ def test_a_survey_that_was_added_by_mistake_is_listed_and_removed(tmp_path, part
         "taken": False,
     }
     refused = shoal("survey", "remove", "0000", "--from", place).refusal()
-    assert f"one survey here ({str(parties.id)[:12]})" in refused
+    assert f"one name here ({str(parties.id)[:12]})" in refused
     told = shoal("survey", "remove", str(parties.id)[:8], "--from", place).success()
     assert f"collects no more for survey {parties.id}, and 1 token for it ended" in told
     findings, _ = party_findings(registering.home_of(place))[:2]

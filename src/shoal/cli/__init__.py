@@ -11,6 +11,7 @@ from shoal.cli import (
     amplify,
     audit,
     backup,
+    collect,
     doctor,
     keys,
     peers,
@@ -19,7 +20,6 @@ from shoal.cli import (
     walk,
 )
 from shoal.cli.app import ACCOUNT, ANALYSE, COLLECT, OPERATE, app, main
-from shoal.cli.collect import collect
 from shoal.cli.demo import demo
 from shoal.cli.figures import figures
 from shoal.cli.loadtest import loadtest
@@ -37,6 +37,7 @@ __all__ = [
     "app",
     "audit",
     "backup",
+    "collect",
     "doctor",
     "keys",
     "main",
@@ -56,6 +57,5 @@ survey.command("add")(survey_add)
 survey.command("list")(survey_list)
 survey.command("remove")(survey_remove)
 app.command(rich_help_panel=COLLECT)(submit)
-app.command(rich_help_panel=COLLECT)(collect)
 app.command(rich_help_panel=COLLECT)(up)
 app.command(rich_help_panel=OPERATE)(loadtest)

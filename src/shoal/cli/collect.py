@@ -1,79 +1,234 @@
-"""``shoal collect``: an analyzer pulls what its shufflers have ready, and shows what it found."""
+"""``shoal collect``: an analyzer pulls what its shufflers have ready, and shows the results."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from shoal import checks
 from shoal.cli import files
-from shoal.cli.options import flag, number, option
-from shoal.cli.party_options import WORK, KeyFile, Migrate, PassphraseFile, Processes, Store
+from shoal.cli.app import COLLECT, app, printable
+from shoal.cli.options import (
+    Excludes,
+    Options,
+    RefusedError,
+    Rule,
+    argument,
+    command,
+    flag,
+    number,
+    option,
+)
+from shoal.cli.party import OUT, WORK, Json, Migrate, Processes, SecretOptions, Store
+from shoal.cli.render import console, print_json, working
+
+if TYPE_CHECKING:
+    from shoal.service.analyzer.collector import Pass
+    from shoal.service.analyzer.results import SurveyResults
+    from shoal.service.analyzer.store import AnalyzerStore
+    from shoal.service.analyzer.worker import AnalyzerWorker
+    from shoal.service.survey import Survey
 
 _WHAT = "What is collected"
-_OUT = "What to make of it"
+_NAME = 8  # digits of a batch's name that tell it from the others
 
 
-def collect(
+@dataclass(frozen=True, kw_only=True)
+class CollectOptions(SecretOptions):
+    """What is collected, how, and what is made of it."""
+
     directory: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="The analyzer's directory; its keys are in DIR/keys."),
-    ],
-    *,
+        Path, argument("The analyzer's directory; its keys are in DIR/keys.", "DIR")
+    ]
     survey: Annotated[
         str | None, option("Of this survey alone: the first digits of its name.", _WHAT, "ID")
-    ] = None,
+    ] = None
     token_file: Annotated[
-        Path | None,
-        option("The shufflers' tokens (shoal keys token); DIR/token.", _WHAT, "FILE"),
-    ] = None,
+        Path | None, option("The shufflers' tokens (shoal keys token); DIR/token.", _WHAT, "FILE")
+    ] = None
     again: Annotated[
         str | None,
         option("Ask once more for a batch that was refused: its first digits.", _WHAT, "BATCH"),
-    ] = None,
+    ] = None
     offline: Annotated[
-        bool, flag("--offline", "Ask nobody: show what was found before.", _WHAT)
-    ] = False,
-    store: Store = None,
-    migrate: Migrate = False,
-    passphrase_file: PassphraseFile = None,
-    key_file: KeyFile = None,
-    processes: Processes = 0,
-    watch: Annotated[bool, flag("--watch", "Go on until it is interrupted.", WORK)] = False,
-    every: Annotated[float, number("With --watch: seconds between two looks.", WORK)] = 30.0,
-    report: Annotated[Path | None, option("Write a page to hand on (.html).", _OUT, "FILE")] = None,
-    csv: Annotated[Path | None, option("Write the estimates (.csv).", _OUT, "FILE")] = None,
-    as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,
-) -> None:
+        bool, flag("--offline", "Ask nobody: show what was published before.", _WHAT)
+    ] = False
+    store: Store = None
+    migrate: Migrate = False
+    processes: Processes = 0
+    watch: Annotated[bool, flag("--watch", "Go on until it is interrupted.", WORK)] = False
+    every: Annotated[float, number("With --watch: seconds between two looks.", WORK)] = 30.0
+    report: Annotated[Path | None, option("Write a page to hand on (.html).", OUT, "FILE")] = None
+    csv: Annotated[Path | None, option("Write the estimates (.csv).", OUT, "FILE")] = None
+    json: Json = False
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Excludes("offline", ("watch", "again"), "--offline asks nobody"),
+        Excludes("watch", ("report", "csv", "json"), "--watch never ends"),
+    )
+
+    def check(self) -> None:
+        """The table of rules, numbers, and files that cannot be written."""
+        Options.check(self)
+        checks.count(0, processes=self.processes)
+        checks.positive(every=self.every)
+        files.check(report=self.report, csv=self.csv)
+
+
+@command(app, COLLECT)
+def collect(options: CollectOptions) -> None:
     """Pull closed batches from the shuffler, open and count them, and publish what they say.
 
     Each batch is published once, however often this runs or is interrupted.
     """
-    from shoal.cli.collect_asked import CollectAsked
-
-    files.check(report=report, csv=csv)
-    asked = CollectAsked(
-        directory=directory,
-        survey=survey,
-        token_file=token_file,
-        again=again,
-        offline=offline,
-        store=store,
-        migrate=migrate,
-        passphrase_file=passphrase_file,
-        key_file=key_file,
-        processes=processes,
-        watch=watch,
-        every=every,
-        report=report,
-        csv=csv,
-        as_json=as_json,
-    )
-    asked.check()
     from shoal.service.running.extras import need_party
 
-    need_party("shoal collect", store)
-    from shoal.cli import collect_answer
+    need_party("shoal collect", options.store)
+    import logging
 
-    collect_answer.answer(asked)
+    from shoal.service.analyzer.results import survey_results
+    from shoal.service.running import collecting, registering
+    from shoal.service.running.home import Home
+    from shoal.service.running.places import refuse_both
+
+    logging.getLogger("shoal").addHandler(logging.NullHandler())  # what is logged is printed here
+    refuse_both(options.directory)
+    home = Home(directory=options.directory, role="analyzer", store=options.store)
+    tokens = collecting.TokenFile(options.token_file or options.directory / "token")
+    opened = collecting.opened_analyzer(
+        home,
+        tokens=None if options.offline else tokens,
+        unlock=options.protection,
+        processes=options.processes,
+        migrate=options.migrate,
+    )
+    with opened as (store, worker):
+        surveys = store.surveys()
+        if not surveys:
+            raise RefusedError("there is no survey to collect for: add one with shoal survey add")
+        if options.survey is not None:
+            surveys = [registering.find_survey(surveys, options.survey)]
+        if options.again is not None:
+            collecting.ask_again(store, surveys, options.again)
+        if options.watch:
+            _watch(store, worker, surveys, options.every)
+        passes = _collected(worker, surveys)
+        results = [survey_results(store, survey.id) for survey in surveys]
+    _write(options, results)
+    _print(options, results, passes)
+
+
+def _print(options: CollectOptions, results: list[SurveyResults], passes: dict[str, Pass]) -> None:
+    from shoal.service.analyzer.collector import Pass
+
+    pairs = [(each, passes.get(str(each.survey.id), Pass())) for each in results]
+    if options.json:
+        print_json({"surveys": [each.to_dict() | {"pass": done.to_dict()} for each, done in pairs]})
+    else:
+        for each, done in pairs:
+            _show(each, done)
+        for path in (options.report, options.csv):
+            if path is not None:
+                typer.echo(f"wrote {path}")
+    # A shuffler that does not answer is what the command failed at.
+    silent = {done.problems[""] for done in passes.values() if "" in done.problems}
+    if silent:
+        raise RefusedError("; ".join(sorted(silent)))
+
+
+def _collected(worker: AnalyzerWorker | None, surveys: list[Survey]) -> dict[str, Pass]:
+    if worker is None:
+        return {}
+    with working("collecting"):
+        return worker.collect(surveys)
+
+
+def _watch(
+    store: AnalyzerStore, worker: AnalyzerWorker | None, surveys: list[Survey], every: float
+) -> None:
+    """Print what becomes of every batch, and the same problem once, without an end."""
+    import json
+    import time
+
+    from shoal.service.analyzer.results import batch_sentence
+
+    printed: set[str] = set()
+    while True:
+        passes = _collected(worker, surveys)
+        for survey in surveys:
+            name, done = printable(survey.name), passes[str(survey.id)]
+            for batch in done.published:
+                typer.echo(f"{name}: {batch_sentence(json.loads(store.result(survey.id, batch)))}")
+            for batch in done.refused:
+                reason = printable(store.collection(survey.id, batch).reason or "")
+                typer.echo(f"{name}: batch {batch[:_NAME]} refused: {reason}")
+            for problem in problems(done):
+                line = f"{name}: {problem}"
+                if line not in printed:
+                    typer.echo(line, err=True)
+                printed.add(line)
+        if not any(passes.values()):
+            time.sleep(every)
+
+
+def _write(options: CollectOptions, results: list[SurveyResults]) -> None:
+    if options.report is None and options.csv is None:
+        return
+    if len(results) != 1:
+        raise RefusedError(
+            f"--report and --csv are of one survey, not {len(results)}: give --survey"
+        )
+    (only,) = results
+    with files.together() as write:
+        if options.csv is not None:
+            table = only.to_csv()
+            write(options.csv, lambda path: path.write_text(table, encoding="utf-8", newline=""))
+        if options.report is not None:
+            result = only.result()
+            if result is None:
+                raise RefusedError("there is nothing to report yet: no batch was published")
+            page = result.to_html()
+            write(options.report, lambda path: path.write_text(page, encoding="utf-8"))
+
+
+def _show(results: SurveyResults, done: Pass) -> None:
+    """Print what happened to the batches, and what all of them say together."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from shoal.cli.run_show import show as show_result
+    from shoal.service.analyzer.results import batch_sentence
+
+    survey = results.survey
+    lines = [
+        (f"{'new: ' * (batch['batch'] in done.published)}{batch_sentence(batch)}", "")
+        for batch in results.batches
+    ]
+    lines += [
+        (f"batch {refused['batch'][:_NAME]} refused: {printable(refused['reason'])}", "red")
+        for refused in results.refused
+    ]
+    lines += [(problem, "yellow") for problem in problems(done)]
+    page = console()
+    page.print(f"{printable(survey.name)} ({str(survey.id)[:16]})", style="bold")
+    for line, style in lines:
+        page.print(Padding(Text(line, style=style), (0, 0, 0, 2)))
+    page.print()
+    result = results.result()
+    if result is not None:
+        show_result(result)
+    elif results.counts is not None:
+        page.print("the batches do not add up to one estimate: --json has each of them")
+    else:
+        page.print(f"no estimates yet: a batch needs {survey.batches.minimum:,} valid reports")
+    page.print()
+
+
+def problems(done: Pass) -> Iterator[str]:
+    """A line for everything that waits."""
+    for batch, reason in done.problems.items():
+        yield f"{f'batch {batch[:_NAME]} waits: ' if batch else ''}{printable(reason)}"

@@ -79,6 +79,17 @@ class Pass:
         """Whether anything went on."""
         return bool(self.published or self.refused)
 
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        return {
+            "published": list(self.published),
+            "refused": list(self.refused),
+            "problems": [
+                {"batch": batch or None, "reason": reason}
+                for batch, reason in self.problems.items()
+            ],
+        }
+
 
 class Collector(Closing):
     """Works on one survey; any number of them may, in any number of processes."""

@@ -180,6 +180,21 @@ def survey_results(store: AnalyzerStore, name: SurveyId) -> SurveyResults:
     )
 
 
+def batch_sentence(batch: Document) -> str:
+    """What became of a batch that was opened, in one line."""
+    name = f"batch {batch['batch'][:8]}"
+    left_out = ", ".join(
+        f"{count:,} {reason}" for reason, count in batch["rejected"].items() if count
+    )
+    reports = f"{batch['valid']:,} of {batch['reports']:,} reports valid"
+    if left_out:
+        reports = f"{reports} ({left_out})"
+    if batch["withheld"] is not None:
+        return f"{name} withheld: {reports}; {batch['withheld']}"
+    guarantee = f"ε = {up(batch['epsilon'])} at δ = {plain(batch['delta'])}"
+    return f"{name} published: {reports}; {guarantee}"
+
+
 def column(survey: Survey, counts: Counts, guarantee: Guarantee) -> ColumnResult:
     """What counts say under a guarantee, as a result like any other."""
     return ColumnResult(

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from shoal.errors import ShoalError
+from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.service.analyzer import schema
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.http_source import HttpSource, Patience
 from shoal.service.analyzer.source import BatchSource, SourceUnavailableError, ask_for_token
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.analyzer.worker import AnalyzerWorker
+from shoal.service.clock import system_clock
+from shoal.service.keyring import Protection
 from shoal.service.keyring.files import exposed
+from shoal.service.opening import Pool
+from shoal.service.running.home import Home
+from shoal.service.running.registering import analyzer_store, check_party
 from shoal.service.survey import Survey
 
 _LARGEST = 1 << 16
@@ -130,6 +139,49 @@ def sources(
     except SourceUnavailableError as error:
         return _NoToken(error)
     return HttpSource(survey.shuffler.url, survey.id, token)
+
+
+@contextmanager
+def opened_analyzer(
+    home: Home,
+    *,
+    tokens: TokenFile | None,
+    unlock: Callable[[Path], Protection],
+    processes: int = 0,
+    migrate: bool = False,
+) -> Iterator[tuple[AnalyzerStore, AnalyzerWorker | None]]:
+    """An analyzer's store, and a worker that collects with the tokens; without any, none.
+
+    ``unlock`` gives what opens the keys in a directory.
+    """
+    with ExitStack() as stack:
+        store = analyzer_store(home, stack.enter_context(closing(home.database(migrate=migrate))))
+        if tokens is None:
+            yield store, None
+            return
+        tokens.check()
+        keyring = home.keyring(unlock(home.keys))
+        check_party(store.surveys(), keyring, system_clock())
+        pool = stack.enter_context(Pool(processes))
+        worker = AnalyzerWorker(store, keyring, partial(sources, tokens, store.surveys), pool)
+        yield store, stack.enter_context(worker)
+
+
+def ask_again(store: AnalyzerStore, surveys: Sequence[Survey], digits: str) -> None:
+    """Let a batch that was refused be fetched once more; the first digits of its name will do."""
+    refused = [
+        (survey, each.batch)
+        for survey in surveys
+        for each in store.collections(survey.id)
+        if each.state == schema.REFUSED
+    ]
+    chosen = [pair for pair in refused if digits and pair[1].startswith(digits)]
+    if len(chosen) != 1:
+        known = ", ".join(batch[:8] for _, batch in refused) or "none"
+        expected = f"the first digits of one refused batch ({known})"
+        raise InvalidArgumentError("again", digits, expected)
+    ((survey, batch),) = chosen
+    store.again(survey.id, batch)
 
 
 def try_token(tokens: TokenFile, known: Sequence[Survey], survey: Survey) -> None:

@@ -222,6 +222,6 @@ def _named(names: Iterable[SurveyId], digits: str) -> SurveyId:
     found = [name for name in names if str(name).startswith(digits)]
     if not _DIGITS.fullmatch(digits) or len(found) != 1:
         known = ", ".join(str(name)[:12] for name in names) or "none"
-        expected = f"the first digits of one survey here ({known})"
+        expected = f"the first digits of one name here ({known})"
         raise InvalidArgumentError("survey", digits, expected)
     return found[0]
