@@ -15,11 +15,12 @@ import pytest
 
 from client_kit import DAY, NOW, Services, make_survey, manual_clock
 from command_kit import shoal
-from shoal.cli import submit_answer, submit_asked, submit_show
+from shoal.cli import submit
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.duchi import Duchi
+from shoal.service import client as service_client
 from shoal.service.client import Client
-from shoal.service.survey import Party
+from shoal.service.survey import Party, words
 
 GOES_ON = "the same command goes on where it ended, and draws nobody twice"
 
@@ -40,7 +41,7 @@ def run(tmp_path, monkeypatch, services, clock):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(
-        submit_answer, "Client", partial(Client, transport=services.transport, clock=clock)
+        service_client, "Client", partial(Client, transport=services.transport, clock=clock)
     )
     (tmp_path / "survey.json").write_bytes(services.survey.to_bytes())
 
@@ -54,7 +55,7 @@ def test_an_answer_is_delivered_and_the_promise_is_told(run, services):
     assert first == "survey: colours"
     limit = f"promised: ε of at most {services.survey.epsilon:g} at δ = 1e-6; "
     assert " ".join(rest).startswith(f"{limit}in the smallest crowd, of 500, it is 0.17")
-    assert " ".join(rest).endswith(", and ε0 = 1 whoever colludes")
+    assert " ".join(rest).endswith(", and local ε0 = 1 (no trust needed)")
     assert last == "delivered: report 1"
     assert len(services.messages) == 1
     again = run("survey.json", "green", "--json").json()
@@ -78,13 +79,13 @@ def test_a_report_that_only_the_crowd_hides_is_told_to_be_one(run, services, tmp
 
 def test_the_promise_is_told_before_anything_is_sent(run, services, monkeypatch):
     told = []
-    show = submit_show.show_promise
+    document = words.promise_document
 
     def before(survey):
         told.append(len(services.posts()))
-        show(survey)
+        return document(survey)
 
-    monkeypatch.setattr(submit_show, "show_promise", before)
+    monkeypatch.setattr(words, "promise_document", before)
     assert run("survey.json", "red").status == 0
     assert (told, len(services.posts())) == ([0], 1)
 
@@ -123,7 +124,7 @@ def terminal(monkeypatch):
 
         quiet = SimpleNamespace(write=lambda _text: None, flush=lambda: None)
         seen = SimpleNamespace(stdin=Typed(text), stderr=quiet)
-        monkeypatch.setattr(submit_asked, "sys", seen)
+        monkeypatch.setattr(submit, "sys", seen)
 
     return typing
 
@@ -178,7 +179,7 @@ def test_what_was_to_go_through_a_proxy_does_not_go_without(run, services, tmp_p
 @pytest.mark.parametrize("proxy", ["nonsense", "", "ftp://me:secret@proxy.example", "http://[::1"])
 def test_what_is_no_proxy_is_refused(run, services, tmp_path, proxy):
     told = run("survey.json", "red", "--proxy", proxy).refusal()
-    assert "expected the address of a proxy, such as" in told
+    assert "expected the address of a --proxy, such as" in told
     assert "secret" not in told
     assert services.requests == []
     assert not (tmp_path / "state").exists()
@@ -415,9 +416,9 @@ def test_a_column_of_numbers(run, services, tmp_path):
         (["answers.csv", "red"], "malformed"),
         ([], "SURVEY is missing"),
         (["survey.json", "red", "--file", "answers.csv", "--column", "a"], "not both"),
-        (["survey.json", "--file", "answers.csv"], "--file and --column go together"),
+        (["survey.json", "--file", "answers.csv"], "--file needs --column"),
         (["survey.json", "--file", "nope.csv", "--column", "a"], "there is no file nope.csv;"),
-        (["survey.json", "red", "--job", "x"], "--job and --drop-nulls go with --file"),
+        (["survey.json", "red", "--job", "x"], "--job needs --file"),
         (["survey.json", "red", "--flush"], "--flush stands alone"),
         (["--spent", "--opt-out"], "--spent stands alone"),
         (["--flush", "--file", "people.csv"], "--flush stands alone"),
@@ -467,7 +468,7 @@ def test_over_a_real_connection(tmp_path, monkeypatch, clock):
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        monkeypatch.setattr(submit_answer, "Client", partial(Client, clock=clock))
+        monkeypatch.setattr(service_client, "Client", partial(Client, clock=clock))
         url = f"{base}/s/v1/surveys/{services.survey.id}"
         sent = shoal("submit", url, "red", "--outbox", tmp_path, "--json").json()
         assert sent["outcome"] == "sent"

@@ -17,6 +17,7 @@ from shoal.cli import (
     peers,
     serve,
     sgd,
+    submit,
     walk,
 )
 from shoal.cli.app import ACCOUNT, ANALYSE, COLLECT, OPERATE, app, main
@@ -25,7 +26,6 @@ from shoal.cli.figures import figures
 from shoal.cli.loadtest import loadtest
 from shoal.cli.plan import plan
 from shoal.cli.run import run
-from shoal.cli.submit import submit
 from shoal.cli.survey import survey
 from shoal.cli.survey_add import survey_add
 from shoal.cli.survey_registered import survey_list, survey_remove
@@ -44,6 +44,7 @@ __all__ = [
     "peers",
     "serve",
     "sgd",
+    "submit",
     "walk",
 ]
 
@@ -56,6 +57,5 @@ app.add_typer(survey, name="survey", rich_help_panel=COLLECT)
 survey.command("add")(survey_add)
 survey.command("list")(survey_list)
 survey.command("remove")(survey_remove)
-app.command(rich_help_panel=COLLECT)(submit)
 app.command(rich_help_panel=COLLECT)(up)
 app.command(rich_help_panel=OPERATE)(loadtest)

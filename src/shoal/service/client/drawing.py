@@ -8,14 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import randomness as sources
 from shoal.errors import InvalidArgumentError
+from shoal.explain.text import plain
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.randomness import Randomness
+from shoal.service.client.errors import NOTHING_SENT, ClientError
 from shoal.service.survey import Survey
 
 Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -57,6 +60,38 @@ def values_of(survey: Survey, answers: Answers) -> Values:
         expected = f"a number from {device.low:g} to {device.high:g}"
         raise InvalidArgumentError("answer", _NOT_SHOWN, expected)
     return numbers
+
+
+def column_values(survey: Survey, table: Path, column: str, *, drop_nulls: bool = False) -> Values:
+    """A column of a table as the survey's mechanism takes it: one person per row.
+
+    No answer is repeated in what is refused.
+    """
+    from shoal.engines import reading
+
+    device, read = survey.device, reading.column(table, column)
+    if isinstance(device, AnswerMechanism):
+        rows, nulls = read.size()
+        codes = list(read.codes(survey.answers, none=None, other=-1))
+        values: Values = np.concatenate([*codes, np.empty(0, dtype=np.int64)])
+        wrong = int((values < 0).sum())
+        what = "have an answer that the survey does not"
+    else:
+        assert isinstance(device, NumberMechanism)  # noqa: S101 - a survey has one or the other
+        rows, nulls = read.numeric_size()
+        values = np.concatenate([*read.numbers(), np.empty(0, dtype=np.float64)])
+        wrong = int(((values < device.low) | (values > device.high)).sum())
+        what = f"are no number from {plain(device.low)} to {plain(device.high)}"
+    if wrong:
+        raise ClientError(f"{wrong:,} of {rows:,} rows of {column} {what}: {NOTHING_SENT}")
+    if nulls and not drop_nulls:
+        raise ClientError(
+            f"{nulls:,} of {rows:,} rows of {column} have no answer: --drop-nulls (drop_nulls=True in "
+            f"Python) leaves them out; {NOTHING_SENT}"
+        )
+    if not values.size:
+        raise ClientError(f"column {column} has no answers: {NOTHING_SENT}")
+    return values
 
 
 def draw(survey: Survey, values: Values, *, randomness: Randomness | None = None) -> Drawn:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from shoal.explain.document import Document
+
+_BEFORE = "; it was made before, and the answer given now was not used"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,6 +17,10 @@ class Sent:
     survey: str
     occasion: int
     again: bool = False
+
+    def document(self) -> Document:
+        """In words. What was answered before is not known any more: it may be another answer."""
+        return Document(f"delivered: report {self.occasion}{_BEFORE * self.again}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +33,11 @@ class Queued:
     reason: str
     again: bool = False
 
+    def document(self) -> Document:
+        """In words."""
+        waits = f"report {self.occasion} waits ({self.reason})"
+        return Document(f"kept: {waits}{_BEFORE * self.again}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Abstained:
@@ -32,6 +46,10 @@ class Abstained:
     survey: str
     occasion: int
     again: bool = False
+
+    def document(self) -> Document:
+        """In words."""
+        return Document("not taking part: so said the coin of this machine, and nothing is sent")
 
 
 Outcome = Sent | Queued | Abstained
@@ -45,6 +63,21 @@ class Flushed:
     waiting: int = 0
     given_up: int = 0
     reasons: tuple[str, ...] = ()
+
+    @classmethod
+    def together(cls, flushed: Sequence[Flushed]) -> Flushed:
+        """The sum over several outboxes."""
+        return cls(
+            sent=sum(each.sent for each in flushed),
+            waiting=sum(each.waiting for each in flushed),
+            given_up=sum(each.given_up for each in flushed),
+            reasons=tuple(dict.fromkeys(reason for each in flushed for reason in each.reasons)),
+        )
+
+    def document(self) -> Document:
+        """In words."""
+        counts = f"{self.sent:,} sent, {self.waiting:,} waiting, {self.given_up:,} given up"
+        return Document(counts, sentences=self.reasons)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,3 +101,14 @@ class Submitted:
     def finished(self) -> bool:
         """Whether everybody was asked and nothing waits."""
         return self.asked == self.people and not self.waiting
+
+    def document(self) -> Document:
+        """In words."""
+        people = f"{self.asked:,} of {self.people:,} people asked, {self.taking_part:,} took part"
+        lines = []
+        if self.again:
+            lines.append("all of them had been drawn before, and nobody was drawn again")
+        if not self.finished:
+            lines += [f"interrupted ({self.reason})", "the same command goes on where it ended"]
+        counts = f"{self.delivered:,} delivered, {self.waiting:,} waiting; {people}"
+        return Document(counts, sentences=tuple(lines))

@@ -10,6 +10,7 @@ from fractions import Fraction
 from urllib.parse import urlsplit
 
 from shoal.accounting.guarantee import Guarantee
+from shoal.explain.document import Document
 from shoal.explain.text import plain, up
 from shoal.service.survey.chances import cases, told
 from shoal.service.survey.survey import Survey
@@ -76,6 +77,26 @@ def sentences(survey: Survey) -> Sentences:
         steps=(" ".join(device.how), *_steps(survey)),
         served=_served(survey),
     )
+
+
+def promise_document(survey: Survey) -> Document:
+    """What answering costs at most, in a few lines: to be read before anything is sent."""
+    least, terms = survey.batches.minimum, survey.terms
+    kept = survey.guarantee(least)
+    promised = f"ε of at most {plain(survey.epsilon)} at δ = {plain(kept.delta)}"
+    if math.isfinite(kept.local_epsilon):
+        alone = f"and local ε0 = {up(kept.local_epsilon)} (no trust needed)"
+    else:
+        reports = survey.reports_per_person
+        each = "the report" if reports == 1 else f"one person's {reports:,} reports"
+        alone = f"and nothing if the others collude: {each} may give the answer away"
+    lines = [
+        f"promised: {promised}; in the smallest crowd, of {least:,}, it is {up(kept.epsilon)},",
+        alone,
+    ]
+    if terms.delta_taking_part > terms.delta:
+        lines.append(f"whoever is seen to take part has δ = {up(terms.delta_taking_part)}")
+    return Document(f"survey: {survey.name}", sentences=tuple(lines))
 
 
 def host(url: str) -> str:
