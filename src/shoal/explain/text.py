@@ -1,6 +1,7 @@
 """Numbers, times and plurals as they are shown.
 
-Bounds are rounded outwards: an upper bound up and a lower bound down.
+Bounds are rounded outwards, an upper bound up and a lower bound down; estimates to the digits of
+their error.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 DIGITS = 5
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+_MOST_DECIMALS = 9
 
 
 def up(value: float, digits: int = DIGITS) -> str:
@@ -55,6 +57,20 @@ def up_to(value: float, decimals: int) -> str:
 def down_to(value: float, decimals: int) -> str:
     """A lower bound with so many decimals, for columns."""
     return _fixed(value, decimals, ROUND_FLOOR)
+
+
+def measured(value: float, margin: float) -> str:
+    """An estimate (or its margin itself), to two digits of its margin of error.
+
+    >>> measured(30.0412, 0.083), measured(0.083, 0.083), measured(-48213.0, 1234.0)
+    ('30.041', '0.083', '−48,200')
+    """
+    if 0 < margin < math.inf:
+        decimals = 1 - math.floor(math.log10(float(f"{margin:.1e}")))
+        if abs(decimals) <= _MOST_DECIMALS:
+            text = f"{round(value, decimals) + 0.0:,.{max(0, decimals)}f}"
+            return text.replace("-", "−")
+    return _tidy(f"{value:,.{DIGITS}g}").replace("-", "−")
 
 
 def plain(value: float) -> str:
