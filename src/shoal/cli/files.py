@@ -1,14 +1,20 @@
-"""Files that a command leaves behind: all of them after success, none of them otherwise."""
+"""Files that commands read, and what they leave behind: all of it after success, else nothing."""
 
 from __future__ import annotations
 
+import csv
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shoal.cli.options import RefusedError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Write = Callable[[Path], object]
 
@@ -94,3 +100,65 @@ def _mask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+def read_list(text: str) -> list[str]:
+    """A public list of answers: a,b,c or a file with one per line."""
+    path = Path(text)
+    if "," in text:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if not path.is_file():
+        raise RefusedError(f"expected --categories to be a list a,b,c or a file, got {text!r}")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RefusedError(f"cannot read {path}: {error}") from error
+    return [line for line in lines if line]
+
+
+def read_table(path: Path) -> npt.NDArray[np.float64]:
+    """A randomizer's probabilities, a row per input: .csv (no heading, # is a comment) or .npy."""
+    readers = {".csv": _read_csv, ".npy": _read_npy}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise RefusedError(f"expected --table to be a .csv or .npy file, got {path}")
+    try:
+        return reader(path)
+    except OSError as error:
+        raise RefusedError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, EOFError, csv.Error) as error:
+        raise RefusedError(f"cannot read {path}: {error}") from error
+
+
+def _read_csv(path: Path) -> npt.NDArray[np.float64]:
+    import numpy as np
+
+    rows: list[list[float]] = []
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        for place, line in enumerate(lines, start=1):
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            cells = next(csv.reader([line]))
+            if rows and len(cells) != len(rows[0]):
+                raise ValueError(
+                    f"line {place} has {len(cells)} entries, the first row has {len(rows[0])}"
+                )
+            rows.append([])
+            for text in cells:
+                try:
+                    rows[-1].append(float(text))
+                except ValueError:
+                    wrong = f"{text.strip()!r} on line {place} is not a number"
+                    raise ValueError(wrong) from None
+    if not rows:
+        raise ValueError("it holds no numbers")
+    return np.array(rows)
+
+
+def _read_npy(path: Path) -> npt.NDArray[np.float64]:
+    import numpy as np
+
+    loaded = np.load(path, allow_pickle=False)
+    if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "fiu":
+        raise ValueError("it does not hold an array of numbers")
+    return loaded.astype(np.float64)
