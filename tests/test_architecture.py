@@ -26,7 +26,6 @@ LAYERS = (
     ("network", "estimate", "engines"),
     ("planning", "testing", "learning", "auditing", "report", "sealing"),
     ("results",),
-    ("open_results",),
     ("pipeline", "open_answers"),
     ("service",),
     (FACADE,),

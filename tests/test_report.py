@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import report
-from shoal.report.axis import Axis
+from shoal.report.drawing import Axis
 from shoal.values import Estimate, MeanEstimate
 
 VOID = {"meta", "line", "rect", "circle", "path"}
@@ -39,6 +39,7 @@ class Result:
     columns: tuple
     guarantee: object
     notes: tuple = ("the list of answers is treated as public",)
+    warnings: tuple = ()
     stages: dict = field(default_factory=lambda: {"read": 0.5})
     contains_truth: bool = False
 
@@ -96,7 +97,8 @@ def number(**more):
 
 
 def result(*columns, **more):
-    return Result(columns, columns[0].guarantee, **more)
+    guarantee = replace(columns[0].guarantee, columns=len(columns))
+    return Result(columns, guarantee, **more)
 
 
 def page(*columns, **more):

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from shoal import checks
 from shoal.accounting import amplification
 from shoal.accounting.crowd import Crowd
-from shoal.engines import LocalEngine, reading
-from shoal.engines.timing import Clock, Progress, Tell
+from shoal.accounting.guarantee import Guarantee
+from shoal.engines import Clock, LocalEngine, Progress, Tell, reading
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.hitters import HeavyHitters
 from shoal.estimate.hitters import heavy_hitters as found_in
-from shoal.open_results import OpenItem, OpenResult
+from shoal.explain.document import Document, Row, Table
 from shoal.protocols.prefixes import (
     BETA,
     LENGTH,
@@ -28,8 +31,8 @@ from shoal.protocols.prefixes import (
 from shoal.protocols.strings import Alphabet
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
-from shoal.results import RUN_HERE
-from shoal.values import Counts
+from shoal.results import RUN_HERE, Record, framed, harmless, interval_cells
+from shoal.values import Array, Counts, Estimate
 
 __all__ = ["OpenItem", "OpenResult", "heavy_hitters"]
 
@@ -39,6 +42,201 @@ NOT_PRIVATE = "true counts are included for comparison: this result is not priva
 INCOMPLETE = "more prefixes stood out than could be followed: frequent answers may be missing"
 _PIECE = 1 << 17
 _KEYS = 10**15
+
+
+@dataclass(frozen=True)
+class OpenItem:
+    """One answer: about how many gave it, with a 95 % interval."""
+
+    label: str
+    count: float
+    share: float
+    low: float
+    high: float
+    truth: int | None = None
+
+    def to_dict(self) -> Record:
+        """Plain values."""
+        values: Record = {
+            "value": self.label,
+            "frequency": self.share,
+            "count": self.count,
+            "low": self.low,
+            "high": self.high,
+        }
+        return values if self.truth is None else values | {"truth": self.truth}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OpenResult:
+    """The most frequent answers, and what is guaranteed: to the people, and about the list.
+
+    ``items`` are the ``top`` of all ``found``. ``missed`` says, if the truth was asked for, which
+    answers above their threshold were not found.
+    """
+
+    column: str
+    items: tuple[OpenItem, ...]
+    found: HeavyHitters
+    mechanism: PrefixCollector
+    guarantee: Guarantee
+    notes: tuple[str, ...]
+    missed: tuple[str, ...] | None = None
+    stages: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """How many people answered."""
+        return self.found.n
+
+    @property
+    def contains_truth(self) -> bool:
+        """Whether true counts are in it: then it is not private."""
+        return self.missed is not None
+
+    @property
+    def statement(self) -> str:
+        """What the list is sure to have, in words."""
+        return threshold_statement(self.found)
+
+    def to_dict(self) -> Record:
+        """Plain values, as the command line's ``--json`` prints them."""
+        mechanism = self.mechanism
+        return {
+            "column": self.column,
+            "n": self.n,
+            "guarantee": self.guarantee.to_dict(),
+            "estimates": [item.to_dict() for item in self.items],
+            "listed": len(self.found),
+            "thresholds": [
+                {"bytes": cut, "count": count if np.isfinite(count) else None}
+                for cut, count in zip(self.found.longest, self.found.thresholds, strict=True)
+            ],
+            "beta": self.found.beta,
+            "complete": self.found.complete,
+            "mechanism": {
+                "name": mechanism.name,
+                "cells": mechanism.tree.k,
+                "levels": mechanism.tree.levels,
+                "messages": mechanism.messages,
+                "message_bits": mechanism.message_bits,
+                "local_epsilon": mechanism.local_epsilon,
+            },
+            "notes": list(self.notes),
+            "warnings": list(self.warnings),
+            "stages": dict(self.stages),
+            "contains_truth": self.contains_truth,
+        }
+
+    def to_csv(self, path: str | Path) -> None:
+        """One line per answer; what a spreadsheet would run as a formula gets an apostrophe."""
+        rows = [item.to_dict() for item in self.items]
+        names = list(rows[0]) if rows else ["value", "frequency", "count", "low", "high"]
+        with Path(path).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, names, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(map(harmless, rows))
+
+    def to_html(self) -> str:
+        """One self-contained page."""
+        from shoal.report import html
+
+        return html(_Page(self))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it."""
+        return (*([] if self.found.complete else [INCOMPLETE]), *self.guarantee.warnings)
+
+    def document(self) -> Document:
+        """The answers, the guarantee, what the list is sure to have, notes and warnings."""
+        rows = []
+        for item in self.items:
+            share, low, high = (100 * part for part in (item.share, item.low, item.high))
+            rows.append(Row((item.label, *interval_cells(share, low, high, " %"))))
+        heads = ("answer", "share", "95 % interval")
+        notes = [f"list: {self.statement}"]
+        if self.missed is not None:
+            notes.append(f"of the answers above their threshold, {len(self.missed)} were missed")
+        return replace(
+            self.guarantee.document(),
+            table=Table(heads, tuple(rows), frozenset({1}), self.column) if rows else None,
+            notes=(*notes, *self.notes),
+            warnings=self.warnings,
+        )
+
+    def _repr_html_(self) -> str:
+        return framed(self.to_html())
+
+    def __str__(self) -> str:
+        """The answers, the most frequent first, and the guarantee, as text."""
+        return str(self.document())
+
+
+@dataclass(frozen=True, eq=False)
+class _Page:
+    """The result as a report sees it: one question with the answers that were found."""
+
+    result: OpenResult
+
+    @property
+    def columns(self) -> tuple[_Page]:
+        """One question only."""
+        return (self,)
+
+    @property
+    def column(self) -> str:
+        """The question."""
+        return self.result.column
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The answers listed."""
+        return tuple(item.label for item in self.result.items)
+
+    @property
+    def estimate(self) -> Estimate:
+        """Their shares."""
+        found, size = self.result.found, len(self.result.items)
+        errors = found.standard_errors[:size] / found.n
+        return Estimate(found.frequencies[:size], errors, found.n)
+
+    @property
+    def randomizer(self) -> PrefixCollector:
+        """What made each report."""
+        return self.result.mechanism
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds for the people."""
+        return self.result.guarantee
+
+    @property
+    def truth(self) -> Array | None:
+        """The true shares, if somebody asked for them."""
+        if not self.result.contains_truth:
+            return None
+        return np.array([item.truth or 0 for item in self.result.items]) / self.result.n
+
+    @property
+    def n(self) -> int:
+        """How many people reported."""
+        return self.result.n
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know, first of all which answers are sure to be there."""
+        return (self.result.statement, *self.result.notes)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it."""
+        return self.result.warnings
+
+    @property
+    def contains_truth(self) -> bool:
+        """Whether true counts are in it."""
+        return self.result.contains_truth
 
 
 def heavy_hitters(  # noqa: PLR0913 - a façade takes as many keywords as its users need
@@ -63,7 +261,8 @@ def heavy_hitters(  # noqa: PLR0913 - a façade takes as many keywords as its us
     ``data`` is a table or file with a ``column`` of text, one person per row, or else a list of
     texts. Rows without an answer count as the empty answer. Answers are cut to ``length`` bytes of
     UTF-8 and may have any characters, or those of the public ``alphabet`` only, which finds rarer
-    ones. People send at most ``messages_cap`` messages on average, or one each if ``single``.
+    ones. People send at most ``messages_cap`` messages on average, or one each if that is 1 or if
+    ``single``.
 
     With probability 1 - ``beta`` every answer above the threshold of the result is found, and no
     answer found is one that nobody gave. ``compare_truth`` adds the true counts, which makes the
@@ -78,8 +277,18 @@ def heavy_hitters(  # noqa: PLR0913 - a façade takes as many keywords as its us
         honest = Crowd(total, honest_fraction).honest
         bits = source(randomness)
         key = int(bits.below(_KEYS, 1)[0])  # public, but unknown when people chose their answers
-        asked = _Asked(honest, epsilon, delta, length, alphabet, beta, key)
-        mechanism = asked.single() if single else asked.several(messages_cap)
+        kind: Callable[..., PrefixCollector] = PrefixResponse.calibrated
+        if not single and messages_cap != 1:
+            kind = partial(PrefixDummies.calibrated, messages_cap=messages_cap)
+        mechanism = kind(
+            n=honest,
+            epsilon=epsilon,
+            delta=delta,
+            length=length,
+            alphabet=alphabet,
+            beta=beta,
+            hash_key=key,
+        )
     with clock("account"):
         guarantee = amplification.amplify(
             mechanism, n=total, delta=delta, honest_fraction=honest_fraction
@@ -103,27 +312,6 @@ def heavy_hitters(  # noqa: PLR0913 - a façade takes as many keywords as its us
         missed=_missed(found, mechanism.tree.alphabet, truth),
         stages={stage: round(taken, 3) for stage, taken in clock.seconds.items()},
     )
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What the devices are to keep and to find."""
-
-    n: int
-    epsilon: float
-    delta: float
-    length: int
-    alphabet: str | bytes | None
-    beta: float
-    hash_key: int
-
-    def single(self) -> PrefixCollector:
-        """One message each."""
-        return PrefixResponse.calibrated(**vars(self))
-
-    def several(self, messages_cap: float) -> PrefixCollector:
-        """Several messages each."""
-        return PrefixDummies.calibrated(messages_cap=messages_cap, **vars(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,10 +437,25 @@ def _notes(found: HeavyHitters, length: int, top: int, *, compare_truth: bool) -
     notes = [f"answers are cut to {length} bytes; rows without one count as {EMPTY}"]
     if len(found) > top:
         notes.append(f"{len(found)} answers were found, of which the first {top} are listed")
-    if not found.complete:
-        notes.append(INCOMPLETE)
     notes.append("for what is sure about the list, hash tables are taken as random functions")
     notes.append(RUN_HERE)
     if compare_truth:
         notes.append(NOT_PRIVATE)
     return tuple(notes)
+
+
+def threshold_statement(found: HeavyHitters) -> str:
+    """What the list is sure to have, in words."""
+    sure = f"with probability {1 - found.beta:.5g}"
+    reached = [
+        f"{round(np.ceil(count)):,} people (up to {cut} bytes)"
+        for cut, count in zip(found.longest, found.thresholds, strict=True)
+        if count <= found.n
+    ]
+    if not reached:
+        return f"{sure} no answer listed is one that nobody gave; none is sure to be found"
+    shown = reached if len(reached) <= 3 else [*reached[:2], "...", reached[-1]]
+    return (
+        f"{sure} every answer of at least {', '.join(shown)} is found, "
+        "and no answer listed is one that nobody gave"
+    )

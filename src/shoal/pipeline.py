@@ -10,15 +10,11 @@ from typing import cast
 import numpy as np
 
 from shoal.accounting.guarantee import Guarantee
-from shoal.engines import LocalEngine
-from shoal.engines.coding import changed
-from shoal.engines.columns import Bounds, Lists, Separate, Together
-from shoal.engines.limits import Limits, Wish
+from shoal.engines import Clock, LocalEngine, Progress, Tell
+from shoal.engines.coding import Bounds, Lists, Separate, Together, changed
 from shoal.engines.shuffling import shuffle
-from shoal.engines.timing import Clock, Progress, Tell
 from shoal.planning import Plan
-from shoal.planning.steps import Asked, Given, Split, Step
-from shoal.planning.together import together
+from shoal.planning.columns import Requirements, Split, Step, compose_columns
 from shoal.protocols.base import Device
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism, VectorMechanism, source
 from shoal.randomness import Randomness
@@ -45,7 +41,8 @@ def run(
     categories: Lists | None = None,
     bounds: Bounds | None = None,
     norm: float | None = None,
-    randomizer: Device | Mapping[str, Device] | None = None,
+    randomizer: Device | str | Mapping[str, Device | str] | None = None,
+    local_epsilon: float | None = None,
     plan: Plan | Mapping[str, Plan] | None = None,
     split: Split | None = None,
     drop_nulls: bool = False,
@@ -62,10 +59,10 @@ def run(
 
     ``data`` is a Polars, pandas or Arrow table, anything else with an Arrow C stream (a DuckDB
     relation), or the path of a CSV, Parquet or Arrow file, which is read in chunks. Every row is
-    one person. Exactly one of ``epsilon`` (a plan is made), ``randomizer`` and ``plan``; ``delta``
-    is the plan's, or 1e-6. No report has a local epsilon above ``local_epsilon_cap``, if there is
-    one. A plan whose epsilon is not kept by the people there are is refused, unless
-    ``allow_weaker``: then it is noted.
+    one person. Exactly one of ``epsilon`` (a plan is made), ``randomizer`` (or its name, with its
+    ``local_epsilon``) and ``plan``; ``delta`` is the plan's, or 1e-6. No report has a local epsilon
+    above ``local_epsilon_cap``, if there is one. A plan whose epsilon is not kept by the people
+    there are is refused, unless ``allow_weaker``: then it is warned about.
 
     With ``epsilon``, people send at most ``messages_cap`` messages on average (one, unless said),
     and ``choose`` names the option of the plan to be run instead of the best: then any number of
@@ -84,7 +81,6 @@ def run(
     ``compare_truth`` adds the true values, which makes the result not private. ``progress`` is
     called with the number of reports made and the number of all.
     """
-    given = Given(epsilon, randomizer, plan)
     wanted: Separate | Together
     if columns is None:
         wanted = Separate.of(column, categories, bounds, norm=norm)
@@ -92,26 +88,35 @@ def run(
         single = {"column": column, "categories": categories, "bounds": bounds, "split": split}
         wanted = Together.of(columns, norm, **single)
     wanted.require(randomizer=randomizer, plan=plan)
-    asked = Asked.of(given, delta, split, columns=wanted.questions)
-    limits = Limits(honest_fraction, local_epsilon_cap, allow_weaker)
-    wish = Wish(messages_cap, choose)
-    if epsilon is None:
-        wish.require_none()
+    required = Requirements(
+        columns=wanted.questions,
+        epsilon=epsilon,
+        delta=delta,
+        randomizer=randomizer,
+        local_epsilon=local_epsilon,
+        plan=plan,
+        split=split,
+        honest_fraction=honest_fraction,
+        local_epsilon_cap=local_epsilon_cap,
+        messages_cap=messages_cap,
+        choose=choose,
+        allow_weaker=allow_weaker,
+    )
     clock = Clock()
     with clock("read"):
         coded = wanted.coded(data, drop_nulls=drop_nulls)
     # Everything is checked, planned and accounted for before anybody reports.
     with clock("plan"):
-        steps = [asked.step(each, limits, wish) for each in coded]
+        steps = [required.step(each) for each in coded]
     with clock("account"):
-        guarantee = together(steps, asked.delta)
+        guarantee = compose_columns(steps, required.delta or 0.0)
     total = sum(step.coded.n for step in steps)
     collection = _Collection(source(randomness), clock, Progress(progress, total), compare_truth)
-    found = tuple(collection.column(step) for step in steps)
+    results = tuple(collection.column(step) for step in steps)
     return Result(
-        columns=found,
+        columns=results,
         guarantee=guarantee,
-        notes=_notes(found, asked, guarantee),
+        notes=_notes(results, required.split, guarantee),
         stages={stage: round(taken, 3) for stage, taken in clock.seconds.items()},
     )
 
@@ -143,6 +148,7 @@ class _Collection:
             plan=step.plan,
             truth=truth / counts.n if self.compare_truth else None,
             notes=step.notes,
+            warnings=step.warnings,
         )
 
     def _counted(self, step: Step) -> tuple[Counts | None, Array]:
@@ -165,14 +171,16 @@ class _Collection:
         return counts, truth
 
 
-def _notes(columns: Sequence[ColumnResult], asked: Asked, guarantee: Guarantee) -> tuple[str, ...]:
+def _notes(
+    columns: Sequence[ColumnResult], split: Split | None, guarantee: Guarantee
+) -> tuple[str, ...]:
     several = len(columns) > 1
     notes = [
         f"{column.column}: {note}" if several else note
         for column in columns
         for note in column.notes
     ]
-    if several and asked.split == "divide":
+    if several and split == "divide":
         notes.append(f"each of the {len(columns)} columns has an equal part of epsilon and delta")
     elif several:
         notes.append(

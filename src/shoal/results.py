@@ -5,20 +5,23 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
 
 import numpy as np
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
+from shoal.explain.document import Document, Row, Table
+from shoal.explain.text import measured
 from shoal.planning import Plan
 from shoal.protocols.base import Device
 from shoal.protocols.registry import described
 from shoal.values import Array, Estimate, MeanEstimate, VectorEstimate
 
 Record = dict[str, object]
-Found = Estimate | MeanEstimate | VectorEstimate
+AnyEstimate = Estimate | MeanEstimate | VectorEstimate
 RUN_HERE = (
     "randomized here on behalf of the devices: whoever ran this saw the true answers, "
     "and the guarantee is about what is published"
@@ -35,25 +38,26 @@ class ColumnResult:
 
     column: str
     labels: tuple[str, ...]
-    estimate: Found
+    estimate: AnyEstimate
     randomizer: Device
     guarantee: Guarantee
     n: int
     plan: Plan | None = None
     truth: Array | None = None
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def records(self) -> list[Record]:
         """One row per answer or coordinate, or one for a mean; limits are of 95 % intervals."""
-        found = self.estimate
-        if isinstance(found, MeanEstimate):
-            low, high = found.interval()
-            numbers = {"mean": found.mean, "sum": found.sum, "low": low, "high": high}
+        estimate = self.estimate
+        if isinstance(estimate, MeanEstimate):
+            low, high = estimate.interval()
+            numbers = {"mean": estimate.mean, "sum": estimate.sum, "low": low, "high": high}
             return [{**numbers, **self._true(0)}]
-        lows, highs = found.interval()
-        if isinstance(found, VectorEstimate):
-            return self._coordinates(found, lows, highs)
-        cells = zip(self.labels, found.frequencies, found.counts, lows, highs, strict=True)
+        lows, highs = estimate.interval()
+        if isinstance(estimate, VectorEstimate):
+            return self._coordinates(estimate, lows, highs)
+        cells = zip(self.labels, estimate.frequencies, estimate.counts, lows, highs, strict=True)
         return [
             {
                 "value": label,
@@ -66,11 +70,11 @@ class ColumnResult:
             for index, (label, frequency, count, low, high) in enumerate(cells)
         ]
 
-    def _coordinates(self, found: VectorEstimate, lows: Array, highs: Array) -> list[Record]:
+    def _coordinates(self, estimate: VectorEstimate, lows: Array, highs: Array) -> list[Record]:
         columns = {
-            "mean": found.mean,
-            "sum": found.sum,
-            "standard_error": found.standard_errors,
+            "mean": estimate.mean,
+            "sum": estimate.sum,
+            "standard_error": estimate.standard_errors,
             "low": lows,
             "high": highs,
         }
@@ -92,7 +96,34 @@ class ColumnResult:
             "randomizer": _randomizer(self.randomizer),
             "estimates": self.records(),
             "notes": list(self.notes),
+            "warnings": list(self.warnings),
         }
+
+    def table(self) -> Table:
+        """The estimates with their 95 % intervals, to the digits of their error, largest first."""
+        estimate = self.estimate
+        if isinstance(estimate, MeanEstimate):
+            low, high = estimate.interval()
+            cells = interval_cells(estimate.mean, low, high)
+            return Table(("mean", "95 % interval"), (Row(cells),), frozenset({0}), self.column)
+        lows, highs = estimate.interval()
+        if isinstance(estimate, VectorEstimate):
+            values, what, unit, scale = estimate.mean, "mean", "", 1
+            order = np.arange(values.size)
+        else:
+            values, what, unit, scale = estimate.frequencies, "share", " %", 100
+            order = np.argsort(-values, kind="stable")
+        rows = tuple(
+            Row(
+                (
+                    self.labels[i],
+                    *interval_cells(scale * values[i], scale * lows[i], scale * highs[i], unit),
+                )
+            )
+            for i in order
+        )
+        heads = ("coordinate" if unit == "" else "answer", what, "95 % interval")
+        return Table(heads, rows, frozenset({1}), self.column)
 
     def _true(self, index: int) -> Record:
         return {} if self.truth is None else {"truth": float(self.truth[index])}
@@ -108,6 +139,17 @@ class Result:
     stages: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it."""
+        several = len(self.columns) > 1
+        own = (
+            f"{column.column}: {warning}" if several else warning
+            for column in self.columns
+            for warning in column.warnings
+        )
+        return (*own, *self.guarantee.warnings)
+
+    @property
     def contains_truth(self) -> bool:
         """Whether true values are in it: then it is not private."""
         return any(column.truth is not None for column in self.columns)
@@ -121,7 +163,7 @@ class Result:
         return self.columns[0]
 
     @property
-    def estimate(self) -> Found:
+    def estimate(self) -> AnyEstimate:
         """The estimate of the only column."""
         return self.only.estimate
 
@@ -151,10 +193,10 @@ class Result:
         return self.only.n
 
     def __getitem__(self, column: str) -> ColumnResult:
-        for found in self.columns:
-            if found.column == column:
-                return found
-        names = ", ".join(found.column for found in self.columns)
+        for each in self.columns:
+            if each.column == column:
+                return each
+        names = ", ".join(each.column for each in self.columns)
         raise InvalidArgumentError("column", column, f"one of {names}")
 
     def to_dict(self) -> Record:
@@ -165,6 +207,7 @@ class Result:
             "columns": [column.to_dict() for column in self.columns],
             "estimates": first.records(),
             "notes": list(self.notes),
+            "warnings": list(self.warnings),
             "randomizer": _randomizer(first.randomizer),
             "stages": dict(self.stages),
             "contains_truth": self.contains_truth,
@@ -200,12 +243,19 @@ class Result:
 
         return html(self)
 
+    def document(self) -> Document:
+        """The estimates (of one column), the guarantee, notes and warnings."""
+        document = self.guarantee.document()
+        table = self.columns[0].table() if len(self.columns) == 1 else None
+        return replace(document, table=table, notes=self.notes, warnings=self.warnings)
+
     def _repr_html_(self) -> str:
-        return self.to_html()
+        return framed(self.to_html())
 
     def __str__(self) -> str:
         """The estimates, the largest first, and the guarantee, as text."""
-        return "\n\n".join([*map(_table, self.columns), str(self.guarantee), *self.notes])
+        tables = [str(Document(each.column, table=each.table())) for each in self.columns]
+        return "\n\n".join([*tables, str(replace(self.document(), table=None))])
 
 
 def _randomizer(mechanism: Device) -> Record:
@@ -218,31 +268,21 @@ def _randomizer(mechanism: Device) -> Record:
     }
 
 
+def interval_cells(value: float, low: float, high: float, unit: str = "") -> tuple[str, str]:
+    """A value and its interval as cells of a table, to the digits of their margin."""
+    shown, first, last = (f"{measured(x, (high - low) / 2)}{unit}" for x in (value, low, high))
+    return shown, f"{first} to {last}"
+
+
+def framed(page: str) -> str:
+    """A page inside another, a notebook say, neither of which restyles the other."""
+    frame = "width:100%;height:44em;border:1px solid #ccd3da;border-radius:6px;background:#fff"
+    return f'<iframe sandbox="" style="{frame}" srcdoc="{escape(page)}"></iframe>'
+
+
 def harmless(row: Record) -> Record:
     """The row, its texts shown by spreadsheets as they are and never run as formulas."""
     return {
         name: f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
         for name, cell in row.items()
     }
-
-
-def _table(column: ColumnResult) -> str:
-    found = column.estimate
-    if isinstance(found, MeanEstimate):
-        low, high = found.interval()
-        return f"{column.column}: mean {found.mean:.6g}, 95 % interval {low:.6g} to {high:.6g}"
-    lows, highs = found.interval()
-    width = max(map(len, column.labels))
-    if isinstance(found, VectorEstimate):
-        lines = [
-            f"{label:<{width}}  {mean:11.6g}  {low:11.6g} to {high:.6g}"
-            for label, mean, low, high in zip(column.labels, found.mean, lows, highs, strict=True)
-        ]
-        return "\n".join([f"{column.column}: mean, 95 % interval", *lines])
-    shares = found.frequencies
-    order = np.argsort(-shares, kind="stable")
-    lines = [
-        f"{column.labels[i]:<{width}}  {shares[i]:8.3%}  {lows[i]:8.3%} to {highs[i]:.3%}"
-        for i in order
-    ]
-    return "\n".join([f"{column.column}: share, 95 % interval", *lines])

@@ -269,7 +269,7 @@ def test_the_inputs_tried_are_told(run):
         ),
         ("audit --randomizer grr --k 2", "--n is missing"),
         ("audit --randomizer gr --k 2 --n 5", "did you mean grr"),
-        ("audit --randomizer grr --n 5", "needs --k"),
+        ("audit --randomizer grr --n 5", "number of possible answers"),
         ("audit --k 2 --n 5 --command x", "--k needs --randomizer"),
         ("audit --randomizer grr --table table.csv --n 5", "leave out --randomizer"),
         ("audit --table nothing.csv --n 5", "cannot read nothing.csv"),

@@ -9,6 +9,7 @@ import pytest
 
 import shoal
 from repository import run_python
+from shoal.figures import NAMES
 
 HEAVY = {"numpy", "scipy", "dp_accounting", "matplotlib", "polars"}
 
@@ -74,6 +75,14 @@ def test_figures_hands_over_to_the_figures(run, monkeypatch, tmp_path):
     assert asked == [(tmp_path, "some-figure")]
     assert finished.stdout == f"{tmp_path / 'some-figure.svg'}\n"
     assert finished.stderr == ""
+
+
+def test_figures_are_listed_without_drawing_them(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    listed = run("figures --list").stdout
+    assert all(name in listed for name in NAMES)
+    assert "leave out --out" in run("figures --list --out here").refusal()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_demo_goes_from_the_question_to_the_report(run, tmp_path):

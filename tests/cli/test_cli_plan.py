@@ -73,8 +73,8 @@ def test_it_draws_and_saves(run, tmp_path, suffix, magic):
         ("plan --epsilon 1 --n 1e4 --categories 5 --bounds 0,1", "give one of --categories"),
         ("plan --epsilon 1 --n 1e4 --bounds 1,0", "lower bound first"),
         ("plan --epsilon 1 --n 1e4 --categories 1", "categories"),
-        ("plan --epsilon -1 --n 1e4 --categories 5", "epsilon > 0"),
-        ("plan --epsilon 1 --n 0 --categories 5", "1 <= n"),
+        ("plan --epsilon -1 --n 1e4 --categories 5", "--epsilon > 0"),
+        ("plan --epsilon 1 --n 0 --categories 5", "--n"),
         (f"{ASKED} --plot plan.pdf", "a .svg or .png file"),
         (f"{ASKED} --save nowhere/plan.json", "no directory nowhere"),
     ],
@@ -106,7 +106,7 @@ def test_an_option_is_put_first_by_name(run, tmp_path):
 
 
 REFUSED = [
-    ("--categories 5 --messages-cap 0", "messages_cap >= 1"),
+    ("--categories 5 --messages-cap 0", "--messages-cap >= 1"),
     ("--categories 1000 --messages-cap 1.01 --choose dummies", "over the cap of 1.01"),
     ("--categories 5 --choose nothing", "one of"),
     ("--bounds 0,1 --choose dummies", "one of"),

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from shoal.cli import run_show
-from shoal.report.axis import Axis
-from shoal.report.vectors import Row
+from shoal.cli import run as run_command
+from shoal.report.charts import Coordinate
+from shoal.report.drawing import Axis
 
 ROWS = 3000
 MEAN = {"x": 1.0, "y": -2.0, "z": 0.5}
@@ -67,7 +67,7 @@ def test_a_plan_shows_both_and_is_run(run):
     found = run(VECTOR, "--plan plan.json --json").json()
     assert found["randomizer"]["name"] == "split-and-mix-vectors"
     other = run("run rows.csv --columns x,y,z --norm 4 --plan plan.json").refusal()
-    assert other == "expected a plan with norm=4 (--dimension 3 --norm 4), got norm=5.0"
+    assert other == "expected a plan with --norm=4 (--dimension 3 --norm 4), got --norm 5.0"
 
 
 @pytest.mark.parametrize("norm", [1e100, 1e-100])
@@ -85,32 +85,32 @@ def test_options_over_the_cap_are_named(run):
 
 
 REFUSALS = [
-    ("run rows.csv --columns x,y,z --epsilon 1", "--columns needs --norm"),
-    ("run rows.csv --columns x --norm 1 --epsilon 1", "--column NAME --bounds LOW,HIGH"),
-    ("run rows.csv --columns , --norm 1 --epsilon 1", "two names or more"),
+    ("run rows.csv --columns x,y,z --epsilon 1", "a --norm beside columns"),
+    ("run rows.csv --columns x --norm 1 --epsilon 1", "--column and --bounds"),
+    ("run rows.csv --columns , --norm 1 --epsilon 1", "two --columns or more"),
     ("run rows.csv --columns x,x --norm 1 --epsilon 1", "each once"),
-    (f"{VECTOR} --column word --epsilon 1", "leave out --column"),
-    (f"{VECTOR} --bounds 0,1 --epsilon 1", "leave out --bounds"),
-    (f"{VECTOR} --categories a,b --epsilon 1", "leave out --categories"),
-    (f"{VECTOR} --split divide --epsilon 1", "no split beside columns"),
+    (f"{VECTOR} --column word --epsilon 1", "no --column beside columns"),
+    (f"{VECTOR} --bounds 0,1 --epsilon 1", "no --bounds beside columns"),
+    (f"{VECTOR} --categories a,b --epsilon 1", "no --categories beside columns"),
+    (f"{VECTOR} --split divide --epsilon 1", "no --split beside columns"),
     (f"{VECTOR} --open --epsilon 1", "leave out --columns and --norm"),
     (VECTOR, "give one of --epsilon, --randomizer and --plan"),
-    ("run rows.csv --columns x,y --norm 0 --epsilon 1", "norm > 0"),
-    ("run rows.csv --columns x,y --norm -1 --epsilon 1", "norm > 0"),
+    ("run rows.csv --columns x,y --norm 0 --epsilon 1", "--norm > 0"),
+    ("run rows.csv --columns x,y --norm -1 --epsilon 1", "--norm > 0"),
     ("run rows.csv --columns x,why --norm 1 --epsilon 1", "one of the columns x, y, z, word"),
-    ("run rows.csv --columns x,word --norm 1 --epsilon 1", "got column='word'"),
-    ("run rows.csv --column x --norm 1 --epsilon 1", "--norm goes with --columns"),
+    ("run rows.csv --columns x,word --norm 1 --epsilon 1", "got --column word"),
+    ("run rows.csv --column x --norm 1 --epsilon 1", "no --norm without columns"),
     ("run rows.csv --epsilon 1", "(or --columns for a vector)"),
-    (f"{VECTOR} --randomizer grr --local-epsilon 1", "is not for vectors: take one of privunit"),
-    ("run rows.csv --column x --randomizer privunit --local-epsilon 1", "use --columns"),
-    ("plan --epsilon 1 --n 10 --categories 3 --norm 2", "--norm goes with --dimension"),
-    ("plan --epsilon 1 --n 10 --dimension 3 --norm 0", "norm > 0"),
+    (f"{VECTOR} --randomizer grr --local-epsilon 1", "a --randomizer of vectors, one of privunit"),
+    ("run rows.csv --column x --randomizer privunit --local-epsilon 1", "norm for vectors"),
+    ("plan --epsilon 1 --n 10 --categories 3 --norm 2", "--norm needs --dimension"),
+    ("plan --epsilon 1 --n 10 --dimension 3 --norm 0", "--norm > 0"),
     *(
-        (f"{words} --norm {norm} --epsilon 1", "a norm from 1e-100 to 1e+100")
+        (f"{words} --norm {norm} --epsilon 1", "a --norm from 1e-100 to 1e+100")
         for words in ("plan --n 10 --dimension 3", "run rows.csv --columns x,y")
         for norm in ("1e308", "1e101", "1e-101", "1e-320")
     ),
-    ("plan --epsilon 1 --n 1e5 --dimension 1e7", "got dimension=10000000; ask for fewer coord"),
+    ("plan --epsilon 1 --n 1e5 --dimension 1e7", "10000000; ask for fewer coord"),
     (
         "run rows.csv --column x --bounds 0,5 --randomizer duchi --local-epsilon 1 --split divide",
         "only epsilon can be divided among columns",
@@ -127,10 +127,10 @@ def test_refusals(run, desk, words, said):
 @pytest.mark.parametrize(
     ("row", "drawn"),
     [
-        (Row("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=None), "┊   ━●━    "),
-        (Row("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=6.0), "┊   ━●◆    "),
-        (Row("x", value=9.9, low=9.8, high=10.0, error=0.1, truth=None), "┊         ●"),
+        (Coordinate("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=None), "┊   ━●━    "),
+        (Coordinate("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=6.0), "┊   ━●◆    "),
+        (Coordinate("x", value=9.9, low=9.8, high=10.0, error=0.1, truth=None), "┊         ●"),
     ],
 )
 def test_a_coordinate_is_a_dot_on_its_interval(row, drawn):
-    assert run_show.line(row, Axis(0.0, 10.0), width=11) == drawn
+    assert run_command.interval(row, Axis(0.0, 10.0), width=11) == drawn

@@ -124,9 +124,12 @@ def test_people_who_stay_away_cost_accuracy_of_vectors_too():
 
 def test_the_text_of_a_plan_is_a_table():
     plan = shoal.plan(**TARGET, n=5000, dimension=3, norm=1.0, messages_cap=50)
-    head, *lines = str(plan).splitlines()
+    title, head, *lines = str(plan).splitlines()
+    assert title.startswith("Run split-and-mix-vectors with ")
+    assert head.startswith("randomizer")
     assert lines[0].startswith("split-and-mix-vectors  ")
-    assert {len(line) for line in (head, *lines[:3])} == {len(head)}
+    assert plan.document().to_html().count("split-and-mix-vectors") >= 2
+    assert plan.to_dict()["warnings"] == list(plan.warnings)
 
 
 # ------------------------------------------------------------------ sums of numbers, for comparison

@@ -18,7 +18,7 @@ from dashboard_kit import Page, dashboard_of, login, shown
 from shoal.explain.text import up
 from shoal.randomizers.duchi import Duchi
 from shoal.randomizers.response import RandomizedResponse
-from shoal.report.shares import percent
+from shoal.report.charts import percent
 from shoal.service.analyzer import schema
 from shoal.service.analyzer.documents import written
 from shoal.service.analyzer.remembered import Remembered
@@ -132,6 +132,11 @@ def test_an_unknown_survey_is_told_of_without_advice_for_operators(client):
     assert "shoal survey add" not in answer.text
 
 
+def rounded(estimate, part):
+    margin = 50 * (estimate["high"] - estimate["low"])
+    return percent(100 * estimate[part], margin)
+
+
 def every_page(analyzer):
     yield "/dashboard"
     yield "/dashboard/login"
@@ -206,10 +211,10 @@ def test_the_numbers_are_those_of_the_results(analyzer, client):
             for each in found.all("div")
             if each.get("aria-label", "").startswith(f"{estimate['answer']}: ")
         )
-        assert percent(100 * estimate["share"]) in bar["aria-label"]
-        assert percent(100 * estimate["low"]) in bar["aria-label"]
+        assert rounded(estimate, "share") in bar["aria-label"]
+        assert rounded(estimate, "low") in bar["aria-label"]
         assert float(bar["data-value"]) == pytest.approx(100 * estimate["share"], rel=1e-5)
-        assert percent(100 * estimate["high"]) in found.of["table"]
+        assert rounded(estimate, "high") in found.of["table"]
     assert up(told.life["epsilon"]) in found.of["budget"]
     assert up(told.life["analyzer_epsilon"]) in found.of["budget"]
     assert f"{100 * whole['bias_bound']:.3g} percentage points" in found.of["found"]
@@ -374,8 +379,8 @@ def test_a_batch_shows_its_own_document(analyzer, client):
     found = page(client, analyzer.plain, f"/batches/{SECOND}")
     assert SECOND in found.text
     for estimate in document["estimates"]:
-        assert percent(100 * estimate["share"]) in found.of["found"]
-        limits = f"{percent(100 * estimate['low'])} to {percent(100 * estimate['high'])}"
+        assert rounded(estimate, "share") in found.of["found"]
+        limits = f"{rounded(estimate, 'low')} to {rounded(estimate, 'high')}"
         assert limits in found.of["found"]
     assert up(document["epsilon"], 4) in found.text
 

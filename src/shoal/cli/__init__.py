@@ -12,20 +12,20 @@ from shoal.cli import (
     audit,
     backup,
     collect,
+    demo,
     doctor,
+    figures,
     keys,
     peers,
+    plan,
+    run,
     serve,
     sgd,
     submit,
     walk,
 )
-from shoal.cli.app import ACCOUNT, ANALYSE, COLLECT, OPERATE, app, main
-from shoal.cli.demo import demo
-from shoal.cli.figures import figures
+from shoal.cli.app import ANALYSE, COLLECT, OPERATE, app, main
 from shoal.cli.loadtest import loadtest
-from shoal.cli.plan import plan
-from shoal.cli.run import run
 from shoal.cli.survey import survey
 from shoal.cli.survey_add import survey_add
 from shoal.cli.survey_registered import survey_list, survey_remove
@@ -38,21 +38,21 @@ __all__ = [
     "audit",
     "backup",
     "collect",
+    "demo",
     "doctor",
+    "figures",
     "keys",
     "main",
     "peers",
+    "plan",
+    "run",
     "serve",
     "sgd",
     "submit",
     "walk",
 ]
 
-app.command(rich_help_panel=ANALYSE)(plan)
-app.command(rich_help_panel=ANALYSE)(run)
 app.command("test", rich_help_panel=ANALYSE)(run_test)
-app.command(rich_help_panel=ANALYSE)(demo)
-app.command(rich_help_panel=ACCOUNT)(figures)
 app.add_typer(survey, name="survey", rich_help_panel=COLLECT)
 survey.command("add")(survey_add)
 survey.command("list")(survey_list)

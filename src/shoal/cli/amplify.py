@@ -267,9 +267,9 @@ def _devices(options: AmplifyOptions) -> dict[str, Any]:
     """What the devices run, as keywords: a randomizer, or what is known of any."""
     if options.table is not None:
         from shoal.accounting.law import BlanketLaw
-        from shoal.cli.tables import read
+        from shoal.cli.files import read_table
 
-        table = read(options.table)
+        table = read_table(options.table)
         return {"randomizer": BlanketLaw.from_table(table, local_epsilon=options.local_epsilon)}
     if options.randomizer is not None or options.k is not None:
         return {"randomizer": _family(options)(epsilon=options.local_epsilon)}
@@ -278,6 +278,6 @@ def _devices(options: AmplifyOptions) -> dict[str, Any]:
 
 def _family(options: AmplifyOptions) -> Any:  # noqa: ANN401 - whatever takes an epsilon
     """The named randomizers; --k alone, beside a bound, says that the devices run grr."""
-    from shoal.cli.randomizers import family
+    from shoal.randomizers.registry import family
 
     return family(options.randomizer or "grr", k=options.k, bounds=options.bounds)

@@ -200,7 +200,7 @@ def _show(results: SurveyResults, done: Pass) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from shoal.cli.run_show import show as show_result
+    from shoal.cli.run import show_result
     from shoal.service.analyzer.results import batch_sentence
 
     survey = results.survey

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from rich.table import Table
 
-    from shoal.report.shares import Row
+    from shoal.report.charts import Share
     from shoal.service.peers.collection import PeerCollection
     from shoal.values import Array, Estimate
 
@@ -127,7 +127,7 @@ class _Question:
 
     def to_dicts(self, estimate: Estimate) -> list[dict[str, object]]:
         """The estimate of each answer: fractions of one, not of a hundred."""
-        from shoal.report.shares import LEVEL
+        from shoal.report.charts import LEVEL
 
         low, high = estimate.interval(LEVEL)
         return [
@@ -145,10 +145,10 @@ class _Question:
 
 def _collected(options: PeersOptions) -> tuple[_Question, PeerCollection]:
     from shoal import checks
-    from shoal.cli.randomizers import family
     from shoal.engines.coding import PUBLIC
     from shoal.network.generators import random_regular
     from shoal.randomizers.base import CategoryRandomizer
+    from shoal.randomizers.registry import family
     from shoal.service.peers import Conditions, PeerSurvey
     from shoal.service.peers.collection import collect, hops_in_time
 
@@ -194,14 +194,14 @@ def _made_up(options: PeersOptions) -> _Question:
     import numpy as np
 
     from shoal import checks
-    from shoal.cli.run_asked import listed
+    from shoal.cli.files import read_list
     from shoal.randomness import simulated
 
     if options.categories is None:
         count = checks.count(2, k=_ANSWERS if options.k is None else options.k)
         labels = tuple(f"answer {place}" for place in range(count))
     else:
-        labels = tuple(listed(options.categories))
+        labels = tuple(read_list(options.categories))
     if len(labels) < 2:
         raise RefusedError("--categories has to list at least two answers")
     people = checks.count(4, peers=_PEERS if options.peers is None else options.peers)
@@ -215,7 +215,7 @@ def _made_up(options: PeersOptions) -> _Question:
 def _from_file(options: PeersOptions) -> _Question:
     import numpy as np
 
-    from shoal.cli.run_asked import listed
+    from shoal.cli.files import read_list
     from shoal.engines import reading
     from shoal.engines.coding import Choices
 
@@ -223,7 +223,7 @@ def _from_file(options: PeersOptions) -> _Question:
     if options.categories is None:
         coded = Choices.found(column, drop_nulls=False)
     else:
-        coded = Choices.listed(column, listed(options.categories), drop_nulls=False)
+        coded = Choices.listed(column, read_list(options.categories), drop_nulls=False)
     values = np.concatenate([np.asarray(part, dtype=np.int64) for part in coded.chunks()])
     return _Question(values, coded.labels, coded.notes)
 
@@ -260,16 +260,16 @@ def _show(question: _Question, collection: PeerCollection) -> None:
     show(replace(document, notes=question.notes, warnings=collection.warnings))
 
 
-def _rows(question: _Question, estimate: Estimate) -> list[Row]:
+def _rows(question: _Question, estimate: Estimate) -> list[Share]:
     import numpy as np
 
     from shoal.estimate.ranking import noise_floor
-    from shoal.report.shares import LEVEL, Row
+    from shoal.report.charts import LEVEL, Share
 
     low, high = estimate.interval(LEVEL)
     certain = estimate.frequencies >= noise_floor(estimate, LEVEL)
     return [
-        Row(
+        Share(
             label=question.labels[place],
             value=100 * float(estimate.frequencies[place]),
             low=100 * float(low[place]),
@@ -282,13 +282,13 @@ def _rows(question: _Question, estimate: Estimate) -> list[Row]:
     ]
 
 
-def _chart(rows: list[Row]) -> Table:
+def _chart(rows: list[Share]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from shoal.cli.run_show import bar
-    from shoal.report.axis import Axis
-    from shoal.report.shares import percent
+    from shoal.cli.run import bar
+    from shoal.report.charts import percent
+    from shoal.report.drawing import Axis
 
     axis = Axis(0.0, max(*(row.high for row in rows), *(row.truth or 0.0 for row in rows), 1e-9))
     table = Table.grid(padding=(0, 1))
@@ -298,6 +298,11 @@ def _chart(rows: list[Row]) -> Table:
     table.add_column(no_wrap=True, style="dim")
     for row in rows:
         reach = f"± {(row.high - row.low) / 2:.1f}" + ("" if row.significant else " ~")
-        cells = [printable(row.label), bar(row, axis, _WIDTH), percent(row.value), reach]
+        cells = [
+            printable(row.label),
+            bar(row, axis, _WIDTH),
+            percent(row.value, row.margin),
+            reach,
+        ]
         table.add_row(*(Text(cell) for cell in cells))
     return table

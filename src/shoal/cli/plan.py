@@ -2,100 +2,166 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from shoal.cli import files, options
-from shoal.cli.options import Bounds, RefusedError, flag, number, option, whole
-from shoal.cli.render import print_json, working
+from shoal.cli import files
+from shoal.cli.app import ANALYSE, app
+from shoal.cli.options import (
+    Bounds,
+    Needs,
+    OneOf,
+    Options,
+    Required,
+    Rule,
+    command,
+    flag,
+    number,
+    option,
+    read_bounds,
+    whole,
+)
+from shoal.cli.render import print_json, show, working
 
-_WANTED = "What is wanted"
-_ASKED = "What is asked: one of"
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from shoal.planning import Plan
+
+_TARGET = "What is wanted"
+_KIND = "What is asked: one of"
 _CROWD = "Who takes part"
 _OUT = "What to make of it"
+_DOTS_PER_INCH = 160
 
 
-def plan(
-    *,
-    epsilon: Annotated[float | None, number("ε that the collection may cost.", _WANTED)] = None,
-    delta: Annotated[float, number("δ.", _WANTED)] = 1e-6,
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(Options):
+    """The target, the question, who takes part, and what to make of the plan."""
+
+    epsilon: Annotated[float | None, number("ε that the collection may cost.", _TARGET)] = None
+    delta: Annotated[float | None, number("δ; 1e-6 if not given.", _TARGET)] = None
     local_epsilon_cap: Annotated[
-        float | None, number("The most that ε0 of one report may be.", _WANTED)
-    ] = None,
+        float | None, number("The most that ε0 of one report may be.", _TARGET)
+    ] = None
     messages_cap: Annotated[
         float | None,
-        number("Messages one person may send on average; above 1 brings in protocols.", _WANTED),
-    ] = None,
+        number("Messages one person may send on average; above 1 brings in protocols.", _TARGET),
+    ] = None
     choose: Annotated[
-        str | None, option("Put this option first instead of the best.", _WANTED, "NAME")
-    ] = None,
-    categories: Annotated[int | None, whole("One of so many answers.", _ASKED)] = None,
+        str | None, option("Put this option first instead of the best.", _TARGET, "NAME")
+    ] = None
+    categories: Annotated[int | None, whole("One of so many answers.", _KIND)] = None
     bounds: Annotated[
-        Bounds | None,
-        option("A number between bounds.", _ASKED, "LOW,HIGH", options.read_bounds),
-    ] = None,
-    dimension: Annotated[int | None, whole("A vector of so many coordinates.", _ASKED)] = None,
+        Bounds | None, option("A number between bounds.", _KIND, "LOW,HIGH", read_bounds)
+    ] = None
+    dimension: Annotated[int | None, whole("A vector of so many coordinates.", _KIND)] = None
     norm: Annotated[
         float | None,
-        number("With --dimension: vectors are at most this long (else of length 1).", _ASKED),
-    ] = None,
-    n: Annotated[int | None, whole("How many people report: 100000 or 1e5.", _CROWD)] = None,
+        number("With --dimension: vectors are at most this long (else of length 1).", _KIND),
+    ] = None
+    n: Annotated[int | None, whole("How many people report: 100000 or 1e5.", _CROWD)] = None
     honest_fraction: Annotated[
-        float, number("The share of them that follows the protocol.", _CROWD)
-    ] = 1.0,
+        float | None, number("The fraction of them that follows the protocol.", _CROWD)
+    ] = None
     participation: Annotated[
-        float, number("Each takes part with this probability, unseen.", _CROWD)
-    ] = 1.0,
-    plot: Annotated[Path | None, option("Draw the options (.svg, .png).", _OUT, "FILE")] = None,
+        float | None, number("Each takes part with this probability, unseen.", _CROWD)
+    ] = None
+    plot: Annotated[Path | None, option("Draw the options (.svg, .png).", _OUT, "FILE")] = None
     save: Annotated[
         Path | None, option("Save the plan, for shoal run --plan (.json).", _OUT, "FILE")
-    ] = None,
-    as_json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False,
-) -> None:
+    ] = None
+    json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Required("epsilon", "what the collection may cost each person"),
+        Required("n", "how many people report"),
+        OneOf(("categories", "bounds", "dimension"), "what is asked"),
+        Needs("norm", ("dimension",), "how long a vector may be"),
+    )
+    arguments: ClassVar[dict[str, str]] = {"name": "choose"}
+
+
+@command(app, ANALYSE)
+def plan(options: PlanOptions) -> None:
     """Which randomizer each device should run for a target, and what error to expect.
 
     Every randomizer is tried at the largest ε0 that keeps the target. Numbers may be written 1e5.
     """
-    if epsilon is None:
-        raise RefusedError("--epsilon is missing: what the collection may cost each person")
-    if n is None:
-        raise RefusedError("--n is missing: how many people report")
-    _check(categories, bounds, dimension)
-    if norm is not None and dimension is None:
-        raise RefusedError("--norm goes with --dimension: how long a vector may be")
-    files.check(plot=plot, save=save)
+    files.check(plot=options.plot, save=options.save)
     with working("planning"):
         import shoal
-        from shoal.cli import plan_figure, plan_show
-        from shoal.engines.limits import Wish
+        from shoal.planning.planner import messages_limit
 
-        found = shoal.plan(
-            epsilon=epsilon,
-            delta=delta,
-            n=n,
-            categories=categories,
-            bounds=bounds,
-            dimension=dimension,
-            norm=norm,
-            local_epsilon_cap=local_epsilon_cap,
-            honest_fraction=honest_fraction,
-            participation=participation,
-            messages_cap=Wish(messages_cap, choose).most,
+        question = ("epsilon", "delta", "n", "categories", "bounds", "dimension", "norm")
+        limits = ("local_epsilon_cap", "honest_fraction", "participation")
+        made = shoal.plan(
+            **options.only(*question, *limits),
+            messages_cap=messages_limit(options.messages_cap, options.choose),
         )
-        if choose is not None:
-            found = found.choose(choose)
-        values = found.to_dict()
+        if options.choose is not None:
+            made = made.choose(options.choose)
+        values = made.to_dict()
     with files.together() as write:
-        if plot is not None:
-            write(plot, lambda path: plan_figure.draw(found, path))
-        if save is not None:
-            write(save, found.save)
-    if as_json:
+        if options.plot is not None:
+            write(options.plot, lambda path: draw(made, path))
+        if options.save is not None:
+            write(options.save, made.save)
+    if options.json:
         print_json(values)
     else:
-        plan_show.show(found)
+        show(made.document())
 
 
-def _check(categories: int | None, bounds: Bounds | None, dimension: int | None) -> None:
-    if sum(kind is not None for kind in (categories, bounds, dimension)) != 1:
-        raise RefusedError("give one of --categories, --bounds and --dimension: what is asked")
+def draw(plan: Plan, path: Path) -> None:
+    """Write the error of each option as a figure; the name's ending says what kind of file."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from shoal.figures import style
+
+    possible = sum(each.errors is not None for each in plan.options)
+    with style.applied():
+        figure = Figure(figsize=(8.0, 1.6 + 0.36 * possible), layout="constrained")
+        FigureCanvasAgg(figure)
+        _fill(figure.subplots(), plan)
+        figure.savefig(path, dpi=_DOTS_PER_INCH)
+
+
+def _fill(axes: Axes, plan: Plan) -> None:
+    from shoal.explain.text import plain
+    from shoal.figures import style
+
+    names: list[str] = []
+    for each in plan.options:
+        if each.errors is None:
+            continue
+        local, error, place = each.local_epsilon, each.errors.l2, len(names)
+        sends = f"{each.messages or 1.0:.3g} messages"
+        how = sends if local is None or math.isinf(local) else f"ε₀ = {local:.2f}"
+        names.append(f"{each.name}, {how}")
+        color = style.FAINT if place else style.BLUE
+        axes.plot([error], [place], "o", color=color, markersize=8)
+        near = (9, -3)
+        text = f"{error:,.3g}"
+        axes.annotate(text, (error, place), near, textcoords="offset points", fontsize=8.5)
+    for name, reference in (("trusted curator", plan.central), ("no shuffler", plan.local)):
+        if reference is not None:
+            axes.axvline(reference.l2, color=style.QUIET, linestyle="--", linewidth=1)
+            where = (reference.l2, 1.0)
+            transform = axes.get_xaxis_transform()
+            axes.annotate(name, where, (3, 3), xycoords=transform, textcoords="offset points")
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.margins(x=0.2)
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+    question = plan.question
+    target = f"ε = {plain(question.epsilon)}, δ = {plain(question.delta)}"
+    axes.set_xlabel(
+        "expected L2 error of the counts" if question.categories else "error of the sum"
+    )
+    axes.set_title(f"{question.n:,} people at {target}", pad=22)

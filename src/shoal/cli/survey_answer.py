@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from shoal.cli.files import read_list
 from shoal.cli.options import RefusedError
-from shoal.cli.run_asked import listed
 from shoal.cli.survey_asked import SurveyAsked
-from shoal.engines.limits import Wish
 from shoal.planning import Plan
+from shoal.planning.planner import messages_limit
 from shoal.protocols.base import Device
 from shoal.sealing import MalformedError, SurveyId, parsed
 from shoal.sealing.identity import LARGEST_CONFIGURATION
@@ -70,7 +70,7 @@ def check_place(out: Path | None, made: Survey) -> None:
 
 
 def _labels(asked: SurveyAsked) -> tuple[str, ...]:
-    return () if asked.categories is None else tuple(listed(asked.categories))
+    return () if asked.categories is None else tuple(read_list(asked.categories))
 
 
 def _design(asked: SurveyAsked, labels: tuple[str, ...]) -> Design:
@@ -101,7 +101,7 @@ def _design(asked: SurveyAsked, labels: tuple[str, ...]) -> Design:
         dishonest=asked.dishonest,
         participation=asked.participation,
         local_epsilon_cap=asked.local_epsilon_cap,
-        messages_cap=Wish(asked.messages_cap, asked.randomizer).most,
+        messages_cap=messages_limit(asked.messages_cap, asked.randomizer),
         choose=asked.randomizer,
         given=given,
     )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.cli import testing_reference
+from shoal.cli.files import read_list
 from shoal.cli.options import RefusedError
-from shoal.cli.run_asked import listed
 from shoal.cli.testing_asked import AskedTest
 from shoal.engines import reading
 from shoal.engines.coding import PUBLIC_LIST, PUBLIC_NULLS, Choices
@@ -81,7 +81,7 @@ def public_list(asked: AskedTest) -> AnswerList | None:
         return AnswerList(found.labels, found.probabilities, found.notes)
     if asked.categories is None:
         return None
-    labels = tuple(listed(asked.categories))
+    labels = tuple(read_list(asked.categories))
     if len(labels) < 2:
         raise RefusedError(
             f"--categories lists {len(labels)} answer{'s' * (len(labels) != 1)}: there is nothing "

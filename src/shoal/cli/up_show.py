@@ -12,7 +12,7 @@ from rich.table import Table
 
 from shoal.cli.app import printable
 from shoal.cli.render import console, panel
-from shoal.cli.run_show import chart
+from shoal.cli.run import chart
 from shoal.cli.survey_allowed import answering
 from shoal.explain.text import plain, up
 from shoal.service.analyzer.documents import Document

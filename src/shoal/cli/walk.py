@@ -284,7 +284,7 @@ def _devices(options: WalkOptions) -> dict[str, Any]:
     checks.positive(local_epsilon=local)
     if options.randomizer is None:
         return {"local_epsilon": local}
-    from shoal.cli.randomizers import family
+    from shoal.randomizers.registry import family
 
     make = family(options.randomizer, k=options.k, bounds=options.bounds)
     return {"randomizer": make(epsilon=local)}

@@ -1,10 +1,15 @@
-"""Where counting happens. Everything above asks an :class:`Engine` and does not know where."""
+"""Where counting happens, how long each stage of it takes, and how far it is.
+
+Everything above asks an :class:`Engine` and does not know where it counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -13,6 +18,8 @@ from shoal.protocols.base import Protocol as SeveralMessages
 from shoal.randomizers.base import Mechanism, Randomizer, Reports
 from shoal.values import Counts, Envelopes
 
+Tell = Callable[[int, int], None]
+T = TypeVar("T")
 _CHUNK = 1 << 20
 
 
@@ -48,3 +55,45 @@ class LocalEngine:
         else:
             expected = f"reports that {mechanism.name} made"
             raise InvalidArgumentError("reports", type(reports).__name__, expected)
+
+
+@dataclass
+class Progress:
+    """Tells how many of all reports are made."""
+
+    tell: Tell | None
+    total: int
+    done: int = 0
+
+    def add(self, reports: int) -> None:
+        """So many more are made."""
+        self.done += reports
+        if self.tell is not None:
+            self.tell(self.done, self.total)
+
+
+@dataclass
+class Clock:
+    """Seconds per stage."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """The time spent inside is the stage's."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
+
+    def each(self, stage: str, items: Iterable[T]) -> Iterator[T]:
+        """The items; the time it takes to get them is the stage's."""
+        iterator = iter(items)
+        while True:
+            with self(stage):
+                item = next(iterator, None)
+            if item is None:
+                return
+            yield item

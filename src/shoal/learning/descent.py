@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.engines.timing import Progress, Tell
+from shoal.engines import Progress, Tell
 from shoal.errors import InvalidArgumentError
 from shoal.learning.accountant import account
 from shoal.learning.guarantee import LearningGuarantee

@@ -32,7 +32,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from shoal.engines.timing import Progress
+from shoal.engines import Progress
 from shoal.learning.losses import Loss
 from shoal.learning.noise import standard_normals
 from shoal.randomness import Randomness

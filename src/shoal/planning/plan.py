@@ -15,6 +15,8 @@ from shoal.accounting.amplification import amplify
 from shoal.accounting.crowd import Crowd
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.explain.document import Document, Row, Table
+from shoal.explain.text import down, plain, up
 from shoal.planning.errors import Errors
 from shoal.protocols.base import Device, Protocol
 from shoal.protocols.registry import described, restored
@@ -82,6 +84,17 @@ class Question:
         if self.dimension is None or self.norm is None:
             return None
         return Ball(dimension=self.dimension, norm=self.norm)
+
+    def __str__(self) -> str:
+        """Who is asked for what, and how private it has to be."""
+        if self.categories is not None:
+            kind = f"one of {self.categories:,} answers"
+        elif self.bounds is not None:
+            kind = "a number from {} to {}".format(*map(plain, self.bounds))
+        else:
+            long = f"at most {plain(self.norm)} long" if self.norm else "of length 1"
+            kind = f"a vector of {self.dimension:,} coordinates, {long}"
+        return f"{self.n:,} people, {kind}, ε = {plain(self.epsilon)}, δ = {plain(self.delta)}"
 
     @property
     def crowd(self) -> Crowd:
@@ -173,16 +186,21 @@ class Plan:
             participation=self.question.participation,
         )
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it."""
+        return self.guarantee.warnings
+
     def estimate(self, batch: object) -> object:
         """The recommended randomizer's estimate from a batch or its counts.
 
         For vectors with a norm: of their mean, whatever the devices were given.
         """
-        found = self.randomizer.estimate(batch)  # type: ignore[union-attr]
+        estimate = self.randomizer.estimate(batch)  # type: ignore[union-attr]
         ball, device = self.question.ball, self.randomizer
         if ball is None or not isinstance(device, VectorMechanism):
-            return found
-        return ball.estimated(found, device)
+            return estimate
+        return ball.estimated(estimate, device)
 
     def choose(self, name: str) -> Plan:
         """The same plan with another option first."""
@@ -209,6 +227,7 @@ class Plan:
             "central": None if self.central is None else self.central.to_dict(),
             "local": None if self.local is None else self.local.to_dict(),
             "guarantee": self.guarantee.to_dict(),
+            "warnings": list(self.warnings),
         }
 
     def save(self, path: str | Path) -> None:
@@ -295,20 +314,82 @@ class Plan:
         needed = math.sqrt(asked.dimension or 0) * (1 - _SLACK)
         return getattr(device, "dimension", None) == asked.dimension and room >= needed
 
-    def __str__(self) -> str:
-        """One line an option, best first."""
-        heads = "".join(f"{head:>12}" for head in ("L2 error", "largest", "per answer"))
-        width = max(15, *(len(option.name) for option in self.options))
-        lines = [f"{'randomizer':<{width}}{'ε0':>9}{heads}{'messages':>10}{'bits':>9}"]
+    def document(self) -> Document:
+        """The options, best first, the recommendation and what it keeps."""
+        best, guarantee = self.recommended, self.guarantee
+        if math.isfinite(best.local_epsilon or 0.0):
+            how = f"with ε0 = {down(best.local_epsilon or 0.0)}"
+            alone = "ε0 of each report needs no trust"
+        else:
+            how = f"with {best.messages or 1.0:.4g} messages per person"
+            alone = "without that trust nothing holds: one person's messages give the datum away"
+        advice = (
+            f"Run {best.name} {how}: {self.reason}. That keeps ε = {up(guarantee.epsilon)} at "
+            f"δ = {plain(guarantee.delta)} among {guarantee.n:,} honest people (replacement; "
+            f"{guarantee.theorem}), if {guarantee.trust}; {alone}."
+        )
+        if best.influence is not None:
+            what = "an answer's count" if self.question.categories else "the sum"
+            if self.question.dimension is not None:
+                what = "each coordinate of the sum"
+            most = _amount(best.influence)
+            advice += f" One dishonest person can add at most {most} to {what}."
+        counts = "Errors of the counts, in people; per answer: of one that nobody gave."
+        about_errors = [counts] * (self.question.categories is not None)
+        impossible = [option for option in self.options if option.errors is None]
+        return Document(
+            f"Run {best.name} {how}",
+            table=self._table(),
+            sentences=(*about_errors, advice),
+            notes=tuple(f"not {option.name}: {option.remark}" for option in impossible),
+            warnings=self.warnings,
+        )
+
+    def _table(self) -> Table:
+        """One line per option, then what a trusted curator and what no shuffler would give."""
+        several = any((option.messages or 1) > 1 for option in self.options)
+        kind: tuple[str, ...] = ("error of the sum", "of the mean")
+        if self.question.categories is not None:
+            kind = ("L2 error", "largest", "per answer")
+        heads = ("randomizer", "ε0", *kind, *(["msgs"] if several else []), "bits")
+        rows: list[Row] = []
         for option in self.options:
-            if option.errors is None or option.local_epsilon is None:
-                lines.append(f"{option.name:<{width}}  {option.remark}")
-                continue
-            errors = option.errors
-            numbers = "".join(f"{x:>12.4g}" for x in (errors.l2, errors.linf, errors.cell))
-            sent = f"{option.messages or 1.0:>10.4g}{option.bits or 0.0:>9.1f}"
-            lines.append(f"{option.name:<{width}}{option.local_epsilon:>9.3f}{numbers}{sent}")
-        return "\n".join([*lines, f"recommended: {self.recommended.name}, because {self.reason}"])
+            if option.errors is not None:
+                local = option.local_epsilon or 0.0
+                cells = (
+                    option.name,
+                    f"{local:.3f}" if math.isfinite(local) else "none",
+                    *self._numbers(option.errors),
+                    *([f"{option.messages or 1.0:,.4g}"] if several else []),
+                    f"{option.bits or 0.0:,.1f}",
+                )
+                rows.append(Row(cells, "" if rows else "strong"))
+        references = (
+            ("a trusted curator", "–", self.central),
+            ("no shuffler", plain(self.question.epsilon), self.local),
+        )
+        for name, local_epsilon, errors in references:
+            if errors is not None:
+                cells = (name, local_epsilon, *self._numbers(errors), *[""] * (1 + several))
+                rows.append(Row(cells, "weak"))
+        return Table(heads, tuple(rows), frozenset(range(1, len(heads))), str(self.question))
+
+    def _numbers(self, errors: Errors) -> tuple[str, ...]:
+        if self.question.categories is not None:
+            return tuple(map(_amount, (errors.l2, errors.linf, errors.cell)))
+        return _amount(errors.l2), f"{errors.l2 / self.question.n:.3g}"
+
+    def _repr_html_(self) -> str:
+        return self.document().to_html()
+
+    def __str__(self) -> str:
+        """The options, best first, and the recommendation, as text."""
+        return str(self.document())
+
+
+def _amount(value: float) -> str:
+    """A number of people (or a sum): whole where it is large."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
 
 
 def _option(stored: Mapping[str, object]) -> Option:

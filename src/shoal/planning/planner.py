@@ -78,6 +78,11 @@ def plan(
     return Plan(question, options, *_references(question), _reason(options, question))
 
 
+def messages_limit(messages_cap: float | None, choose: str | None) -> float | None:
+    """Messages per person: one, unless more are allowed or an option is chosen by name."""
+    return 1.0 if messages_cap is None and choose is None else messages_cap
+
+
 def _advice(question: Question) -> str:
     """What to do if nothing is possible."""
     if question.dimension is not None and question.dimension >= LARGEST_DIMENSION:

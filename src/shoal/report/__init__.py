@@ -7,8 +7,6 @@ be believed for that, and how it was done. The same guarantee is in it for progr
 
 from __future__ import annotations
 
-from shoal.report.page import html
-from shoal.report.statement import finite, statement
-from shoal.report.subject import Reported, ReportedColumn
+from shoal.report.page import Reported, ReportedColumn, finite, html, statement
 
 __all__ = ["Reported", "ReportedColumn", "finite", "html", "statement"]

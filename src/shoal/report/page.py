@@ -2,19 +2,85 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
+from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
+from shoal.accounting.guarantee import Guarantee
 from shoal.explain.text import DIGITS, plain, up
-from shoal.report import mean, shares, vectors, words
+from shoal.randomizers.base import Mechanism
+from shoal.report import charts, words
 from shoal.report.markup import Markup, document, element, join
-from shoal.report.statement import embedded
-from shoal.report.subject import Reported, ReportedColumn
-from shoal.values import MeanEstimate, VectorEstimate
+from shoal.values import Estimate, MeanEstimate, VectorEstimate
 
 BANNER = "Contains true values: not private"
+FORMAT = "shoal privacy statement 1"
 _FOLDED = 12
+
+
+class ReportedColumn(Protocol):
+    """One question: its answers, what was estimated, and how."""
+
+    @property
+    def column(self) -> str:
+        """The question."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The answers, or the coordinates, in the order of the estimate; empty for numbers."""
+
+    @property
+    def estimate(self) -> Estimate | MeanEstimate | VectorEstimate:
+        """The shares of the answers, or the mean."""
+
+    @property
+    def randomizer(self) -> Mechanism:
+        """What made each report."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds for this question by itself."""
+
+    @property
+    def truth(self) -> npt.NDArray[np.float64] | None:
+        """The true shares (the true mean, for numbers), if somebody asked for them."""
+
+    @property
+    def n(self) -> int:
+        """How many people reported."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know about this question."""
+
+
+class Reported(Protocol):
+    """A finished collection."""
+
+    @property
+    def columns(self) -> tuple[ReportedColumn, ...]:
+        """One entry per question."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds for all questions together."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know about the collection."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it."""
+
+    @property
+    def contains_truth(self) -> bool:
+        """Whether true values are in it: then it is not private."""
 
 
 def html(result: Reported) -> str:
@@ -34,7 +100,7 @@ def _sections(result: Reported) -> Iterator[Markup]:
         yield _banner()
     yield _header(result)
     for column in result.columns:
-        yield _found(column, headed=len(result.columns) > 1)
+        yield _chart(column, headed=len(result.columns) > 1)
     yield _privacy(result)
     yield _assumptions(result)
     yield from (_table(column) for column in result.columns)
@@ -59,8 +125,8 @@ def _banner() -> Markup:
 def _header(result: Reported) -> Markup:
     first, *others = result.columns
     asked = first.column if not others else f"{len(result.columns)} questions"
-    found = result.guarantee
-    reports = words.reports(found, columns=len(result.columns))
+    guarantee = result.guarantee
+    reports = guarantee.rounds * guarantee.columns
     local = "each report alone" if reports == 1 else f"one person's {reports} reports together"
     return element(
         "header",
@@ -68,10 +134,10 @@ def _header(result: Reported) -> Markup:
         element("h1", asked),
         element(
             "dl",
-            *_tile(words.counted(found), f"{first.n:,}"),
-            *_tile("ε of what is published", up(found.epsilon, 3)),
-            *_tile("δ", plain(found.delta)),
-            *_tile(f"ε0 of {local}", _local(found.local_epsilon, 3)),
+            *_tile(words.counted(guarantee), f"{first.n:,}"),
+            *_tile("ε of what is published", up(guarantee.epsilon, 3)),
+            *_tile("δ", plain(guarantee.delta)),
+            *_tile(f"ε0 of {local}", _local(guarantee.local_epsilon, 3)),
             class_="tiles",
         ),
     )
@@ -85,48 +151,47 @@ def _tile(name: str, value: str) -> tuple[Markup]:
     return (element("div", element("dt", name), element("dd", value)),)
 
 
-def _found(column: ReportedColumn, *, headed: bool) -> Markup:
+def _chart(column: ReportedColumn, *, headed: bool) -> Markup:
     heading = element("h2", column.column) if headed else Markup("")
+    what, remark = "the mean", ""
     if isinstance(column.estimate, MeanEstimate):
-        return element("section", heading, mean.chart(column, column.estimate), _of("the mean"))
-    if isinstance(column.estimate, VectorEstimate):
-        coordinates = vectors.rows(column, column.estimate)
-        drawn = vectors.chart(coordinates, column.column)
-        return element("section", heading, drawn, _of("the mean"))
-    rows = shares.rows(column, column.estimate)
-    below = any(row.value < 0 for row in rows[: shares.SHOWN])
-    note = "A share below zero is noise around zero: read it as few or none."
-    remark = element("p", note, class_="more") if below else ""
-    return element("section", heading, shares.chart(rows, column.column), remark, _of("a share"))
-
-
-def _of(what: str) -> Markup:
-    return element("p", words.intervals(what), class_="more")
+        chart = charts.mean_chart(column, column.estimate)
+    elif isinstance(column.estimate, VectorEstimate):
+        chart = charts.vector_chart(charts.coordinates(column, column.estimate), column.column)
+    else:
+        rows = charts.shares(column, column.estimate)
+        chart, what = charts.shares_chart(rows, column.column), "a share"
+        if any(row.value < 0 for row in rows[: charts.SHOWN]):
+            note = "A share below zero is noise around zero: read it as few or none."
+            remark = element("p", note, class_="more")
+    of = element("p", words.intervals(what), class_="more")
+    return element("section", heading, chart, remark, of)
 
 
 def _privacy(result: Reported) -> Markup:
-    found = result.guarantee
+    guarantee = result.guarantee
     source = "Every estimate here is computed from what comes out of the shuffler and nothing else."
     return element(
         "section",
         element("h2", "What this gives away about one person"),
-        element("p", words.meaning(found)),
+        element("p", words.meaning(guarantee)),
         element("p", source),
         element("h3", "Who is trusted"),
-        element("p", words.trusted(found)),
+        element("p", words.trusted(guarantee)),
         element("h3", "What holds without any trust"),
-        element("p", words.untrusted(found, columns=len(result.columns))),
+        element("p", words.untrusted(guarantee)),
         element("h3", "How sure is that"),
-        element("p", words.tightness(found, columns=len(result.columns))),
+        element("p", words.tightness(guarantee)),
     )
 
 
 def _assumptions(result: Reported) -> Markup:
-    found = result.guarantee
-    neighbours = f"neighbours: {found.neighbouring} of one person's datum"
-    parts = [element("h2", "What it assumes"), _list([neighbours, *found.assumptions])]
-    if result.notes:
-        parts += [element("h2", "To know"), _list(list(result.notes))]
+    guarantee = result.guarantee
+    neighbours = f"neighbours: {guarantee.neighbouring} of one person's datum"
+    parts = [element("h2", "What it assumes"), _list([neighbours, *guarantee.assumptions])]
+    remarks = [*result.warnings, *result.notes]
+    if remarks:
+        parts += [element("h2", "To know"), _list(remarks)]
     return element("section", *parts)
 
 
@@ -137,17 +202,17 @@ def _list(items: list[str]) -> Markup:
 def _table(column: ReportedColumn) -> Markup:
     name = f"The estimates: {column.column}"
     if isinstance(column.estimate, MeanEstimate):
-        numbers = element("div", mean.table(column, column.estimate), class_="wide")
+        numbers = element("div", charts.mean_table(column, column.estimate), class_="wide")
         return element("section", element("h2", name), numbers)
     if isinstance(column.estimate, VectorEstimate):
-        table = vectors.table(vectors.rows(column, column.estimate), column.n)
-        said = "coordinates"
+        rows = charts.coordinates(column, column.estimate)
+        table, rows_are = charts.vector_table(rows, column.n), "coordinates"
     else:
         counted = words.counted(column.guarantee)
-        table = shares.table(shares.rows(column, column.estimate), counted=counted)
-        said = "answers"
+        table = charts.shares_table(charts.shares(column, column.estimate), counted=counted)
+        rows_are = "answers"
     many = len(column.labels)
-    summary = element("summary", f"All {many:,} {said}")
+    summary = element("summary", f"All {many:,} {rows_are}")
     # Few answers are open to see, many are folded away; a printer gets them all.
     unfolded = {"open": ""} if many <= _FOLDED else {}
     inside = element("div", table, class_="wide")
@@ -168,9 +233,9 @@ def _method(result: Reported) -> Markup:
         element(
             "tr",
             element("th", name, scope="row"),
-            *(element("td", said(column)) for column in result.columns),
+            *(element("td", cell(column)) for column in result.columns),
         )
-        for name, said in steps
+        for name, cell in steps
     )
     table = element("table", *_heads(result), element("tbody", *body))
     return element(
@@ -192,3 +257,52 @@ def _heads(result: Reported) -> list[Markup]:
     names = ["", *(column.column for column in result.columns)]
     heads = (element("th", name, scope="col", class_="asked") for name in names)
     return [element("thead", element("tr", *heads))]
+
+
+# ------------------------------------------------------------ the privacy statement, for programs
+
+
+def statement(result: Reported) -> dict[str, object]:
+    """The guarantee and how it comes about, as plain values."""
+    return {
+        "format": FORMAT,
+        "guarantee": result.guarantee.to_dict(),
+        "columns": [_column(column) for column in result.columns],
+        "notes": list(result.notes),
+        "warnings": list(result.warnings),
+        "contains_true_values": result.contains_truth,
+    }
+
+
+def embedded(result: Reported) -> Markup:
+    """The statement as JSON that may stand inside a script element."""
+    text = json.dumps(finite(statement(result)), ensure_ascii=False, allow_nan=False, indent=1)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def finite(value: object) -> object:
+    """Values for strict JSON: what is not finite is null."""
+    if isinstance(value, Mapping):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _column(column: ReportedColumn) -> dict[str, object]:
+    randomizer = column.randomizer
+    return {
+        "column": column.column,
+        "n": column.n,
+        "randomizer": {
+            "name": randomizer.name,
+            "local_epsilon": randomizer.local_epsilon,
+            "message_bits": randomizer.message_bits,
+            "messages": randomizer.messages,
+        },
+        "epsilon": column.guarantee.epsilon,
+        "delta": column.guarantee.delta,
+        "notes": list(column.notes),
+    }

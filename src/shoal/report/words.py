@@ -11,24 +11,20 @@ INTERVAL = "95 % interval, of the noise alone"
 _DIGITS = 4
 
 
-def reports(found: Guarantee, *, columns: int = 1) -> int:
-    """How many reports one person makes: one of every column in every round."""
-    return found.rounds * columns
-
-
-def counted(found: Guarantee) -> str:
+def counted(guarantee: Guarantee) -> str:
     """What a collection counts: people, or reports if one person may have sent several."""
-    return "people" if found.rounds == 1 else "reports"
+    return "people" if guarantee.rounds == 1 else "reports"
 
 
-def meaning(found: Guarantee) -> str:
+def meaning(guarantee: Guarantee) -> str:
     """What the numbers say about one person."""
     return (
         f"Take any one of the people in this collection. Whatever somebody believed about that "
         f"person's answer before, after seeing everything that comes out of the shuffler the odds "
-        f"between any two answers have moved by at most a factor of {factor(found.epsilon)} "
-        f"(ε = {up(found.epsilon)}), except with a probability of about δ = {plain(found.delta)}. "
-        "It does not matter what else they know, or how clever they are."
+        f"between any two answers have moved by at most a factor of {factor(guarantee.epsilon)} "
+        f"(ε = {up(guarantee.epsilon)}), except with a probability of about "
+        f"δ = {plain(guarantee.delta)}. It does not matter what else they know, or how clever they "
+        "are."
     )
 
 
@@ -40,13 +36,13 @@ def intervals(what: str) -> str:
     )
 
 
-def trusted(found: Guarantee) -> str:
+def trusted(guarantee: Guarantee) -> str:
     """Who has to keep a promise."""
-    promise = f"One promise has to be kept: {found.trust}. And at least {found.n:,} of the"
-    if found.rounds > 1:
+    promise = f"One promise has to be kept: {guarantee.trust}. And at least {guarantee.n:,} of the"
+    if guarantee.rounds > 1:
         return (
             f"{promise} reports must be from people who have followed the protocol, at most "
-            f"{found.rounds:,} from each: they are the crowd that hides each of them."
+            f"{guarantee.rounds:,} from each: they are the crowd that hides each of them."
         )
     return (
         f"{promise} people must have followed the protocol: they are the crowd that hides each of "
@@ -54,30 +50,32 @@ def trusted(found: Guarantee) -> str:
     )
 
 
-def untrusted(found: Guarantee, *, columns: int = 1) -> str:
+def untrusted(guarantee: Guarantee) -> str:
     """What is left if everybody colludes; each person makes one report per column and round."""
-    if not math.isfinite(found.local_epsilon):
+    if not math.isfinite(guarantee.local_epsilon):
         return "Nothing: if the names are kept, a report may give its sender's answer away."
-    many = reports(found, columns=columns)
+    many = guarantee.rounds * guarantee.columns
     own = "report" if many == 1 else "reports"
     whole = "it" if many == 1 else f"one person's {many} reports together"
-    delta = f" and δ0 = {up(found.local_delta)}" if found.local_delta else ""
+    delta = f" and δ0 = {up(guarantee.local_delta)}" if guarantee.local_delta else ""
     return (
         f"If everybody else colludes and the names are kept after all, each person still has the "
-        f"noise in their own {own}: ε0 = {up(found.local_epsilon)}{delta} for {whole}, so the odds "
-        f"move by at most a factor of {factor(found.local_epsilon)}."
+        f"noise in their own {own}: ε0 = {up(guarantee.local_epsilon)}{delta} for {whole}, so the "
+        f"odds move by at most a factor of {factor(guarantee.local_epsilon)}."
     )
 
 
-def tightness(found: Guarantee, *, columns: int = 1) -> str:
+def tightness(guarantee: Guarantee) -> str:
     """How good the proof is."""
-    proved = f"A proved upper bound (theorem: {found.theorem})."
-    if found.lower <= 0:
+    proved = f"A proved upper bound (theorem: {guarantee.theorem})."
+    if guarantee.lower <= 0:
         return proved
-    if columns > 1:
-        return f"{proved} Some data really lose at least {down(found.lower)}, by one column alone."
+    if guarantee.columns > 1:
+        return (
+            f"{proved} Some data really lose at least {down(guarantee.lower)}, by one column alone."
+        )
     return (
-        f"{proved} No analysis of this collection can prove less than {down(found.lower)}: "
+        f"{proved} No analysis of this collection can prove less than {down(guarantee.lower)}: "
         "some data really lose that much."
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from shoal.estimate.ranking import top
-from shoal.report.subject import ReportedColumn
+from shoal.report.page import ReportedColumn
 from shoal.values import Estimate
 
 LEVEL = 0.95

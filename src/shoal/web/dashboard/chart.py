@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from shoal.report import mean, shares, words
-from shoal.report.axis import Axis
-from shoal.report.drawing import canvas, row, scale, value
+from shoal.explain.text import measured
+from shoal.report import charts, words
+from shoal.report.charts import percent, whole
+from shoal.report.drawing import Axis, canvas, row, scale, value
 from shoal.report.markup import Markup, element, join
-from shoal.report.shares import percent, whole
 from shoal.results import ColumnResult
 from shoal.values import MeanEstimate
 from shoal.web.dashboard.answers import MOST, Answer, as_asked
@@ -31,7 +31,7 @@ def found(
 ) -> Iterator[Markup]:
     """The chart and the table of a result; ``here`` is the address of the page."""
     if isinstance(column.estimate, MeanEstimate):
-        yield mean.chart(column, column.estimate)
+        yield charts.mean_chart(column, column.estimate)
         yield _mean(column.estimate)
         return
     shown = list(listed) if order == "share" else as_asked(listed)
@@ -50,17 +50,14 @@ def found(
 
 
 def _mean(estimate: MeanEstimate) -> Markup:
-    low, high = estimate.interval(mean.LEVEL)
-    rows = [
-        (name, mean.number(factor * estimate.mean), _limits(factor * low, factor * high))
-        for name, factor in (("mean", 1), ("sum", estimate.n))
-    ]
+    low, high = estimate.interval(charts.LEVEL)
+    rows = []
+    for name, factor in (("mean", 1), ("sum", estimate.n)):
+        margin = factor * (high - low) / 2
+        mean, *ends = (measured(factor * each, margin) for each in (estimate.mean, low, high))
+        rows.append((name, mean, " to ".join(ends)))
     heads = ("what", "estimate", "95 % interval")
     return table(heads, rows, caption="The mean and the sum", classes=("text", "n", "n"))
-
-
-def _limits(low: float, high: float) -> str:
-    return f"{mean.number(low)} to {mean.number(high)}"
 
 
 def _orders(order: Order, here: str) -> Markup:
@@ -126,10 +123,10 @@ def _bar(answer: Answer, axis: Axis) -> Markup:
     return row(
         answer.label,
         said(answer),
-        canvas(axis, *shares.bar(axis, answer.share, answer.low, answer.high)),
+        canvas(axis, *charts.bar(axis, answer.share, answer.low, answer.high)),
         value(
-            percent(answer.share),
-            shares.margin(answer.low, answer.high),
+            percent(answer.share, _margin(answer)),
+            measured(_margin(answer), _margin(answer)),
             element("span", mark, class_="mark") if mark else "",
         ),
         faint=not answer.significant,
@@ -139,9 +136,13 @@ def _bar(answer: Answer, axis: Axis) -> Markup:
     )
 
 
+def _margin(answer: Answer) -> float:
+    return (answer.high - answer.low) / 2
+
+
 def said(answer: Answer) -> str:
     """A bar in words."""
-    limits = shares.said(answer.share, answer.low, answer.high)
+    limits = charts.share_in_words(answer.share, answer.low, answer.high)
     if not answer.significant:
         return f"{limits}; cannot be told from nobody"
     if answer.separated is None:
@@ -151,7 +152,7 @@ def said(answer: Answer) -> str:
 
 
 def _legend(shown: Sequence[Answer]) -> Markup:
-    keys = shares.keys(faint=not all(answer.significant for answer in shown))
+    keys = charts.share_keys(faint=not all(answer.significant for answer in shown))
     marked = {answer.separated for answer in shown if answer.significant}
     if True in marked:
         keys.append(_mark(_MARKS[True], "more than all smaller ones, beyond the noise"))
@@ -168,8 +169,8 @@ def _table(shown: Sequence[Answer], *, counted: str) -> Markup:
     rows = (
         (
             texted("span", answer.label, class_="long"),
-            percent(answer.share),
-            f"{percent(answer.low)} to {percent(answer.high)}",
+            percent(answer.share, _margin(answer)),
+            f"{percent(answer.low, _margin(answer))} to {percent(answer.high, _margin(answer))}",
             whole(answer.people),
             "yes" if answer.significant else "no",
             _WORDS[answer.separated],

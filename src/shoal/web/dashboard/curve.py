@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from shoal.report.axis import Axis
-from shoal.report.drawing import pc
+from shoal.report.drawing import Axis, pc
 from shoal.report.markup import Markup, element
 from shoal.web.dashboard.parts import epsilon
 

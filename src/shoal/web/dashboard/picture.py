@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Literal
 
-from shoal.explain.text import plain, up
-from shoal.report.mean import number
+from shoal.explain.text import measured, plain, up
 from shoal.results import Result
 from shoal.values import MeanEstimate
 from shoal.web.dashboard.answers import Answer
@@ -107,7 +106,9 @@ def _draw_mean(axes: Any, estimate: MeanEstimate) -> None:  # noqa: ANN401 - of 
         capsize=4,
     )
     axes.set_yticks([])
-    axes.set_xlabel(f"mean: {number(estimate.mean)}, from {number(low)} to {number(high)}")
+    margin = (high - low) / 2
+    mean, first, last = (measured(each, margin) for each in (estimate.mean, low, high))
+    axes.set_xlabel(f"mean: {mean}, from {first} to {last}")
 
 
 def _shortened(label: str) -> str:
