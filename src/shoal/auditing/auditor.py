@@ -11,7 +11,6 @@ import numpy as np
 from shoal import checks
 from shoal import randomness as sources
 from shoal.auditing import data as datasets
-from shoal.auditing import inputs as data_of
 from shoal.auditing import screening
 from shoal.auditing.claims import Claims, claims
 from shoal.auditing.data import Neighbours
@@ -24,7 +23,7 @@ from shoal.auditing.screening import Screened
 from shoal.auditing.subjects import Collection, Listed, Subject, subject_of
 from shoal.auditing.training import Budget, trained_crowd, trained_local
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import Mechanism
+from shoal.randomizers.base import Auditable
 from shoal.randomness import Randomness
 
 FEWEST_RUNS = 1_000
@@ -67,8 +66,9 @@ def audit(  # noqa: PLR0913 - as many keywords as its users need
     runs = _checked_runs(runs)
     checks.open_probability(confidence=confidence)
     subject = subject_of(device)
-    known = _known(device if declared is None else declared)
-    told = claims(known, n=n, epsilon=epsilon, delta=delta, local_epsilon=local_epsilon)
+    described = _described(device if declared is None else declared)
+    known = described if isinstance(described, Auditable) else Auditable()
+    told = claims(described, n=n, epsilon=epsilon, delta=delta, local_epsilon=local_epsilon)
     bits = sources.secure() if randomness is None else randomness
     offered = _given(known, n, data, inputs)
     if offered is None:
@@ -95,7 +95,7 @@ class _Plan:
     """How the runs and the allowance for error are shared out."""
 
     subject: Subject
-    known: object
+    known: Auditable
     n: int
     runs: int
     claims: Claims
@@ -190,7 +190,7 @@ class _Plan:
         )
 
 
-def _known(device: object) -> object | None:
+def _described(device: object) -> object | None:
     """What is known of the messages and their law, if it is anything of ours or like it."""
     if isinstance(device, type):
         raise InvalidArgumentError("declared", device, "a mechanism, not a class of mechanisms")
@@ -214,7 +214,7 @@ _Offered = tuple[list[Neighbours], Screened]
 
 
 def _given(
-    known: object,
+    known: Auditable,
     n: int,
     data: Neighbours | Sequence[Any] | None,
     inputs: Sequence[Hashable] | None,
@@ -224,19 +224,18 @@ def _given(
         if inputs is not None:
             raise InvalidArgumentError("inputs", list(inputs), "inputs or data, not both")
         pair = datasets.given(data, n)
-        data_of.check(known, pair.inputs)
+        for value in pair.inputs:
+            known.check_input(value)
         return [pair], Screened(pair.inputs, len(pair.inputs))
     if inputs is None:
         return None
     listed = datasets.checked_inputs(inputs)
-    data_of.check(known, listed)
+    for value in listed:
+        known.check_input(value)
     return datasets.candidates(listed, n), Screened(listed, len(listed))
 
 
-def _chosen(sampler: Sampler, known: object, n: int, *, own: bool) -> _Offered:
+def _chosen(sampler: Sampler, known: Auditable, n: int, *, own: bool) -> _Offered:
     """The data sets that are worth trying on a mechanism that is known."""
-    if not isinstance(known, Listed | Mechanism):
-        expected = "the values to try (inputs), as nothing is known of the device"
-        raise InvalidArgumentError("inputs", None, expected)
     chosen = screening.screened(sampler, known, n=n, own=own)
-    return datasets.candidates(chosen.inputs, n, ends=data_of.has_ends(known)), chosen
+    return datasets.candidates(chosen.inputs, n, ends=known.ends_first), chosen

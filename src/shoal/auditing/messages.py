@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shoal.randomizers import hashing
+from shoal.randomizers.base import Auditable
 from shoal.values import Array
 
 Raw = npt.NDArray[Any]
@@ -67,52 +67,35 @@ class Numbered(Coder):
 
 
 @dataclass(frozen=True, eq=False)
-class Bits(Coder):
-    """Rows of k bits: those of a few answers, and whether as many bits are set as usual."""
+class Supports(Coder):
+    """Which of a few inputs each message supports; whether as many as ``usual``, if that shows."""
 
-    answers: tuple[int, ...]
-    usual: int
+    mechanism: Auditable
+    inputs: tuple[Hashable, ...]
+    usual: int | None
 
     @property
     def size(self) -> int:
-        """Fewer, as many, or more bits than usual, for every pattern."""
-        return 3 << len(self.answers)
+        """Every pattern of supported inputs; fewer, as many, or more than usual, for each."""
+        return (1 if self.usual is None else 3) << len(self.inputs)
 
     def __call__(self, messages: Raw) -> Codes:
-        """The answers' bits, the first answer's the least, then how many bits are set."""
-        columns = [(messages[:, x // 8] >> (7 - x % 8)) & 1 for x in self.answers]
-        ones = np.bitwise_count(messages).sum(axis=1, dtype=np.int64)
-        more = (np.sign(ones - self.usual) + 1).astype(np.intp)
-        codes: Codes = _pattern(columns) | more << len(self.answers)
+        """The supports, the first input's the least, then how many there are."""
+        columns = self.mechanism.supports(messages, self.inputs)
+        sizes = self.mechanism.support_sizes(messages)
+        codes = np.zeros(len(messages), dtype=np.intp)
+        if columns is not None:
+            codes = columns @ (1 << np.arange(len(self.inputs), dtype=np.intp))
+        if sizes is not None and self.usual is not None:
+            codes |= (np.sign(sizes - self.usual) + 1).astype(np.intp) << len(self.inputs)
         return codes
-
-
-@dataclass(frozen=True, eq=False)
-class Buckets(Coder):
-    """Hash functions with a bucket: which of a few answers each message supports."""
-
-    keys: tuple[int, ...]
-    buckets: int
-
-    @property
-    def size(self) -> int:
-        """Every pattern of supported answers."""
-        return 1 << len(self.keys)
-
-    def __call__(self, messages: Raw) -> Codes:
-        """The supports, the first answer's the least."""
-        functions, told = hashing.row_parts(messages, self.buckets)
-        columns = [
-            (hashing.hashed(functions, np.uint64(key), self.buckets) == told) for key in self.keys
-        ]
-        return _pattern(columns)
 
 
 @dataclass(frozen=True, eq=False)
 class Distinct(Coder):
     """Messages that were seen, each by itself; what was not seen is one code more.
 
-    ``unread`` estimates the share of messages that are anything else: all alike to this coder.
+    ``unread`` estimates the fraction of messages that are anything else: all alike to this coder.
     """
 
     seen: Mapping[Hashable, int]
@@ -331,10 +314,3 @@ def joined(parts: Sequence[Raw]) -> Raw:
     if len(alike) == 1 or (numeric and len({part.shape[1:] for part in parts}) == 1):
         return np.concatenate(parts)
     return _objects([item for part in parts for item in hashable(part)])
-
-
-def _pattern(columns: Sequence[npt.NDArray[Any]]) -> Codes:
-    codes = np.zeros(len(columns[0]), dtype=np.intp)
-    for place, column in enumerate(columns):
-        codes |= column.astype(np.intp) << place
-    return codes

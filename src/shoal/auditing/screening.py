@@ -10,17 +10,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from shoal.auditing import inputs as data_of
 from shoal.auditing.data import MOST_INPUTS
 from shoal.auditing.knowledge import seen_rates, single_messages
 from shoal.auditing.running import Sampler
 from shoal.auditing.subjects import BLOCK, Listed
-from shoal.protocols.partitioned import PartitionedDummies
-from shoal.randomizers.partitioned import PartitionedResponse
+from shoal.randomizers.base import MOST_TRIED, Auditable, some_answers
 from shoal.values import Array
 
 FEW = 5  # inputs of a mechanism that are tried
@@ -39,38 +38,38 @@ class Screened:
     of: int
 
 
-def screened(sampler: Sampler, known: object, *, n: int, own: bool) -> Screened:
+def screened(sampler: Sampler, known: Auditable, *, n: int, own: bool) -> Screened:
     """Inputs of a known mechanism; ``own`` says that it is its own code that runs.
 
     A table that is drawn from by Shoal is taken at its word. Somebody's code, and a mechanism with
     more answers than are tried, runs by itself on many of them.
     """
-    if isinstance(known, Listed) and len(known.rows) > MOST_INPUTS:
-        told = farthest(known.rows, n=n, most=MOST_INPUTS if own else MOST_INPUTS // 2)
+    inputs = known.trial_inputs()
+    if isinstance(known, Listed):
+        if len(known.rows) <= MOST_INPUTS:
+            return Screened(inputs, len(inputs))
+        apart = farthest(known.rows, n=n, most=MOST_INPUTS if own else MOST_INPUTS // 2)
         if own:
-            return Screened(tuple(sorted(told)), len(known.rows))
-        return _by_messages(sampler, known, told, n=n, most=MOST_INPUTS)
-    if isinstance(known, PartitionedResponse | PartitionedDummies) and known.k > FEW:
-        return _by_messages(sampler, known, known.layout.most_apart, n=n, most=FEW)
-    tried = data_of.worth_trying(known)
-    if isinstance(known, Listed) or len(tried) <= FEW:
-        return Screened(tried, len(tried))
-    return _by_messages(sampler, known, (), n=n, most=FEW)
+            return Screened(tuple(sorted(apart)), len(known.rows))
+        return _by_messages(sampler, known, apart, n=n, most=MOST_INPUTS)
+    if len(inputs) <= FEW:
+        return Screened(inputs, len(inputs))
+    return _by_messages(sampler, known, known.far_apart(), n=n, most=FEW)
 
 
 def _by_messages(
-    sampler: Sampler, known: object, told: Sequence[int], *, n: int, most: int
+    sampler: Sampler, known: Auditable, apart: Sequence[int], *, n: int, most: int
 ) -> Screened:
-    """Those that were told, and those whose messages are far apart."""
-    pool = sorted({*data_of.some_of(data_of.answers(known) or 0), *told})
+    """Inputs that are known to be far apart, and those whose messages are."""
+    pool: list[Any] = sorted({*known.trial_inputs(), *apart})
     size = max(_FEWEST, _MESSAGES * sampler.subject.block // BLOCK)
     samples = [single_messages(sampler, x, size, n) for x in pool]
     counts = seen_rates(known, tuple(pool), samples)
     sent = np.array([[max(1, len(sample))] for sample in samples])
     rates, errors = (counts + 0.5) / (sent + 1), 1 / np.sqrt(counts + 0.5)
-    found = [pool[place] for place in farthest(rates, n=n, most=most, errors=errors)]
-    kept = list(dict.fromkeys((*told, *found)))[:most]
-    return Screened(tuple(sorted(kept)), len(pool))
+    seen = [pool[place] for place in farthest(rates, n=n, most=most, errors=errors)]
+    inputs = list(dict.fromkeys((*apart, *seen)))[:most]
+    return Screened(tuple(sorted(inputs)), len(pool))
 
 
 def farthest(rows: Array, *, n: int, most: int, errors: Array | None = None) -> tuple[int, ...]:
@@ -95,15 +94,15 @@ def farthest(rows: Array, *, n: int, most: int, errors: Array | None = None) -> 
 
 def _extreme_rows(rows: Array) -> npt.NDArray[np.intp]:
     """All rows, or those that hold the extremes of the columns that vary most."""
-    if len(rows) <= data_of.MOST_SCREENED:
+    if len(rows) <= MOST_TRIED:
         return np.arange(len(rows))
     high, low = rows.argmax(axis=0), rows.argmin(axis=0)
     largest, least = rows.max(axis=0), np.maximum(rows.min(axis=0), _IMPOSSIBLE)
     orders = [np.argsort(-largest / least), np.argsort(-((largest - least) ** 2) / least)]
     varied = [column for pair in zip(*orders, strict=True) for column in pair]
     ends = [row for column in varied for row in (int(high[column]), int(low[column]))]
-    found = list(dict.fromkeys([*ends, *data_of.some_of(len(rows))]))
-    return np.array(found[: data_of.MOST_SCREENED], dtype=np.intp)
+    found = list(dict.fromkeys([*ends, *some_answers(len(rows))]))
+    return np.array(found[:MOST_TRIED], dtype=np.intp)
 
 
 def _by_ratio(rows: Array, noise: Array) -> list[tuple[int, int]]:

@@ -16,15 +16,14 @@ with the terms of place j weighted by w_j: one place, if it does not shuffle at 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.auditing.messages import Coder, Codes
 from shoal.auditing.subjects import Transcripts
-from shoal.protocols.base import AnswerProtocol, Protocol
 from shoal.values import Array, Batch
 
 TINY = 1e-300
@@ -125,23 +124,13 @@ class EstimateGap(Statistic):
     """What the analyzer estimates: one answer less another, or a mean along a direction."""
 
     name: str
-    protocol: Protocol
+    gap: Callable[[Batch], float]
     people: int
-    first: Any
-    second: Any
 
     def __call__(self, seen: Transcripts) -> Array:
         """The estimate of every run, one by one."""
         parts = np.split(seen.messages, seen.starts[1:])
-        return np.array([self._gap(Batch(part, self.people)) for part in parts])
-
-    def _gap(self, batch: Batch) -> float:
-        if isinstance(self.protocol, AnswerProtocol):
-            shares = self.protocol.estimate(batch).frequencies
-            return float(shares[self.first] - shares[self.second])
-        apart = np.subtract(self.first, self.second, dtype=np.float64)
-        estimate: Any = self.protocol.estimate(batch)  # type: ignore[attr-defined]  # all have one
-        return float(np.dot(estimate.mean, apart))
+        return np.array([self.gap(Batch(part, self.people)) for part in parts])
 
 
 def summed(values: Array, seen: Transcripts) -> Array:

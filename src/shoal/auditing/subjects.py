@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,7 @@ from shoal.auditing.messages import Raw, as_messages, joined
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import Protocol
-from shoal.randomizers.base import Mechanism
+from shoal.randomizers.base import Auditable, Mechanism, check_answer, some_answers
 from shoal.randomness import Randomness
 from shoal.values import Array, Envelopes
 
@@ -122,7 +122,7 @@ class Collection(Subject):
         return shuffled(found, randomness) if in_order else found
 
 
-class Listed:
+class Listed(Auditable):
     """A randomizer that is nothing but its table R[x, y]; data are the numbers of its rows.
 
     Entries are whole numbers over 2^53, off by less than 2^-53.
@@ -141,9 +141,17 @@ class Listed:
         """How many messages there are."""
         return int(self.rows.shape[1])
 
-    def table(self) -> Array:
-        """The table itself."""
-        return self.rows
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """All rows, or some of them."""
+        return some_answers(len(self.rows))
+
+    def check_input(self, value: Hashable) -> None:
+        """Refuse what is not the number of a row."""
+        check_answer(value, len(self.rows))
+
+    def probabilities(self, inputs: Sequence[Any]) -> Array:
+        """The rows themselves."""
+        return self.rows[np.array(inputs, dtype=np.intp)]
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness) -> Raw:
         """One output's number per row's number."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from shoal.auditing.data import Neighbours
 from shoal.auditing.events import Stakes, best_event
 from shoal.auditing.knowledge import LEARNED, Knowledge
-from shoal.auditing.messages import Buckets, Numbered
+from shoal.auditing.messages import Numbered, Supports
 from shoal.auditing.running import Sampler, Trial, bin_edges
 from shoal.auditing.statistics import (
     EstimateGap,
@@ -24,9 +24,8 @@ from shoal.auditing.statistics import (
     WeightedCount,
     at_places,
 )
-from shoal.auditing.subjects import Transcripts
-from shoal.protocols.base import AnswerProtocol, NumberProtocol, Protocol, VectorProtocol
-from shoal.protocols.hashed import HashedDummies
+from shoal.auditing.subjects import Collection, Transcripts
+from shoal.randomizers.base import Auditable
 from shoal.values import Array
 
 COMPARED = 3  # data sets that are tried on real runs
@@ -131,7 +130,8 @@ def _statistics(
     if sampler.subject.several:
         yield MessageCount()
         yield from _counted(known, seen)
-        yield from _estimated(getattr(sampler.subject, "device", None), known, pair)
+        if isinstance(sampler.subject, Collection):
+            yield from _estimated(sampler.subject.device, known, pair)
 
 
 def _positions(
@@ -164,38 +164,24 @@ def _counted(known: Knowledge, seen: tuple[Transcripts, Transcripts]) -> Iterato
         yield WeightedCount("weighted counts", known.coder, weights / np.abs(weights).max())
 
 
-def _estimated(device: object, known: Knowledge, pair: Neighbours) -> Iterator[Statistic]:
+def _estimated(mechanism: Auditable, known: Knowledge, pair: Neighbours) -> Iterator[Statistic]:
     """What the analyzer of a known protocol would look at, and the two counts that differ."""
-    if not isinstance(device, Protocol):
-        return
-    estimating = AnswerProtocol | NumberProtocol | VectorProtocol
-    if isinstance(device, estimating) and not isinstance(device, HashedDummies):
-        people = len(pair.others) + 1
-        yield EstimateGap("estimate", device, people, pair.first, pair.second)
-    telling = _telling(device, known, pair)
-    if telling is not None:
-        certain = (0, 0)
-        if isinstance(known.coder, Numbered):
-            certain = (pair.others.count(pair.first), pair.others.count(pair.second))
-        yield NoiseRatio("log-ratio of two counts", known.coder, telling, certain)
-
-
-def _telling(device: Protocol, known: Knowledge, pair: Neighbours) -> tuple[Array, Array] | None:
-    """Which codes speak for the one answer and not for the other."""
+    gap = mechanism.gap_estimator(pair.first, pair.second)
+    if gap is not None:
+        yield EstimateGap("estimate", gap, people=len(pair.others) + 1)
     codes = np.arange(known.coder.size)
-    if isinstance(known.coder, Numbered) and _one_each(device, known.coder.outputs):
-        marks = [codes == x for x in (pair.first, pair.second)]
-    elif isinstance(known.coder, Buckets):
-        supported = [(codes >> known.inputs.index(x)) & 1 for x in (pair.first, pair.second)]
-        marks = [supported[0] > supported[1], supported[1] > supported[0]]
+    own = [mechanism.true_message(x) for x in (pair.first, pair.second)]
+    if isinstance(known.coder, Numbered) and None not in own:
+        marks = [codes == message for message in own]
+        certain = (pair.others.count(pair.first), pair.others.count(pair.second))
+    elif isinstance(known.coder, Supports):
+        places = [known.inputs.index(x) for x in (pair.first, pair.second)]
+        first, second = ((codes >> place) & 1 for place in places)
+        marks, certain = [first > second, second > first], (0, 0)
     else:
-        return None
-    return marks[0].astype(np.float64), marks[1].astype(np.float64)
-
-
-def _one_each(device: Protocol, outputs: int) -> bool:
-    """Whether every answer has a message of its own."""
-    return isinstance(device, AnswerProtocol) and device.k == outputs
+        return
+    telling = (marks[0].astype(np.float64), marks[1].astype(np.float64))
+    yield NoiseRatio("log-ratio of two counts", known.coder, telling, certain)
 
 
 def _counts(codes: npt.NDArray[np.intp], seen: Transcripts, size: int) -> Array:

@@ -10,7 +10,7 @@ from functools import partial
 from shoal.protocols.base import Protocol
 from shoal.protocols.registry import calibration
 from shoal.randomizers.base import Randomizer
-from shoal.randomizers.registry import by_name
+from shoal.randomizers.registry import CATEGORIES, by_name
 
 Family = Callable[..., Randomizer]
 Calibration = Callable[..., Protocol]  # takes n, epsilon and delta
@@ -41,8 +41,9 @@ class Candidate:
 
 def for_categories(k: int, n: int) -> list[Candidate]:
     """Randomizers of one of k answers; local hashing with several numbers of buckets."""
+    limited = ("subset", "unary", "hashing")
     found = [
-        Candidate(name, partial(by_name(name), k=k)) for name in ("grr", "hadamard", "projective")
+        Candidate(name, partial(by_name(name), k=k)) for name in CATEGORIES if name not in limited
     ]
     for name in ("subset", "unary"):
         if k <= LARGEST_VECTOR:

@@ -129,6 +129,10 @@ Device = Randomizer | Protocol  # what a device may run
 class AnswerProtocol(Protocol, AnswerMechanism):
     """A protocol for one of k answers."""
 
+    def true_message(self, value: int) -> int | None:
+        """The answer's own number, if every answer has a message of its own."""
+        return value if self.outputs == self.k else None
+
 
 class NumberProtocol(Protocol, NumberMechanism):
     """A protocol for one number between public bounds."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -154,6 +155,15 @@ class HashedDummies(AmongDummies):
     ) -> npt.NDArray[np.int64]:
         parts = hashing.row_parts(messages, self.buckets)
         return hashing.supports(parts, candidates.astype(np.uint64), self.buckets)
+
+    def supports(
+        self, messages: npt.NDArray[Any], inputs: Sequence[Any]
+    ) -> npt.NDArray[np.bool_] | None:
+        """The answers that a message's function sends to its bucket."""
+        return hashing.supported(messages, np.array(inputs, dtype=np.uint64), self.buckets)
+
+    def gap_estimator(self, first: int, second: int) -> None:
+        """None: there are too many answers to estimate all of them in every run."""
 
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Supports of all k answers, less those expected of dummies and of other answers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Self
@@ -315,6 +316,19 @@ class NearCentralSum(_NearCentral, NumberProtocol):
             expected = f"whole numbers from 0 to {self.high} (levels rounds others at random)"
             raise InvalidArgumentError("value", wrong, expected)
         return self._envelopes(whole.astype(np.int64), drawn)
+
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """Both bounds and the middle; whole numbers if nothing is rounded."""
+        if self.levels is not None:
+            return super().trial_inputs()
+        return tuple(dict.fromkeys((0, int(self.high), int(self.high) // 2)))
+
+    def check_input(self, value: Hashable) -> None:
+        """Refuse what is not between the bounds, or not a whole number if nothing is rounded."""
+        super().check_input(value)
+        if self.levels is None and not float(value).is_integer():  # type: ignore[arg-type]  # a number
+            expected = f"whole numbers from {self.low:g} to {self.high:g}, as declared"
+            raise InvalidArgumentError("inputs", value, expected)
 
     def estimate(self, batch: Batch | Counts) -> MeanEstimate:
         """Messages +1 less messages −1, divided by the number of people."""

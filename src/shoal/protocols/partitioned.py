@@ -18,7 +18,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.protocols import shares
 from shoal.protocols.base import NumberedEnvelopes, ragged
 from shoal.protocols.dummies import MOST_DUMMIES
-from shoal.randomizers.base import Integers, source
+from shoal.randomizers.base import Integers, TakesAnswers, source
 from shoal.randomizers.partitioned import Partitions
 from shoal.randomness import Randomness
 from shoal.values import Envelopes, category_codes
@@ -30,7 +30,7 @@ _SLOPE = 0.65  # of log(1/delta), per relative change of the dummies: measured
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionedDummies(NumberedEnvelopes):
+class PartitionedDummies(NumberedEnvelopes, TakesAnswers):
     """For every partition send the bin of the answer, and ``dummies`` bins on average at random.
 
     A message (g, y) says that y is a bin of partition g. The messages of a partition are the
@@ -104,6 +104,10 @@ class PartitionedDummies(NumberedEnvelopes):
         return Partitions(
             k=self.k, partitions=self.partitions, symbols=self.symbols, coins=self.coins
         )
+
+    def far_apart(self) -> tuple[int, ...]:
+        """Two answers that share few bins."""
+        return self.layout.most_apart
 
     @property
     def outputs(self) -> int:

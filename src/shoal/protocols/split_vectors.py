@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Self
@@ -157,6 +158,11 @@ class SplitAndMixVectors(SplitProtocol, VectorProtocol):
         floors = (lengths + offsets[:, None]) >> np.int64(_FRACTION_BITS)
         whole = np.diff(floors, axis=1, prepend=0)
         return np.where(vectors < 0, -whole, whole)
+
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """Opposite ends, and zero."""
+        end = (self.bound, *[0.0] * (self.dimension - 1))
+        return (end, tuple(-x for x in end), tuple(0.0 for _ in end))
 
     def estimate(self, batch: Batch | Counts) -> LaplaceVector:
         """The sums as a mean vector; worst-case rounding in its errors.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import ClassVar, TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from numbers import Real
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +33,69 @@ Rows = npt.NDArray[np.uint8]
 Integers: TypeAlias = dict[str, int | str | list[int] | list[str]]
 
 LARGEST_TABLE = 4_000_000
+MOST_TRIED = 64  # answers, of many
 _LARGEST_NUMBER = (1 << 53) - 1  # beyond it, doubles do not tell whole numbers apart
 
 
-class Mechanism(ABC):
+class Auditable:
+    """What an auditor asks of a mechanism, to know where to look; by default nothing is known.
+
+    ``inputs`` are data; ``messages`` are an array with an entry, or a row, for each. Answers only
+    guide the audit: what it proves does not rest on them.
+    """
+
+    ends_first: ClassVar[bool] = False  # the first two trial inputs are as far apart as any others
+
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """Data worth trying."""
+        expected = "the values to try (inputs), as nothing is known of the data that it takes"
+        raise InvalidArgumentError("inputs", None, expected)
+
+    def far_apart(self) -> tuple[int, ...]:
+        """Answers whose messages are known to differ much."""
+        return ()
+
+    def check_input(self, value: Hashable) -> None:
+        """Refuse a datum that it does not take."""
+
+    @property
+    def outputs(self) -> int | None:
+        """How many messages there are, if they are whole numbers from 0."""
+        return None
+
+    def probabilities(self, inputs: Sequence[Any]) -> Array | None:  # noqa: ARG002
+        """Pr[message y | x], one row per input x, if messages are numbers and few enough."""
+        return None
+
+    def supports(
+        self,
+        messages: npt.NDArray[Any],  # noqa: ARG002
+        inputs: Sequence[Any],  # noqa: ARG002
+    ) -> npt.NDArray[np.bool_] | None:
+        """Which inputs (columns) each message (row) speaks for; None if messages do no such thing.
+
+        A randomizer with local epsilon sends what supports its input e^epsilon times likelier.
+        """
+        return None
+
+    def support_sizes(self, messages: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:  # noqa: ARG002
+        """How many inputs each message speaks for in all, if it shows."""
+        return None
+
+    def direction(self, first: Any, second: Any) -> Array | None:  # noqa: ANN401, ARG002
+        """Along which direction messages tell two inputs apart, if both are vectors."""
+        return None
+
+    def true_message(self, value: Any) -> int | None:  # noqa: ANN401, ARG002
+        """The number of the message that holders of this datum send beside their noise."""
+        return None
+
+    def gap_estimator(self, first: Any, second: Any) -> Callable[[Batch], float] | None:  # noqa: ANN401, ARG002
+        """How the analyzer's estimate of a batch tells two inputs apart, as one number."""
+        return None
+
+
+class Mechanism(Auditable, ABC):
     """What a device runs, be it for one message or for several.
 
     Fields are public parameters; data and randomness are arguments.
@@ -89,10 +149,22 @@ class Mechanism(ABC):
         """Counts of a batch, or counts as they are: at least of one person."""
 
 
-class AnswerMechanism(Mechanism):
-    """Collects one of k answers."""
+class TakesAnswers(Mechanism):
+    """Takes one of k answers, by its number."""
 
     k: int
+
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """All answers, or the first one, the last one, and some in between."""
+        return some_answers(self.k)
+
+    def check_input(self, value: Hashable) -> None:
+        """Refuse what is no answer."""
+        check_answer(value, self.k)
+
+
+class AnswerMechanism(TakesAnswers):
+    """Collects one of k answers."""
 
     @abstractmethod
     def estimate(self, batch: Batch | Counts) -> Estimate:
@@ -102,12 +174,36 @@ class AnswerMechanism(Mechanism):
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """Variance of each estimated share, given the true shares of n people."""
 
+    def gap_estimator(self, first: int, second: int) -> Callable[[Batch], float] | None:
+        """The estimated share of one answer, less that of the other."""
+
+        def gap(batch: Batch) -> float:
+            shares = self.estimate(batch).frequencies
+            return float(shares[first] - shares[second])
+
+        return gap
+
 
 class NumberMechanism(Mechanism):
     """Collects one number between public bounds."""
 
     low: float
     high: float
+    ends_first = True
+
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """Both bounds and the middle."""
+        return (self.low, self.high, (self.low + self.high) / 2)
+
+    def check_input(self, value: Hashable) -> None:
+        """Refuse what is no number between the bounds."""
+        if not isinstance(value, Real) or not self.low <= float(value) <= self.high:
+            expected = f"numbers from {self.low:g} to {self.high:g}, as declared"
+            raise InvalidArgumentError("inputs", value, expected)
+
+    def gap_estimator(self, first: float, second: float) -> Callable[[Batch], float] | None:
+        """The estimated mean, in the direction from one number to the other."""
+        return lambda batch: float(self.estimate(batch).mean * (first - second))
 
     @abstractmethod
     def estimate(self, batch: Batch | Counts) -> MeanEstimate:
@@ -122,6 +218,25 @@ class VectorMechanism(Mechanism):
     """Collects one vector of so many coordinates."""
 
     dimension: int
+    ends_first = True
+
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """Opposite unit vectors, and one across."""
+        axes = np.eye(self.dimension)
+        return tuple(tuple(row.tolist()) for row in (axes[0], -axes[0], *axes[1:2]))
+
+    def check_input(self, value: Hashable) -> None:
+        """Refuse what is no tuple of so many numbers."""
+        parts = value if isinstance(value, tuple) else ()
+        numbers = all(isinstance(part, Real) and math.isfinite(part) for part in parts)
+        if len(parts) != self.dimension or not numbers:
+            expected = f"tuples of {self.dimension} finite numbers, as declared"
+            raise InvalidArgumentError("inputs", value, expected)
+
+    def gap_estimator(self, first: Any, second: Any) -> Callable[[Batch], float] | None:  # noqa: ANN401
+        """The estimated mean, along the direction from one vector to the other."""
+        apart = np.subtract(first, second, dtype=np.float64)
+        return lambda batch: float(np.dot(self.estimate(batch).mean, apart))
 
     @abstractmethod
     def estimate(self, batch: Batch | Counts) -> VectorEstimate:
@@ -171,6 +286,13 @@ class CategoryRandomizer(Randomizer, AnswerMechanism):
     def table(self) -> Array:
         """Pr[message y | answer x] for small k, one row per answer."""
 
+    def probabilities(self, inputs: Sequence[Any]) -> Array | None:
+        """Rows of the table, if it is not too long to be listed."""
+        try:
+            return self.table()[np.array(inputs, dtype=np.intp)]
+        except InvalidArgumentError:
+            return None
+
 
 class NumberRandomizer(Randomizer, NumberMechanism):
     """A randomizer of one number between public bounds."""
@@ -210,6 +332,19 @@ class NumberedMessages(Randomizer):
     def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Numbers below ``outputs``: each of them is sent now and then."""
         return integers_of(rows, self.message_bytes) < np.uint64(self.outputs)
+
+
+def some_answers(k: int) -> tuple[int, ...]:
+    """All of k answers, or the first one, the last one, and some in between."""
+    return tuple(np.linspace(0, k - 1, min(k, MOST_TRIED)).astype(np.int64).tolist())
+
+
+def check_answer(value: object, k: int) -> None:
+    """Refuse an input that is not the number of one of k answers."""
+    whole = isinstance(value, Real | np.bool_) and float(value).is_integer()
+    if not whole or not 0 <= float(value) < k:  # type: ignore[arg-type]  # a number
+        expected = f"answers by their numbers 0 to {k - 1}, as declared"
+        raise InvalidArgumentError("inputs", value, expected)
 
 
 def populated(counts: Counts) -> Counts:

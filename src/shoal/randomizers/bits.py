@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -49,6 +52,20 @@ def _ends(rows: npt.NDArray[np.integer], k: int) -> npt.NDArray[np.bool_]:
     padding = np.uint8((1 << (8 * row_bytes(k) - k)) - 1)
     unused: npt.NDArray[np.bool_] = (rows[:, -1] & padding) == 0
     return unused
+
+
+def supported(rows: npt.NDArray[Any], answers: Sequence[int]) -> npt.NDArray[np.bool_] | None:
+    """Whether the bits of these answers (columns) are set; None if these are no rows of bytes."""
+    if rows.dtype != np.uint8 or rows.ndim != 2:
+        return None
+    places = np.array(answers, dtype=np.intp)
+    return ((rows[:, places // 8] >> (7 - places % 8).astype(np.uint8)) & 1).astype(bool)
+
+
+def support_sizes(rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """How many bits are set in each row."""
+    sizes: npt.NDArray[np.int64] = np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
+    return sizes
 
 
 def bit_counts(rows: npt.NDArray[np.uint8], k: int) -> npt.NDArray[np.int64]:

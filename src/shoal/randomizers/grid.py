@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +76,18 @@ class GridRandomizer(NumberedMessages, NumberRandomizer):
     @abstractmethod
     def table(self) -> Array:
         """Pr[message y | level l], one row per level."""
+
+    def probabilities(self, inputs: Sequence[Any]) -> Array | None:
+        """Mixtures of the rows of the two levels that a number is rounded to."""
+        try:
+            table = self.table()
+        except InvalidArgumentError:  # too long to be listed
+            return None
+        places = (np.array(inputs, dtype=np.float64) - self.low) / (self.high - self.low)
+        places = places * (len(table) - 1)
+        below = np.minimum(np.floor(places), len(table) - 2).astype(np.intp)
+        upwards = (places - below)[:, None]
+        return np.asarray((1 - upwards) * table[below] + upwards * table[below + 1])
 
     @abstractmethod
     def _perturb(self, levels: Levels, randomness: Randomness) -> Levels:

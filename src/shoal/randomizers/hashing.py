@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -204,6 +204,24 @@ class LocalHashing(CategoryRandomizer):
         other = shared * high + (pairs - shared) * low
         return Support(high / total, other / (pairs * total))
 
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """Some answers; of an open domain, some texts."""
+        return ("a", "b", "c") if self.k is None else super().trial_inputs()
+
+    def check_input(self, value: Hashable) -> None:
+        """Refuse what is no answer; of an open domain, what is no text."""
+        if self.k is not None:
+            super().check_input(value)
+        elif not isinstance(value, str):
+            raise InvalidArgumentError("inputs", value, "strings, as there is no k")
+
+    def supports(
+        self, messages: npt.NDArray[Any], inputs: Sequence[Any]
+    ) -> npt.NDArray[np.bool_] | None:
+        """The answers that a message's function sends to its bucket."""
+        keys = fingerprints([*inputs]) if self.k is None else np.array(inputs, dtype=np.uint64)
+        return supported(messages, keys, self.g)
+
     def estimate(self, batch: Batch | Counts, candidates: npt.ArrayLike | None = None) -> Estimate:
         """Unbiased estimates of the share of each candidate, in order; by default of all k answers.
 
@@ -287,6 +305,14 @@ def drawn_functions(size: int, randomness: Randomness) -> Functions:
     """Independent uniform members of the family."""
     u = randomness.below(PRIME - 1, size) + np.uint64(1)
     return u, randomness.below(PRIME, size)
+
+
+def supported(rows: npt.NDArray[Any], keys: Words, g: int) -> npt.NDArray[np.bool_] | None:
+    """Which keys (columns) each row's function sends to its bucket; None if these are no rows."""
+    if rows.dtype != np.uint8 or rows.ndim != 2:
+        return None
+    functions, buckets = row_parts(rows, g)
+    return np.stack([hashed(functions, key, g) == buckets for key in keys], axis=1)
 
 
 def supports(parts: tuple[Functions, Words], keys: Words, g: int) -> npt.NDArray[np.int64]:

@@ -7,9 +7,10 @@ sums over the bins of a random partition, and a symbol of few costs less noise t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from shoal.accounting import table as tables
 from shoal.accounting.atoms import AtomLike
 from shoal.accounting.law import BlanketLaw, Claim
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import LARGEST_TABLE, Integers, NumberedMessages, source
+from shoal.randomizers.base import LARGEST_TABLE, Integers, NumberedMessages, TakesAnswers, source
 from shoal.randomizers.mixing import GOLDEN, WORD, mixed
 from shoal.randomizers.weights import Odds
 from shoal.randomness import Randomness, Words
@@ -87,7 +88,7 @@ class Partitions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionedResponse(NumberedMessages):
+class PartitionedResponse(NumberedMessages, TakesAnswers):
     """Say which bin of a random one of G partitions holds the answer, by randomized response.
 
     The device draws the partition g by its own coin and sends (g, y), the symbol y being the bin
@@ -202,6 +203,14 @@ class PartitionedResponse(NumberedMessages):
             expected = f"k times {self.outputs} outputs <= {LARGEST_TABLE} for a table"
             raise InvalidArgumentError("k", self.k, expected)
         return self._rows(np.arange(self.k))
+
+    def probabilities(self, inputs: Sequence[Any]) -> Array:
+        """The rows of these answers."""
+        return self._rows(np.array(inputs, dtype=np.int64))
+
+    def far_apart(self) -> tuple[int, ...]:
+        """Two answers that share few bins."""
+        return self.layout.most_apart
 
     def _rows(self, answers: Codes) -> Array:
         each = self._total * self.partitions

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,8 @@ from shoal.randomizers.bits import (
     checked_rows,
     clean_rows,
     row_bytes,
+    support_sizes,
+    supported,
 )
 from shoal.randomizers.support import Support
 from shoal.randomizers.weights import LARGEST_EPSILON, Odds
@@ -199,6 +202,16 @@ class SubsetSelection(CategoryRandomizer):
         """Of the other answers a set holds w - 1 with the truth, and w without it."""
         others = self._with * (self._w - 1) + self._without * self._w
         return Support(self._with / self._total, others / ((self.k - 1) * self._total))
+
+    def supports(
+        self, messages: npt.NDArray[Any], inputs: Sequence[Any]
+    ) -> npt.NDArray[np.bool_] | None:
+        """The answers whose bits are set."""
+        return supported(messages, inputs)
+
+    def support_sizes(self, messages: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """How many bits are set."""
+        return support_sizes(messages)
 
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Unbiased estimates of the share of each answer."""

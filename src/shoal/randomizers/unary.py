@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,8 @@ from shoal.randomizers.bits import (
     checked_rows,
     clean_rows,
     row_bytes,
+    support_sizes,
+    supported,
 )
 from shoal.randomizers.support import Support
 from shoal.randomizers.weights import LARGEST_EPSILON
@@ -179,6 +182,16 @@ class UnaryEncoding(CategoryRandomizer):
     @property
     def _support(self) -> Support:
         return Support(self._true / _SCALE, self._false / _SCALE)
+
+    def supports(
+        self, messages: npt.NDArray[Any], inputs: Sequence[Any]
+    ) -> npt.NDArray[np.bool_] | None:
+        """The answers whose bits are set."""
+        return supported(messages, inputs)
+
+    def support_sizes(self, messages: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """How many bits are set."""
+        return support_sizes(messages)
 
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Unbiased estimates of the share of each answer."""

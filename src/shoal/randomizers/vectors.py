@@ -27,6 +27,7 @@ import math
 from abc import abstractmethod
 from decimal import Context, Decimal, localcontext
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -242,6 +243,10 @@ class CapRandomizer(Randomizer, VectorMechanism):
     def _lengths(self) -> tuple[float, float]:
         """Lengths that a report can have."""
         return 0.0, _LONGEST
+
+    def direction(self, first: Any, second: Any) -> Array:  # noqa: ANN401
+        """From one vector to the other: messages lie in the same space."""
+        return np.asarray(np.subtract(first, second, dtype=np.float64))
 
     def estimate(self, batch: Batch | Counts) -> VectorEstimate:
         """Unbiased estimate of the mean vector; errors from the spread of the reports.
