@@ -13,7 +13,7 @@ from shoal.auditing.data import MOST_PEOPLE, DataSet
 from shoal.auditing.messages import Binned, Distinct, Numbered, as_messages, binned, joined
 from shoal.auditing.parts import Parts, fitted
 from shoal.auditing.screening import farthest
-from shoal.auditing.training import Budget
+from shoal.auditing.trials import Budget
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.partitioned import PartitionedDummies
 from shoal.randomizers.partitioned import PartitionedResponse

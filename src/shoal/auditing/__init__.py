@@ -2,11 +2,9 @@
 
 from shoal.auditing.auditor import audit
 from shoal.auditing.data import Neighbours
-from shoal.auditing.errors import AuditedCodeError
 from shoal.auditing.limits import coin_bound, lower_bound
-from shoal.auditing.programs import Program
 from shoal.auditing.result import Audit, Evidence
-from shoal.auditing.subjects import Function, WholePipeline
+from shoal.auditing.subjects import AuditedCodeError, Function, Program, WholePipeline
 
 __all__ = [
     "Audit",

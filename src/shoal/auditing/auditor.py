@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,27 +11,45 @@ import numpy as np
 
 from shoal import checks
 from shoal import randomness as sources
+from shoal.accounting.amplification import amplify
+from shoal.accounting.devices import HasProfile
+from shoal.accounting.law import BlanketLaw
 from shoal.auditing import data as datasets
 from shoal.auditing import screening
-from shoal.auditing.claims import Claims, claims
 from shoal.auditing.data import Neighbours
-from shoal.auditing.events import Stakes
 from shoal.auditing.knowledge import Knowledge, learned
 from shoal.auditing.limits import coin_bounds
 from shoal.auditing.result import Audit, Evidence
-from shoal.auditing.running import Meter, Progress, Sampler, Trial, evaluated
 from shoal.auditing.screening import Screened
-from shoal.auditing.subjects import Collection, Listed, Subject, subject_of
-from shoal.auditing.training import Budget, trained_crowd, trained_local
+from shoal.auditing.subjects import (
+    Collection,
+    Listed,
+    Meter,
+    Progress,
+    Sampler,
+    Subject,
+    subject_of,
+)
+from shoal.auditing.trials import Budget, Stakes, Trial, evaluated, trained_crowd, trained_local
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import Auditable
 from shoal.randomness import Randomness
+from shoal.values import Array
 
 FEWEST_RUNS = 1_000
 MOST_RUNS = 100_000_000
 _LOCAL_SHARE = 0.25  # of what may go wrong, the part for the local claim
 _SINGLES = (2_000, 100_000)  # messages of single devices per input, at least and at most
 _SINGLES_PER_RUN = 10  # single messages are cheap, and tell more about epsilon_0
+
+
+@dataclass(frozen=True)
+class Claims:
+    """(epsilon, delta) for n people, and the pure local epsilon if there is one."""
+
+    epsilon: float
+    delta: float
+    local_epsilon: float | None
 
 
 def audit(  # noqa: PLR0913 - as many keywords as its users need
@@ -68,14 +87,14 @@ def audit(  # noqa: PLR0913 - as many keywords as its users need
     subject = subject_of(device)
     described = _described(device if declared is None else declared)
     known = described if isinstance(described, Auditable) else Auditable()
-    told = claims(described, n=n, epsilon=epsilon, delta=delta, local_epsilon=local_epsilon)
+    claimed = _claims(described, n=n, epsilon=epsilon, delta=delta, local_epsilon=local_epsilon)
     bits = sources.secure() if randomness is None else randomness
     offered = _given(known, n, data, inputs)
     if offered is None:
         own = declared is None or declared is device
         offered = _chosen(Sampler(subject, bits, Meter(None, 0)), known, n, own=own)
     pairs, chosen = offered
-    plan = _Plan(subject, known, n, runs, told, 1 - confidence, pairs, chosen.inputs)
+    plan = _Plan(subject, known, n, runs, claimed, 1 - confidence, pairs, chosen.inputs)
     crowd, local, unread = plan.carried_out(bits, progress)
     return Audit(
         name=subject.name,
@@ -239,3 +258,55 @@ def _chosen(sampler: Sampler, known: Auditable, n: int, *, own: bool) -> _Offere
     """The data sets that are worth trying on a mechanism that is known."""
     chosen = screening.screened(sampler, known, n=n, own=own)
     return datasets.candidates(chosen.inputs, n, ends=known.ends_first), chosen
+
+
+def _claims(
+    declared: object, *, n: int, epsilon: float | None, delta: float, local_epsilon: float | None
+) -> Claims:
+    """What was said; else what the accountant proves for the mechanism declared."""
+    if epsilon is None:
+        checks.open_probability(delta=delta)
+    else:
+        checks.closed_probability(delta=delta)
+        checks.non_negative(epsilon=epsilon)
+    if local_epsilon is not None:
+        checks.positive(local_epsilon=local_epsilon)
+    local = _local(declared) if local_epsilon is None else local_epsilon
+    if epsilon is None:
+        law = _accounted(declared)
+        if law is not None:
+            epsilon = amplify(law, n=n, delta=delta).epsilon
+        elif local is not None:
+            epsilon = amplify(local_epsilon=local, n=n, delta=delta).epsilon
+        else:
+            expected = "a claim to audit: epsilon, local_epsilon, or a declared mechanism"
+            raise InvalidArgumentError("epsilon", epsilon, expected)
+    return Claims(epsilon, delta, local)
+
+
+def _accounted(declared: object) -> BlanketLaw | HasProfile | None:
+    """What the accountant takes, if the mechanism has it."""
+    if isinstance(declared, Listed):
+        return BlanketLaw.from_table(declared.rows)
+    if isinstance(declared, BlanketLaw | HasProfile):
+        return declared
+    law = getattr(declared, "law", None)
+    return law() if callable(law) else None
+
+
+def _local(declared: object) -> float | None:
+    found: object = getattr(declared, "local_epsilon", None)
+    if isinstance(declared, Listed):
+        found = _steepest(declared.rows)
+    elif found is None and isinstance(law := _accounted(declared), BlanketLaw):
+        found = law.local_epsilon
+    return found if isinstance(found, float | int) and math.isfinite(found) else None
+
+
+def _steepest(rows: Array) -> float:
+    """The largest log-ratio of two inputs' probabilities of one message."""
+    largest, least = rows.max(axis=0), rows.min(axis=0)
+    seen = largest > 0
+    if not least[seen].all():
+        return math.inf
+    return float(np.log(largest[seen] / least[seen]).max())

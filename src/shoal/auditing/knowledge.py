@@ -11,7 +11,7 @@ import numpy as np
 from shoal.auditing import messages, parts
 from shoal.auditing.data import DataSet, Neighbours
 from shoal.auditing.messages import Coder, Distinct, Numbered, Raw, Supports
-from shoal.auditing.running import Sampler
+from shoal.auditing.subjects import Sampler
 from shoal.randomizers.base import Auditable
 from shoal.values import Array
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from shoal.auditing.running import Histogram
+from shoal.auditing.trials import Histogram
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
 from shoal.values import Array

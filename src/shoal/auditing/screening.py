@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from shoal.auditing.data import MOST_INPUTS
 from shoal.auditing.knowledge import seen_rates, single_messages
-from shoal.auditing.running import Sampler
-from shoal.auditing.subjects import BLOCK, Listed
+from shoal.auditing.subjects import BLOCK, Listed, Sampler
 from shoal.randomizers.base import MOST_TRIED, Auditable, some_answers
 from shoal.values import Array
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import shlex
+import subprocess
+import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,12 +21,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from shoal import checks
 from shoal.accounting import table as tables
 from shoal.auditing.data import DataSet
-from shoal.auditing.errors import AuditedCodeError, running
 from shoal.auditing.messages import Raw, as_messages, joined
 from shoal.engines.shuffling import shuffle
-from shoal.errors import InvalidArgumentError
+from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.protocols.base import Protocol
 from shoal.randomizers.base import Auditable, Mechanism, check_answer, some_answers
 from shoal.randomness import Randomness
@@ -30,6 +34,37 @@ from shoal.values import Array, Envelopes
 
 _WEIGHT_BITS = 53
 BLOCK = 1 << 19
+_LONGEST_MESSAGE = 300
+_LONGEST_NAME = 60
+
+Progress = Callable[[int, int], None]
+
+
+class AuditedCodeError(ShoalError):
+    """The audited code failed, so there is no verdict at all."""
+
+    def __init__(self, subject: str, reason: str) -> None:
+        self.subject = subject
+        self.reason = reason
+        super().__init__(f"{subject} failed: {reason}; nothing was concluded")
+
+
+@contextmanager
+def running(subject: str) -> Iterator[None]:
+    """Anything that the audited code raises becomes one line: its type, its words, its place."""
+    try:
+        yield
+    except ShoalError:
+        raise
+    except (Exception, SystemExit) as error:  # leaving is failing: the status is the auditor's
+        raise AuditedCodeError(subject, _one_line(error)) from error
+
+
+def _one_line(error: BaseException) -> str:
+    words = " ".join(str(error).split())[:_LONGEST_MESSAGE]
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}{': ' if words else ''}{words}{where}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,6 +302,61 @@ class WholePipeline(Subject):
         return Transcripts(joined(parts), sizes)
 
 
+@dataclass(frozen=True, eq=False)
+class Program(Subject):
+    """A program as a device, shuffled by Shoal.
+
+    It is started for many lines at once, never by a shell, and has to answer within ``timeout``
+    seconds. Runs are independent only if every line's randomness is.
+    """
+
+    words: Sequence[str]
+    timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        checks.positive(timeout=self.timeout)
+        object.__setattr__(self, "words", _parted(self.words))
+
+    @property
+    def name(self) -> str:
+        """What is started."""
+        return shlex.join(self.words)[:_LONGEST_NAME]
+
+    def run(
+        self, data: DataSet, runs: int, randomness: Randomness, *, in_order: bool
+    ) -> Transcripts:
+        """One process for all runs, then Shoal's shuffle."""
+        lines = self._answers("".join(f"{value}\n" for value in data.values) * runs)
+        if len(lines) != runs * len(data):
+            reason = f"it wrote {len(lines):,} lines for {runs * len(data):,} values"
+            raise AuditedCodeError(self.name, reason)
+        found = Transcripts(lines, np.full(runs, len(data), dtype=np.int64))
+        return shuffled(found, randomness) if in_order else found
+
+    def _answers(self, values: str) -> Raw:
+        try:
+            done = subprocess.run(  # noqa: S603 - running what the user names is the point
+                self.words,
+                input=values,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=self.timeout,
+                check=False,
+            )
+        except OSError as error:
+            raise AuditedCodeError(self.name, error.strerror or str(error)) from error
+        except ValueError as error:  # what no program can be given: a null character, say
+            raise AuditedCodeError(self.name, str(error)) from error
+        except subprocess.TimeoutExpired as error:
+            reason = f"it did not answer within {self.timeout:g} seconds"
+            raise AuditedCodeError(self.name, reason) from error
+        if done.returncode:
+            said = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+            raise AuditedCodeError(self.name, f"exit status {done.returncode}: {said[0]}")
+        return as_messages(done.stdout.splitlines())
+
+
 def subject_of(device: object) -> Subject:
     """What somebody handed in, as something that runs."""
     if isinstance(device, type):
@@ -311,3 +401,60 @@ def shuffled(found: Transcripts, randomness: Randomness) -> Transcripts:
         for start, end in itertools.pairwise(ends)
     ]
     return Transcripts(np.concatenate(parts), found.sizes)
+
+
+def _parted(words: str | Sequence[str]) -> tuple[str, ...]:
+    """The program and its arguments, as a shell would take the line apart."""
+    try:
+        found = shlex.split(words) if isinstance(words, str) else list(words)
+    except ValueError as error:
+        expected = f"a program and its arguments ({str(error).lower()})"
+        raise InvalidArgumentError("command", words, expected) from error
+    if not found or not all(isinstance(word, str) for word in found):
+        raise InvalidArgumentError("command", words, "a program and its arguments")
+    return tuple(found)
+
+
+# ---------------------------------------------------------------------------------- many runs
+
+
+@dataclass(eq=False)
+class Meter:
+    """How much of the work is done, in messages."""
+
+    tell: Progress | None
+    total: int
+    done: int = 0
+
+    def add(self, messages: int) -> None:
+        """So many more."""
+        self.done += messages
+        if self.tell is not None:
+            self.tell(min(self.done, self.total), self.total)
+
+    def finish(self) -> None:
+        """Whatever is left was not needed."""
+        self.add(max(0, self.total - self.done))
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """A subject with its randomness and the meter of its work."""
+
+    subject: Subject
+    randomness: Randomness
+    meter: Meter
+
+    def blocks(self, data: DataSet, runs: int, *, in_order: bool) -> Iterator[Transcripts]:
+        """So many runs on one data set, as many at once as fit."""
+        at_once = max(1, self.subject.block // len(data))
+        for start in range(0, runs, at_once):
+            some = min(at_once, runs - start)
+            yield self.subject.run(data, some, self.randomness, in_order=in_order)
+            self.meter.add(some * len(data))
+
+    def seen(self, data: DataSet, runs: int, *, in_order: bool) -> Transcripts:
+        """So many runs, kept."""
+        parts = [*self.blocks(data, runs, in_order=in_order)]
+        sizes = np.concatenate([part.sizes for part in parts])
+        return Transcripts(joined([part.messages for part in parts]), sizes)

@@ -282,7 +282,7 @@ def _loaded(field: str, place: str) -> Any:  # noqa: ANN401 - a function, or an 
     """module:name, looked for in the working directory too."""
     import importlib
 
-    from shoal.auditing.errors import running
+    from shoal.auditing.subjects import running
 
     module, colon, name = place.partition(":")
     if not (module and colon and name):

@@ -1,0 +1,452 @@
+"""Trials: which data sets, statistic and event to count, and the runs that count them.
+
+All of it is chosen on training runs that are not counted later; the event is chosen for the bound
+that the later runs will give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from shoal.auditing.data import DataSet, Neighbours
+from shoal.auditing.knowledge import LEARNED, Knowledge
+from shoal.auditing.limits import coin_bounds
+from shoal.auditing.messages import Numbered, Supports
+from shoal.auditing.statistics import (
+    EstimateGap,
+    MessageCount,
+    NoiseRatio,
+    Position,
+    PrivacyLoss,
+    Statistic,
+    WeightedCount,
+    at_places,
+)
+from shoal.auditing.subjects import Collection, Sampler, Transcripts
+from shoal.randomizers.base import Auditable
+from shoal.randomness import Randomness
+from shoal.values import Array
+
+Histogram = npt.NDArray[np.int64]
+_COINS = 1 << 24  # at once
+_FEW_VALUES = 90
+_BINS = 60
+_NARROWEST = 300  # bins of the narrowest width that would fill the axis
+COMPARED = 3  # data sets that are tried on real runs
+_FEW_RUNS = 100  # to compare by, if there are so many
+_MANY_RUNS = 50_000
+_CLOSE = 0.9  # to the best promise, to be tried too
+_FEWEST = 20  # runs to compare by, however large the crowd
+_MOST_KEPT = 1 << 22  # messages kept at once
+_MOST_COUNTED = 4096  # kinds of messages that are counted one by one
+_MOST_THRESHOLDS = 400
+_FITS = 3.0  # standard errors
+_ENOUGH = 40  # runs in an event, for smoothing to be believed
+_FARTHEST = 30.0  # standard deviations
+_STEPS = 12
+_HELD_BACK = 1e-3
+_DIGITS = 10  # of a statistic; sums of the same terms in another order differ beyond
+
+
+# ------------------------------------------------------------------------------------ events
+
+
+@dataclass(frozen=True)
+class Event:
+    """That a statistic is at least a threshold, or that it is below.
+
+    ``swapped`` says that the second data set is the one on which it is likelier. ``predicted`` is
+    the bound that training runs promise.
+    """
+
+    threshold: float
+    at_least: bool
+    swapped: bool
+    predicted: float
+
+    def holds(self, statistic: Array) -> npt.NDArray[np.bool_]:
+        """In which runs it happens."""
+        beyond: npt.NDArray[np.bool_] = rounded(statistic) >= self.threshold
+        return beyond if self.at_least else ~beyond
+
+    @property
+    def words(self) -> str:
+        """The event in words."""
+        return f"{'at least' if self.at_least else 'below'} {self.threshold:.5g}"
+
+
+@dataclass(frozen=True)
+class Stakes:
+    """What the evaluation will be: how many runs, at which delta, wrong with which chance."""
+
+    runs: int
+    delta: float
+    tail: float
+    smooth: bool = True  # whether the statistic is a sum of many terms, whose law is smooth
+
+
+def rounded(statistic: Array) -> Array:
+    """Without the last digits, in which equal counts may differ."""
+    return np.round(statistic, _DIGITS)
+
+
+def best_event(first: Array, second: Array, stakes: Stakes) -> Event:
+    """The event with the largest bound to be expected, of both directions and both orders."""
+    sample = _Sample.of(rounded(first), rounded(second))
+    found = [
+        Event(float(sample.thresholds[i]), at_least, swapped, value)
+        for at_least in (True, False)
+        for swapped in (False, True)
+        for i, value in [sample.best(stakes, at_least=at_least, swapped=swapped)]
+    ]
+    return max(found, key=lambda event: event.predicted)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Shares of the runs at or above each threshold, on either data set: counted, and smoothed."""
+
+    thresholds: Array
+    sizes: tuple[int, int]
+    counted: tuple[Array, Array]
+    smooth: tuple[Array, Array]
+
+    @classmethod
+    def of(cls, first: Array, second: Array) -> _Sample:
+        thresholds = _thresholds(np.concatenate([first, second]))
+        counted = (_beyond(first, thresholds), _beyond(second, thresholds))
+        smooth = _smoothed(first, second, thresholds)
+        return cls(thresholds, (first.size, second.size), counted, smooth)
+
+    def best(self, stakes: Stakes, *, at_least: bool, swapped: bool) -> tuple[int, float]:
+        """The best threshold, and what is to be expected of it.
+
+        Smoothed shares vary less, and are believed where they agree with those counted; elsewhere
+        the latter are taken three standard errors towards the worse, so that a lucky handful of
+        training runs does not decide.
+        """
+        over, under = (1, 0) if swapped else (0, 1)
+        counted, smooth = (
+            [values[side] if at_least else 1 - values[side] for side in (over, under)]
+            for values in (self.counted, self.smooth)
+        )
+        sizes = (self.sizes[over], self.sizes[under])
+        errors = [_error(shares, size) for shares, size in zip(counted, sizes, strict=True)]
+        fits = np.full(self.thresholds.size, stakes.smooth)
+        for i in (0, 1):
+            fits &= np.abs(smooth[i] - counted[i]) <= _FITS * errors[i]
+            fits &= counted[i] * sizes[i] >= _ENOUGH
+        likelier = np.where(fits, smooth[0], np.maximum(counted[0] - _FITS * errors[0], 0.0))
+        other = np.where(fits, smooth[1], np.minimum(counted[1] + _FITS * errors[1], 1.0))
+        half = stakes.runs / 2
+        bounds = coin_bounds(
+            likelier * half, other * half, stakes.runs, delta=stakes.delta, tail=stakes.tail
+        )
+        # Where nothing can be expected, the larger difference is the better guess.
+        i = int((bounds + 1e-9 * (likelier - other)).argmax())
+        return i, float(bounds[i])
+
+
+def _smoothed(first: Array, second: Array, thresholds: Array) -> tuple[Array, Array]:
+    """Shares from both samples together, each run split by the chance that its value gives it.
+
+    That chance is a logistic curve in the value, of which a privacy loss is a special case.
+    """
+    values = np.concatenate([first, second])
+    order = np.argsort(values)
+    truths = (order < first.size).astype(np.float64)
+    center, scale = float(values.mean()), float(values.std()) or 1.0
+    places = np.clip((values[order] - center) / scale, -_FARTHEST, _FARTHEST)
+    chances = _logistic_curve(places, truths)
+    cuts = np.searchsorted(values[order], thresholds, side="left")
+    found = []
+    for weights in (chances, 1 - chances):
+        tails = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
+        found.append(tails[cuts] / max(float(tails[0]), 1e-12))
+    return found[0], found[1]
+
+
+def _logistic_curve(places: Array, truths: Array) -> Array:
+    """Chances of a truth, by maximum likelihood (Newton's method, slightly held back)."""
+    columns = np.stack([np.ones_like(places), places])
+    slopes = np.zeros(2)
+    chances = np.full(places.size, 0.5)
+    for _ in range(_STEPS):
+        gradient = columns @ (truths - chances) - _HELD_BACK * slopes
+        curvature = (columns * (chances * (1 - chances))) @ columns.T + _HELD_BACK * np.eye(2)
+        step = np.linalg.solve(curvature, gradient)
+        slopes = slopes + step / max(1.0, float(np.abs(step).max()))
+        chances = special.expit(slopes @ columns)
+    return chances
+
+
+def _error(shares: Array, size: int) -> Array:
+    inside = (shares * size + 1) / (size + 2)
+    return np.asarray(np.sqrt(inside * (1 - inside) / (size + 2)))
+
+
+def _thresholds(values: Array) -> Array:
+    """Between neighbouring values, at most so many of them, evenly along the runs."""
+    known = np.unique(values)
+    if known.size > _MOST_THRESHOLDS:
+        ranks = np.linspace(0, 1, _MOST_THRESHOLDS)
+        known = np.unique(np.quantile(values, ranks, method="nearest"))
+    if known.size == 1:
+        return known
+    return np.asarray((known[1:] + known[:-1]) / 2)
+
+
+def _beyond(values: Array, thresholds: Array) -> Array:
+    return 1 - np.searchsorted(np.sort(values), thresholds, side="left") / values.size
+
+
+# ---------------------------------------------------------------------------------- training
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Runs on each data set: to compare so many of them, and to set the threshold."""
+
+    compared: int
+    compare: int
+    settle: int
+
+    @classmethod
+    def of(cls, runs: int, candidates: int) -> Budget:
+        """A fifth of the runs, a tenth if there are many: half to compare, half to settle."""
+        training = runs // (10 if runs > _MANY_RUNS else 5)
+        compared = max(1, min(COMPARED, candidates, training // (2 * _FEW_RUNS)))
+        return cls(compared, training // (2 * compared), training // 2)
+
+    @property
+    def total(self) -> int:
+        """Runs on each of the two worlds."""
+        return self.compared * self.compare + self.settle
+
+
+def trained_local(
+    sampler: Sampler, known: Knowledge, pairs: Sequence[Neighbours], stakes: Stakes, *, size: int
+) -> Trial:
+    """The pair of data whose single messages differ most, and the messages that tell."""
+    found: list[Trial] = []
+    seen = {
+        x: sampler.seen(data, size, in_order=False)
+        for pair in pairs
+        for x, data in zip((pair.first, pair.second), pair.worlds, strict=True)
+    }
+    for pair in pairs:
+        for source in known.likelihoods:
+            loss = PrivacyLoss(
+                f"privacy loss of one message ({source})", known.coder, known.ratios(source, pair)
+            )
+            found.append(
+                _trial(pair, loss, (loss(seen[pair.first]), loss(seen[pair.second])), stakes)
+            )
+    return max(found, key=lambda trial: trial.event.predicted)
+
+
+def trained_crowd(
+    sampler: Sampler,
+    known: Knowledge,
+    candidates: Sequence[Neighbours],
+    stakes: Stakes,
+    budget: Budget,
+) -> Trial:
+    """The data sets and the statistic that promise most; the threshold from runs of its own."""
+    tried = _promising(known, candidates, budget.compared)
+    found = [trial for pair in tried for trial in _compared(sampler, known, pair, stakes, budget)]
+    best = max(found, key=lambda trial: trial.event.predicted)
+    worlds = best.neighbours.worlds
+    fresh = [_values(sampler, world, budget.settle, best.statistic) for world in worlds]
+    return _trial(best.neighbours, best.statistic, (fresh[0], fresh[1]), stakes)
+
+
+def _promising(known: Knowledge, candidates: Sequence[Neighbours], most: int) -> list[Neighbours]:
+    """The data sets that promise most, and those that come close."""
+    promises = [known.promise(pair) for pair in candidates]
+    order = np.argsort(promises)[::-1][:most]
+    least = _CLOSE * promises[order[0]]
+    return [candidates[i] for i in order if promises[i] >= least]
+
+
+def _trial(
+    pair: Neighbours, statistic: Statistic, values: tuple[Array, Array], stakes: Stakes
+) -> Trial:
+    event = best_event(*values, stakes)
+    return Trial(pair, statistic, event, bin_edges(*values, event.threshold))
+
+
+def _compared(
+    sampler: Sampler, known: Knowledge, pair: Neighbours, stakes: Stakes, budget: Budget
+) -> Iterator[Trial]:
+    people = len(pair.others) + 1
+    runs = min(budget.compare, max(_FEWEST, _MOST_KEPT // people))
+    first, second = (sampler.seen(world, runs, in_order=True) for world in pair.worlds)
+    for statistic in _statistics(sampler, known, pair, (first, second)):
+        yield _trial(pair, statistic, (statistic(first), statistic(second)), stakes)
+
+
+def _statistics(
+    sampler: Sampler, known: Knowledge, pair: Neighbours, seen: tuple[Transcripts, Transcripts]
+) -> Iterator[Statistic]:
+    for source in known.likelihoods:
+        name = f"privacy loss of the counts ({source})"
+        yield PrivacyLoss(name, known.coder, known.ratios(source, pair))
+    yield from _positions(known, pair, seen)
+    if sampler.subject.several:
+        yield MessageCount()
+        yield from _counted(known, seen)
+        if isinstance(sampler.subject, Collection):
+            yield from _estimated(sampler.subject.device, known, pair)
+
+
+def _positions(
+    known: Knowledge, pair: Neighbours, seen: tuple[Transcripts, Transcripts]
+) -> Iterator[Statistic]:
+    """If the messages at some places differ between the data sets, what they are."""
+    score = known.score(LEARNED, pair)
+    places = np.arange(min(int(part.sizes.min()) for part in seen), dtype=np.intp)
+    scores = [score[at_places(known.coder(part.messages), part, places)[0]] for part in seen]
+    differences, errors = _differences(*scores)
+    telling = np.flatnonzero(differences > _stands_out(places.size) * errors)
+    if telling.size:
+        weights = differences[telling] / differences[telling].sum()
+        where = f"place {telling[0] + 1}" if telling.size == 1 else f"{telling.size:,} places"
+        ratios = known.ratios(LEARNED, pair)
+        yield Position(f"privacy loss at {where}", known.coder, ratios, telling, weights)
+
+
+def _counted(known: Knowledge, seen: tuple[Transcripts, Transcripts]) -> Iterator[Statistic]:
+    """Messages whose numbers differ between the data sets, by how much for their noise."""
+    size = known.coder.size
+    if size > _MOST_COUNTED or size * seen[0].runs > _MOST_KEPT * 8:
+        return
+    counts = [_counts(known.coder(part.messages), part, size) for part in seen]
+    differences, errors = _differences(*counts)
+    telling = np.abs(differences) > _stands_out(size) * errors
+    if telling.any():
+        weights = np.zeros(size)
+        weights[telling] = differences[telling] / np.maximum(errors[telling], 1e-9) ** 2
+        yield WeightedCount("weighted counts", known.coder, weights / np.abs(weights).max())
+
+
+def _estimated(mechanism: Auditable, known: Knowledge, pair: Neighbours) -> Iterator[Statistic]:
+    """What the analyzer of a known protocol would look at, and the two counts that differ."""
+    gap = mechanism.gap_estimator(pair.first, pair.second)
+    if gap is not None:
+        yield EstimateGap("estimate", gap, people=len(pair.others) + 1)
+    codes = np.arange(known.coder.size)
+    own = [mechanism.true_message(x) for x in (pair.first, pair.second)]
+    if isinstance(known.coder, Numbered) and None not in own:
+        marks = [codes == message for message in own]
+        certain = (pair.others.count(pair.first), pair.others.count(pair.second))
+    elif isinstance(known.coder, Supports):
+        places = [known.inputs.index(x) for x in (pair.first, pair.second)]
+        first, second = ((codes >> place) & 1 for place in places)
+        marks, certain = [first > second, second > first], (0, 0)
+    else:
+        return
+    telling = (marks[0].astype(np.float64), marks[1].astype(np.float64))
+    yield NoiseRatio("log-ratio of two counts", known.coder, telling, certain)
+
+
+def _counts(codes: npt.NDArray[np.intp], seen: Transcripts, size: int) -> Array:
+    owner = np.repeat(np.arange(seen.runs), seen.sizes)
+    flat = np.bincount(owner * size + codes, minlength=seen.runs * size)
+    return flat.reshape(seen.runs, size).astype(np.float64)
+
+
+def _stands_out(columns: int) -> float:
+    """Standard errors that hardly any of so many columns of noise is off by."""
+    return 1 + math.sqrt(2 * math.log(2 * columns))
+
+
+def _differences(first: Array, second: Array) -> tuple[Array, Array]:
+    """Differences of the means of each column, and their standard errors."""
+    difference = first.mean(axis=0) - second.mean(axis=0)
+    variance = first.var(axis=0) / len(first) + second.var(axis=0) / len(second)
+    least = 1 / min(len(first), len(second)) ** 2  # a column that never varied proves little
+    return difference, np.sqrt(np.maximum(variance, least))
+
+
+def _values(sampler: Sampler, data: DataSet, runs: int, statistic: Statistic) -> Array:
+    """The statistic of so many runs."""
+    parts = sampler.blocks(data, runs, in_order=statistic.in_order)
+    return np.concatenate([statistic(part) for part in parts])
+
+
+# -------------------------------------------------------------------------------- evaluation
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What will be counted: an event of a statistic, on two data sets."""
+
+    neighbours: Neighbours
+    statistic: Statistic
+    event: Event
+    edges: Array  # of the histograms
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """How often it happened on each data set, of how many runs, and the histograms."""
+
+    runs: tuple[int, int]
+    inside: tuple[int, int]
+    histograms: tuple[Histogram, Histogram]
+
+
+def evaluated(sampler: Sampler, trial: Trial, runs: int) -> Tally:
+    """Fresh runs, a fair coin for each saying on which data set.
+
+    Runs are independent, so only how many coins fell to each side matters.
+    """
+    first = _heads(sampler.randomness, runs)
+    sizes = (first, runs - first)
+    inside, histograms = [], []
+    for data, size in zip(trial.neighbours.worlds, sizes, strict=True):
+        hits, counts = 0, np.zeros(trial.edges.size - 1, dtype=np.int64)
+        for part in sampler.blocks(data, size, in_order=trial.statistic.in_order):
+            values = trial.statistic(part)
+            hits += int(np.count_nonzero(trial.event.holds(values)))
+            counts += histogram(values, trial.edges)
+        inside.append(hits)
+        histograms.append(counts)
+    return Tally(sizes, (inside[0], inside[1]), (histograms[0], histograms[1]))
+
+
+def _heads(randomness: Randomness, coins: int) -> int:
+    """How many of so many fair coins fall to one side."""
+    blocks = (min(_COINS, coins - start) for start in range(0, coins, _COINS))
+    return sum(int(randomness.bits(size).sum(dtype=np.int64)) for size in blocks)
+
+
+def histogram(values: Array, edges: Array) -> Histogram:
+    """How many values are in each bin; the outer bins are open."""
+    bins = np.searchsorted(edges[1:-1], rounded(values), side="right")
+    return np.bincount(bins, minlength=edges.size - 1)
+
+
+def bin_edges(first: Array, second: Array, threshold: float) -> Array:
+    """Edges of bins that show both samples, the threshold being one of them."""
+    values = rounded(np.concatenate([first, second]))
+    known = np.unique(values)
+    if known.size == 1:
+        return np.asarray(known[0] + np.array([-0.5, 0.5]))
+    gaps = np.diff(known)
+    if known.size <= _FEW_VALUES and gaps.min() * _NARROWEST >= known[-1] - known[0]:
+        inner = (known[1:] + known[:-1]) / 2
+        return np.asarray([known[0] - gaps[0] / 2, *inner, known[-1] + gaps[-1] / 2])
+    low, high = np.quantile(values, [0.0005, 0.9995])
+    low, high = min(low, threshold), max(high, threshold)
+    width = (high - low) / _BINS or float(known[-1] - known[0])
+    before = max(1, int(np.ceil((threshold - low) / width)))
+    after = max(1, int(np.ceil((high - threshold) / width)))
+    return np.asarray(threshold + width * np.arange(-before, after + 1))
