@@ -3,7 +3,7 @@
 >>> from shoal import network
 >>> walk = network.Walk(network.random_regular(500, 16))
 >>> network.rounds_for(network.WalkAccountant(walk=walk, local_epsilon=1), epsilon=0.22).rounds
-7
+8
 
 Names are loaded when first used.
 """

@@ -2,8 +2,8 @@
 
 >>> from shoal.network.generators import random_regular
 >>> from shoal.network.walk import Walk
->>> found = amplify_walk(Walk(random_regular(500, 16)), 8, local_epsilon=1, delta=1e-6)
->>> 0.216 < found.epsilon < 0.219  # a uniform shuffle has 0.2156
+>>> guarantee = amplify_walk(Walk(random_regular(500, 16)), 8, local_epsilon=1, delta=1e-6)
+>>> 0.216 < guarantee.epsilon < 0.219  # a uniform shuffle has 0.2156
 True
 """
 

@@ -72,8 +72,8 @@ def random_colluders(
     honest = locations.n - math.ceil(probability * locations.n * (1 - 1e-12))
     if honest < 1:
         raise InvalidArgumentError("collusion", probability, "at least one honest person")
-    found = StopLoss(at, np.minimum(losses * (1 + 1e-13), 1.0))
-    return Caught(found, honest, locations.after(rounds).rounding, locations.failure)
+    loss = StopLoss(at, np.minimum(losses * (1 + 1e-13), 1.0))
+    return Caught(loss, honest, locations.after(rounds).rounding, locations.failure)
 
 
 def _checkpoints(rounds: int) -> Iterator[int]:
@@ -116,10 +116,10 @@ def _losses(laws: Array, targets: Nodes, at: Array, shares: Array, error: float)
     minimum = laws.min(axis=1)
     minimum = np.where(minimum > _UNDERFLOW, minimum * (1 - error), 0.0)
     rows = laws[:, targets].T
-    found = np.empty((len(rows), at.size))
+    totals = np.empty((len(rows), at.size))
     for index, point in enumerate(at):
-        found[:, index] = np.maximum(rows - point * minimum, 0.0) @ shares
-    return found
+        totals[:, index] = np.maximum(rows - point * minimum, 0.0) @ shares
+    return totals
 
 
 def _place(honest: Nodes, user: int) -> Nodes:

@@ -212,8 +212,8 @@ class Refined:
         inside = np.square(self.pairs.vectors[:, 1:]) @ powers
         inside += self.pairs.remainder.decay(2 * rounds - 2 * _STEPS) * self.left
         inside += self._error(2 * rounds)
-        found = inside / self.pairs.stationary * (1 + kernels.growth(16))
-        return np.asarray(np.minimum(known, found))
+        refined = inside / self.pairs.stationary * (1 + kernels.growth(16))
+        return np.asarray(np.minimum(known, refined))
 
     @cached_property
     def left(self) -> Array:
@@ -235,13 +235,13 @@ class Refined:
     def _returns_twice(self, nodes: Nodes) -> Array:
         """S⁴(u, u) = Σ_v S²(u, v)² for some nodes."""
         kernel = self.walk.symmetric
-        found = np.empty(len(nodes))
+        returns = np.empty(len(nodes))
         for first in range(0, len(nodes), _BLOCK):
             part = slice(first, first + _BLOCK)
             squares = kernel[nodes[part]] @ kernel
             squares.data = np.square(squares.data)
-            found[part] = np.asarray(squares.sum(axis=1)).ravel()
-        return found
+            returns[part] = np.asarray(squares.sum(axis=1)).ravel()
+        return returns
 
     def _chosen(self, once: Array) -> Nodes:
         """Those of whom most is left out, as far as there is time for."""

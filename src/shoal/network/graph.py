@@ -118,9 +118,9 @@ class Graph:
     @cached_property
     def loops(self) -> npt.NDArray[np.bool_]:
         """Which nodes are their own neighbours."""
-        found = np.zeros(self.n, dtype=np.bool_)
-        found[self.neighbours[self.neighbours == self.rows]] = True
-        return found
+        marked = np.zeros(self.n, dtype=np.bool_)
+        marked[self.neighbours[self.neighbours == self.rows]] = True
+        return marked
 
     @property
     def adjacency(self) -> csr_array:
@@ -459,6 +459,6 @@ def _is_whole(field: str) -> bool:
     return field.removeprefix("-").isascii() and field.removeprefix("-").isdigit()
 
 
-def _no_graph(path: Path, expected: str, found: str | None = None) -> InvalidArgumentError:
-    shown = "" if found is None else f": {found.strip()[:_SHOWN]}"
+def _no_graph(path: Path, expected: str, line: str | None = None) -> InvalidArgumentError:
+    shown = "" if line is None else f": {line.strip()[:_SHOWN]}"
     return InvalidArgumentError("path", f"{path}{shown}", f"a graph file with {expected}")

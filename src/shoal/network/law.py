@@ -81,7 +81,7 @@ def point_count(base: BlanketLaw) -> int:
 def stop_loss(laws: Array, minimum: Array, at: Array) -> Array:
     """The largest S(k) of several laws, one a row, at each point, rounded up."""
     up = 1 + kernels.growth(minimum.size + 8)
-    found = np.zeros(at.size)
+    largest = np.zeros(at.size)
     width = max(1, _IN_CACHE // minimum.size)
     for first in range(0, len(laws), width):
         block = laws[first : first + width]
@@ -89,8 +89,8 @@ def stop_loss(laws: Array, minimum: Array, at: Array) -> Array:
         for index, point in enumerate(at):
             np.subtract(block, point * minimum, out=excess)
             np.maximum(excess, 0.0, out=excess)
-            found[index] = max(found[index], float(excess.sum(axis=1).max()))
-    return found * up + _ROUNDED
+            largest[index] = max(largest[index], float(excess.sum(axis=1).max()))
+    return largest * up + _ROUNDED
 
 
 @dataclass(frozen=True)
@@ -155,11 +155,11 @@ class Floor:
         most the highest. And S(k) = 1 - k Σμ for k <= 1, where P >= k μ; then it only falls.
         """
         linear = np.maximum(1 - np.minimum(at, 1.0) * self.overlap, 0.0) * (1 + 1e-14)
-        found = linear
+        bound = linear
         for ratio, share in zip(self.ratios, self.shares, strict=True):
             outside = share * np.maximum(known.highest - at * self.least, 0.0) if share else 0.0
-            found = np.minimum(found, known.stop_loss(at * ratio) + outside)
-        return np.where(at <= 1, linear, found)
+            bound = np.minimum(bound, known.stop_loss(at * ratio) + outside)
+        return np.where(at <= 1, linear, bound)
 
 
 def walk_pairs(base: BlanketLaw, walked: StopLoss) -> tuple[PairLaw, ...]:

@@ -80,9 +80,9 @@ class Spread:
     @cached_property
     def places(self) -> Nodes:
         """Where somebody's law is in ``laws``; -1 if it is not."""
-        found = np.full(self.n, -1)
-        found[self.known] = np.arange(len(self.known))
-        return found
+        rows = np.full(self.n, -1)
+        rows[self.known] = np.arange(len(self.known))
+        return rows
 
     @cached_property
     def floor(self) -> Floor:
@@ -90,7 +90,7 @@ class Spread:
         return Floor.of(self.minimum, self.stationary)
 
     def group(self, *, quantile: float = 1.0, user: int | None = None) -> Nodes:
-        """One person, or the share ``quantile`` of all whose reports are spread best."""
+        """One person, or the fraction ``quantile`` of all whose reports are spread best."""
         if user is not None:
             return node_numbers([user], self.n, name="user")
         checks.share(quantile=quantile)
@@ -108,42 +108,42 @@ class Spread:
     def losses(self, users: Nodes, at: Array) -> Array:
         """The largest stop-loss of these people at given points, the first of them 0."""
         rows = self._rows(users)
-        found = law.stop_loss(rows, self.minimum, at) if len(rows) else np.zeros(at.size)
+        values = law.stop_loss(rows, self.minimum, at) if len(rows) else np.zeros(at.size)
         known = self._moments(users)
         if known is not None:
-            found = np.maximum(found, self.floor.stop_loss(known, at))
-        found[0] = 1.0
-        return np.minimum(found, 1.0)
+            values = np.maximum(values, self.floor.stop_loss(known, at))
+        values[0] = 1.0
+        return np.minimum(values, 1.0)
 
     def largest_sums(self, users: Nodes) -> Array:
         """At least the sum of the j largest probabilities of anybody among these, for each j.
 
-        On holders of share a of π, P is at most a + √(χ² a), and at most the highest ratio times a.
+        On holders of mass a of π, P is at most a + √(χ² a), and at most the highest ratio times a.
         """
-        found = np.zeros(self.n + 1)
+        sums = np.zeros(self.n + 1)
         for row in self._rows(users):
-            found[1:] = np.maximum(found[1:], np.cumsum(np.sort(row)[::-1]))
+            sums[1:] = np.maximum(sums[1:], np.cumsum(np.sort(row)[::-1]))
         known = self._moments(users)
         if known is not None:
             share = np.cumsum(np.sort(self.stationary)[::-1])
             spread = np.minimum(share + np.sqrt(known.variance * share), known.highest * share)
-            found[1:] = np.maximum(found[1:], spread * (1 + 1e-9))
-        found[1:] = np.minimum(found[1:] * (1 + kernels.growth(self.n)), 1.0)
-        found[-1] = 1.0
-        return found
+            sums[1:] = np.maximum(sums[1:], spread * (1 + 1e-9))
+        sums[1:] = np.minimum(sums[1:] * (1 + kernels.growth(self.n)), 1.0)
+        sums[-1] = 1.0
+        return sums
 
     def largest(self, users: Nodes) -> float:
         """The largest weight P/μ of these people, where it is finite."""
         common = self.minimum > 0
         if not common.any():
             return 1.0
-        found = 1.0
+        heaviest = 1.0
         for row in self._rows(users):
-            found = max(found, float((row[common] / self.minimum[common]).max()))
+            heaviest = max(heaviest, float((row[common] / self.minimum[common]).max()))
         known = self._moments(users)
         if known is not None:
-            found = max(found, known.highest / max(self.floor.least, 1e-3))
-        return found
+            heaviest = max(heaviest, known.highest / max(self.floor.least, 1e-3))
+        return heaviest
 
     def uses_laws(self, users: Nodes) -> bool:
         """Whether computed laws, with their rounding, are behind the answer."""
@@ -213,16 +213,16 @@ class Locations:
         """So many leading eigenpairs, or as many as there are, computed once."""
         if count not in self._computed:
             fitting = max(1, min(count, (self.n - 3) // 2 - 1))
-            found = leading(self._walk, pairs=fitting, randomness=self.randomness)
-            self._computed[count] = Refined(self._walk, found)
+            pairs = leading(self._walk, pairs=fitting, randomness=self.randomness)
+            self._computed[count] = Refined(self._walk, pairs)
         return self._computed[count]
 
     def _enough(self, rounds: int) -> Refined:
         """Eigenpairs, more of them where these leave too much open and more would help."""
-        found = self.eigenpairs(self.pairs)
-        if _LEFT_OPEN < found.allowance(rounds, self._row_count(rounds)) < _HOPELESS:
-            found = self.eigenpairs(_MORE * self.pairs)
-        return found
+        pairs = self.eigenpairs(self.pairs)
+        if _LEFT_OPEN < pairs.allowance(rounds, self._row_count(rounds)) < _HOPELESS:
+            pairs = self.eigenpairs(_MORE * self.pairs)
+        return pairs
 
     @cached_property
     def bound(self) -> SpectralBound:
@@ -232,7 +232,7 @@ class Locations:
     @property
     def failure(self) -> float:
         """The probability that any certificate drawn so far fails: they are independent draws."""
-        drawn = sum(found.failure for found in self._computed.values())
+        drawn = sum(pairs.failure for pairs in self._computed.values())
         return drawn + (self.bound.failure if "bound" in self.__dict__ else 0.0)
 
     @property
@@ -268,12 +268,12 @@ class Locations:
         )
 
     def _by_moments(self, rounds: int) -> Spread:
-        found = mixing.exact_mixing(self.process, rounds)
-        rows = _worst(found.chi_squared, self._row_count(rounds))
-        law = found.stationary
+        mixed = mixing.exact_mixing(self.process, rounds)
+        rows = _worst(mixed.chi_squared, self._row_count(rounds))
+        law = mixed.stationary
         # (P(v)/π_v - 1)² π_v is one term of χ².
-        highest = 1 + np.sqrt(found.chi_squared / law.min()) * (1 + 1e-9)
-        return self._with_rows(found.minimum, found.chi_squared, highest, rows, found)
+        highest = 1 + np.sqrt(mixed.chi_squared / law.min()) * (1 + 1e-9)
+        return self._with_rows(mixed, highest, rows)
 
     def leading(self, rounds: int) -> Spread:
         """From eigenpairs, and the laws of those who are spread worst."""
@@ -305,28 +305,26 @@ class Locations:
 
     def spectral(self, rounds: int) -> Spread:
         """From a bound on the eigenvalues: |P_u(v)/π_v - 1| <= λ^t √((1/π_u - 1)(1/π_v - 1))."""
-        found = mixing.spectral_mixing(self._walk, self.bound, rounds)
-        law = found.stationary
+        mixed = mixing.spectral_mixing(self._walk, self.bound, rounds)
+        law = mixed.stationary
         spread = (1 / law - 1) * (1 + kernels.growth(8))
         highest = 1 + self.bound.decay(rounds) * np.sqrt(spread * spread.max()) * (1 + 1e-9)
         none = np.empty(0, dtype=np.int64)
-        return self._with_rows(found.minimum, found.chi_squared, highest, none, found)
+        return self._with_rows(mixed, highest, none)
 
-    def _with_rows(
-        self, minimum: Array, chi_squared: Array, highest: Array, rows: Nodes, found: mixing.Mixing
-    ) -> Spread:
-        laws = moved(self.process, rows, found.rounds).T if rows.size else np.empty((0, self.n))
+    def _with_rows(self, mixed: mixing.Mixing, highest: Array, rows: Nodes) -> Spread:
+        laws = moved(self.process, rows, mixed.rounds).T if rows.size else np.empty((0, self.n))
         return Spread(
-            rounds=found.rounds,
-            minimum=minimum,
-            stationary=found.stationary,
-            chi_squared=chi_squared,
+            rounds=mixed.rounds,
+            minimum=mixed.minimum,
+            stationary=mixed.stationary,
+            chi_squared=mixed.chi_squared,
             highest=highest,
             known=rows,
             laws=normalised(laws) if rows.size else laws,
-            rounding=self._error(found.rounds) if rows.size else 0.0,
-            failure=found.failure,
-            method=found.method,
+            rounding=self._error(mixed.rounds) if rows.size else 0.0,
+            failure=mixed.failure,
+            method=mixed.method,
         )
 
     def _error(self, rounds: int) -> float:

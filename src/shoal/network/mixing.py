@@ -4,7 +4,7 @@ For the law P_u of the holder of u's report and the stationary law π:
 
 - χ²_u = Σ_v P_u(v)²/π_v - 1;
 - separation: the largest 1 - P_u(v)/π_v;
-- collision: Σ_v P_u(v)², the chance that two reports from u meet;
+- collision: Σ_v P_u(v)², the probability that two reports from u meet;
 - the joint minimum μ(v) = min_u P_u(v), what all holders have in common.
 
 Three ways to them: exactly, by moving every origin's law on (small graphs, and any process); from

@@ -163,12 +163,12 @@ def compare(  # noqa: PLR0913 - a façade takes as many keywords as its users ne
     n, degree = _checked(n, degree)
     target = _target(n, local_epsilon, epsilon, delta)
     candidates = _candidates(n, degree, seed)
-    found = [Overlay("complete, with loops", n, 1, target.central, 1.0)]
+    measured = [Overlay("complete, with loops", n, 1, target.central, 1.0)]
     for done, candidate in enumerate(candidates):
         if progress is not None:
             progress(done, len(candidates))
-        found.append(_measured(candidate, target, simulated(_STARTS + seed)))
-    return Comparison(n, degree, target, tuple(found))
+        measured.append(_measured(candidate, target, simulated(_STARTS + seed)))
+    return Comparison(n, degree, target, tuple(measured))
 
 
 def _checked(n: int, degree: int) -> tuple[int, int]:
@@ -260,7 +260,9 @@ def _measured(candidate: _Candidate, target: Target, starts: Randomness) -> Over
     neighbours = int(walk.graph.degrees.max())
     load = walk.n * float(walk.stationary.max())
     try:
-        found = rounds_for(accountant, epsilon=target.epsilon, delta=target.delta, most=MOST_ROUNDS)
+        enough = rounds_for(
+            accountant, epsilon=target.epsilon, delta=target.delta, most=MOST_ROUNDS
+        )
     except UnreachableTargetError:
         return Overlay(name, neighbours, None, None, load)
-    return Overlay(name, neighbours, found.rounds, found.guarantee.epsilon, load)
+    return Overlay(name, neighbours, enough.rounds, enough.guarantee.epsilon, load)

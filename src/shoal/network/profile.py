@@ -41,11 +41,11 @@ class Route:
 
     def delta(self, epsilon: float, *, tolerance: float | None = None) -> float:
         """The δ proved at this ε >= 0."""
-        found = max(
+        divergence = max(
             integral.enclose(pair, n=self.n, epsilon=epsilon, tolerance=tolerance).upper
             for pair in self.pairs
         )
-        return min(1.0, found + self.added(epsilon))
+        return min(1.0, divergence + self.added(epsilon))
 
     def added(self, epsilon: float) -> float:
         """What does not come from the laws."""

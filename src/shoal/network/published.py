@@ -1,8 +1,8 @@
 """Published bounds for network shuffling, for comparisons, and what they rest on.
 
 Liew, Takahashi, Takagi, Kato, Cao, Yoshikawa, "Network Shuffling: Privacy Amplification via Random
-Walks", SIGMOD 2022, arXiv:2204.03919. All of them are functions of Σ_v P(v)², the chance that two
-reports of one origin meet. Two statements of it do not hold as they stand:
+Walks", SIGMOD 2022, arXiv:2204.03919. All of them are functions of Σ_v P(v)², the probability that
+two reports of one origin meet. Two statements of it do not hold as they stand:
 
 - Σ_v P_u(v)² <= Σ π_v² + (1 - α)^(2t) is true for regular graphs only
   (:func:`claimed_collision`; a correct form is :func:`collision`);
@@ -38,7 +38,7 @@ _TITLE = "Network Shuffling: Privacy Amplification via Random Walks"
 class WalkQuery:
     """One person's report after ``rounds`` rounds; None for a walk that has forgotten its origin.
 
-    ``slack`` is the share of δ that the bound for ``all`` spends on how many reports meet.
+    ``slack`` is the fraction of δ that the bound for ``all`` spends on how many reports meet.
     """
 
     walk: Walk

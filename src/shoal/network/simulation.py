@@ -6,12 +6,12 @@ simulation repeats exactly, whatever computes it and with however many threads. 
 real peers draw from a secure source.
 
 At the end holders submit *all* the reports they hold, or a *single* one of them, chosen alike; who
-holds none then sends a dummy in its place. At stationarity the share of w reports that arrives one
-by one is Σ_v (1 - (1 - π_v)^w)/w.
+holds none then sends a dummy in its place. At stationarity the fraction of w reports that arrives
+one by one is Σ_v (1 - (1 - π_v)^w)/w.
 
 >>> from shoal.network.generators import random_regular
->>> found = simulate(Walk(random_regular(1000, 16)), 20, seed=1)
->>> int(found.loads.sum()), found.moves, found.delivered_share
+>>> walked = simulate(Walk(random_regular(1000, 16)), 20, seed=1)
+>>> int(walked.loads.sum()), walked.moves, walked.delivered_share
 (1000, 20000, 1.0)
 """
 
@@ -86,7 +86,7 @@ class Simulation:
 
     @property
     def delivered_share(self) -> float:
-        """The share of the reports that reached the server."""
+        """The fraction of the reports that reached the server."""
         return float(self.delivered.mean())
 
     def to_dict(self) -> dict[str, object]:
@@ -103,12 +103,12 @@ class Simulation:
 
     @property
     def squares(self) -> float:
-        """Σ_v (share of the reports at v)²; 1/walkers and up even if P is spread out evenly."""
+        """Σ_v (fraction of reports at v)²; 1/walkers and up even if P is spread out evenly."""
         return float(np.square(self.loads / self.walkers).sum())
 
     @property
     def collision(self) -> float:
-        """The share of pairs of reports that ended at the same node.
+        """The fraction of pairs of reports that ended at the same node.
 
         For reports with the same law P, its expectation is Σ_v P(v)² exactly; else the mean of
         Σ_v P_u(v) P_w(v) over pairs.

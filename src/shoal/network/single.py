@@ -84,9 +84,9 @@ def _apart(given: Shares) -> Shares:
             between = total - upper * high - (number - upper - 1) * low
             weights += [high, between, low]
             counts += [upper, 1, number - upper - 1]
-    found, times = np.array(weights), np.array(counts, dtype=np.float64)
-    kept = (found > 0) & (times > 0)
-    return Shares(found[kept], times[kept])
+    sizes, times = np.array(weights), np.array(counts, dtype=np.float64)
+    used = (sizes > 0) & (times > 0)
+    return Shares(sizes[used], times[used])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -106,8 +106,8 @@ class SingleRoute(Route):
 
     def delta(self, epsilon: float, *, tolerance: float | None = None) -> float:  # noqa: ARG002
         """The δ proved at this ε >= 0."""
-        found = max(positive_part(pair, self.shares, epsilon) for pair in self.pairs)
-        return min(1.0, found + self.added(epsilon))
+        divergence = max(positive_part(pair, self.shares, epsilon) for pair in self.pairs)
+        return min(1.0, divergence + self.added(epsilon))
 
     @property
     def spread(self) -> float:
@@ -192,9 +192,9 @@ def _tilt(values: Array, mass: Array, shares: Shares) -> float:
 
 
 def delivered(stationary: Array) -> float:
-    """The share of holders that have a report to submit, after many rounds: 1 - (1 - π_v)^n.
+    """The fraction of holders that have a report to submit, after many rounds: 1 - (1 - π_v)^n.
 
-    That is also the expected share of reports that arrive: 63 % on a regular graph, less on others.
+    That is also the expected fraction of reports that arrive: 63 % on a regular graph, else less.
     """
     n = len(stationary)
     return float(-np.expm1(n * np.log1p(-np.minimum(stationary, 1 - 1e-16))).mean())

@@ -13,7 +13,6 @@ hanging on one node shows nothing of the clique to a few steps of any iteration)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -25,7 +24,6 @@ from shoal.network.walk import Walk
 from shoal.randomness import Randomness, secure
 
 Method = Literal["auto", "dense", "inertia", "random"]
-Proof = Callable[[Operator, "_Asked"], tuple[float, float]]
 
 FAILURE = 1e-12
 PRECISION = 0.02
@@ -54,13 +52,6 @@ class SpectralBound:
         return min(power * (1 + _POWER_SLACK), 1.0)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    failure: float
-    precision: float
-    randomness: Randomness
-
-
 def spectral_bound(
     walk: Walk,
     *,
@@ -79,36 +70,22 @@ def spectral_bound(
         raise InvalidArgumentError("method", method, "'auto', 'dense', 'inertia' or 'random'")
     checks.open_probability(failure=failure, precision=precision)
     operator = Operator.of(walk)
+    source = secure() if randomness is None else randomness
     chosen = _choice(operator) if method == "auto" else method
-    asked = _Asked(failure, precision, secure() if randomness is None else randomness)
-    value, failed = _PROOFS[chosen](operator, asked)
-    return SpectralBound(min(value, 1.0), failed, chosen)
+    if chosen == "dense":
+        return SpectralBound(min(dense.certified(operator), 1.0), 0.0, chosen)
+    if chosen == "inertia":
+        start = cube_points(operator.n, 1, source)[:, 0]
+        suggested = operator.estimate(start, precision=precision)
+        value = inertia.certified(operator, suggested=suggested, precision=precision)
+        return SpectralBound(min(value, 1.0), 0.0, chosen)
+    value = random_start.certified(
+        operator, failure=failure, precision=precision, randomness=source
+    )
+    return SpectralBound(min(value, 1.0), failure, chosen)
 
 
 def _choice(operator: Operator) -> str:
     if operator.n <= _DENSE_NODES:
         return "dense"
     return "inertia" if inertia.work(operator.matrix) <= _FACTORING else "random"
-
-
-def _dense(operator: Operator, asked: _Asked) -> tuple[float, float]:  # noqa: ARG001
-    return dense.certified(operator), 0.0
-
-
-def _inertia(operator: Operator, asked: _Asked) -> tuple[float, float]:
-    start = cube_points(operator.n, 1, asked.randomness)[:, 0]
-    suggested = operator.estimate(start, precision=asked.precision)
-    return inertia.certified(operator, suggested=suggested, precision=asked.precision), 0.0
-
-
-def _random(operator: Operator, asked: _Asked) -> tuple[float, float]:
-    value = random_start.certified(
-        operator,
-        failure=asked.failure,
-        precision=asked.precision,
-        randomness=asked.randomness,
-    )
-    return value, asked.failure
-
-
-_PROOFS: dict[str, Proof] = {"dense": _dense, "inertia": _inertia, "random": _random}

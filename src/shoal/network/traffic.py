@@ -172,10 +172,10 @@ def mean_bound(average: float, runs: int, failure: float) -> float:
     allowed = -math.log(failure) / runs
     if average >= 1 or _relative_entropy(average, 1 - 1e-15) <= allowed:
         return 1.0
-    found = optimize.brentq(
+    root = optimize.brentq(
         lambda mean: _relative_entropy(average, mean) - allowed, average, 1 - 1e-15, xtol=1e-16
     )
-    return min(1.0, float(found) * (1 + 1e-9) + 1e-15)
+    return min(1.0, float(root) * (1 + 1e-9) + 1e-15)
 
 
 def _relative_entropy(one: float, other: float) -> float:

@@ -1,8 +1,8 @@
 """ε by number of rounds and by fraction of people: what ``shoal walk`` prints.
 
 >>> from shoal.network.generators import random_regular
->>> found = table(Walk(random_regular(500, 16)), rounds=8, local_epsilon=1)
->>> found.rounds, found.columns
+>>> walked = table(Walk(random_regular(500, 16)), rounds=8, local_epsilon=1)
+>>> walked.rounds, walked.columns
 (8, ('worst', '99 %', '90 %', 'median'))
 """
 
