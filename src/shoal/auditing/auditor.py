@@ -38,7 +38,7 @@ from shoal.values import Array
 
 FEWEST_RUNS = 1_000
 MOST_RUNS = 100_000_000
-_LOCAL_SHARE = 0.25  # of what may go wrong, the part for the local claim
+_LOCAL_PART = 0.25  # of what may go wrong, the part for the local claim
 _SINGLES = (2_000, 100_000)  # messages of single devices per input, at least and at most
 _SINGLES_PER_RUN = 10  # single messages are cheap, and tell more about epsilon_0
 
@@ -77,8 +77,8 @@ def audit(  # noqa: PLR0913 - as many keywords as its users need
 
     >>> from shoal.randomizers.response import RandomizedResponse
     >>> device = RandomizedResponse(k=2, epsilon=2.0)
-    >>> found = audit(device, n=20, delta=1e-3, runs=20_000)
-    >>> found.verdict, 1.8 < found.local_lower < 2
+    >>> result = audit(device, n=20, delta=1e-3, runs=20_000)
+    >>> result.verdict, 1.8 < result.local_lower < 2
     ('consistent', True)
     """
     n = datasets.people(n)
@@ -89,11 +89,11 @@ def audit(  # noqa: PLR0913 - as many keywords as its users need
     known = described if isinstance(described, Auditable) else Auditable()
     claimed = _claims(described, n=n, epsilon=epsilon, delta=delta, local_epsilon=local_epsilon)
     bits = sources.secure() if randomness is None else randomness
-    offered = _given(known, n, data, inputs)
-    if offered is None:
+    candidates = _requested(known, n, data, inputs)
+    if candidates is None:
         own = declared is None or declared is device
-        offered = _chosen(Sampler(subject, bits, Meter(None, 0)), known, n, own=own)
-    pairs, chosen = offered
+        candidates = _chosen(Sampler(subject, bits, Meter(None, 0)), known, n, own=own)
+    pairs, chosen = candidates
     plan = _Plan(subject, known, n, runs, claimed, 1 - confidence, pairs, chosen.inputs)
     crowd, local, unread = plan.carried_out(bits, progress)
     return Audit(
@@ -139,14 +139,14 @@ class _Plan:
 
     @property
     def _crowd_stakes(self) -> Stakes:
-        share = 1.0 if self._local_claim is None else 1 - _LOCAL_SHARE
+        part = 1.0 if self._local_claim is None else 1 - _LOCAL_PART
         evaluation = 2 * (self.runs - self._budget.total)
-        return Stakes(evaluation, self.claims.delta, share * self.allowance)
+        return Stakes(evaluation, self.claims.delta, part * self.allowance)
 
     @property
     def _local_stakes(self) -> Stakes:
         runs = self._crowd_stakes.runs * min(self.n, _SINGLES_PER_RUN)
-        return Stakes(runs, 0.0, _LOCAL_SHARE * self.allowance, smooth=False)
+        return Stakes(runs, 0.0, _LOCAL_PART * self.allowance, smooth=False)
 
     @property
     def _messages(self) -> int:
@@ -162,7 +162,7 @@ class _Plan:
     ) -> tuple[Evidence, Evidence | None, float]:
         """Training, then the runs that count: the crowd's evidence, the local one, what is unread.
 
-        The last is the share of messages that cannot be told apart, as they never repeat.
+        The last is the fraction of messages that cannot be told apart, as they never repeat.
         """
         sampler = Sampler(self.subject, randomness, Meter(progress, self._messages))
         known = learned(sampler, self.inputs, self.known, size=self._singles, n=self.n)
@@ -223,26 +223,26 @@ def _described(device: object) -> object | None:
 
 
 def _checked_runs(runs: float) -> int:
-    found = checks.count(FEWEST_RUNS, runs=runs)
-    if found > MOST_RUNS:
-        raise InvalidArgumentError("runs", found, f"runs <= {MOST_RUNS:,}")
-    return found
+    count = checks.count(FEWEST_RUNS, runs=runs)
+    if count > MOST_RUNS:
+        raise InvalidArgumentError("runs", count, f"runs <= {MOST_RUNS:,}")
+    return count
 
 
-_Offered = tuple[list[Neighbours], Screened]
+_Candidates = tuple[list[Neighbours], Screened]
 
 
-def _given(
+def _requested(
     known: Auditable,
     n: int,
     data: Neighbours | Sequence[Any] | None,
     inputs: Sequence[Hashable] | None,
-) -> _Offered | None:
+) -> _Candidates | None:
     """The data sets that somebody asked for."""
     if data is not None:
         if inputs is not None:
             raise InvalidArgumentError("inputs", list(inputs), "inputs or data, not both")
-        pair = datasets.given(data, n)
+        pair = datasets.neighbours(data, n)
         for value in pair.inputs:
             known.check_input(value)
         return [pair], Screened(pair.inputs, len(pair.inputs))
@@ -254,7 +254,7 @@ def _given(
     return datasets.candidates(listed, n), Screened(listed, len(listed))
 
 
-def _chosen(sampler: Sampler, known: Auditable, n: int, *, own: bool) -> _Offered:
+def _chosen(sampler: Sampler, known: Auditable, n: int, *, own: bool) -> _Candidates:
     """The data sets that are worth trying on a mechanism that is known."""
     chosen = screening.screened(sampler, known, n=n, own=own)
     return datasets.candidates(chosen.inputs, n, ends=known.ends_first), chosen
@@ -263,7 +263,7 @@ def _chosen(sampler: Sampler, known: Auditable, n: int, *, own: bool) -> _Offere
 def _claims(
     declared: object, *, n: int, epsilon: float | None, delta: float, local_epsilon: float | None
 ) -> Claims:
-    """What was said; else what the accountant proves for the mechanism declared."""
+    """The claims that were stated; else what the accountant proves for the mechanism declared."""
     if epsilon is None:
         checks.open_probability(delta=delta)
     else:
@@ -295,12 +295,12 @@ def _accounted(declared: object) -> BlanketLaw | HasProfile | None:
 
 
 def _local(declared: object) -> float | None:
-    found: object = getattr(declared, "local_epsilon", None)
+    local: object = getattr(declared, "local_epsilon", None)
     if isinstance(declared, Listed):
-        found = _steepest(declared.rows)
-    elif found is None and isinstance(law := _accounted(declared), BlanketLaw):
-        found = law.local_epsilon
-    return found if isinstance(found, float | int) and math.isfinite(found) else None
+        local = _steepest(declared.rows)
+    elif local is None and isinstance(law := _accounted(declared), BlanketLaw):
+        local = law.local_epsilon
+    return local if isinstance(local, float | int) and math.isfinite(local) else None
 
 
 def _steepest(rows: Array) -> float:

@@ -69,8 +69,8 @@ class Neighbours:
     def _held(self) -> Counter[Hashable]:
         return Counter(self.others)
 
-    def shares(self, inputs: Sequence[Hashable]) -> Array:
-        """Which share of the others holds each input; if there is nobody, of the two data."""
+    def fractions(self, inputs: Sequence[Hashable]) -> Array:
+        """Which fraction of the others holds each input; if there is nobody, of the two data."""
         held = self._held or Counter((self.first, self.second))
         return np.array([held[one] for one in inputs]) / held.total()
 
@@ -85,35 +85,35 @@ def candidates(inputs: Sequence[Hashable], n: int, *, ends: bool = False) -> lis
 
     With ``ends`` the first two inputs are the ends of a range: no other pair is farther apart.
     """
-    found = []
+    pairs = []
     alike = [(third,) * (n - 1) for third in inputs]
     for first, second in itertools.combinations(inputs[:2] if ends else inputs, 2):
         if n == 1:
-            found.append(Neighbours(first, second, ()))
+            pairs.append(Neighbours(first, second, ()))
             continue
-        found += [Neighbours(first, second, others) for others in alike]
+        pairs += [Neighbours(first, second, others) for others in alike]
         half = (n - 1) // 2
         if half:
             mixed = (first,) * half + (second,) * (n - 1 - half)
-            found.append(Neighbours(first, second, mixed))
-    return found
+            pairs.append(Neighbours(first, second, mixed))
+    return pairs
 
 
-def given(data: Neighbours | Sequence[Any], n: int) -> Neighbours:
+def neighbours(data: Neighbours | Sequence[Any], n: int) -> Neighbours:
     """Data sets that somebody wants to be audited on: (x0, x1, what everybody else holds)."""
-    found = data if isinstance(data, Neighbours) else _neighbours(data, n)
-    for name, value in (("x0", found.first), ("x1", found.second), ("others", found.others)):
+    pair = data if isinstance(data, Neighbours) else _neighbours(data, n)
+    for name, value in (("x0", pair.first), ("x1", pair.second), ("others", pair.others)):
         _check_hashable(name, value)
-    if len(found.others) != n - 1:
+    if len(pair.others) != n - 1:
         raise InvalidArgumentError(
-            "others", len(found.others), f"the data of n - 1 = {n - 1} others"
+            "others", len(pair.others), f"the data of n - 1 = {n - 1} others"
         )
-    if found.first == found.second:
-        raise InvalidArgumentError("data", found.first, "two different data x0 and x1")
-    if len(found.inputs) > MOST_INPUTS:
+    if pair.first == pair.second:
+        raise InvalidArgumentError("data", pair.first, "two different data x0 and x1")
+    if len(pair.inputs) > MOST_INPUTS:
         expected = f"at most {MOST_INPUTS} different data"
-        raise InvalidArgumentError("others", len(found.inputs), expected)
-    return found
+        raise InvalidArgumentError("others", len(pair.inputs), expected)
+    return pair
 
 
 def _neighbours(data: object, n: int) -> Neighbours:
@@ -129,8 +129,8 @@ def _neighbours(data: object, n: int) -> Neighbours:
     return Neighbours(first, second, tuple(others))
 
 
-def _nested(found: tuple[Any, ...]) -> bool:
-    return bool(found) and isinstance(found[0], tuple)
+def _nested(others: tuple[Any, ...]) -> bool:
+    return bool(others) and isinstance(others[0], tuple)
 
 
 def _numeric(value: Hashable) -> bool:
@@ -149,11 +149,11 @@ def _check_hashable(name: str, value: object) -> None:
 
 def people(n: float) -> int:
     """How many people, if a run of them all can be made."""
-    found = checks.count(n=n)
-    if found > MOST_PEOPLE:
+    count = checks.count(n=n)
+    if count > MOST_PEOPLE:
         expected = f"n <= {MOST_PEOPLE:,}, as every run makes everybody's messages (audit fewer)"
-        raise InvalidArgumentError("n", found, expected)
-    return found
+        raise InvalidArgumentError("n", count, expected)
+    return count
 
 
 def checked_inputs(inputs: object) -> tuple[Hashable, ...]:
@@ -164,7 +164,7 @@ def checked_inputs(inputs: object) -> tuple[Hashable, ...]:
     listed = inputs.tolist() if isinstance(inputs, np.ndarray) else list(inputs)
     for value in listed:
         _check_hashable("inputs", value)
-    found = tuple(dict.fromkeys(listed))
-    if not 2 <= len(found) <= MOST_INPUTS:
+    distinct = tuple(dict.fromkeys(listed))
+    if not 2 <= len(distinct) <= MOST_INPUTS:
         raise InvalidArgumentError("inputs", listed, expected)
-    return found
+    return distinct

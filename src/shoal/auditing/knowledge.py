@@ -40,7 +40,7 @@ class Knowledge:
     def ratios(self, source: str, neighbours: Neighbours) -> tuple[Array, Array]:
         """R_0/R* and R_1/R* of each code, R* being the mixture of what the others hold."""
         rows = np.maximum(self.likelihoods[source], _IMPOSSIBLE)
-        mixed = neighbours.shares(self.inputs) @ rows
+        mixed = neighbours.fractions(self.inputs) @ rows
         first, second = (self.inputs.index(x) for x in (neighbours.first, neighbours.second))
         return rows[first] / mixed, rows[second] / mixed
 
@@ -55,7 +55,7 @@ class Knowledge:
         first, second = (rows[self.inputs.index(x)] for x in (neighbours.first, neighbours.second))
         # A message that nobody else sends tells no more than that it is there.
         own = (first + second) / (2 * (len(neighbours.others) + 1))
-        mixed = neighbours.shares(self.inputs) @ rows
+        mixed = neighbours.fractions(self.inputs) @ rows
         return float(((first - second) ** 2 / (mixed + own)).sum())
 
 

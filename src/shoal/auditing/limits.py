@@ -14,7 +14,7 @@ first one with probability ``theta = p/(p + q)``, independently, however many th
     epsilon >= log((theta_low - delta/s_low)/(1 - theta_low)),
 
 where s is known to within almost nothing and theta needs one limit instead of two
-(:func:`coin_bound`; docs/theory/auditing.md). The margin is that of one binomial share.
+(:func:`coin_bound`; docs/theory/auditing.md). The margin is that of one binomial fraction.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def lower_bound(
     delta: float,
     confidence: float,
 ) -> float:
-    """An epsilon that the pipeline is above at this delta; right with chance ``confidence``.
+    """An epsilon that the pipeline is above at this delta; right with probability ``confidence``.
 
     ``successes_p`` of ``runs_p`` independent runs on one data set, and ``successes_q`` of
     ``runs_q`` on a neighbouring one, are in an event that was fixed before them. 0 if nothing is
@@ -75,31 +75,31 @@ def coin_bound(first: int, second: int, runs: int, *, delta: float, confidence: 
 
 
 def coin_bounds(first: Counts, second: Counts, runs: float, *, delta: float, tail: float) -> Array:
-    """:func:`coin_bound` of many events at once, each with its own chance ``tail`` to be wrong."""
+    """:func:`coin_bound` of many events at once, each wrong with its own probability ``tail``."""
     of_sum = _OF_THE_SUM * tail if delta > 0 else 0.0
     inside = np.asarray(first, dtype=np.float64) + second
-    share = lower_limit(first, inside, tail - of_sum)
-    lost = np.zeros_like(share)
+    fraction = lower_limit(first, inside, tail - of_sum)
+    lost = np.zeros_like(fraction)
     if delta > 0:
         whole = 2 * lower_limit(inside, runs, of_sum)
-        lost = np.divide(delta, whole, out=np.ones_like(share), where=whole > delta)
-    return _floored_log(share - lost, 1 - share)
+        lost = np.divide(delta, whole, out=np.ones_like(fraction), where=whole > delta)
+    return _floored_log(fraction - lost, 1 - fraction)
 
 
 def lower_limit(successes: Counts, runs: Counts, tail: float) -> Array:
-    """The probability below which so many successes, or more, have at most the chance ``tail``."""
+    """The probability below which so many successes, or more, have probability at most ``tail``."""
     hits = np.asarray(successes, dtype=np.float64)
     misses = np.asarray(runs, dtype=np.float64) - hits
-    found = special.betaincinv(np.maximum(hits, 1e-300), misses + 1, tail)
-    return np.asarray(np.where(hits > 0, found * (1 - _OUTWARDS), 0.0))
+    limit = special.betaincinv(np.maximum(hits, 1e-300), misses + 1, tail)
+    return np.asarray(np.where(hits > 0, limit * (1 - _OUTWARDS), 0.0))
 
 
 def upper_limit(successes: Counts, runs: Counts, tail: float) -> Array:
-    """The probability above which so few successes have at most the chance ``tail``."""
+    """The probability above which so few successes have probability at most ``tail``."""
     hits = np.asarray(successes, dtype=np.float64)
     misses = np.asarray(runs, dtype=np.float64) - hits
-    found = special.betainccinv(hits + 1, np.maximum(misses, 1e-300), tail)
-    return np.asarray(np.where(misses > 0, np.minimum(found * (1 + _OUTWARDS), 1.0), 1.0))
+    limit = special.betainccinv(hits + 1, np.maximum(misses, 1e-300), tail)
+    return np.asarray(np.where(misses > 0, np.minimum(limit * (1 + _OUTWARDS), 1.0), 1.0))
 
 
 def _floored_log(over: Array, under: Array) -> Array:

@@ -56,14 +56,14 @@ class Numbered(Coder):
 
     def __call__(self, messages: Raw) -> Codes:
         """The messages themselves."""
-        found = messages
+        numbers = messages
         if messages.dtype.kind not in "biu" or messages.ndim > 1:
-            found = each_number(messages)
-            found = np.where(found == np.floor(found), found, -1.0)
-        known = (found >= 0) & (found < self.outputs)
+            numbers = each_number(messages)
+            numbers = np.where(numbers == np.floor(numbers), numbers, -1.0)
+        known = (numbers >= 0) & (numbers < self.outputs)
         if known.all():
-            return found.astype(np.intp, copy=False)
-        return np.where(known, found, self.outputs).astype(np.intp)
+            return numbers.astype(np.intp, copy=False)
+        return np.where(known, numbers, self.outputs).astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +113,8 @@ class Distinct(Coder):
             known, places = np.unique(messages, return_inverse=True)
             codes = [self.seen.get(value, other) for value in hashable(known)]
             return np.array(codes, dtype=np.intp)[places]
-        found = (self.seen.get(key, other) for key in hashable(messages))
-        return np.fromiter(found, dtype=np.intp, count=len(messages))
+        numbers = (self.seen.get(key, other) for key in hashable(messages))
+        return np.fromiter(numbers, dtype=np.intp, count=len(messages))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,13 +146,13 @@ class Binned(Coder):
 def familiar(counted: Counter[Hashable], *, most: int = MOST_DISTINCT) -> bool:
     """Whether messages repeat so much that they can be told apart one by one.
 
-    The share of messages seen once estimates the chance of one never seen (Good and Turing).
+    The fraction of messages seen once estimates the probability of a new one (Good and Turing).
     """
     return len(counted) <= most and unseen(counted) <= _NEW
 
 
 def unseen(counted: Counter[Hashable]) -> float:
-    """The chance that the next message is a new one."""
+    """The probability that the next message is a new one."""
     return sum(count == 1 for count in counted.values()) / max(1, counted.total())
 
 
@@ -202,14 +202,14 @@ def projected(messages: Raw, direction: Array | None) -> Array:
     """Numbers as they are, rows along the direction; what is neither is no number."""
     if direction is None:
         return each_number(messages)
-    found = np.full(len(messages), np.nan)
+    values = np.full(len(messages), np.nan)
     if messages.dtype.kind not in "biuf" or _width(messages) != direction.size:
-        return found
+        return values
     step = max(1, _CELLS_AT_ONCE // direction.size)
     with np.errstate(invalid="ignore", over="ignore"):  # infinity less infinity is no number
         for start in range(0, len(messages), step):  # so that the unpacked bits fit into memory
-            found[start : start + step] = as_rows(messages[start : start + step]) @ direction
-    return found
+            values[start : start + step] = as_rows(messages[start : start + step]) @ direction
+    return values
 
 
 def as_rows(messages: Raw) -> Array:
@@ -260,11 +260,11 @@ def hashable(messages: Raw) -> list[Hashable]:
     return [tuple(row) for row in listed] if messages.ndim > 1 else listed
 
 
-def as_messages(found: object) -> Raw:
+def as_messages(returned: object) -> Raw:
     """What somebody's code returned, as an array with one entry, or row, per message."""
-    if isinstance(found, np.ndarray) and (found.dtype.kind in "biuf" or found.ndim == 0):
-        return found
-    listed = list(found)  # type: ignore[call-overload]  # if it is no sequence: the caller's error
+    if isinstance(returned, np.ndarray) and (returned.dtype.kind in "biuf" or returned.ndim == 0):
+        return returned
+    listed = list(returned)  # type: ignore[call-overload]  # if it is no sequence: the caller's error
     plain = [
         item.tolist() if isinstance(item, np.generic | np.ndarray) else item for item in listed
     ]

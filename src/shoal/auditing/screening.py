@@ -83,12 +83,12 @@ def farthest(rows: Array, *, n: int, most: int, errors: Array | None = None) -> 
     columns = np.argsort(rows.max(axis=0))[-_MOST_COLUMNS:]
     part = np.maximum(rows[np.ix_(places, columns)], _IMPOSSIBLE)
     noise = np.zeros_like(part) if errors is None else errors[np.ix_(places, columns)]
-    found: dict[int, None] = {}
+    chosen: dict[int, None] = {}
     for local, crowd in zip(_by_ratio(part, noise), _by_variance(part, n), strict=True):
-        found.update(dict.fromkeys((*local, *crowd)))
-        if len(found) >= most:
+        chosen.update(dict.fromkeys((*local, *crowd)))
+        if len(chosen) >= most:
             break
-    return tuple(int(places[place]) for place in [*found][:most])
+    return tuple(int(places[place]) for place in [*chosen][:most])
 
 
 def _extreme_rows(rows: Array) -> npt.NDArray[np.intp]:
@@ -100,8 +100,8 @@ def _extreme_rows(rows: Array) -> npt.NDArray[np.intp]:
     orders = [np.argsort(-largest / least), np.argsort(-((largest - least) ** 2) / least)]
     varied = [column for pair in zip(*orders, strict=True) for column in pair]
     ends = [row for column in varied for row in (int(high[column]), int(low[column]))]
-    found = list(dict.fromkeys([*ends, *some_answers(len(rows))]))
-    return np.array(found[:MOST_TRIED], dtype=np.intp)
+    chosen = list(dict.fromkeys([*ends, *some_answers(len(rows))]))
+    return np.array(chosen[:MOST_TRIED], dtype=np.intp)
 
 
 def _by_ratio(rows: Array, noise: Array) -> list[tuple[int, int]]:

@@ -9,8 +9,8 @@ mixture of what the others hold,
 is the privacy loss, and no event tells more than T beyond a threshold (Neyman and Pearson); exact
 if all others hold the same.
 
-*The position.* If the shuffler leaves the person's message at place j with chance w_j, the same
-with the terms of place j weighted by w_j: one place, if it does not shuffle at all.
+*The position.* If the shuffler leaves the person's message at place j with probability w_j, the
+same with the terms of place j weighted by w_j: one place, if it does not shuffle at all.
 """
 
 from __future__ import annotations
@@ -140,10 +140,10 @@ def summed(values: Array, seen: Transcripts) -> Array:
         return np.zeros(sizes.size)
     if (sizes == sizes[0]).all():
         return np.asarray(values.reshape(sizes.size, -1).sum(axis=1))
-    found = np.zeros(sizes.size)
+    sums = np.zeros(sizes.size)
     inhabited = np.flatnonzero(sizes)
-    found[inhabited] = np.add.reduceat(values, seen.starts[inhabited])
-    return found
+    sums[inhabited] = np.add.reduceat(values, seen.starts[inhabited])
+    return sums
 
 
 def at_places(

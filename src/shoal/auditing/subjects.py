@@ -150,11 +150,11 @@ class Collection(Subject):
             reports = self.device.randomize(everybody, randomness=randomness)
         if isinstance(reports, Envelopes):
             sizes = reports.sizes.reshape(runs, len(data)).sum(axis=1)
-            found = Transcripts(reports.messages, sizes)
+            transcripts = Transcripts(reports.messages, sizes)
         else:
             rows = _as_many(self.name, as_messages(reports), len(everybody))
-            found = Transcripts(rows, np.full(runs, len(data), dtype=np.int64))
-        return shuffled(found, randomness) if in_order else found
+            transcripts = Transcripts(rows, np.full(runs, len(data), dtype=np.int64))
+        return shuffled(transcripts, randomness) if in_order else transcripts
 
 
 class Listed(Auditable):
@@ -245,17 +245,19 @@ class Function(Subject):
         expected = runs * len(data)
         with running(self.name):
             rows = _as_many(self.name, self._messages(data, runs, randomness), expected)
-        found = Transcripts(rows, np.full(runs, len(data), dtype=np.int64))
-        return shuffled(found, randomness) if in_order else found
+        transcripts = Transcripts(rows, np.full(runs, len(data), dtype=np.int64))
+        return shuffled(transcripts, randomness) if in_order else transcripts
 
     def _messages(self, data: DataSet, runs: int, randomness: Randomness) -> Raw:
-        given = {"randomness": randomness} if self._takes_randomness else {}
+        source = {"randomness": randomness} if self._takes_randomness else {}
         if not self.vectorized:
             call = self.call
-            return as_messages([call(value, **given) for _ in range(runs) for value in data.values])
+            return as_messages(
+                [call(value, **source) for _ in range(runs) for value in data.values]
+            )
         array = data.array
         everybody = np.tile(array, (runs, *[1] * (array.ndim - 1)))
-        return _sequence(self.name, self.call(everybody, **given))
+        return _sequence(self.name, self.call(everybody, **source))
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,8 +332,8 @@ class Program(Subject):
         if len(lines) != runs * len(data):
             reason = f"it wrote {len(lines):,} lines for {runs * len(data):,} values"
             raise AuditedCodeError(self.name, reason)
-        found = Transcripts(lines, np.full(runs, len(data), dtype=np.int64))
-        return shuffled(found, randomness) if in_order else found
+        transcripts = Transcripts(lines, np.full(runs, len(data), dtype=np.int64))
+        return shuffled(transcripts, randomness) if in_order else transcripts
 
     def _answers(self, values: str) -> Raw:
         try:
@@ -346,14 +348,14 @@ class Program(Subject):
             )
         except OSError as error:
             raise AuditedCodeError(self.name, error.strerror or str(error)) from error
-        except ValueError as error:  # what no program can be given: a null character, say
+        except ValueError as error:  # what no program takes: a null character, say
             raise AuditedCodeError(self.name, str(error)) from error
         except subprocess.TimeoutExpired as error:
             reason = f"it did not answer within {self.timeout:g} seconds"
             raise AuditedCodeError(self.name, reason) from error
         if done.returncode:
-            said = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
-            raise AuditedCodeError(self.name, f"exit status {done.returncode}: {said[0]}")
+            last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+            raise AuditedCodeError(self.name, f"exit status {done.returncode}: {last[0]}")
         return as_messages(done.stdout.splitlines())
 
 
@@ -377,11 +379,11 @@ def _check_callable(call: object) -> None:
         raise InvalidArgumentError("call", call, "a function")
 
 
-def _sequence(name: str, found: object) -> Raw:
-    if isinstance(found, str | bytes) or not isinstance(found, Iterable):
-        kind = type(found).__name__
+def _sequence(name: str, returned: object) -> Raw:
+    if isinstance(returned, str | bytes) or not isinstance(returned, Iterable):
+        kind = type(returned).__name__
         raise AuditedCodeError(name, f"it returned a {kind}, not a sequence of messages")
-    return as_messages(found)
+    return as_messages(returned)
 
 
 def _as_many(name: str, messages: Raw, expected: int) -> Raw:
@@ -391,28 +393,28 @@ def _as_many(name: str, messages: Raw, expected: int) -> Raw:
     return messages
 
 
-def shuffled(found: Transcripts, randomness: Randomness) -> Transcripts:
+def shuffled(transcripts: Transcripts, randomness: Randomness) -> Transcripts:
     """Every run through Shoal's shuffle."""
-    ends = np.append(found.starts, len(found.messages)).tolist()
+    ends = np.append(transcripts.starts, len(transcripts.messages)).tolist()
     parts: Sequence[Raw] = [
-        shuffle(found.messages[start:end], randomness=randomness).messages
+        shuffle(transcripts.messages[start:end], randomness=randomness).messages
         if end > start
-        else found.messages[start:end]
+        else transcripts.messages[start:end]
         for start, end in itertools.pairwise(ends)
     ]
-    return Transcripts(np.concatenate(parts), found.sizes)
+    return Transcripts(np.concatenate(parts), transcripts.sizes)
 
 
 def _parted(words: str | Sequence[str]) -> tuple[str, ...]:
     """The program and its arguments, as a shell would take the line apart."""
     try:
-        found = shlex.split(words) if isinstance(words, str) else list(words)
+        parts = shlex.split(words) if isinstance(words, str) else list(words)
     except ValueError as error:
         expected = f"a program and its arguments ({str(error).lower()})"
         raise InvalidArgumentError("command", words, expected) from error
-    if not found or not all(isinstance(word, str) for word in found):
+    if not parts or not all(isinstance(word, str) for word in parts):
         raise InvalidArgumentError("command", words, "a program and its arguments")
-    return tuple(found)
+    return tuple(parts)
 
 
 # ---------------------------------------------------------------------------------- many runs
@@ -454,7 +456,7 @@ class Sampler:
             self.meter.add(some * len(data))
 
     def seen(self, data: DataSet, runs: int, *, in_order: bool) -> Transcripts:
-        """So many runs, kept."""
+        """So many runs at once."""
         parts = [*self.blocks(data, runs, in_order=in_order)]
         sizes = np.concatenate([part.sizes for part in parts])
         return Transcripts(joined([part.messages for part in parts]), sizes)

@@ -83,7 +83,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Stakes:
-    """What the evaluation will be: how many runs, at which delta, wrong with which chance."""
+    """What the evaluation will be: how many runs, at which delta, wrong with which probability."""
 
     runs: int
     delta: float
@@ -99,18 +99,18 @@ def rounded(statistic: Array) -> Array:
 def best_event(first: Array, second: Array, stakes: Stakes) -> Event:
     """The event with the largest bound to be expected, of both directions and both orders."""
     sample = _Sample.of(rounded(first), rounded(second))
-    found = [
+    events = [
         Event(float(sample.thresholds[i]), at_least, swapped, value)
         for at_least in (True, False)
         for swapped in (False, True)
         for i, value in [sample.best(stakes, at_least=at_least, swapped=swapped)]
     ]
-    return max(found, key=lambda event: event.predicted)
+    return max(events, key=lambda event: event.predicted)
 
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Shares of the runs at or above each threshold, on either data set: counted, and smoothed."""
+    """Fractions of runs at or above each threshold, on either data set: counted, and smoothed."""
 
     thresholds: Array
     sizes: tuple[int, int]
@@ -127,9 +127,9 @@ class _Sample:
     def best(self, stakes: Stakes, *, at_least: bool, swapped: bool) -> tuple[int, float]:
         """The best threshold, and what is to be expected of it.
 
-        Smoothed shares vary less, and are believed where they agree with those counted; elsewhere
-        the latter are taken three standard errors towards the worse, so that a lucky handful of
-        training runs does not decide.
+        Smoothed fractions vary less, and are believed where they agree with those counted;
+        elsewhere the latter are taken three standard errors towards the worse, so that a lucky
+        handful of training runs does not decide.
         """
         over, under = (1, 0) if swapped else (0, 1)
         counted, smooth = (
@@ -137,7 +137,7 @@ class _Sample:
             for values in (self.counted, self.smooth)
         )
         sizes = (self.sizes[over], self.sizes[under])
-        errors = [_error(shares, size) for shares, size in zip(counted, sizes, strict=True)]
+        errors = [_error(rates, size) for rates, size in zip(counted, sizes, strict=True)]
         fits = np.full(self.thresholds.size, stakes.smooth)
         for i in (0, 1):
             fits &= np.abs(smooth[i] - counted[i]) <= _FITS * errors[i]
@@ -154,40 +154,40 @@ class _Sample:
 
 
 def _smoothed(first: Array, second: Array, thresholds: Array) -> tuple[Array, Array]:
-    """Shares from both samples together, each run split by the chance that its value gives it.
+    """Fractions from both samples together, each run split by the probability of its value.
 
-    That chance is a logistic curve in the value, of which a privacy loss is a special case.
+    That probability is a logistic curve in the value, of which a privacy loss is a special case.
     """
     values = np.concatenate([first, second])
     order = np.argsort(values)
     truths = (order < first.size).astype(np.float64)
     center, scale = float(values.mean()), float(values.std()) or 1.0
     places = np.clip((values[order] - center) / scale, -_FARTHEST, _FARTHEST)
-    chances = _logistic_curve(places, truths)
+    curve = _logistic_curve(places, truths)
     cuts = np.searchsorted(values[order], thresholds, side="left")
-    found = []
-    for weights in (chances, 1 - chances):
+    fractions = []
+    for weights in (curve, 1 - curve):
         tails = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
-        found.append(tails[cuts] / max(float(tails[0]), 1e-12))
-    return found[0], found[1]
+        fractions.append(tails[cuts] / max(float(tails[0]), 1e-12))
+    return fractions[0], fractions[1]
 
 
 def _logistic_curve(places: Array, truths: Array) -> Array:
-    """Chances of a truth, by maximum likelihood (Newton's method, slightly held back)."""
+    """Probabilities of a truth, by maximum likelihood (Newton's method, slightly held back)."""
     columns = np.stack([np.ones_like(places), places])
     slopes = np.zeros(2)
-    chances = np.full(places.size, 0.5)
+    curve = np.full(places.size, 0.5)
     for _ in range(_STEPS):
-        gradient = columns @ (truths - chances) - _HELD_BACK * slopes
-        curvature = (columns * (chances * (1 - chances))) @ columns.T + _HELD_BACK * np.eye(2)
+        gradient = columns @ (truths - curve) - _HELD_BACK * slopes
+        curvature = (columns * (curve * (1 - curve))) @ columns.T + _HELD_BACK * np.eye(2)
         step = np.linalg.solve(curvature, gradient)
         slopes = slopes + step / max(1.0, float(np.abs(step).max()))
-        chances = special.expit(slopes @ columns)
-    return chances
+        curve = special.expit(slopes @ columns)
+    return curve
 
 
-def _error(shares: Array, size: int) -> Array:
-    inside = (shares * size + 1) / (size + 2)
+def _error(rates: Array, size: int) -> Array:
+    inside = (rates * size + 1) / (size + 2)
     return np.asarray(np.sqrt(inside * (1 - inside) / (size + 2)))
 
 
@@ -234,7 +234,7 @@ def trained_local(
     sampler: Sampler, known: Knowledge, pairs: Sequence[Neighbours], stakes: Stakes, *, size: int
 ) -> Trial:
     """The pair of data whose single messages differ most, and the messages that tell."""
-    found: list[Trial] = []
+    trials: list[Trial] = []
     seen = {
         x: sampler.seen(data, size, in_order=False)
         for pair in pairs
@@ -245,10 +245,10 @@ def trained_local(
             loss = PrivacyLoss(
                 f"privacy loss of one message ({source})", known.coder, known.ratios(source, pair)
             )
-            found.append(
+            trials.append(
                 _trial(pair, loss, (loss(seen[pair.first]), loss(seen[pair.second])), stakes)
             )
-    return max(found, key=lambda trial: trial.event.predicted)
+    return max(trials, key=lambda trial: trial.event.predicted)
 
 
 def trained_crowd(
@@ -260,8 +260,8 @@ def trained_crowd(
 ) -> Trial:
     """The data sets and the statistic that promise most; the threshold from runs of its own."""
     tried = _promising(known, candidates, budget.compared)
-    found = [trial for pair in tried for trial in _compared(sampler, known, pair, stakes, budget)]
-    best = max(found, key=lambda trial: trial.event.predicted)
+    trials = [trial for pair in tried for trial in _compared(sampler, known, pair, stakes, budget)]
+    best = max(trials, key=lambda trial: trial.event.predicted)
     worlds = best.neighbours.worlds
     fresh = [_values(sampler, world, budget.settle, best.statistic) for world in worlds]
     return _trial(best.neighbours, best.statistic, (fresh[0], fresh[1]), stakes)
