@@ -15,7 +15,7 @@ import pytest
 from example_surveys import example
 from repository import environment
 from running_kit import Process, Quick, wait_for
-from shoal.cli import up_show
+from shoal.cli.up import invite, missing_scripts
 from shoal.sealing import SurveyId
 from shoal.service.running.embedded import Embedded, Ports
 from shoal.service.running.server import listen
@@ -142,12 +142,12 @@ def _answers(url):
 
 def test_missing_scripts_of_the_pages_are_said(monkeypatch, tmp_path):
     monkeypatch.setattr(assets, "BUILT", tmp_path)
-    (told,) = up_show.without_scripts()
+    (told,) = missing_scripts()
     assert "nobody can answer in a browser" in told
     assert "run make browser in a clone of Shoal, then pip install '.[server]'" in told
     for name in assets.SCRIPTS:
         (tmp_path / name).write_text("/* built */")
-    assert not list(up_show.without_scripts())
+    assert not missing_scripts()
 
 
 # ------------------------------------------------------------------------- what is refused
@@ -165,15 +165,15 @@ def same_mask():
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("--json", "give --once and --simulate too"),
-        ("--once", "say how many people, by --simulate"),
-        ("--simulate 3", "expected --simulate of at least 10"),
+        ("--json", "--json needs --once"),
+        ("--once", "--once needs --simulate"),
+        ("--simulate 3", "10 <= --simulate"),
         ("--port -1", "expected --port from 1 to 65534"),
         ("--port 65535", "the analyzer's is the next"),
-        ("--categories a,b", "give --question too"),
-        ("--question q?", "give --categories"),
-        ("--simulate 20 --once --question q? --categories a", "at least two answers"),
-        ("--simulate 20 --once --epsilon 0", "expected epsilon > 0"),
+        ("--categories a,b", "--categories needs --question"),
+        ("--question q?", "--question needs --categories"),
+        ("--simulate 20 --once --question q? --categories a", "at least two --categories"),
+        ("--simulate 20 --once --epsilon 0", "expected --epsilon > 0"),
     ],
 )
 def test_what_makes_no_sense(run, tmp_path, words, told):
@@ -242,6 +242,6 @@ def test_what_to_type_next_is_not_refused(tmp_path, capsys, minimum, option):
         page="",
         login="",
     )
-    up_show.invite(services)
+    invite(services)
     line = next(line for line in capsys.readouterr().out.splitlines() if "submit" in line)
     assert line == f"  shoal submit {tmp_path / 'survey.json'} 'a b'{option}"

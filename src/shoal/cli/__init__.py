@@ -22,6 +22,7 @@ from shoal.cli import (
     serve,
     sgd,
     submit,
+    up,
     walk,
 )
 from shoal.cli.app import ANALYSE, COLLECT, OPERATE, app, main
@@ -30,7 +31,6 @@ from shoal.cli.survey import survey
 from shoal.cli.survey_add import survey_add
 from shoal.cli.survey_registered import survey_list, survey_remove
 from shoal.cli.testing import run_test
-from shoal.cli.up import up
 
 __all__ = [
     "amplify",
@@ -49,6 +49,7 @@ __all__ = [
     "serve",
     "sgd",
     "submit",
+    "up",
     "walk",
 ]
 
@@ -57,5 +58,4 @@ app.add_typer(survey, name="survey", rich_help_panel=COLLECT)
 survey.command("add")(survey_add)
 survey.command("list")(survey_list)
 survey.command("remove")(survey_remove)
-app.command(rich_help_panel=COLLECT)(up)
 app.command(rich_help_panel=OPERATE)(loadtest)

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from shoal.cli.app import printable
 from shoal.cli.render import console
-from shoal.cli.survey_allowed import beyond_default
 from shoal.explain.text import moment, plain, up
 from shoal.randomizers.base import NumberMechanism
 from shoal.report import finite
+from shoal.service.client.policy import Policy
 from shoal.service.survey import Survey
 from shoal.service.survey.design import expected_error, tells_nothing
 from shoal.service.wire import Wire
@@ -34,7 +34,7 @@ def to_dict(survey: Survey, now: int) -> dict[str, object]:
         "guarantee": {name: _guarantee(survey, size) for name, size in sizes.items()},
         "expected_error": {name: _error(survey, size) for name, size in sizes.items()},
         "note": about_time(survey, now),
-        "warnings": [str(each) for each in beyond_default(survey)],
+        "warnings": [str(each) for each in Policy().exceeded(survey)],
     }
 
 
@@ -79,7 +79,7 @@ def show_new(survey: Survey, now: int, *, written: Path | None, enough: int) -> 
     """
     page = console()
     show(survey, enough=enough)
-    for warning in beyond_default(survey):
+    for warning in Policy().exceeded(survey):
         page.print(f"warning: {warning}", style="yellow")
     note = about_time(survey, now)
     if note is not None:

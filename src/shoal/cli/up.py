@@ -2,60 +2,344 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
 
 import typer
 
-from shoal.cli.options import flag, number, option, whole
+from shoal import checks
+from shoal.cli.app import COLLECT, INTERRUPTED, app, printable
+from shoal.cli.options import (
+    Needs,
+    Options,
+    RefusedError,
+    Rule,
+    argument,
+    command,
+    dashed,
+    flag,
+    number,
+    option,
+    whole,
+)
+from shoal.cli.party import OUT
+from shoal.cli.render import console, panel, print_json, reporting, working
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from shoal.service.analyzer.results import SurveyResults
+    from shoal.service.running.embedded import Wanted
+    from shoal.service.running.local import Local
+    from shoal.service.running.people import Job
 
 _WHAT = "What is asked"
 _WHO = "Who answers"
-_OUT = "What to make of it"
+_QUESTION = "How often did you feel lonely last week?"
+_ANSWERS = "never, rarely, sometimes, often, all the time"
+_PEOPLE = 1000  # of a batch, if nobody is simulated
+_FEWEST = 10
+_HIGHEST = 65_534
+_LOOK_EVERY = 2.0
+_INVENTED = "the people and their answers are invented; what they sent, and how, is real"
+_NOT_APART = (
+    "one machine has both parties and unprotected keys: whoever reads the directory is left with "
+    "the local epsilon alone"
+)
 
 
-def up(
+@dataclass(frozen=True, kw_only=True)
+class UpOptions(Options):
+    """What is asked, who answers, and when it stops."""
+
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where it is kept; taken up again if it exists.")
-    ] = Path("shoal-up"),
-    *,
-    simulate: Annotated[int | None, whole("Let so many invented people answer.", _WHO)] = None,
-    question: Annotated[str | None, option("The question of a new survey.", _WHAT, "TEXT")] = None,
+        Path, argument("Where it is kept; taken up again if it exists.", "DIR")
+    ] = Path("shoal-up")
+    simulate: Annotated[int | None, whole("Let so many invented people answer.", _WHO)] = None
+    question: Annotated[str | None, option("The question of a new survey.", _WHAT, "TEXT")] = None
     categories: Annotated[
         str | None, option("Its answers, separated by commas.", _WHAT, "A,B,…")
-    ] = None,
-    epsilon: Annotated[float | None, number("What it promises to everybody; 1.", _WHAT)] = None,
-    delta: Annotated[float | None, number("At this delta; 1e-6.", _WHAT)] = None,
+    ] = None
+    epsilon: Annotated[float | None, number("What it promises to everybody; 1.", _WHAT)] = None
+    delta: Annotated[float | None, number("At this delta; 1e-6.", _WHAT)] = None
     port: Annotated[
-        int | None, whole("The shuffler's port, the analyzer's is the next; any.", _OUT)
-    ] = None,
-    once: Annotated[bool, flag("--once", "Stop when the result is published.", _OUT)] = False,
-    as_json: Annotated[bool, flag("--json", "Print JSON; with --once.", _OUT)] = False,
-) -> None:
+        int | None, whole("The shuffler's port, the analyzer's is the next; any.", OUT)
+    ] = None
+    once: Annotated[bool, flag("--once", "Stop when the result is published.", OUT)] = False
+    json: Annotated[bool, flag("--json", "Print JSON; with --once.", OUT)] = False
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Needs("json", ("once",), "it prints one result"),
+        Needs("once", ("simulate",), "it ends with a result, of so many people"),
+        Needs("categories", ("question",), "what these are the answers to"),
+        Needs("question", ("categories",), "its answers, A,B,…"),
+    )
+    arguments: ClassVar[dict[str, str]] = {"people": "simulate", "answers": "categories"}
+
+    def check(self) -> None:
+        """The table of rules, and numbers."""
+        Options.check(self)
+        if self.simulate is not None:
+            checks.count(_FEWEST, simulate=self.simulate)
+        if self.port is not None and not 0 <= self.port <= _HIGHEST:
+            raise RefusedError(
+                f"expected --port from 1 to {_HIGHEST} (the analyzer's is the next), or 0 for any, "
+                f"got {self.port}"
+            )
+
+    def check_unchanged(self) -> None:
+        """Refuse to ask something else in a directory that has a survey."""
+        for name in self.only("question", "epsilon", "delta", "port"):
+            raise RefusedError(
+                f"{self.directory} has a survey already, and {dashed(name)} cannot change it: "
+                "leave it out, or choose another directory"
+            )
+
+    def wanted(self) -> Wanted:
+        """The survey of a new directory."""
+        from shoal.service.running.embedded import Wanted
+
+        answers = (self.categories or _ANSWERS).split(",")
+        return Wanted(
+            question=self.question or _QUESTION,
+            answers=tuple(answer.strip() for answer in answers),
+            people=self.simulate or _PEOPLE,
+            **self.only("epsilon", "delta"),
+        )
+
+
+@command(app, COLLECT)
+def up(options: UpOptions) -> None:
     """Shuffler, worker and analyzer on this machine, with keys, a survey and people if wanted.
 
     Ctrl-C stops it; the same command goes on with the same keys, survey and results. Keys are not
     protected, and one person has both parties: for trying out, not for real answers.
     """
     began = time.monotonic()
-    from shoal.cli.up_asked import UpAsked
-
-    asked = UpAsked(
-        directory=directory,
-        simulate=simulate,
-        question=question,
-        categories=categories,
-        epsilon=epsilon,
-        delta=delta,
-        port=port,
-        once=once,
-        as_json=as_json,
-    )
-    asked.check()
     from shoal.service.running.extras import need_server
 
     need_server("shoal up")
-    from shoal.cli import up_answer
+    from shoal.service.running import local
+    from shoal.service.running.embedded import Embedded
+    from shoal.service.running.server import handling
 
-    up_answer.answer(asked, began)
+    if Embedded(directory=options.directory).ports() is not None:
+        options.check_unchanged()
+    staying = False
+    try:
+        with (
+            handling(_interrupt),
+            local.running(options.directory, options.wanted, port=options.port) as (services, new),
+        ):
+            _check_enough(options, services)
+            if not options.json:
+                _introduce(services, new=new)
+            with working("starting"):
+                services.wait_until_ready()
+            shown = _simulated(options, services, began)
+            if options.once:
+                return
+            invite(services)
+            staying = True
+            _stay(services, shown)
+    except KeyboardInterrupt:
+        if not options.json:
+            again = shlex.quote(str(options.directory))
+            console().print(f"Stopped. Go on with: shoal up {again}")
+        if not staying:
+            sys.exit(INTERRUPTED)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """SIGTERM is as good as Ctrl-C; and Ctrl-C works where a shell has switched it off."""
+    del number, frame
+    raise KeyboardInterrupt
+
+
+def _check_enough(options: UpOptions, services: Local) -> None:
+    """Whoever waits for a result should get one."""
+    target = services.survey.batches.target
+    if options.once and options.simulate is not None and options.simulate < target:
+        raise RefusedError(
+            f"the survey in {options.directory} closes a batch at {target:,} reports: give "
+            f"--simulate {target} or more, or leave --once out"
+        )
+
+
+def _simulated(options: UpOptions, services: Local, began: float) -> int:
+    """Let people answer, those first who were interrupted; how many results were shown.
+
+    The same command again goes on with the crowd that was interrupted, and makes no second one.
+    """
+    from shoal.service.running import people
+
+    known = len(services.results().batches)
+    job = services.crowd.unfinished()
+    if job is not None:
+        _send(services, job)
+    if options.simulate is None:
+        return known
+    if job is None or job.people != options.simulate:
+        job = services.crowd.begin(options.simulate, before=known)
+        _send(services, job)
+    if job.people < services.survey.batches.target:
+        typer.echo(f"{job.people:,} people sent a report; the batch closes when it is full.")
+        return known
+    with working("publishing"):
+        services.wait_for_more(job.before)
+    truth = people.shares(services.survey, people.invented(services.survey, job.people))
+    seconds = time.monotonic() - began
+    results = services.results()
+    if options.json:
+        print_json(
+            {
+                "directory": str(services.directory),
+                "shuffler": services.addresses.shuffler,
+                "analyzer": services.addresses.analyzer,
+                "page": services.page,
+                "dashboard": services.addresses.dashboard,
+                "invented": truth,
+                "seconds": seconds,
+                "results": results.to_dict(),
+                "notes": [_INVENTED, _NOT_APART, *missing_scripts()],
+            }
+        )
+    else:
+        _show(results, truth, seconds)
+    return len(results.batches)
+
+
+def _send(services: Local, job: Job) -> None:
+    with reporting(f"{job.people:,} invented people randomize, seal and send") as progress:
+        services.crowd.send(job, progress)
+
+
+def _stay(services: Local, shown: int) -> None:
+    """Keep everything running, and show what is published meanwhile."""
+    while True:
+        time.sleep(_LOOK_EVERY)
+        services.check()
+        if services.published() > shown:
+            results = services.results()
+            shown = len(results.batches)
+            _show(results, None, None)
+
+
+def missing_scripts() -> list[str]:
+    """A warning if the pages lack their scripts."""
+    from shoal.web import assets
+
+    without = f"nobody can answer in a browser, the pages' scripts are missing: {assets.BUILD}"
+    return [without] if assets.unbuilt() else []
+
+
+def _introduce(services: Local, *, new: bool) -> None:
+    """Say what is started, where, and what it does not protect."""
+    from shoal.explain.text import plain
+    from shoal.explain.text import up as rounded_up
+
+    page, survey, where = console(), services.survey, services.addresses
+    made = "Made" if new else "Goes on with"
+    what = "keys of a shuffler and an analyzer, and a survey"
+    page.print(f"{made} {services.directory}: {what}.", soft_wrap=True)
+    page.print(f"note: {_NOT_APART}", style="yellow")
+    for warning in missing_scripts():
+        page.print(f"warning: {warning}", style="yellow")
+    page.print()
+    page.print(f"  {printable(survey.question)}", style="bold")
+    page.print(f"  {printable(', '.join(survey.answers))}")
+    page.print()
+    promise = f"ε of at most {plain(survey.epsilon)} at δ = {plain(survey.delta)}"
+    facts = [
+        ("survey", str(survey.id)),
+        ("promise", f"{promise} in a batch of at least {survey.batches.minimum:,}"),
+        ("alone", f"local ε0 = {rounded_up(survey.device.local_epsilon)} (no trust needed)"),
+        ("closes", f"at {survey.batches.target:,} reports, or after a day with enough"),
+        ("shuffler", where.shuffler),
+        ("analyzer", where.analyzer),
+        ("dashboard", where.dashboard),
+        *((f"{name}'s metrics", f"{place}/metrics") for name, place in where.metrics.items()),
+    ]
+    wide = max(len(label) for label, _ in facts)
+    for label, text in facts:  # names and addresses are to be copied: nothing is cut or wrapped
+        page.print(f"  {label:<{wide}}  {text}", soft_wrap=True)
+    page.print()
+
+
+def invite(services: Local) -> None:
+    """Say what to type next."""
+    from shoal.service.client import Policy
+
+    survey = services.survey
+    file = shlex.quote(str(services.directory / "survey.json"))
+    name = shlex.quote(str(services.directory))
+    allowing = "".join(f" {each.option}" for each in Policy().exceeded(survey))
+    lines = (
+        "It runs until Ctrl-C. In another terminal:",
+        "",
+        f"  shoal submit {file} {shlex.quote(survey.answers[0])}{allowing}",
+        f"  shoal up {name} --simulate {survey.batches.target}    (after Ctrl-C)",
+        f"  shoal doctor {name}",
+        f"  curl {services.addresses.analyzer}/v1/surveys/{survey.id}/results",
+        "",
+        "In a browser:",
+        "",
+        f"  {services.page}    the page to answer on",
+        f"  {services.addresses.dashboard}    what comes of it",
+        f"  {services.login}: the link that shows its operator more",
+        "",
+    )
+    page = console()
+    for line in lines:
+        page.print(line, soft_wrap=True)
+
+
+def _funnel(results: SurveyResults) -> Table:
+    """How many reports of each batch came how far."""
+    from rich.table import Table
+
+    from shoal.explain.text import up as rounded_up
+
+    funnel = Table.grid(padding=(0, 2))
+    for column in range(6):
+        funnel.add_column(justify="left" if column in {0, 5} else "right")
+    funnel.add_row("batch", "reports", "valid", "honest", "ε", "", style="dim")
+    for batch in results.batches:
+        counts = (f"{batch[name]:,}" for name in ("reports", "valid", "honest"))
+        epsilon = "–" if batch["epsilon"] is None else rounded_up(batch["epsilon"])
+        funnel.add_row(batch["batch"][:8], *counts, epsilon, batch["withheld"] or "")
+    return funnel
+
+
+def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float | None) -> None:
+    """Print the chart, how many reports came how far, and what it costs."""
+    import numpy as np
+
+    from shoal.cli.run import chart
+
+    page, funnel = console(), _funnel(results)
+    result = results.result()
+    if result is None:
+        page.print("nothing was published", style="yellow")
+        page.print(funnel)
+        return
+    shown = result.only
+    if truth is not None:
+        shown = replace(shown, truth=np.array([truth[label] for label in shown.labels]))
+    for part in chart(shown):
+        page.print(part)
+    page.print()
+    page.print(funnel)
+    page.print()
+    page.print(panel(result.guarantee.document()))
+    for note in (*result.notes, *[_INVENTED] * (truth is not None)):
+        page.print(f"note: {note}")
+    for warning in result.guarantee.warnings:
+        page.print(f"warning: {warning}", style="yellow")
+    if seconds is not None:
+        page.print(f"published {seconds:.1f} s after the start", style="dim")

@@ -86,8 +86,8 @@ def column_values(survey: Survey, table: Path, column: str, *, drop_nulls: bool 
         raise ClientError(f"{wrong:,} of {rows:,} rows of {column} {what}: {NOTHING_SENT}")
     if nulls and not drop_nulls:
         raise ClientError(
-            f"{nulls:,} of {rows:,} rows of {column} have no answer: --drop-nulls "
-            f"(drop_nulls=True in Python) leaves them out; {NOTHING_SENT}"
+            f"{nulls:,} of {rows:,} rows of {column} have no answer: --drop-nulls (in Python "
+            f"drop_nulls=True) leaves them out; {NOTHING_SENT}"
         )
     if not values.size:
         raise ClientError(f"column {column} has no answers: {NOTHING_SENT}")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
-from shoal.explain.text import up
+from shoal.explain.text import plain, up
 from shoal.service.client.errors import PolicyError
 from shoal.service.client.rows import Totals
 from shoal.service.survey import Stated, Survey
@@ -19,6 +19,21 @@ _CROWD_ONLY = (
     "shoal submit --any-local-epsilon, in Python local_epsilon=math.inf)"
 )
 _UNLIMITED = ("local_epsilon", "epsilon", "total_epsilon", "total_delta", "total_local_epsilon")
+
+
+@dataclass(frozen=True)
+class Exceeded:
+    """A number of a survey beyond a policy, and the option of ``shoal submit`` that allows it."""
+
+    what: str
+    limit: str
+    option: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what}, and people's limit is {self.limit} unless they say otherwise: it is "
+            f"refused without shoal submit {self.option}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +103,29 @@ class Policy:
         ):
             _check_at_most(asked, allowed, what)
         return found
+
+    def exceeded(self, survey: Survey) -> list[Exceeded]:
+        """All numbers of a survey beyond the limits, and what a person would allow each by."""
+        stated = survey.stated
+        least, seen = stated.batches.minimum, stated.terms.delta_taking_part
+        local = stated.local_epsilon
+        rows = []
+        if least < self.minimum:
+            limit, option = f"at least {self.minimum}", f"--min-crowd {least}"
+            rows.append(Exceeded(f"the minimum is {least:,}", limit, option))
+        if stated.epsilon > self.epsilon:
+            shown, limit = plain(stated.epsilon), f"at most {plain(self.epsilon)}"
+            rows.append(Exceeded(f"ε is {shown}", limit, f"--max-epsilon {shown}"))
+        if seen > self.delta:
+            shown, limit = up(seen), f"at most {plain(self.delta)}"
+            rows.append(Exceeded(f"δ is {shown}", limit, f"--max-delta {shown}"))
+        if local == math.inf > self.local_epsilon:
+            what = "only the crowd hides an answer"
+            rows.append(Exceeded(what, "some ε0", "--any-local-epsilon"))
+        elif local > self.local_epsilon:
+            shown, limit = up(local), f"at most {plain(self.local_epsilon)}"
+            rows.append(Exceeded(f"ε0 is {shown}", limit, f"--max-local-epsilon {shown}"))
+        return rows
 
     def check_total(self, spent: Totals, new: Guarantee) -> None:
         """Sums over all surveys, the new one included."""
