@@ -17,8 +17,9 @@ import shoal
 from shoal import randomness
 from shoal.accounting.amplification import amplify, profile, required_n
 from shoal.engines.coding import CLAMPED, NONE, OTHER, PUBLIC_LIST, PUBLIC_NULLS
+from shoal.engines.shuffling import ORDERLESS, RUN_HERE
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
-from shoal.pipeline import NOT_PRIVATE, ORDERLESS, RUN_HERE, run, shuffle
+from shoal.pipeline import NOT_PRIVATE, run, shuffle
 from shoal.planning import plan
 from shoal.randomizers.base import NumberRandomizer
 from shoal.randomizers.response import RandomizedResponse

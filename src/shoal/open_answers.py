@@ -16,6 +16,7 @@ from shoal.accounting import amplification
 from shoal.accounting.crowd import Crowd
 from shoal.accounting.guarantee import Guarantee
 from shoal.engines import Clock, LocalEngine, Progress, Tell, reading
+from shoal.engines.shuffling import RUN_HERE
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.hitters import HeavyHitters
 from shoal.estimate.hitters import heavy_hitters as found_in
@@ -31,7 +32,7 @@ from shoal.protocols.prefixes import (
 from shoal.protocols.strings import Alphabet
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
-from shoal.results import RUN_HERE, Record, framed, harmless, interval_cells
+from shoal.results import Record, framed, harmless, interval_cells
 from shoal.values import Array, Counts, Estimate
 
 __all__ = ["OpenItem", "OpenResult", "heavy_hitters"]

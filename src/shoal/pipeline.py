@@ -12,21 +12,17 @@ import numpy as np
 from shoal.accounting.guarantee import Guarantee
 from shoal.engines import Clock, LocalEngine, Progress, Tell
 from shoal.engines.coding import Bounds, Lists, Separate, Together, changed
-from shoal.engines.shuffling import shuffle
+from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.planning import Plan
 from shoal.planning.columns import Requirements, Split, Step, compose_columns
 from shoal.protocols.base import Device
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism, VectorMechanism, source
 from shoal.randomness import Randomness
-from shoal.results import RUN_HERE, ColumnResult, Result
+from shoal.results import ColumnResult, Result
 from shoal.values import Array, Counts
 
 __all__ = ["ColumnResult", "Result", "run", "shuffle"]
 
-ORDERLESS = (
-    "the reports were counted, and counts do not depend on an order: "
-    "what is released is the same for every permutation of the reports"
-)
 NOT_PRIVATE = "true values are included for comparison: this result is not private"
 _MOST_BITS = 1 << 25  # of messages made at once: long messages come in smaller pieces
 

@@ -22,10 +22,6 @@ from shoal.values import Array, Estimate, MeanEstimate, VectorEstimate
 
 Record = dict[str, object]
 AnyEstimate = Estimate | MeanEstimate | VectorEstimate
-RUN_HERE = (
-    "randomized here on behalf of the devices: whoever ran this saw the true answers, "
-    "and the guarantee is about what is published"
-)
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 

@@ -14,9 +14,8 @@ from shoal.cli.testing_data import GROUPS_PUBLIC, Groups
 from shoal.engines import LocalEngine
 from shoal.engines.coding import PUBLIC
 from shoal.engines.reading import Codes
-from shoal.pipeline import ORDERLESS
+from shoal.engines.shuffling import ORDERLESS, RUN_HERE
 from shoal.randomness import simulator
-from shoal.results import RUN_HERE
 from shoal.testing import Design, Tester, Verdict, ranks, splitting
 from shoal.testing.overlap import TWICE
 from shoal.testing.scores import OneMessage

@@ -9,6 +9,15 @@ from shoal.randomizers.base import Reports, source
 from shoal.randomness import Randomness
 from shoal.values import Batch, Envelopes
 
+RUN_HERE = (
+    "randomized here on behalf of the devices: whoever ran this saw the true answers, "
+    "and the guarantee is about what is published"
+)
+ORDERLESS = (
+    "the reports were counted, and counts do not depend on an order: "
+    "what is released is the same for every permutation of the reports"
+)
+
 
 def shuffle(reports: Reports, *, randomness: Randomness | None = None) -> Batch:
     """The messages in a uniformly random order, from a secure source unless one is given.
