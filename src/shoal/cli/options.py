@@ -189,8 +189,8 @@ def leave_out(given: Iterable[str], others: Iterable[str], why: str) -> None:
 
 
 def dashed(name: str) -> str:
-    """The option of a field."""
-    return f"--{name.replace('_', '-')}"
+    """The option of a field (``with_`` is ``--with``)."""
+    return f"--{name.strip('_').replace('_', '-')}"
 
 
 # ------------------------------------------------------------------------- from fields to Typer
