@@ -10,13 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from shoal import randomness
-from shoal.cli import testing_answer, testing_reference
-from shoal.cli.testing_asked import AskedTest, Coin
-from shoal.cli.testing_show import p_value
-from shoal.figures.testing_study import Study, sensitivity
+from shoal import randomness, testing
+from shoal.errors import InvalidArgumentError
 from shoal.randomizers.response import RandomizedResponse
-from shoal.testing import ranks, rates, tester
+from shoal.testing import Study, ranks, rates
+from shoal.testing.study import sensitivity
 
 LABELS = np.array(list("abcdefgh"))
 SKEWED = np.array([8, 7, 6, 5, 4, 3, 2, 1]) / 36
@@ -157,7 +155,7 @@ def test_a_reference_of_probabilities_or_counts(run):
 def test_a_reference_is_read_as_it_stands(tmp_path):
     path = tmp_path / "law.csv"
     path.write_text('\ufeffanswer,p\n" a, b",0.25\n\nc,0.75\n', encoding="utf-8")
-    found = testing_reference.read(path)
+    found = testing.read_reference(path)
     assert found.labels == (" a, b", "c")
     assert found.probabilities == (0.25, 0.75)
     assert found.notes == ()
@@ -203,7 +201,10 @@ def test_a_file_is_not_compared_with_itself_under_another_name(run, tmp_path):
     (tmp_path / "soft.csv").symlink_to(Path("even.csv").resolve())
     (tmp_path / "hard.csv").hardlink_to(Path("even.csv").resolve())
     for other in ("even.csv", "./even.csv", f"{tmp_path}/soft.csv", f"{tmp_path}/hard.csv"):
-        assert "is FILE itself" in run("test even.csv", BASE, f"--with {other}").refusal()
+        assert (
+            "everybody would be in both groups"
+            in run("test even.csv", BASE, f"--with {other}").refusal()
+        )
 
 
 @pytest.mark.usefixtures("desk")
@@ -240,36 +241,37 @@ def test_coins_and_devices_can_be_chosen(run):
     assert re.search(r"dummies, 1\.\d+ messages each", several)
 
 
-def asked(**changes):
-    defaults = dict.fromkeys(AskedTest.__dataclass_fields__) | {
-        "data": Path("even.csv"),
-        "column": "c",
-        "distance": 0.1,
-        "level": 0.05,
-        "epsilon": 1.0,
-        "delta": 1e-6,
-        "honest_fraction": 1.0,
-        "coin": Coin.PRIVATE,
-        "messages_cap": 1.0,
-        "simulations": 99,
-        "sizes": (),
-        "plot": Path("null.png"),
-    }
-    return AskedTest(**defaults | changes)
-
-
 @pytest.mark.usefixtures("desk")
-@pytest.mark.parametrize("changes", [{}, {"by": "group"}])
-def test_what_is_drawn_is_what_decided(changes):
+@pytest.mark.parametrize("groups", [{}, {"by": "group"}])
+def test_what_is_drawn_is_what_decided(groups):
+    options = {"column": "c", "distance": 0.1, "epsilon": 1.0, "coin": "private"}
     seen = []
-    found = testing_answer.answer(asked(**changes), lambda *done: seen.append(done))
-    assert found.null.size == 99
-    assert ranks.threshold(found.null, level=0.05) == found.verdict.threshold
-    above = np.count_nonzero(found.null >= found.verdict.statistic)
-    assert found.verdict.p_value == (1 + above) / 100
+    test = testing.run(
+        "even.csv", **options, **groups, simulations=99, progress=lambda *done: seen.append(done)
+    )
+    verdict = test.verdict
+    assert verdict.null.size == 99
+    assert ranks.threshold(verdict.null, level=0.05) == verdict.threshold
+    above = np.count_nonzero(verdict.null >= verdict.statistic)
+    assert verdict.p_value == (1 + above) / 100
     assert seen[-1] == (PEOPLE, PEOPLE)
-    again = testing_answer.answer(asked(**changes, seed=found.seed), lambda *_: None)
-    assert np.array_equal(again.null, found.null)
+    again = testing.run("even.csv", **options, **groups, simulations=99, seed=test.seed)
+    assert np.array_equal(again.verdict.null, verdict.null)
+
+
+def test_python_takes_frames_and_mappings():
+    answers = pl.DataFrame({"c": ["a", "b", "b", "b"] * 500})
+    options = {"column": "c", "distance": 0.2, "epsilon": 1.0, "seed": 1}
+    law = {"a": 0.25, "b": 0.75}
+    assert not testing.run(answers, **options, reference=law).verdict.rejected
+    test = testing.run(answers, **options, categories=["a", "b"])
+    assert test.verdict.rejected
+    assert str(test) in str(test.document())
+    assert "Test of uniformity" in test._repr_html_()
+    alike = testing.run(answers, **options, second=answers)
+    assert alike.names == ("data", "second")
+    with pytest.raises(InvalidArgumentError, match="one thing to compare"):
+        testing.run(answers, **options, reference=law, second=answers)
 
 
 @pytest.mark.usefixtures("desk")
@@ -286,11 +288,14 @@ def test_plots_are_pictures(run, tmp_path, words):
 
 def test_a_p_value_below_what_simulations_show_is_a_bound():
     device = RandomizedResponse(k=4, epsilon=2.0)
-    made = tester.Tester(device=device, reference=np.full(4, 0.25), n=1000, distance=0.2)
-    certain = made.decide(device.tally(np.zeros(1000, dtype=int)), seed=1)
-    assert p_value(certain) == "≤ 0.0005 (1,999 simulations)"
-    even = made.decide(device.tally(np.arange(1000) % 4), seed=1, simulations=99)
-    assert p_value(even) == "1 (99 simulations)"
+    tester = testing.Tester(device=device, reference=np.full(4, 0.25), n=1000, distance=0.2)
+
+    def shown(answers, **options):
+        verdict = tester.decide(device.tally(answers), seed=1, **options)
+        return dict(verdict.document().facts)["p-value"]
+
+    assert shown(np.zeros(1000, dtype=int)) == "≤ 0.0005 (1,999 simulations)"
+    assert shown(np.arange(1000) % 4, simulations=99) == "1 (99 simulations)"
 
 
 # -------------------------------------------------------------------------------------- the power
@@ -332,8 +337,13 @@ def test_power_without_numbers_of_people_goes_around_enough(run, power):
     assert tried == sorted(tried)
     assert tried[0] < needed / 8
     assert needed < tried[-1] < 2 * needed
-    assert "public" not in said.splitlines()[2]
-    for words in ("no privacy", "curator", "rate: published, constant 1", "share of 30 simulated"):
+    assert "public" not in said.splitlines()[3]
+    for words in (
+        "no privacy",
+        "curator",
+        "rate: published, constant 1",
+        "fraction of 30 simulated",
+    ):
         assert words in said
 
 
@@ -399,70 +409,76 @@ def test_every_model_keeps_its_level():
         ("even.csv --distance 0.1 --epsilon 1", "--column is missing"),
         ("even.csv --column c --epsilon 1", "--distance is missing"),
         ("even.csv --column c --distance 0.1", "--epsilon is missing"),
-        ("even.csv --column c --distance 0 --epsilon 1", "0 < distance < 1, got distance=0"),
-        ("even.csv --column c --distance 1 --epsilon 1", "0 < distance < 1, got distance=1"),
-        ("even.csv --column c --distance 0.95 --epsilon 1", "distance <= 0.875"),
-        ("even.csv --column c --distance 0.1 --epsilon 0", "epsilon > 0"),
-        (f"even.csv {BASE} --level 1", "0 < level < 1"),
-        (f"even.csv {BASE} --delta 0", "0 < delta < 1"),
-        (f"even.csv {BASE} --honest-fraction 0", "honest_fraction"),
-        (f"even.csv {BASE} --level 0.001", "simulations"),
-        (f"even.csv {BASE} --seed -1", "seed"),
+        ("even.csv --column c --distance 0 --epsilon 1", "0 < --distance < 1, got --distance 0"),
+        ("even.csv --column c --distance 1 --epsilon 1", "0 < --distance < 1, got --distance 1"),
+        ("even.csv --column c --distance 0.95 --epsilon 1", "--distance <= 0.875"),
+        ("even.csv --column c --distance 0.1 --epsilon 0", "--epsilon > 0"),
+        (f"even.csv {BASE} --level 1", "0 < --level < 1"),
+        (f"even.csv {BASE} --delta 0", "0 < --delta < 1"),
+        (f"even.csv {BASE} --honest-fraction 0", "0 < --honest-fraction <= 1"),
+        (f"even.csv {BASE} --level 0.001", "at least 999 --simulations"),
+        (f"even.csv {BASE} --seed -1", "0 <= --seed"),
         (f"even.csv {BASE} --column d", "one of the columns c, group"),
         (f"missing.csv {BASE}", "an existing file"),
         (f"same.csv {BASE}", "at least two different answers"),
         (f"even.csv {BASE} --categories a,b,c", "has no 'd' (and 4 more)"),
-        (f"even.csv {BASE} --categories a,", "lists 1 answer"),
-        (f"even.csv {BASE} --categories a,b,a", "lists 'a' twice"),
-        (f"even.csv {BASE} --against missing.csv", "cannot read missing.csv"),
-        (f"even.csv {BASE} --against latin.csv", "cannot read latin.csv"),
-        (f"even.csv {BASE} --against empty.csv", "empty.csv is empty"),
-        (f"even.csv {BASE} --against heading.csv", "nothing below it"),
-        (f"even.csv {BASE} --against bare.csv", "is a heading"),
-        (f"even.csv {BASE} --against wide.csv", "line 2 of wide.csv has 3 entries"),
-        (f"even.csv {BASE} --against negative.csv", "line 3 of negative.csv"),
-        (f"even.csv {BASE} --against nan.csv", "line 2 of nan.csv"),
-        (f"even.csv {BASE} --against words.csv", "got 'half'"),
+        (f"even.csv {BASE} --categories a,", "from 2 to 1,000,000 answers, not 1"),
+        (f"even.csv {BASE} --categories a,b,a", "every answer once, not 'a' twice"),
+        (
+            f"even.csv {BASE} --against missing.csv",
+            "a file that can be read (No such file or directory), got --against",
+        ),
+        (f"even.csv {BASE} --against latin.csv", "a file that can be read"),
+        (
+            f"even.csv {BASE} --against empty.csv",
+            "a heading, and answers with their probabilities below it",
+        ),
+        (f"even.csv {BASE} --against heading.csv", "answers with their probabilities below it"),
+        (f"even.csv {BASE} --against bare.csv", "a heading (answer,probability) on the first line"),
+        (f"even.csv {BASE} --against wide.csv", "on line 2, not 3 cells"),
+        (f"even.csv {BASE} --against negative.csv", "0 or more, on line 3"),
+        (f"even.csv {BASE} --against nan.csv", "0 or more, on line 2"),
+        (f"even.csv {BASE} --against words.csv", "on line 2: 'half'"),
         (f"even.csv {BASE} --against zeros.csv", "add up to 0"),
         (f"even.csv {BASE} --against sum.csv", "add up to 0.9"),
-        (f"even.csv {BASE} --against one.csv", "lists one answer"),
-        (f"even.csv {BASE} --against nobody.csv", "line 3 of nobody.csv has no answer"),
-        (f"even.csv {BASE} --against twice.csv", "lists 'a' twice, on lines 2 and 3"),
+        (f"even.csv {BASE} --against one.csv", "from 2 to 1,000,000 answers, not 1"),
+        (f"even.csv {BASE} --against nobody.csv", "an answer on line 3"),
+        (f"even.csv {BASE} --against twice.csv", "'a' is on lines 2 and 3"),
         (f"even.csv {BASE} --against few.csv", "has no 'c'"),
         (f"even.csv {BASE} --against few.csv --categories a,b", "leave out --categories"),
-        (f"even.csv {BASE} --against few.csv --by group", "--against and --by"),
-        (f"even.csv {BASE} --with even.csv --by group", "--with and --by"),
-        (f"even.csv {BASE} --by c", "the column that is tested"),
-        (f"skewed.csv {BASE} --by three", "expected two groups, got 3"),
-        (f"even.csv {BASE} --with even.csv --messages-cap 2", "leave out --messages-cap"),
-        (f"even.csv {BASE} --coin private --partitions 4", "--partitions is for public coins"),
-        (f"even.csv {BASE} --coin private --symbols 4", "--symbols is for public coins"),
-        (f"even.csv {BASE} --coin public --symbols 9", "symbols <= k"),
-        (f"even.csv {BASE} --coin public --symbols 1", "2 <= symbols"),
-        (f"even.csv {BASE} --coin public --symbols 100", "expected symbols <= k = 8, got"),
-        (f"even.csv {BASE} --coin public --partitions 0", "expected a whole number partitions"),
+        (f"even.csv {BASE} --against few.csv --by group", "leave out --by"),
+        (f"even.csv {BASE} --with even.csv --by group", "leave out --by"),
+        (f"even.csv {BASE} --by c", "another column than the column that is tested"),
+        (f"skewed.csv {BASE} --by three", "two groups, not 3 different values"),
+        (f"even.csv {BASE} --with skewed.csv --messages-cap 2", "leave out --messages-cap"),
+        (f"even.csv {BASE} --coin private --partitions 4", "no --partitions with private coins"),
+        (f"even.csv {BASE} --coin private --symbols 4", "no --symbols with private coins"),
+        (f"even.csv {BASE} --coin public --symbols 9", "--symbols <= k"),
+        (f"even.csv {BASE} --coin public --symbols 1", "2 <= --symbols"),
+        (f"even.csv {BASE} --coin public --symbols 100", "expected --symbols <= k = 8, got"),
+        (f"even.csv {BASE} --coin public --partitions 0", "expected a whole number --partitions"),
         (f"even.csv {BASE} --honest-fraction 1e-4", "expected at least one honest person among"),
-        (f"even.csv {BASE} --simulations 1e11", "at most 10,000,000 simulations"),
-        (f"even.csv {BASE} --level 0.003 --simulations 332", "at least 333 simulations"),
-        (f"even.csv {BASE} --overlap", "--overlap is about two groups"),
-        ("--power --categories 8 --distance 0.1 --epsilon 1 --overlap", "--overlap is about data"),
+        (f"even.csv {BASE} --simulations 1e11", "at most 10,000,000 --simulations"),
+        (f"even.csv {BASE} --level 0.003 --simulations 332", "at least 333 --simulations"),
+        (f"even.csv {BASE} --overlap", "--overlap needs --with or --by"),
+        ("--power --categories 8 --distance 0.1 --epsilon 1 --overlap", "leave out --overlap"),
         (f"even.csv {BASE} --coin some", "one of auto, private, public"),
-        (f"even.csv {BASE} --randomizer some", "got randomizer='some'"),
-        (f"even.csv {BASE} --messages-cap 0.5", "--messages-cap of 1 or more"),
+        (f"even.csv {BASE} --randomizer some", "got --randomizer some"),
+        (f"even.csv {BASE} --messages-cap 0.5", "--messages-cap >= 1"),
         (f"even.csv {BASE} --n 100", "--n needs --power"),
         (f"even.csv {BASE} --trials 100", "--trials needs --power"),
         (f"even.csv {BASE} --plot even.pdf", ".svg or .png"),
         (f"even.csv {BASE} --plot nowhere/a.png", "there is no directory nowhere"),
-        ("--power --distance 0.1 --epsilon 1", "--power needs one of --categories"),
+        ("--power --distance 0.1 --epsilon 1", "give one of --categories and --against"),
         ("--power --categories 1 --distance 0.1 --epsilon 1", "from 2 to 1,000,000, got 1"),
         ("--power --categories nine --distance 0.1 --epsilon 1", "whole number"),
-        ("--power --categories 8 --distance 0.1 --epsilon 1 --column c", "--column is about data"),
-        ("even.csv --power --categories 8 --distance 0.1 --epsilon 1", "FILE is about data"),
+        ("--power --categories 8 --distance 0.1 --epsilon 1 --column c", "leave out --column"),
+        ("even.csv --power --categories 8 --distance 0.1 --epsilon 1", "leave out FILE"),
         ("--power --categories 8 --distance 0.1 --epsilon 1 --n 1e3,x", "got 'x'"),
-        ("--power --categories 8 --distance 0.1 --epsilon 1 --n 1", "2 <= n"),
-        ("--power --categories 8 --distance 0.1 --epsilon 1 --trials 5", "trials"),
+        ("--power --categories 8 --distance 0.1 --epsilon 1 --n 1", "2 <= --n"),
+        ("--power --categories 8 --distance 0.1 --epsilon 1 --trials 5", "10 <= --trials"),
         ("--power --categories 8 --distance 0.1 --epsilon 1 --randomizer grr", "--randomizer"),
-        ("--power --categories 3 --distance 0.7 --epsilon 1", "expected distance <= 0.666667"),
+        ("--power --categories 3 --distance 0.7 --epsilon 1", "expected --distance <= 0.666667"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(run, words, said):

@@ -22,15 +22,15 @@ from shoal.cli import (
     serve,
     sgd,
     submit,
+    test,
     up,
     walk,
 )
-from shoal.cli.app import ANALYSE, COLLECT, OPERATE, app, main
+from shoal.cli.app import COLLECT, OPERATE, app, main
 from shoal.cli.loadtest import loadtest
 from shoal.cli.survey import survey
 from shoal.cli.survey_add import survey_add
 from shoal.cli.survey_registered import survey_list, survey_remove
-from shoal.cli.testing import run_test
 
 __all__ = [
     "amplify",
@@ -49,11 +49,11 @@ __all__ = [
     "serve",
     "sgd",
     "submit",
+    "test",
     "up",
     "walk",
 ]
 
-app.command("test", rich_help_panel=ANALYSE)(run_test)
 app.add_typer(survey, name="survey", rich_help_panel=COLLECT)
 survey.command("add")(survey_add)
 survey.command("list")(survey_list)

@@ -11,7 +11,7 @@ from shoal.figures import marks, style
 from shoal.figures.drawing import CHOSEN, Drawing
 from shoal.figures.style import Look
 from shoal.figures.table import Table
-from shoal.figures.testing_study import LEVEL, Study
+from shoal.testing.study import LEVEL, Powers, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,8 @@ def tabulate(points: int) -> Table:
         trials=TRIALS,
         simulations=SIMULATIONS,
     )
-    return study.table(study.points([round(n) for n in np.geomspace(FEWEST, MOST, points)]))
+    sizes = [round(n) for n in np.geomspace(FEWEST, MOST, points)]
+    return Table.of(Powers(study, tuple(study.points(sizes)), {}).rows())
 
 
 def draw(table: Table, axes: Sequence[Axes]) -> None:
@@ -61,7 +62,7 @@ def fill(axes: Axes, table: Table) -> None:
     marks.log_x(axes, sizes[0] / _ROOM, sizes[-1] * _ROOM)
     axes.set_ylim(0, 1.03)
     axes.set_xlabel("number of people n")
-    axes.set_ylabel("power: the chance to notice")
+    axes.set_ylabel("power: the probability to notice")
     level = table.column("level")[0] or 0.0
     axes.axhline(level, color=style.FAINT, linewidth=0.8, linestyle="--", zorder=1)
     axes.annotate(

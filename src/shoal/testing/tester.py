@@ -122,7 +122,7 @@ class Tester:
         statistic = self.statistic(counts)
         found = ranks.ranked(statistic, null, level=self.level)
         kind: Kind = "uniformity" if is_uniform(self.reference) else "identity"
-        return self._verdict(kind, found, statistic, null.size, (counts.n,))
+        return self._verdict(kind, found, statistic, null, (counts.n,))
 
     def compare(
         self,
@@ -142,7 +142,7 @@ class Tester:
         split = splitting.Split(scores, one, two)
         null = split.null(ranks.number(self.level, simulations), simulator(seed))
         found = ranks.ranked(split.statistic, null, level=self.level)
-        return self._verdict("closeness", found, split.statistic, null.size, (one.n, two.n))
+        return self._verdict("closeness", found, split.statistic, null, (one.n, two.n))
 
     def power(self, distance: float | None = None, *, n: int | None = None) -> float:
         """The predicted chance to reject at this distance, with the device as it is.
@@ -300,7 +300,7 @@ class Tester:
         kind: Kind,
         found: ranks.Rank,
         statistic: float,
-        simulations: int,
+        null: Array,
         sizes: tuple[int, ...],
     ) -> Verdict:
         return Verdict(
@@ -313,7 +313,8 @@ class Tester:
             distance=self.distance,
             power=self._hardest(None, sizes)[1],
             sizes=sizes,
-            simulations=simulations,
+            simulations=null.size,
+            null=null,
             guarantee=self._guarantee(*sizes),
             coin=self.coin,
             device=self.device,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from shoal.accounting.guarantee import Guarantee
+from shoal.explain.document import Document
+from shoal.explain.text import plain
 from shoal.protocols.base import Device
 from shoal.protocols.registry import described
 from shoal.testing.question import Kind
+from shoal.values import Array
 
 _DEPARTED = {
     "uniformity": "The answers are not uniform",
@@ -28,8 +34,8 @@ class Verdict:
     ``p_value`` is the rank (1 + number of simulated statistics at least as large)/(1 + number
     simulated). Under the hypothesis it is at most any level with at most that probability, exactly,
     whatever n; ``rejected`` says that it is at most ``level``, which is that ``statistic`` is above
-    ``threshold``. ``power`` is predicted: the chance to reject at ``distance``, against the
-    distribution that is hardest to notice.
+    ``threshold``. ``null`` has the simulated statistics. ``power`` is predicted: the probability to
+    reject at ``distance``, against the distribution that is hardest to notice.
     """
 
     kind: Kind
@@ -45,6 +51,7 @@ class Verdict:
     guarantee: Guarantee
     coin: str
     device: Device
+    null: Array = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
 
     @property
     def n(self) -> int:
@@ -52,22 +59,22 @@ class Verdict:
         return sum(self.sizes)
 
     @property
-    def p_words(self) -> str:
-        """The p-value; the smallest possible one says that it only is an upper limit."""
-        least = 1 / (self.simulations + 1)
-        if self.p_value <= least:
-            return f"p ≤ {least:.2g} ({self.simulations:,} simulations)"
-        return f"p = {self.p_value:.2g}"
-
-    @property
     def words(self) -> str:
         """One sentence."""
+        p_value = f"p = {self.p_value:.2g}"
+        if self._smallest:
+            p_value = f"p ≤ {self.p_value:.2g} ({self.simulations:,} simulations)"
         if self.rejected:
-            return f"{_DEPARTED[self.kind]}: {self.p_words}, at level {self.level:g}."
+            return f"{_DEPARTED[self.kind]}: {p_value}, at level {self.level:g}."
         return (
-            f"{_UNSEEN[self.kind]}: {self.p_words}, at level {self.level:g}; a distance of "
+            f"{_UNSEEN[self.kind]}: {p_value}, at level {self.level:g}; a distance of "
             f"{self.distance:g} would have been noticed with probability {self.power:.2f}."
         )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on the guarantee."""
+        return self.guarantee.warnings
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -86,7 +93,47 @@ class Verdict:
             "device": described(self.device),
             "words": self.words,
             "guarantee": self.guarantee.to_dict(),
+            "warnings": list(self.warnings),
         }
+
+    def document(self) -> Document:
+        """The verdict in a sentence, and the numbers that it rests on; its guarantee has its own.
+
+        The smallest p-value that so many simulations can show is a bound.
+        """
+        above = "above" if self.rejected else "not above"
+        bound = "≤ " if self._smallest else ""
+        return Document(
+            f"Test of {self.kind}",
+            sentences=(self.words,),
+            facts=(
+                ("p-value", f"{bound}{self.p_value:.3g} ({self.simulations:,} simulations)"),
+                (
+                    "statistic",
+                    f"{self.statistic:,.5g}, {above} its threshold {self.threshold:,.5g}",
+                ),
+                ("power", f"{self.power:.3f} at distance {plain(self.distance)} (predicted)"),
+                ("people", " and ".join(f"{size:,}" for size in self.sizes)),
+                ("device", f"{_described(self.device)}, {self.coin} coins"),
+            ),
+            warnings=self.warnings,
+        )
+
+    @property
+    def _smallest(self) -> bool:
+        return self.p_value <= 1 / (self.simulations + 1)
 
     def __str__(self) -> str:
         return self.words
+
+    def _repr_html_(self) -> str:
+        return self.document().to_html() + self.guarantee.document().to_html()
+
+
+def _described(device: Device) -> str:
+    partitions, symbols = getattr(device, "partitions", 0), getattr(device, "symbols", 0)
+    layout = f"{partitions:,} partition{'s' * (partitions != 1)} of {symbols:,} symbols"
+    name = f"{device.name} with {layout}" if partitions else device.name
+    if math.isinf(device.local_epsilon):
+        return f"{name}, {device.messages:,.4g} messages each"
+    return f"{name}, ε0 = {device.local_epsilon:.4g}"
