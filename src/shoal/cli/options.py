@@ -252,7 +252,8 @@ def spoken(error: InvalidArgumentError, kind: type[Options]) -> str | None:
     option = names[error.name]
     expected = re.sub(rf"(?<![-\w]){re.escape(error.name)}\b", option, error.expected)
     expected = re.sub(r"\b(\w+)=True\b", lambda flag: names.get(flag[1], flag[0]), expected)
-    return f"expected {expected}, got {option} {error.value}"
+    value = "nothing" if error.value is None else f"{option} {error.value}"
+    return f"expected {expected}, got {value}"
 
 
 def shown_names(kind: type[Options]) -> dict[str, str]:
