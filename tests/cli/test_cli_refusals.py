@@ -161,7 +161,10 @@ def test_tables(run, options, words):
         (f"{FOUR} --all --participation 0.5", "leave out --participation"),
         (f"{FOUR} --bound bkmtt20 --rounds 3 --epsilon 1", "leave out --epsilon and --rounds"),
         (f"{FOUR} --k 3", "--k needs --randomizer or --bound"),
-        (f"{FOUR} --randomizer grr", "--randomizer grr needs --k"),
+        (
+            f"{FOUR} --randomizer grr",
+            "possible answers, which grr needs, got nothing",
+        ),
         (f"{FOUR} --randomizer grr --k 3 --local-delta 1e-9", "leave out --local-delta"),
         (f"{FOUR} --table t.csv --bound clones", "leave out --bound"),
         (f"{FOUR} --table t.csv --randomizer grr --k 2", "leave out --randomizer and --k"),
