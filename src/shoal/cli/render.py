@@ -38,7 +38,7 @@ def show(document: Document) -> None:
     if document.table is not None:
         page.print(table(document.table))
     for sentence in document.sentences:
-        page.print(sentence)
+        page.print(printable(sentence))
     if document.facts:
         page.print(panel(document))
     remarks(page, document)
@@ -60,10 +60,11 @@ def panel(document: Document) -> Panel:
 
     rows = RichTable.grid(padding=(0, 2))
     rows.add_column(no_wrap=True)
-    rows.add_column()
+    rows.add_column(overflow="fold")
     for label, text in document.facts:
-        rows.add_row(label, text)
-    return Panel(rows, title=Text(document.title, style="bold"), title_align="left")
+        rows.add_row(label, printable(text))
+    title = Text(printable(document.title), style="bold")
+    return Panel(rows, title=title, title_align="left")
 
 
 def table(shown: Table) -> RichTable:
