@@ -22,15 +22,13 @@ from shoal.cli import (
     serve,
     sgd,
     submit,
+    survey,
     test,
     up,
     walk,
 )
-from shoal.cli.app import COLLECT, OPERATE, app, main
+from shoal.cli.app import OPERATE, app, main
 from shoal.cli.loadtest import loadtest
-from shoal.cli.survey import survey
-from shoal.cli.survey_add import survey_add
-from shoal.cli.survey_registered import survey_list, survey_remove
 
 __all__ = [
     "amplify",
@@ -49,13 +47,10 @@ __all__ = [
     "serve",
     "sgd",
     "submit",
+    "survey",
     "test",
     "up",
     "walk",
 ]
 
-app.add_typer(survey, name="survey", rich_help_panel=COLLECT)
-survey.command("add")(survey_add)
-survey.command("list")(survey_list)
-survey.command("remove")(survey_remove)
 app.command(rich_help_panel=OPERATE)(loadtest)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from shoal.cli import survey_answer
 from shoal.cli.loadtest_asked import LoadtestAsked
 from shoal.cli.options import RefusedError
 from shoal.cli.render import reporting
@@ -19,6 +18,7 @@ from shoal.service.loadtest.connection import Target
 from shoal.service.loadtest.generator import quick_loop
 from shoal.service.processes import executor
 from shoal.service.survey import Survey
+from shoal.service.survey.files import read_survey
 from shoal.service.wire import Wire
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Tested:
 
 def answer(asked: LoadtestAsked) -> Tested:
     """Seal, send and measure."""
-    survey = survey_answer.read(asked.survey)
+    survey = read_survey(asked.survey)
     _check(asked, survey)
     url = (asked.to or survey.shuffler.url).rstrip("/")
     reports = Reports(survey, fetched_keys(survey, url), asked.bulk)

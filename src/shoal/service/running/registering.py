@@ -130,11 +130,42 @@ class Registered:
     survey: Survey
     taken: bool
 
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        return {
+            "survey": str(self.survey.id),
+            "name": self.survey.name,
+            "question": self.survey.question,
+            "not_before": self.survey.not_before,
+            "not_after": self.survey.not_after,
+            "taken": self.taken,
+        }
+
 
 def surveys_of(home: Home) -> list[Registered]:
     """The surveys that a party collects for, in the order they were added."""
     with opened(home) as store:
         return [Registered(each, store.survey_taken(each.id)) for each in store.surveys()]
+
+
+def surveys_document(home: Home, registered: Sequence[Registered]) -> Document:
+    """What a party collects for, in words."""
+    party = f"the {home.role} in {home.directory}"
+    if not registered:
+        return Document(f"{party} collects for no survey: shoal survey add")
+    rows = (
+        (
+            str(each.survey.id)[:16],
+            each.survey.name,
+            moment(each.survey.not_before),
+            moment(each.survey.not_after),
+            "yes" if each.taken else "nothing",
+        )
+        for each in registered
+    )
+    headings = ("survey", "name", "from", "to (UTC)", "taken")
+    title = f"{party} collects for {plural(len(registered), 'survey')}"
+    return Document(title, table=Table(headings, tuple(map(Row, rows))))
 
 
 def remove_survey(home: Home, digits: str) -> tuple[SurveyId, int]:

@@ -1,0 +1,130 @@
+"""A survey for whoever answers and whoever asks: what is asked, promised and kept, and by whom."""
+
+from __future__ import annotations
+
+import math
+
+from shoal.explain.document import Document
+from shoal.explain.text import duration, moment, plain, up
+from shoal.randomizers.base import NumberMechanism
+from shoal.report import finite
+from shoal.service.survey.design import expected_error, tells_nothing
+from shoal.service.survey.survey import Survey
+from shoal.service.wire import Wire
+
+_ANSWERS_SHOWN = 8
+
+
+def to_dict(survey: Survey, now: int) -> dict[str, object]:
+    """All of it as plain values, with what follows from it."""
+    sizes = {"minimum": survey.batches.minimum, "target": survey.batches.target}
+    return {
+        "id": str(survey.id),
+        "survey": survey.configuration(),
+        "report_bytes": Wire.of(survey).report_bytes,
+        "guarantee": {
+            name: finite(survey.guarantee(size).to_dict()) for name, size in sizes.items()
+        },
+        "expected_error": {
+            name: expected_error(survey.device, size) for name, size in sizes.items()
+        },
+        "note": closed_note(survey, now),
+    }
+
+
+def closed_note(survey: Survey, now: int) -> str | None:
+    """That it takes no answers now, if so."""
+    if now > survey.not_after:
+        return f"it ended on {moment(survey.not_after)} (UTC), and takes no more answers"
+    if now < survey.not_before:
+        return f"it has not begun: it takes answers from {moment(survey.not_before)} (UTC) on"
+    return None
+
+
+def document(survey: Survey, now: int, *, enough: int = 0) -> Document:
+    """In words; ``enough`` is a minimum with which it would tell something, if it does not.
+
+    The names that are compared digit by digit have lines of their own: 64 digits each.
+    """
+    warnings = list(survey.guarantee(survey.batches.minimum).warnings)
+    if tells_nothing(survey.device, survey.batches.minimum):
+        numbers = isinstance(survey.device, NumberMechanism)
+        much = "a quarter of the range" if numbers else "25 percentage points"
+        better = f"; --minimum {enough} would do" if enough else ""
+        warnings.append(
+            f"a batch of {survey.batches.minimum:,} tells hardly anything: its expected error is "
+            f"above {much}{better}"
+        )
+    note = closed_note(survey, now)
+    return Document(
+        survey.name,
+        facts=(
+            ("question", survey.question),
+            ("answers", _answers(survey)),
+            ("purpose", survey.purpose),
+            ("open", f"{moment(survey.not_before)} to {moment(survey.not_after)} (UTC)"),
+            *_promised(survey),
+            ("shuffler", survey.shuffler.url),
+            ("analyzer", survey.analyzer.url),
+            ("trusted", survey.guarantee(survey.batches.minimum).trust),
+            ("sealed by", survey.suite),
+        ),
+        sentences=(
+            f"survey    {survey.id}",
+            f"shuffler  {survey.shuffler.fingerprint}",
+            f"analyzer  {survey.analyzer.fingerprint}",
+        ),
+        notes=() if note is None else (note,),
+        warnings=tuple(warnings),
+    )
+
+
+def _promised(survey: Survey) -> list[tuple[str, str]]:
+    batches, device = survey.batches, survey.device
+    least, aimed = survey.guarantee(batches.minimum), survey.guarantee(batches.target)
+    reports = survey.reports_per_person
+    each = "your report" if reports == 1 else f"your {reports:,} reports together"
+    alone = (
+        f"{up(least.local_epsilon)} for {each} (no trust needed)"
+        if math.isfinite(least.local_epsilon)
+        else f"nothing: {each} may give the answer away"
+    )
+    fewest = f"{batches.minimum:,} reports"
+    if least.n < batches.minimum:
+        fewest += f", {least.n:,} of them honest"
+    size = f"{Wire.of(survey).report_bytes:,} bytes, the same for everybody"
+    messages = "one message" if survey.slots == 1 else f"{survey.slots:,} messages or empty ones"
+    rows = [
+        ("promised", f"ε = {plain(survey.epsilon)} at δ = {plain(survey.delta)} for {each}"),
+        ("kept", f"ε = {up(least.epsilon)} among {fewest} (the fewest that are released)"),
+        ("", f"ε = {up(aimed.epsilon)} among {batches.target:,} (what is aimed at)"),
+        ("local ε0", alone),
+        ("your device", f"runs {device.name}: {messages}, {size}"),
+    ]
+    if survey.participation < 1:
+        rows.append(("", f"and reports with probability {plain(survey.participation)} only"))
+        seen = f"δ = {up(survey.terms.delta_taking_part)} for whoever is seen to take part"
+        rows.append(("once seen", seen))
+    rest = "waits for more" if batches.small == "carry" else "is deleted unread"
+    age = duration(batches.max_age, exact=True)
+    closes = f"closes at {batches.target:,} reports, or after {age}"
+    rows.append(("expected error", _errors(survey)))
+    rows.append(("a batch", f"{closes} with {batches.minimum:,}; a smaller one {rest}"))
+    return rows
+
+
+def _answers(survey: Survey) -> str:
+    device = survey.device
+    if isinstance(device, NumberMechanism):
+        return f"a number from {plain(device.low)} to {plain(device.high)}"
+    shown = survey.answers[:_ANSWERS_SHOWN]
+    more = len(survey.answers) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+
+
+def _errors(survey: Survey) -> str:
+    sizes = (survey.batches.minimum, survey.batches.target)
+    least, aimed = (expected_error(survey.device, size) for size in sizes)
+    if isinstance(survey.device, NumberMechanism):
+        return f"{least:.3g} of the mean, {aimed:.3g} at the target"
+    return f"{100 * least:.3g} percentage points of a fraction, {100 * aimed:.3g} at the target"
