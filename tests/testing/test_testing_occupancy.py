@@ -16,7 +16,7 @@ from shoal.protocols.partitioned import PartitionedDummies
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.response import RandomizedResponse
-from shoal.testing import devices, occupancy
+from shoal.testing import devices, sampling
 
 RARE = 1e-7
 
@@ -34,7 +34,7 @@ def exact_law(cells, n):
 @pytest.mark.parametrize(("cells", "n"), [(2, 7), (3, 9), (4, 10), (5, 6)])
 def test_few_messages_have_the_law_of_all_ways_to_put_them(cells, n):
     law, size = exact_law(cells, n), 40_000
-    drawn = occupancy.thrown(cells, sent=np.full(size, n), generator=randomness.simulator(cells))
+    drawn = sampling.thrown(cells, sent=np.full(size, n), generator=randomness.simulator(cells))
     seen, counts = np.unique(drawn, return_counts=True)
     found = dict(zip(seen.tolist(), counts.tolist(), strict=True))
     assert set(found) <= set(law)
@@ -48,7 +48,7 @@ def test_few_messages_have_the_law_of_all_ways_to_put_them(cells, n):
 @pytest.mark.parametrize(("cells", "n"), [(3000, 500), (3000, 30_000), (4096, 200_000)])
 def test_many_messages_have_the_law_of_drawn_counts(cells, n):
     sent = np.full(1500, n)
-    drawn = occupancy.squares(cells, sent=sent, generator=randomness.simulator(1))
+    drawn = sampling.squares(cells, sent=sent, generator=randomness.simulator(1))
     tables = randomness.simulator(2).multinomial(n, np.full(cells, 1 / cells), size=400)
     assert stats.ks_2samp(drawn, (tables**2).sum(axis=1)).pvalue > RARE
     mean, error = n + n * (n - 1) / cells, drawn.std() / math.sqrt(1500)
@@ -59,7 +59,7 @@ def test_many_messages_have_the_law_of_drawn_counts(cells, n):
 
 def test_every_row_has_its_own_number_of_messages():
     sent = np.array([40_000, 50_000, 60_000] * 300)
-    drawn = occupancy.squares(4000, sent=sent, generator=randomness.simulator(3)).reshape(-1, 3)
+    drawn = sampling.squares(4000, sent=sent, generator=randomness.simulator(3)).reshape(-1, 3)
     for column, n in zip(drawn.T, (40_000, 50_000, 60_000), strict=True):
         error = column.std() / math.sqrt(300)
         assert abs(column.mean() - n - n * (n - 1) / 4000) < 5.5 * error

@@ -9,7 +9,7 @@ import shoal
 from shoal import randomness, testing
 from shoal.accounting.amplification import profile
 from shoal.randomizers.response import RandomizedResponse
-from shoal.testing import options, overlap
+from shoal.testing import designing, overlap
 from shoal.testing.tester import APART
 
 # Few people and two answers: quick to compose.
@@ -48,9 +48,9 @@ def test_two_reports_of_one_person_cost_no_more_than_asked():
 
 
 def test_noise_is_raised_where_the_estimate_was_too_large(monkeypatch):
-    monkeypatch.setattr(overlap, "share", lambda *_: 0.95)
+    monkeypatch.setattr(overlap, "fraction", lambda *_: 0.95)
     asked = testing.design(n=20, **ASKED, closeness=True, overlapping=True)
-    first = options.tester(asked.recommended.device, asked.question)
+    first = designing.tester(asked.recommended.device, asked.question)
     assert first.guarantee.epsilon > 1.1
     made = asked.tester()
     assert 0.9 < made.guarantee.epsilon <= 1.0
@@ -61,8 +61,8 @@ def test_noise_is_raised_where_the_estimate_was_too_large(monkeypatch):
     ("epsilon", "delta"), [(1.0, 1e-6), (0.01, 1e-9), (20.0, 1e-3), (0.1, 0.4), (800.0, 1e-6)]
 )
 def test_one_batch_gets_between_a_little_and_all(epsilon, delta):
-    assert 0.05 <= overlap.share(epsilon, delta) < 0.9
-    assert overlap.share(1.0, 1e-6) == pytest.approx(0.6889, abs=1e-3)
+    assert 0.05 <= overlap.fraction(epsilon, delta) < 0.9
+    assert overlap.fraction(1.0, 1e-6) == pytest.approx(0.6889, abs=1e-3)
 
 
 def test_one_batch_cannot_overlap():

@@ -17,9 +17,8 @@ few points.
 from __future__ import annotations
 
 from shoal.testing import rates
-from shoal.testing.asking import closeness, identity, uniformity
-from shoal.testing.designing import Design, design, required_n
-from shoal.testing.options import Option
+from shoal.testing.arrays import closeness, identity, uniformity
+from shoal.testing.designing import Design, Option, design, required_n
 from shoal.testing.question import Question
 from shoal.testing.study import Powers, Study
 from shoal.testing.table import TableTest, read_reference, run

@@ -39,15 +39,15 @@ _ROUNDING = 1e-12
 def family(reference: Array, distance: float, *, weights: Array, public: bool) -> Array:
     """Alternatives at exactly this distance among which the hardest is sought, as rows."""
     gaining = GAINING[:: 1 if public else 2] if np.ptp(reference) else GAINING[-1:]  # or all alike
-    rows = [split(reference, distance, weights=weights, gaining=share) for share in gaining]
+    rows = [split(reference, distance, weights=weights, gaining=part) for part in gaining]
     return np.array([*rows, concentrated(reference, distance)] if public else rows)
 
 
 def split(reference: Array, distance: float, *, weights: Array, gaining: float = 0.0) -> Array:
     """The alternative of least Σ w d² where the answers up to some q w gain, and some beyond it.
 
-    ``gaining`` is the share of those beyond that gain, evenly spread over them; none do if the rest
-    of them cannot lose so much.
+    ``gaining`` is the fraction of those beyond that gain, evenly spread over them; none do if
+    the rest of them cannot lose so much.
     """
     order = np.argsort(reference * weights, kind="stable")
     mass, reach = reference[order], 1 / weights[order]
@@ -56,17 +56,17 @@ def split(reference: Array, distance: float, *, weights: Array, gaining: float =
     # Beyond a split at m, losses are all there is up to c and B u from there on.
     lost = _before(np.where(losing, mass, 0.0))
     spent = _before(np.where(losing, mass**2 / reach, 0.0))
-    room = _after(np.where(losing, reach, 0.0))
+    reachable = _after(np.where(losing, reach, 0.0))
     gain = _before(reach)[:-1] + _after(np.where(losing, 0.0, reach))[:-1]
-    full = lost[:-1] + mass / reach * room[:-1]  # lost if everything is up to c; never falls
+    full = lost[:-1] + mass / reach * reachable[:-1]  # lost if everything is up to c; never falls
     places = np.arange(mass.size)
     wanted = distance * (1 - _ROUNDING) + lost[:-1]
     cut = np.maximum(np.searchsorted(full, wanted), places)
     possible = (cut < mass.size) & (gain > 0)
     cut = np.minimum(cut, mass.size - 1)
     rest = distance - (lost[cut] - lost[:-1])
-    level = rest / np.where(room[cut] > 0, room[cut], np.inf)
-    cost = spent[cut] - spent[:-1] + level**2 * room[cut]
+    level = rest / np.where(reachable[cut] > 0, reachable[cut], np.inf)
+    cost = spent[cut] - spent[:-1] + level**2 * reachable[cut]
     cost += distance**2 / np.where(gain > 0, gain, np.inf)
     best = int(np.where(possible, cost, np.inf).argmin())
     if not possible[best]:
@@ -86,9 +86,9 @@ def concentrated(reference: Array, distance: float) -> Array:
     losses = np.clip(distance - _before(mass)[:-1], 0.0, mass)
     moved = -losses
     moved[min(int(np.count_nonzero(losses)), mass.size - 1)] += losses.sum()
-    shares = reference.copy()
-    shares[order] += moved
-    return shares
+    probabilities = reference.copy()
+    probabilities[order] += moved
+    return probabilities
 
 
 def _before(values: Array) -> Array:

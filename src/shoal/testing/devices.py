@@ -10,8 +10,7 @@ from shoal.randomizers.base import CategoryRandomizer, NumberedMessages
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.response import RandomizedResponse
-from shoal.testing.scores import ListedScores, ResponseScores, Scores
-from shoal.testing.scores_dummies import DummiesScores
+from shoal.testing.scores import DummiesScores, ListedScores, ResponseScores, Scores
 from shoal.testing.scores_hadamard import HadamardScores
 from shoal.testing.scores_public import PartitionedDummiesScores, PartitionedScores
 from shoal.values import Array

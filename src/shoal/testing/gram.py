@@ -73,7 +73,7 @@ class Gram:
         return vectors @ self.entries if self.dense else vectors * self.entries
 
     def own(self, law: Array) -> Array:
-        """Σ_j w_j (φ_j(m) − E φ_j)² of each message m, its own share of the form.
+        """Σ_j w_j (φ_j(m) − E φ_j)² of each message m, its own part of the form.
 
         ``law`` is the law of a message; centring costs −2(Mr)_m + r'Mr.
         """

@@ -22,7 +22,7 @@ from shoal.errors import PrecisionError
 from shoal.protocols.base import Device
 
 TWICE = "nobody makes more than one report in each of the two groups"
-_LEAST_SHARE = 0.05
+_LEAST_FRACTION = 0.05
 
 
 def guarantee(
@@ -36,7 +36,7 @@ def guarantee(
         epsilon, how = both.answer(delta)
     except PrecisionError:
         epsilon, how = both.answer(delta, method="best")
-    said = dict.fromkeys(text for crowd in crowds for text in crowd.assumptions)
+    assumptions = dict.fromkeys(text for crowd in crowds for text in crowd.assumptions)
     return Guarantee(
         epsilon=epsilon,
         delta=delta,
@@ -45,14 +45,14 @@ def guarantee(
         local_delta=both.local_delta,
         theorem=f"{profiles[0].theorem}, {how}",
         rounds=len(sizes),
-        assumptions=(profiles[0].scope, *said, TWICE),
+        assumptions=(profiles[0].scope, *assumptions, TWICE),
         lower_bound=lambda: both.lower_epsilon(delta),
     )
 
 
 @lru_cache(maxsize=64)
-def share(epsilon: float, delta: float) -> float:
-    """The share of epsilon that one of two batches may cost, about: 0.69 at (1, 1e-6)."""
+def fraction(epsilon: float, delta: float) -> float:
+    """The fraction of epsilon that one of two batches may cost, about: 0.69 at (1, 1e-6)."""
     high = 1.0
     while gaussian.delta(high, epsilon) < delta:
         high *= 2
@@ -61,9 +61,9 @@ def share(epsilon: float, delta: float) -> float:
         low /= 2
     both = float(optimize.brentq(lambda mu: gaussian.delta(mu, epsilon) - delta, low, high))
     one = both / math.sqrt(2)
-    if gaussian.delta(one, _LEAST_SHARE * epsilon) <= delta:
-        return _LEAST_SHARE
+    if gaussian.delta(one, _LEAST_FRACTION * epsilon) <= delta:
+        return _LEAST_FRACTION
     solved = optimize.brentq(
-        lambda part: gaussian.delta(one, part * epsilon) - delta, _LEAST_SHARE, 1.0
+        lambda part: gaussian.delta(one, part * epsilon) - delta, _LEAST_FRACTION, 1.0
     )
     return float(solved)

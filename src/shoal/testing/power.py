@@ -13,10 +13,10 @@ it is if all eigenvalues are equal (for the hypothesis that is Satterthwaite's �
 Bulletin 2, 1946), and δ'MΣ'MΣ'Mδ as (δ'MΣ'Mδ)²/δ'Mδ. Both are at most the truth. Two batches of n
 and n' people are worth 1/(1/n + 1/n') in place of n − 1.
 
-Measured for 158 made-up references (zeros and tiny chances among them), devices and distances at
-powers from 0.2 to 0.95, 6000 trials each: within 3.5 points for 300 people or more, 5 for 100, 10
-for 30. With fewer people the statistic has few different values and ties decide: predictions were
-up to 7 points too low and 23 too high.
+Measured for 158 made-up references (zeros and tiny probabilities among them), devices and distances
+at powers from 0.2 to 0.95, 6000 trials each: within 3.5 points for 300 people or more, 5 for 100,
+10 for 30. With fewer people the statistic has few different values and ties decide: predictions
+were up to 7 points too low and 23 too high.
 
 The threshold is taken as known. With 100/level simulations it nearly is; with fewer the power is
 lower than predicted.
@@ -34,7 +34,7 @@ from shoal.values import Array
 
 
 def predicted(null: Spread, departure: Departure, *, people: float, level: float) -> Array:
-    """The chance to reject where people depart like this, for each of these departures."""
+    """The probability to reject where people depart like this, for each of these departures."""
     freedom = null.freedom
     threshold = null.scale * (special.chdtri(freedom, level) - freedom)
     signal, noise = departure.signal, departure.noise

@@ -1,4 +1,4 @@
-"""What is asked of a test: which hypothesis, how far a departure, how private, how surely."""
+"""What a test has to find out: which hypothesis, how far a departure, how private, how surely."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EVEN = 1e-9
 
 
 class Wishes(TypedDict, total=False):
-    """What every test may be asked beside its hypothesis; what is left out is as in Question."""
+    """What every test may be told beside its hypothesis; what is left out is as in Question."""
 
     delta: float  # 1e-6
     level: float  # 0.05
@@ -91,7 +91,7 @@ class Question:
         """What one batch may cost: all of epsilon, or less where people may be in two."""
         if not self.overlapping:
             return self.epsilon
-        return self.epsilon * self.tightened * overlap.share(self.epsilon, self.delta)
+        return self.epsilon * self.tightened * overlap.fraction(self.epsilon, self.delta)
 
     @property
     def k(self) -> int:
@@ -141,22 +141,22 @@ def hypothesis(k: int | None, reference: npt.ArrayLike | None) -> Array:
         k = checks.count(2, k=k)  # type: ignore[arg-type]
         return np.full(k, 1 / k)
     try:
-        shares = np.array(reference, dtype=np.float64)
+        probabilities = np.array(reference, dtype=np.float64)
     except (TypeError, ValueError) as error:
         shown = type(reference).__name__
         raise InvalidArgumentError("reference", shown, "a list of probabilities") from error
-    if shares.ndim != 1 or shares.size < 2:
+    if probabilities.ndim != 1 or probabilities.size < 2:
         expected = "a reference with at least two answers"
-        raise InvalidArgumentError("reference", f"shape {shares.shape}", expected)
-    wrong = ~(np.isfinite(shares) & (shares >= 0))
+        raise InvalidArgumentError("reference", f"shape {probabilities.shape}", expected)
+    wrong = ~(np.isfinite(probabilities) & (probabilities >= 0))
     if wrong.any():
         place = int(np.flatnonzero(wrong)[0])
         expected = "probabilities that are finite and not negative"
-        raise InvalidArgumentError(f"reference[{place}]", float(shares[place]), expected)
-    total = float(shares.sum())
+        raise InvalidArgumentError(f"reference[{place}]", float(probabilities[place]), expected)
+    total = float(probabilities.sum())
     if abs(total - 1) > _SUM_TOLERANCE:
         raise InvalidArgumentError("sum of reference", total, "probabilities that sum to 1")
-    return shares / total
+    return probabilities / total
 
 
 def is_uniform(reference: Array) -> bool:

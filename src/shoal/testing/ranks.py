@@ -62,12 +62,12 @@ def allowed(level: float, simulations: int) -> int:
     if simulations > MOST_SIMULATIONS:
         expected = f"at most {MOST_SIMULATIONS:,} simulations"
         raise InvalidArgumentError("simulations", simulations, expected)
-    found = math.floor(level * (simulations + 1) * (1 + 1e-12))
-    if found < 1:
+    rejecting = math.floor(level * (simulations + 1) * (1 + 1e-12))
+    if rejecting < 1:
         least = math.ceil(1 / level * (1 - 1e-12)) - 1
         expected = f"at least {least} simulations for level {level:g}"
         raise InvalidArgumentError("simulations", simulations, expected)
-    return found
+    return rejecting
 
 
 def ranked(statistic: float, null: Array, *, level: float) -> Rank:

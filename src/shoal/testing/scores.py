@@ -33,8 +33,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.protocols.base import Device
-from shoal.testing import occupancy, sampling
-from shoal.testing.gram import Departure, Gram, Spread, dot
+from shoal.testing import sampling
+from shoal.testing.gram import Departure, Gram, Spread, apart, dot
 from shoal.values import Array, Counts
 
 CountTable = npt.NDArray[np.int64]
@@ -67,8 +67,8 @@ class Scores(ABC):
         return self.expected(self.reference) if self.observed is None else self.observed
 
     @abstractmethod
-    def expected(self, shares: Array) -> Array:
-        """Expected messages of one person whose answer has these shares; rows are served too."""
+    def expected(self, probabilities: Array) -> Array:
+        """Expected messages of one person whose answer has these probabilities, or of rows."""
 
     @property
     @abstractmethod
@@ -88,8 +88,8 @@ class Scores(ABC):
         return self.spread_of(self.reference)
 
     @abstractmethod
-    def spread_of(self, shares: Array) -> Spread:
-        """The same of somebody whose answer has these shares; rows are served too."""
+    def spread_of(self, probabilities: Array) -> Spread:
+        """The same of somebody whose answer has these probabilities; rows are served too."""
 
     @abstractmethod
     def times(self, offsets: Array) -> Array:
@@ -100,17 +100,19 @@ class Scores(ABC):
         return dot(self.times(offsets), offsets)
 
     @abstractmethod
-    def variance(self, values: Array, shares: Array) -> Array:
+    def variance(self, values: Array, probabilities: Array) -> Array:
         """Variance of what one person's messages sum to, each counting as in ``values``."""
 
-    def departure(self, shares: Array) -> Departure:
-        """What T shows where people's answers have these shares, row by row.
+    def departure(self, probabilities: Array) -> Departure:
+        """What T shows where people's answers have these probabilities, row by row.
 
         E T is n(n−1) times the signal.
         """
-        offsets = self.expected(shares) - self.mean
+        offsets = self.expected(probabilities) - self.mean
         pull = self.times(offsets)
-        return Departure(dot(pull, offsets), self.variance(pull, shares), self.spread_of(shares))
+        return Departure(
+            dot(pull, offsets), self.variance(pull, probabilities), self.spread_of(probabilities)
+        )
 
     @property
     @abstractmethod
@@ -125,9 +127,9 @@ class Scores(ABC):
 
     @abstractmethod
     def draw(
-        self, shares: Array, *, n: int, size: int, generator: np.random.Generator
+        self, probabilities: Array, *, n: int, size: int, generator: np.random.Generator
     ) -> CountTable:
-        """Rows of counts of n people with these shares (or, row by row, with those)."""
+        """Rows of counts of n people with these probabilities (or, row by row, with those)."""
 
     @property
     def gram(self) -> Gram | None:
@@ -160,12 +162,12 @@ class Scores(ABC):
             ]
             return np.concatenate(parts)
         sent = self.sent(n=n, size=size, generator=generator)
-        squares = occupancy.squares(self.outputs, sent=sent, generator=generator)
+        squares = sampling.squares(self.outputs, sent=sent, generator=generator)
         mean = n * float(self.mean[0])
         per_message, per_person = self.own
         offsets = squares - 2 * mean * sent + self.outputs * mean**2
-        found: Array = float(gram.entries[0]) * offsets - float(per_message[0]) * sent
-        return found - n * per_person
+        statistics: Array = float(gram.entries[0]) * offsets - float(per_message[0]) * sent
+        return statistics - n * per_person
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -173,14 +175,16 @@ class OneMessage(Scores):
     """Scores of a randomizer: the counts are multinomial."""
 
     def draw(
-        self, shares: Array, *, n: int, size: int, generator: np.random.Generator
+        self, probabilities: Array, *, n: int, size: int, generator: np.random.Generator
     ) -> CountTable:
-        """Multinomial counts of the law that the shares give the message."""
-        return sampling.multinomial(self.expected(shares), n=n, size=size, generator=generator)
+        """Multinomial counts of the law that the probabilities give the message."""
+        return sampling.multinomial(
+            self.expected(probabilities), n=n, size=size, generator=generator
+        )
 
-    def variance(self, values: Array, shares: Array) -> Array:
+    def variance(self, values: Array, probabilities: Array) -> Array:
         """Of one message."""
-        law = self.expected(shares)
+        law = self.expected(probabilities)
         return dot(law, (values - dot(law, values)[..., None]) ** 2)
 
     def sent(self, *, n: int, size: int, generator: np.random.Generator) -> CountTable:  # noqa: ARG002
@@ -201,9 +205,9 @@ class ListedMessages(OneMessage):
     def gram(self) -> Gram:
         """κ of all messages."""
 
-    def spread_of(self, shares: Array) -> Spread:
+    def spread_of(self, probabilities: Array) -> Spread:
         """From the law of the message."""
-        return self.gram.spread(self.expected(shares))
+        return self.gram.spread(self.expected(probabilities))
 
     def times(self, offsets: Array) -> Array:
         """By the matrix of κ."""
@@ -217,18 +221,18 @@ class ListedMessages(OneMessage):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ResponseScores(ListedMessages):
-    """k-ary randomized response: φ_j(m) = (1{m = j} − b)/λ, b the chance of a given untruth."""
+    """k-ary randomized response: φ_j(m) = (1{m = j} − b)/λ, b the probability of one untruth."""
 
-    def expected(self, shares: Array) -> Array:
+    def expected(self, probabilities: Array) -> Array:
         """b + λ p_j."""
-        return self._lie + self._truth * shares
+        return self._lie + self._truth * probabilities
 
     @cached_property
     def variances(self) -> Array:
         """r_j(1 − r_j)/λ²; no message is rarer than its untruths, however few were seen."""
         law = np.maximum(self.mean, self._lie)
-        found: Array = np.maximum(law * (1 - law), self._lie * (1 - self._lie)) / self._truth**2
-        return found
+        variances: Array = np.maximum(law * (1 - law), self._lie * (1 - self._lie)) / self._truth**2
+        return variances
 
     @cached_property
     def gram(self) -> Gram:
@@ -248,9 +252,9 @@ class ResponseScores(ListedMessages):
 class ListedScores(ListedMessages):
     """Any randomizer with a table: φ(m) is its estimate from the message m alone."""
 
-    def expected(self, shares: Array) -> Array:
-        """The shares times the table."""
-        return shares @ self._table
+    def expected(self, probabilities: Array) -> Array:
+        """The probabilities times the table."""
+        return probabilities @ self._table
 
     @cached_property
     def variances(self) -> Array:
@@ -258,8 +262,8 @@ class ListedScores(ListedMessages):
         law = np.maximum(self.mean, self._table.min(axis=0))
         law = law / law.sum()
         centred = law @ (self._scores - law @ self._scores) ** 2
-        found: Array = np.maximum(centred, _EVEN**2 * centred.max())
-        return found
+        variances: Array = np.maximum(centred, _EVEN**2 * centred.max())
+        return variances
 
     @cached_property
     def gram(self) -> Gram:
@@ -268,8 +272,8 @@ class ListedScores(ListedMessages):
 
     @cached_property
     def _table(self) -> Array:
-        found: Array = self.device.table()  # type: ignore[union-attr]
-        return found
+        table: Array = self.device.table()  # type: ignore[union-attr]
+        return table
 
     @cached_property
     def _scores(self) -> Array:
@@ -277,3 +281,133 @@ class ListedScores(ListedMessages):
         single = np.eye(self.outputs, dtype=np.int64)
         rows = [self.device.estimate(Counts(cells, 1)).frequencies for cells in single]  # type: ignore[union-attr]
         return np.array(rows)
+
+
+# --------------------------------------------------------------------- counts among uniform dummies
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AmongDummies(Scores):
+    """Counts of true messages, t of one person on average, and dummies uniform on L cells.
+
+    Several messages of one person are not seen to belong together, so that the statistic cannot
+    leave out what a person adds by itself. Its mean is known, and is subtracted instead:
+
+        Σ_j W_j [ (c_j − n μ_j)² − c_j + 2 t_j (c_j − n μ_j) + n t_j² + n β ],  μ_j = t_j + ρ/L,
+
+    with β = (⌊ρ⌋ + (ρ − ⌊ρ⌋)²)/L² has mean n(n−1) Σ_j W_j (t'_j − t_j)² for any true cells t'.
+    """
+
+    @property
+    def dummies(self) -> float:
+        """Dummies of one person for one histogram, on average."""
+        return float(self.device.dummies)  # type: ignore[union-attr]
+
+    @property
+    @abstractmethod
+    def symbols(self) -> int:
+        """Cells that a dummy may fall into."""
+
+    @abstractmethod
+    def truths(self, probabilities: Array) -> Array:
+        """Expected true messages of one person."""
+
+    @property
+    @abstractmethod
+    def gram(self) -> Gram:
+        """κ of all messages."""
+
+    def expected(self, probabilities: Array) -> Array:
+        """The truth and its dummies."""
+        return self.truths(probabilities) + self.dummies / self.symbols
+
+    def times(self, offsets: Array) -> Array:
+        """By the matrix of κ."""
+        return self.gram.times(offsets)
+
+    @cached_property
+    def cell_variances(self) -> Array:
+        """Variance of each count of one person's messages."""
+        return self._cell_variances(self.truths(self.reference))
+
+    def _cell_variances(self, truths: Array) -> Array:
+        return truths + self.dummies / self.symbols - truths**2 - self._alike
+
+    @property
+    def _alike(self) -> float:
+        """β: how much less two counts vary together because dummies are drawn together."""
+        always, sometimes = divmod(self.dummies, 1.0)
+        return float(always + sometimes**2) / self.symbols**2
+
+    def spread_of(self, probabilities: Array) -> Spread:
+        """Σ = diag(t + ρ/L) − tt' − β 11'."""
+        truths, alike = self.truths(probabilities), self._alike
+        weights, variances = self.gram.diagonal, self._cell_variances(truths)
+        square = dot(weights**2, variances**2) + apart(weights * truths**2)
+        square += 2 * alike * apart(weights * truths) + alike**2 * apart(weights)
+        return Spread(dot(weights, variances), square)
+
+    @abstractmethod
+    def each(self, values: Array) -> Array:
+        """What the true messages of every answer sum to."""
+
+    def variance(self, values: Array, probabilities: Array) -> Array:
+        """That of the truth, and in every histogram that of ρ dummies."""
+        truth = self.each(values)
+        variance = dot(probabilities, (truth - dot(probabilities, truth)[..., None]) ** 2)
+        variance += self.dummies / self.symbols * dot(values, values)
+        histograms = values.reshape(*values.shape[:-1], -1, self.symbols).sum(axis=-1)
+        return variance - self._alike * dot(histograms, histograms)
+
+    @cached_property
+    def own(self) -> tuple[Array, Array]:
+        """As in the formula above."""
+        truths, weights = self.truths(self.reference), self.gram.diagonal
+        per_person = dot(weights, 2 * truths * self.mean - truths**2 - self._alike)
+        return weights * (1 - 2 * truths), per_person
+
+    def draw(
+        self, probabilities: Array, *, n: int, size: int, generator: np.random.Generator
+    ) -> CountTable:
+        """The truth is multinomial."""
+        true = sampling.multinomial(self.truths(probabilities), n=n, size=size, generator=generator)
+        rows = math.prod(true.shape[:-1])
+        return true + self.drawn_dummies(rows, n=n, generator=generator).reshape(true.shape)
+
+    def drawn_dummies(self, size: int, *, n: int, generator: np.random.Generator) -> CountTable:
+        """Rows of counts of n people's dummies for one histogram."""
+        sent = self.sent(n=n, size=size, generator=generator) - n
+        return sampling.uniform(self.symbols, sent=sent, generator=generator)
+
+    def sent(self, *, n: int, size: int, generator: np.random.Generator) -> CountTable:
+        """The truth and the dummies of one histogram."""
+        always, sometimes = divmod(self.dummies, 1.0)
+        return n * (1 + int(always)) + generator.binomial(n, sometimes, size=size)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DummiesScores(AmongDummies):
+    """Every answer by itself."""
+
+    @property
+    def symbols(self) -> int:
+        """As many as answers."""
+        return self.reference.size
+
+    def truths(self, probabilities: Array) -> Array:
+        """The answer itself."""
+        return probabilities
+
+    def each(self, values: Array) -> Array:
+        """One message."""
+        return values
+
+    @property
+    def variances(self) -> Array:
+        """Those of the counts."""
+        return self.cell_variances
+
+    @cached_property
+    def gram(self) -> Gram:
+        """Different messages have nothing in common."""
+        return Gram(self.weights)

@@ -48,18 +48,18 @@ class HadamardScores(OneMessage):
 
     def _laid_out(self, answers: Array) -> Array:
         """Numbers of the answers at their block and pattern, 0 elsewhere."""
-        found = np.zeros((*answers.shape[:-1], *self._shape))
-        found[..., self._homes[0], self._homes[1]] = answers
-        return found
+        placed = np.zeros((*answers.shape[:-1], *self._shape))
+        placed[..., self._homes[0], self._homes[1]] = answers
+        return placed
 
-    def expected(self, shares: Array) -> Array:
+    def expected(self, probabilities: Array) -> Array:
         """(2/(z b)) [1 + (e − 1)/2 Σ over the block of p_x (1 + χ_x)]."""
-        placed = self._laid_out(shares)
+        placed = self._laid_out(probabilities)
         placed[..., 0] = placed.sum(axis=-1)
         signs = walsh(placed)
         excess = math.expm1(self.device.local_epsilon) / 2
         law = (1 + excess * signs) * (2 / (self._halves * self._shape[1]))
-        return law.reshape(*shares.shape[:-1], self.outputs)
+        return law.reshape(*probabilities.shape[:-1], self.outputs)
 
     def _moments(self, law: Array) -> Array:
         """f by block and pattern."""
@@ -72,10 +72,10 @@ class HadamardScores(OneMessage):
         return means
 
     def _variances(self, moments: Array) -> Array:
-        """S² times the chance of the block, less the squared mean; no block is rarer than 2/z."""
+        """S² times the block's probability, less the squared mean; no block is rarer than 2/z."""
         squares = np.maximum(moments[..., 0], 2 * self._step**2 / self._halves)
-        found: Array = squares[..., self._homes[0]] - self._means(moments) ** 2
-        return np.maximum(found, _LEAST_VARIANCE * self._step**2)
+        variances: Array = squares[..., self._homes[0]] - self._means(moments) ** 2
+        return np.maximum(variances, _LEAST_VARIANCE * self._step**2)
 
     @cached_property
     def variances(self) -> Array:
@@ -85,8 +85,8 @@ class HadamardScores(OneMessage):
     def quadratic(self, offsets: Array) -> Array:
         """S² Σ_j w_j (signed sum of the block)²."""
         signs = walsh(offsets.reshape(*offsets.shape[:-1], *self._shape))
-        found: Array = np.einsum("...it,it,...it->...", signs, self._scale, signs)
-        return found
+        forms: Array = np.einsum("...it,it,...it->...", signs, self._scale, signs)
+        return forms
 
     def times(self, offsets: Array) -> Array:
         """The same transform there and back."""
@@ -104,12 +104,12 @@ class HadamardScores(OneMessage):
         weights, means = self.weights, self._means(self._moments(self.mean))
         blocks = self._step**2 * self._laid_out(weights).sum(axis=1)
         crossed = 2 * self._step * walsh(self._laid_out(weights * means))
-        found = blocks[:, None] - crossed + float(weights @ means**2)
-        return found.ravel(), np.zeros(())
+        own = blocks[:, None] - crossed + float(weights @ means**2)
+        return own.ravel(), np.zeros(())
 
-    def spread_of(self, shares: Array) -> Spread:
+    def spread_of(self, probabilities: Array) -> Spread:
         """Σ_ij w_i w_j (E φ_i φ_j − E φ_i E φ_j)², by convolution."""
-        weights, moments = self.weights, self._moments(self.expected(shares))
+        weights, moments = self.weights, self._moments(self.expected(probabilities))
         means, variances = self._means(moments), self._variances(moments)
         pairs = _convolved(self._laid_out(weights))
         crossed = _convolved(self._laid_out(weights * means))
@@ -129,18 +129,18 @@ def walsh(values: Array) -> Array:
     [10.0, -2.0, -4.0, 0.0]
     """
     width = values.shape[-1]
-    found, stride = np.array(values, dtype=np.float64), 1
+    sums, stride = np.array(values, dtype=np.float64), 1
     while stride < width:
-        halves = found.reshape(*values.shape[:-1], -1, 2, stride)
+        halves = sums.reshape(*values.shape[:-1], -1, 2, stride)
         first, second = halves[..., 0, :], halves[..., 1, :]
         first += second
         second *= -2
         second += first
         stride *= 2
-    return found
+    return sums
 
 
 def _convolved(values: Array) -> Array:
     """Σ_i values[i] values[i ⊕ t] for every t, in each block."""
-    found: Array = walsh(walsh(values) ** 2) / values.shape[-1]
-    return found
+    sums: Array = walsh(walsh(values) ** 2) / values.shape[-1]
+    return sums

@@ -19,8 +19,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.partitioned import Partitions
 from shoal.testing import sampling
 from shoal.testing.gram import Gram, Spread
-from shoal.testing.scores import CountTable, ListedMessages
-from shoal.testing.scores_dummies import AmongDummies
+from shoal.testing.scores import AmongDummies, CountTable, ListedMessages
 from shoal.values import Array
 
 MOST_CELLS = 4096  # bins of several partitions: a table of all pairs has to fit into memory
@@ -50,8 +49,8 @@ class Binning:
 
     def spread_out(self, cells: Array) -> Array:
         """For each answer the sum of these numbers over its bins, row by row."""
-        found: Array = cells[..., self.layout.places].sum(axis=-2)
-        return found
+        sums: Array = cells[..., self.layout.places].sum(axis=-2)
+        return sums
 
     def gram(self, weights: Array) -> Gram:
         """κ by the weight of the answers that two bins share: those of one partition share none."""
@@ -62,8 +61,8 @@ class Binning:
     def shared(self, weights: Array) -> Array:
         """The weight of the answers that two bins share."""
         scaled = self.matrix * weights
-        found: Array = (scaled @ self.matrix.T).toarray()
-        return found
+        weight: Array = (scaled @ self.matrix.T).toarray()
+        return weight
 
 
 @lru_cache(maxsize=8)
@@ -86,16 +85,16 @@ class PartitionedScores(ListedMessages):
     @property
     def _truth(self) -> float:
         """λ/G."""
-        found: float = self.device.truth / self.device.partitions  # type: ignore[union-attr]
-        return found
+        truth: float = self.device.truth / self.device.partitions  # type: ignore[union-attr]
+        return truth
 
     @property
     def _lie(self) -> float:
         return (1 - self.device.truth) / self.outputs  # type: ignore[union-attr, no-any-return]
 
-    def expected(self, shares: Array) -> Array:
+    def expected(self, probabilities: Array) -> Array:
         """(b + λ p(bin))/G."""
-        return self._lie + self._truth * self.binning.sums(shares)
+        return self._lie + self._truth * self.binning.sums(probabilities)
 
     @cached_property
     def variances(self) -> Array:
@@ -131,9 +130,9 @@ class PartitionedDummiesScores(AmongDummies):
     def _single(self) -> bool:
         return bool(self.device.partitions == 1)  # type: ignore[union-attr]
 
-    def truths(self, shares: Array) -> Array:
+    def truths(self, probabilities: Array) -> Array:
         """One bin per partition."""
-        return self.binning.sums(shares)
+        return self.binning.sums(probabilities)
 
     @cached_property
     def variances(self) -> Array:
@@ -149,25 +148,25 @@ class PartitionedDummiesScores(AmongDummies):
         """One message per partition."""
         return self.binning.spread_out(values)
 
-    def spread_of(self, shares: Array) -> Spread:
+    def spread_of(self, probabilities: Array) -> Spread:
         """As for any dummies, or from the whole covariance of several partitions."""
         if self._single:
-            return super().spread_of(shares)
+            return super().spread_of(probabilities)
         pairs = []
-        for row in shares.reshape(-1, shares.shape[-1]):
+        for row in probabilities.reshape(-1, probabilities.shape[-1]):
             product = self.gram.times(self._covariance(row))
             pairs.append((np.trace(product), (product * product.T).sum()))
-        trace, square = np.array(pairs).T.reshape(2, *shares.shape[:-1])
+        trace, square = np.array(pairs).T.reshape(2, *probabilities.shape[:-1])
         return Spread(trace, square)
 
-    def _covariance(self, shares: Array) -> Array:
-        truths = self.truths(shares)
+    def _covariance(self, probabilities: Array) -> Array:
+        truths = self.truths(probabilities)
         partition = np.arange(self.outputs) // self.symbols
         together = partition[:, None] == partition
         noise = np.where(together, -self._alike, 0.0)
         np.fill_diagonal(noise, self.dummies / self.symbols - self._alike)
-        found: Array = self.binning.shared(shares) - np.outer(truths, truths) + noise
-        return found
+        covariance: Array = self.binning.shared(probabilities) - np.outer(truths, truths) + noise
+        return covariance
 
     @cached_property
     def own(self) -> tuple[Array, Array]:
@@ -177,12 +176,12 @@ class PartitionedDummiesScores(AmongDummies):
         return np.zeros(self.outputs), self.spread.trace
 
     def draw(
-        self, shares: Array, *, n: int, size: int, generator: np.random.Generator
+        self, probabilities: Array, *, n: int, size: int, generator: np.random.Generator
     ) -> CountTable:
         """Everybody's answer is the same in all partitions; the dummies are their own."""
         if self._single:
-            return super().draw(shares, n=n, size=size, generator=generator)
-        answers = sampling.multinomial(shares, n=n, size=size, generator=generator)
+            return super().draw(probabilities, n=n, size=size, generator=generator)
+        answers = sampling.multinomial(probabilities, n=n, size=size, generator=generator)
         true = np.rint(self.binning.sums(answers.astype(np.float64))).astype(np.int64)
         dummies = [
             self.drawn_dummies(len(true), n=n, generator=generator)

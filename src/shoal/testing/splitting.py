@@ -43,7 +43,7 @@ MOST_PEOPLE = 10**9 - 1  # in both batches: beyond, no exact way to split them i
 class Split:
     """Two batches, and all the ways to split their messages anew."""
 
-    given: OneMessage
+    unpooled: OneMessage
     first: Counts
     second: Counts
 
@@ -55,7 +55,7 @@ class Split:
     @cached_property
     def scores(self) -> OneMessage:
         """Scores with the weights and the mean of the pooled messages."""
-        return self.given.pooled(self.first + self.second)
+        return self.unpooled.pooled(self.first + self.second)
 
     @property
     def sizes(self) -> tuple[int, int]:

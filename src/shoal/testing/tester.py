@@ -120,9 +120,9 @@ class Tester:
         counts = self._counted(batch)
         null = self.null(simulations, seed=seed, n=counts.n)
         statistic = self.statistic(counts)
-        found = ranks.ranked(statistic, null, level=self.level)
+        rank = ranks.ranked(statistic, null, level=self.level)
         kind: Kind = "uniformity" if is_uniform(self.reference) else "identity"
-        return self._verdict(kind, found, statistic, null, (counts.n,))
+        return self._verdict(kind, rank, statistic, null, (counts.n,))
 
     def compare(
         self,
@@ -141,11 +141,11 @@ class Tester:
         one, two = self._counted(first), self._counted(second)
         split = splitting.Split(scores, one, two)
         null = split.null(ranks.number(self.level, simulations), simulator(seed))
-        found = ranks.ranked(split.statistic, null, level=self.level)
-        return self._verdict("closeness", found, split.statistic, null, (one.n, two.n))
+        rank = ranks.ranked(split.statistic, null, level=self.level)
+        return self._verdict("closeness", rank, split.statistic, null, (one.n, two.n))
 
     def power(self, distance: float | None = None, *, n: int | None = None) -> float:
-        """The predicted chance to reject at this distance, with the device as it is.
+        """The predicted probability to reject at this distance, with the device as it is.
 
         It is that against the hardest distribution at the distance, whichever answers it makes
         likelier, those that never occur among them (:mod:`shoal.testing.alternatives`). With public
@@ -164,7 +164,7 @@ class Tester:
         seed: int | None = None,
         n: int | None = None,
     ) -> float:
-        """The share of made-up batches rejected whose answers follow the hardest distribution.
+        """The fraction of made-up batches rejected whose answers follow the hardest distribution.
 
         That is the one that :meth:`power` is about. Every trial draws public coins anew, and takes
         T in units of its standard deviation under the hypothesis, whose threshold hardly depends on
@@ -179,20 +179,20 @@ class Tester:
 
     def _rejections(
         self,
-        shares: Array,
+        probabilities: Array,
         people: int,
         trials: int,
         simulations: int,
         generator: np.random.Generator,
     ) -> int:
-        """How many of so many trials reject where everybody's answer has these shares."""
+        """How many of so many trials reject where everybody's answer has these probabilities."""
         null, statistics = [], []
         for scores, orders in self._under_coins(trials, simulations, generator):
             scale = np.sqrt(scores.spread.square)
             part = math.ceil(simulations * len(orders) / trials)
             null.append(np.ravel(self._null(scores, part, people, generator) / scale))
             statistics.append(
-                self._drawn(scores, shares[orders], len(orders), people, generator) / scale
+                self._drawn(scores, probabilities[orders], len(orders), people, generator) / scale
             )
         limit = ranks.threshold(np.concatenate(null)[:simulations], level=self.level)
         return int(np.count_nonzero(np.concatenate(statistics) > limit))
@@ -215,21 +215,21 @@ class Tester:
     def _drawn(
         self,
         scores: Scores,
-        shares: Array,
+        probabilities: Array,
         size: int,
         people: int,
         generator: np.random.Generator,
     ) -> Array:
-        """Statistics of made-up batches with these shares, or, row by row, with those."""
+        """Statistics of made-up batches with these probabilities, or, row by row, with those."""
 
         def tables(of: Array) -> CountTable:
             return scores.draw(of, n=people, size=size, generator=generator)
 
         if not self.closeness:
-            return scores.statistics(tables(shares), people)
-        other = np.broadcast_to(scores.reference, shares.shape)
+            return scores.statistics(tables(probabilities), people)
+        other = np.broadcast_to(scores.reference, probabilities.shape)
         return splitting.statistics(
-            self._exchangeable(scores), tables(shares), tables(other), (people, people)
+            self._exchangeable(scores), tables(probabilities), tables(other), (people, people)
         )
 
     def _under_coins(
@@ -298,17 +298,17 @@ class Tester:
     def _verdict(
         self,
         kind: Kind,
-        found: ranks.Rank,
+        rank: ranks.Rank,
         statistic: float,
         null: Array,
         sizes: tuple[int, ...],
     ) -> Verdict:
         return Verdict(
             kind=kind,
-            rejected=found.rejected,
-            p_value=found.p_value,
+            rejected=rank.rejected,
+            p_value=rank.p_value,
             statistic=statistic,
-            threshold=found.threshold,
+            threshold=rank.threshold,
             level=self.level,
             distance=self.distance,
             power=self._hardest(None, sizes)[1],

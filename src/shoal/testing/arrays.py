@@ -1,4 +1,4 @@
-"""A whole test at once: choose the device, randomize, shuffle, count, decide."""
+"""A whole test of arrays of answers: choose the device, randomize, shuffle, count, decide."""
 
 from __future__ import annotations
 
