@@ -211,13 +211,13 @@ class NewOptions(Options):
 
     def labels(self) -> tuple[str, ...]:
         """The public list of answers."""
-        from shoal.cli.run_asked import listed
+        from shoal.cli.files import read_list
 
-        return () if self.categories is None else tuple(listed(self.categories))
+        return () if self.categories is None else tuple(read_list(self.categories))
 
     def design(self, labels: tuple[str, ...]) -> Design:
         """What is wanted of the survey."""
-        from shoal.engines.limits import Wish
+        from shoal.planning.planner import messages_limit
         from shoal.service.survey import Batches
         from shoal.service.survey.design import Design, least_minimum
         from shoal.service.survey.promise import Terms
@@ -238,7 +238,7 @@ class NewOptions(Options):
             categories=len(labels) if self.bounds is None else None,
             bounds=self.bounds,
             local_epsilon_cap=self.local_epsilon_cap,
-            messages_cap=Wish(self.messages_cap, self.randomizer).most,
+            messages_cap=messages_limit(self.messages_cap, self.randomizer),
             choose=self.randomizer,
             given=device,
             **terms,
