@@ -65,9 +65,9 @@ def heavy_hitters(  # noqa: PLR0913 - a façade takes as many keywords as its us
     UTF-8 and may have any characters, or those of the public ``alphabet`` only, which finds rarer
     ones. People send at most ``messages_cap`` messages on average, or one each if ``single``.
 
-    With probability 1 - ``beta`` every answer above the threshold of the result is found, and no
-    answer found is one that nobody gave. ``compare_truth`` adds the true counts, which makes the
-    result not private.
+    With probability 1 - ``beta`` at least no answer found is one that nobody gave, and all answers
+    of as many people as the result's threshold says are found, or the result notes that some may be
+    missing. ``compare_truth`` adds the true counts, which makes the result not private.
     """
     size = checks.count(top=top)
     clock = Clock()

@@ -194,7 +194,7 @@ def threshold_statement(found: HeavyHitters) -> str:
     reached = [
         f"{round(np.ceil(count)):,} people (up to {cut} bytes)"
         for cut, count in zip(found.longest, found.thresholds, strict=True)
-        if count <= found.n
+        if found.complete and count <= found.n
     ]
     if not reached:
         return f"{sure} no answer listed is one that nobody gave; none is sure to be found"
