@@ -190,6 +190,9 @@ def _accountant(asked: WalkAsked, process: Process) -> WalkAccountant:
 
 
 def _searched(asked: WalkAsked, accountant: WalkAccountant, central: float) -> int:
+    if asked.epsilon is None and central == 0:
+        near = "which is 0 at this δ: no number of rounds comes within 10 % of it"
+        raise RefusedError(f"give --epsilon or --rounds instead of a central shuffler's ε, {near}")
     target = NEAR * central if asked.epsilon is None else asked.epsilon
     return rounds_for(accountant, epsilon=target, delta=asked.delta).rounds
 
