@@ -13,7 +13,7 @@ from shoal import randomness
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
-from shoal.values import Batch
+from shoal.values import Batch, Counts
 
 EPSILONS = (0.1, 1.0, 4.0, 8.0)
 RARE = 1e-7
@@ -117,6 +117,16 @@ class NumberContract:
         largest = step**2 * (moments - places**2).max()
         assert randomizer.variance(n=7) * 7 == pytest.approx(largest, rel=1e-6)
         assert largest <= randomizer.variance(n=1) * (1 + 1e-12)
+
+    @pytest.mark.parametrize("epsilon", EPSILONS)
+    def test_a_lie_is_about_as_far_off_as_limits_count_on(self, epsilon):
+        """The third moment of the error of a level is the jump times its variance, at most."""
+        randomizer = self.coarse(epsilon)
+        for level, row in enumerate(randomizer.table()):
+            errors = randomizer._step * (randomizer._scores - level)
+            expected = Counts(np.rint(row * 10**9).astype(np.int64), 10**9)
+            jump = randomizer.estimate(expected).noise.jump
+            assert abs(row @ errors**3) <= 1.1 * jump * (row @ errors**2)
 
     @pytest.mark.parametrize("epsilon", [1.0, 6.0])
     @pytest.mark.parametrize("value", [-2.0, 0.123, 3.0])

@@ -15,6 +15,9 @@ from numbers import Integral, Real
 from shoal.errors import InvalidArgumentError
 
 LARGEST_COUNT = 10**15
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 50.0  # that anything is made to keep,
+SMALLEST_DELTA = 1e-300  # and delta: the reciprocal of less is no float
+SMALLEST_RANGE, LARGEST_RANGE = 1e-100, 1e100  # of numbers: beyond, their squares are no floats
 
 
 def positive(**arguments: float) -> None:
@@ -30,6 +33,27 @@ def non_negative(**arguments: float) -> None:
 def open_probability(**arguments: float) -> None:
     """Each argument lies strictly between 0 and 1."""
     _require(lambda v: 0 < v < 1, "0 < {} < 1", arguments)
+
+
+def target(*, epsilon: float, delta: float) -> None:
+    """An (epsilon, delta) to make something for, which has to keep it."""
+    positive(epsilon=epsilon)
+    open_probability(delta=delta)
+    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        sense = "less leaves nothing but noise, more is no guarantee"
+        expected = f"{SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g} ({sense})"
+        raise InvalidArgumentError("epsilon", epsilon, expected)
+    if delta < SMALLEST_DELTA:
+        raise InvalidArgumentError("delta", delta, f"delta >= {SMALLEST_DELTA:g}")
+
+
+def bounds(low: float, high: float) -> None:
+    """Public limits of a number."""
+    if not SMALLEST_RANGE <= _float(high) - _float(low) <= LARGEST_RANGE:
+        apart = f"{SMALLEST_RANGE:g} to {LARGEST_RANGE:g} apart"
+        raise InvalidArgumentError(
+            "bounds", (low, high), f"bounds low < high, {apart} (take other units)"
+        )
 
 
 def closed_probability(**arguments: float) -> None:
@@ -53,7 +77,7 @@ def count(minimum: int = 1, /, **arguments: float) -> int:
     expected = f"a whole number {name} with {minimum} <= {name} <= 1e15"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidArgumentError(name, value, expected)
-    if not isinstance(value, Integral) and not float(value).is_integer():
+    if not isinstance(value, Integral) and not _float(value).is_integer():
         raise InvalidArgumentError(name, value, expected)
     whole = int(value)
     if not minimum <= whole <= LARGEST_COUNT:
@@ -63,5 +87,13 @@ def count(minimum: int = 1, /, **arguments: float) -> int:
 
 def _require(holds: Callable[[float], bool], expected: str, arguments: dict[str, float]) -> None:
     for name, value in arguments.items():
-        if isinstance(value, bool) or not isinstance(value, Real) or not holds(float(value)):
+        if isinstance(value, bool) or not isinstance(value, Real) or not holds(_float(value)):
             raise InvalidArgumentError(name, value, expected.format(name))
+
+
+def _float(value: float) -> float:
+    """The number, infinite if it is beyond all floats."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

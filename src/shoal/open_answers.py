@@ -265,9 +265,9 @@ def heavy_hitters(  # noqa: PLR0913 - a façade takes as many keywords as its us
     ones. People send at most ``messages_cap`` messages on average, or one each if that is 1 or if
     ``single``.
 
-    With probability 1 - ``beta`` every answer above the threshold of the result is found, and no
-    answer found is one that nobody gave. ``compare_truth`` adds the true counts, which makes the
-    result not private.
+    With probability 1 - ``beta`` at least no answer found is one that nobody gave, and all answers
+    of as many people as the result's threshold says are found, or the result notes that some may be
+    missing. ``compare_truth`` adds the true counts, which makes the result not private.
     """
     size = checks.count(top=top)
     clock = Clock()
@@ -451,7 +451,7 @@ def threshold_statement(found: HeavyHitters) -> str:
     reached = [
         f"{round(np.ceil(count)):,} people (up to {cut} bytes)"
         for cut, count in zip(found.longest, found.thresholds, strict=True)
-        if count <= found.n
+        if found.complete and count <= found.n
     ]
     if not reached:
         return f"{sure} no answer listed is one that nobody gave; none is sure to be found"

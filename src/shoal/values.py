@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from statistics import NormalDist
 
 import numpy as np
@@ -13,6 +14,8 @@ from shoal.errors import InvalidArgumentError
 
 Array = npt.NDArray[np.float64]
 Messages = npt.NDArray[np.integer]
+
+_HALVINGS = 24  # of the bracket of a limit, whose outer end is taken: seven digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,19 +106,73 @@ class Estimate:
         # being normal so far out in their tails.
         each = (1 - level) / (2 * self.frequencies.size) if simultaneous else 1 - level
         z = NormalDist().inv_cdf(1 - each / 2)
-        # Score limits: the shares f with (estimate - f)^2 = z^2 (variance at f), which is linear.
-        shift = z**2 * self.variance_slope / 2
-        reach = np.hypot(shift, z * self.standard_errors) + self.granularity * (z**2 + 2) / 6
-        return self.frequencies + shift - reach, self.frequencies + shift + reach
+        # Score limits: the shares f with (estimate - f)^2 = z^2 (variance at f), which is linear;
+        # a variance that falls is held for larger shares, where it may be of other answers' doing.
+        below, above = z**2 * self.variance_slope / 2, z**2 * max(0.0, self.variance_slope) / 2
+        # Counts come in whole steps, and are skewed where few messages tell (Cornish-Fisher).
+        uneven = self.step / 2 + self.granularity * max(0.0, z**2 - 1) / 6
+        reach = z * self.standard_errors
+        low = self.frequencies + below - np.hypot(below, reach) - uneven
+        return low, self.frequencies + above + np.hypot(above, reach) + uneven
+
+
+class Noise(ABC):
+    """What randomizing adds to one report: all that confidence limits of a mean depend on."""
+
+    @property
+    @abstractmethod
+    def jump(self) -> float:
+        """How far off a lie typically is: about the third moment of the error over its variance."""
+
+    @abstractmethod
+    def deviation(self, means: Array) -> Array:
+        """Largest standard deviation of one report, if everybody's values have this mean."""
+
+
+def score_limits(estimates: Array, *, n: int, noise: Noise, outside: float) -> tuple[Array, Array]:
+    """The means from which n noisy reports stray as far as the estimates, with this probability.
+
+    The furthest means μ on either side with, σ being the deviation of a report at μ and J the jump,
+
+        |estimate - μ| <= z σ/sqrt(n) + max(3, z^2) sqrt(J^2 + 4 σ^2)/(6 n).
+
+    The data are given and only the randomizers are random: σ is known, or bounded, where the spread
+    of a few reports says little. The second term is that of Bernstein's inequality, with the normal
+    z for the level, and half a step at least: reports of two values with the variance σ^2 and the
+    third moment J σ^2 are sqrt(J^2 + 4 σ^2) apart, and their mean moves in steps of an n-th of
+    that. A Poisson number of lies, however rare, is within such limits as often as they say.
+    """
+    z = NormalDist().inv_cdf(1 - outside / 2)
+
+    def reach(means: Array) -> Array:
+        deviations = noise.deviation(means)
+        steps = np.hypot(noise.jump, 2 * deviations) / n
+        return np.asarray(z * deviations / np.sqrt(n) + max(3.0, z**2) / 6 * steps)
+
+    def furthest(side: int) -> Array:
+        near, far = np.zeros_like(estimates), reach(estimates)
+        while (inside := far < reach(estimates + side * far)).any():
+            far = np.where(inside, 2 * far, far)
+        for _ in range(_HALVINGS):
+            middle = (near + far) / 2
+            inside = middle < reach(estimates + side * middle)
+            near, far = np.where(inside, middle, near), np.where(inside, far, middle)
+        return np.asarray(estimates + side * far)
+
+    return furthest(-1), furthest(1)
 
 
 @dataclass(frozen=True)
 class MeanEstimate:
-    """An unbiased estimate of the mean of everybody's number."""
+    """An unbiased estimate of the mean of everybody's number.
+
+    Its confidence limits are those of the ``noise`` of the reports, and of a normal law without.
+    """
 
     mean: float
     standard_error: float
     n: int
+    noise: Noise | None = field(default=None, repr=False)
 
     @property
     def sum(self) -> float:
@@ -123,19 +180,24 @@ class MeanEstimate:
         return self.mean * self.n
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence limits of the mean."""
+        """Confidence limits of the mean: they count the noise alone, as the data are given."""
         checks.open_probability(level=level)
-        reach = NormalDist().inv_cdf((1 + level) / 2) * self.standard_error
-        return self.mean - reach, self.mean + reach
+        means, errors = np.array([self.mean]), np.array([self.standard_error])
+        low, high = _limits(means, errors, n=self.n, noise=self.noise, outside=1 - level)
+        return float(low[0]), float(high[0])
 
 
 @dataclass(frozen=True, eq=False)
 class VectorEstimate:
-    """An unbiased estimate of the mean of everybody's vector."""
+    """An unbiased estimate of the mean of everybody's vector.
+
+    Its confidence limits are those of the ``noise`` of the reports, and of a normal law without.
+    """
 
     mean: Array
     standard_errors: Array
     n: int
+    noise: Noise | None = field(default=None, repr=False)
 
     @property
     def sum(self) -> Array:
@@ -148,12 +210,20 @@ class VectorEstimate:
         Together: Bonferroni over the coordinates.
         """
         checks.open_probability(level=level)
-        reach = self._reach((1 - level) / self.mean.size if simultaneous else 1 - level)
-        return self.mean - reach, self.mean + reach
+        return self._limits((1 - level) / self.mean.size if simultaneous else 1 - level)
 
-    def _reach(self, outside: float) -> Array:
-        """How far each estimate is off with this probability."""
-        return NormalDist().inv_cdf(1 - outside / 2) * self.standard_errors
+    def _limits(self, outside: float) -> tuple[Array, Array]:
+        """What each coordinate is outside of with this probability."""
+        return _limits(self.mean, self.standard_errors, n=self.n, noise=self.noise, outside=outside)
+
+
+def _limits(
+    means: Array, errors: Array, *, n: int, noise: Noise | None, outside: float
+) -> tuple[Array, Array]:
+    if noise is not None:
+        return score_limits(means, n=n, noise=noise, outside=outside)
+    reach = NormalDist().inv_cdf(1 - outside / 2) * errors
+    return means - reach, means + reach
 
 
 def category_codes(

@@ -16,7 +16,7 @@ import shoal
 from shoal import open_answers, randomness
 from shoal.estimate.candidates import Tables
 from shoal.estimate.hitters import heavy_hitters
-from shoal.protocols.detection import Background, Detector, detector
+from shoal.protocols.detection import Detector
 from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
 from shoal.protocols.strings import Alphabet
 from shoal.protocols.tree import PrefixTree
@@ -25,6 +25,7 @@ from shoal.values import Counts
 SYMBOLS = "abcdefghijklmnop"
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 N = 200_000
+SLOW = pytest.mark.slow
 
 
 def words(symbols, shortest, longest, size, seed):
@@ -79,7 +80,7 @@ class TestPromises:
             found = search(protocol, truth, seed)
             check(found, truth)
             # What was stated before there were data is no better than what holds for these.
-            assert all(a <= b * 1.05 for a, b in zip(found.thresholds, stated, strict=True))
+            assert all(a <= b for a, b in zip(found.thresholds, stated, strict=True))
             assert len(found) >= sum(held >= found.threshold for held in truth.values()) >= 5
             if kind is PrefixDummies:
                 assert found.threshold < 500
@@ -98,6 +99,35 @@ class TestPromises:
         assert len(errors) > 60
         assert abs(np.mean(errors)) < 5 / math.sqrt(len(errors))
         assert 0.7 < np.std(errors) < 1.4
+
+    @pytest.mark.parametrize("others", [None, *(pytest.param(x, marks=SLOW) for x in (4, 8))])
+    def test_the_threshold_stated_before_there_are_data_is_one(self, others):
+        """For all texts that have just so many holders at once, whatever the others hold.
+
+        One run in twenty may fail: six of eight would in one case in two millions.
+        """
+        n, beta = 20_000, 0.05
+        protocol = PrefixDummies.calibrated(
+            n=n, epsilon=1.0, delta=1e-6, length=8, alphabet=LETTERS[:26], beta=beta
+        )
+        stated = math.ceil(protocol.threshold(n, beta=beta))
+        successes = 0
+        for seed in range(8):
+            # As many as there can be; or a few among shorter or equal texts that are too rare.
+            frequent = words(LETTERS[:26], 8, 8, n // stated if others is None else 4, seed)
+            truth = Counter(dict.fromkeys(frequent, stated))
+            size = {None: n, 4: 3 * stated // 8, 8: 3 * stated // 4}[others]
+            rest = n - truth.total()
+            rare = iter(words(LETTERS[:26], others or 8, others or 8, n, seed + 100))
+            while rest:
+                truth[next(rare)] += min(size, rest)
+                rest -= min(size, rest)
+            sent = protocol.randomize(people(truth), randomness=randomness.simulated(seed))
+            result = heavy_hitters(protocol, protocol.tally(sent), beta=beta)
+            assert result.complete
+            assert result.threshold <= stated
+            successes += set(frequent) <= set(result.texts) <= set(truth)
+        assert successes >= 3
 
     @pytest.mark.parametrize("size", [50, 150, 400])
     def test_crowds_of_texts_just_too_rare_do_not_make_others(self, size):
@@ -128,7 +158,7 @@ class TestPromises:
         assert set(found.texts) == {*texts, "a text that "}
 
     def test_more_prefixes_than_can_be_followed_are_told(self, monkeypatch):
-        monkeypatch.setattr("shoal.estimate.hitters._MOST_TRIED", 3 * len(SYMBOLS) ** 2)
+        monkeypatch.setattr("shoal.protocols.prefix_plan.MOST_TRIED", 3 * len(SYMBOLS) ** 2)
         truth = zipf(N, words(SYMBOLS, 8, 8, 20_000, seed=0))
         found = search(made(PrefixDummies), truth, 0)
         assert not found.complete
@@ -153,47 +183,7 @@ class TestPromises:
             truth = zipf(10**6, words(LETTERS, 6, 8, 100_000, seed))
             found = search(protocol, truth, seed)
             check(found, truth)
-            assert found.threshold <= min(largest, 1.05 * protocol.threshold(10**6))
-
-
-class TestDetection:
-    def test_both_errors_are_what_they_are(self):
-        """By enumeration of two small tables, and by simulation of a held text."""
-        generator = np.random.default_rng(7)
-        tables = [generator.poisson(9.0, 200) for _ in range(2)]
-        tables[0][:5] = 90
-        background = Background.seen(tables, noise=9.0)
-        found = detector(background, false=1e-3, missed=lambda _: 0.01, most=1e4)
-        scores = [found.scored(table).astype(int) for table in tables]
-        passed = (scores[0][:, None] + scores[1][None, :] >= found.least).mean()
-        assert passed == pytest.approx(found.false, rel=1e-9)
-        assert passed <= 1e-3
-        seen = generator.poisson(9.0 + found.signal / 2, (2, 200_000))
-        missed = (found.scored(seen[0]) + found.scored(seen[1]) < found.least).mean()
-        assert missed == pytest.approx(found.missed, abs=6 * math.sqrt(0.01 / 200_000))
-        assert found.missed <= 0.01
-
-    def test_an_expected_background_is_the_one_that_comes(self):
-        generator = np.random.default_rng(1)
-        expected = Background.expected(tables=1, buckets=64, noise=5.0, others=640.0, group=20.0)
-        hits = generator.poisson(0.5, 400_000)
-        seen = generator.poisson(5.0 + 20.0 * hits)
-        for edge in (0, 5, 12, 30, 60):
-            share = float(expected.chances[0, edge:].sum())
-            assert (seen >= edge).mean() == pytest.approx(share, abs=0.005)
-
-    def test_a_signal_that_cannot_be_told_is_none(self):
-        background = Background.seen([np.full(64, 3)], noise=3.0)
-        assert detector(background, false=1e-9, missed=lambda _: 1e-9, most=5.0) is None
-
-    def test_scores_never_fall(self):
-        tables = [np.random.default_rng(2).poisson(18, 4096) for _ in range(6)]
-        for table in tables:
-            table[:40] = 300
-        found = detector(
-            Background.seen(tables, noise=18.0), false=1e-9, missed=lambda _: 1e-8, most=1e5
-        )
-        assert (np.diff(found.scores) >= 0).all()
+            assert found.threshold <= min(largest, protocol.threshold(10**6))
 
 
 class TestCandidates:
@@ -211,7 +201,7 @@ class TestCandidates:
         if level == 0 and tree.cuts[0] != added + 2:
             added = tree.cuts[0] - 2
         cells = np.random.default_rng(added).integers(0, 40, tree.k)
-        found = Detector(np.arange(41), 70 + 20 * level, 1.0, 0.0, 0.0)
+        found = Detector(np.arange(41), np.arange(41), 70 + 20 * level, 1.0)
         parents = tree.alphabet.pack(["ab", "ca", "bb"])[:, :2]
         rows, scores = Tables.of(tree, level, cells, found).passing(parents, added)
         tried = [

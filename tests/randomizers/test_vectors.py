@@ -89,6 +89,28 @@ class TestVectors:
         beyond = (ranks[~inside] - randomizer.cap) / (1 - randomizer.cap)
         assert stats.kstest(beyond, "uniform").pvalue > RARE
 
+    @pytest.mark.parametrize(("d", "epsilon"), [(2, 1.0), (3, 8.0), (20, 4.0)])
+    def test_limits_know_the_moments_along_the_vector(self, kind, d, epsilon):
+        """The law of <u, v>, in 10,000 slices of equal mass, of the cap and of the rest."""
+        randomizer = kind(dimension=d, epsilon=epsilon)
+        slices, cap = (np.arange(10_000) + 0.5) / 10_000, randomizer.cap
+        inside = -randomizer._heights(slices * cap)
+        outside = randomizer._heights(slices * (1 - cap))
+        p, m = randomizer._choice / 2**62, randomizer.shrinkage
+        moments = [
+            p * np.mean((inside / m - 1) ** power) + (1 - p) * np.mean((outside / m - 1) ** power)
+            for power in (1, 2, 3)
+        ]
+        noise = randomizer.noise()
+        assert moments[0] == pytest.approx(0, abs=1e-3)
+        assert moments[1] == pytest.approx(randomizer.spread[0], rel=1e-2)
+        assert noise.deviation(np.ones(1)) == pytest.approx(math.sqrt(randomizer.spread[0]))
+        ratio = -moments[2] / moments[1]
+        assert 0 < ratio <= noise.jump * 1.01
+        if kind is PrivUnit:
+            assert ratio == pytest.approx(noise.jump, rel=1e-2)
+            assert randomizer.spread[0] == pytest.approx(randomizer.spread[1], rel=1e-4)
+
     def test_the_cap_is_the_best_one(self, kind):
         randomizer = kind(dimension=20, epsilon=4.0)
         shares = np.geomspace(1e-4, 0.5, 500)

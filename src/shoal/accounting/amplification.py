@@ -22,7 +22,7 @@ from shoal.accounting.devices import (
     Devices,
     Profile,
     Randomizer,
-    require_family,
+    member,
 )
 from shoal.accounting.guarantee import Guarantee
 from shoal.accounting.law import BlanketLaw
@@ -155,13 +155,11 @@ def local_epsilon(
     checks.open_probability(delta=delta)
     crowd = Crowd(n, honest_fraction, honest_n, participation)
     rounds = checks.count(rounds=rounds)
-    if family is None:
-        family = _any_randomizers
-    require_family(family)
+    make: Family = _any_randomizers if family is None else family
 
     def excess(candidate: float) -> float:
         """log of the delta that the candidate has, over the target; <= 0 if it is kept."""
-        found = Devices(randomizer=family(epsilon=candidate)).profile(crowd)
+        found = Devices(randomizer=member(make, epsilon=candidate)).profile(crowd)
         return _log_excess(found, rounds, epsilon, delta)
 
     checks.positive(cap=cap)

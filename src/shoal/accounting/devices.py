@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -72,23 +71,19 @@ def require_randomizer(randomizer: object) -> None:
     raise InvalidTypeError("randomizer", _described(randomizer), expected)
 
 
-def require_family(family: object) -> None:
-    """A family is called with ``epsilon`` and nothing else; say so before it is."""
-    if callable(family) and _takes_epsilon(family):
-        return
-    expected = (
-        "a family: a callable that takes epsilon= and returns a randomizer or a law, such as "
-        f"functools.partial(RandomizedResponse, k=4){_instead(family)}"
-    )
-    raise InvalidTypeError("family", _described(family), expected)
-
-
-def _takes_epsilon(family: Callable[..., object]) -> bool:
+def member(family: Callable[..., Randomizer], *, epsilon: float) -> Randomizer:
+    """The randomizer of a family that has this epsilon; say what a family is if it is none."""
     try:
-        inspect.signature(family).bind(epsilon=1.0)
-    except (TypeError, ValueError):  # built-in callables may have no signature: they are no family
-        return False
-    return True
+        return family(epsilon=epsilon)
+    except TypeError as error:
+        below = error.__traceback__ and error.__traceback__.tb_next
+        if below is not None:  # it was called, and failed in its own code
+            raise
+        expected = (
+            "a family: a callable that takes epsilon= and returns a randomizer or a law, such as "
+            f"functools.partial(RandomizedResponse, k=4){_instead(family)}"
+        )
+        raise InvalidTypeError("family", _described(family), expected) from error
 
 
 def _instead(value: object) -> str:

@@ -47,7 +47,7 @@ def from_samples(found: Samples, order: float) -> float:
 
 def to_epsilon(divergence: float, order: float, delta: float) -> float:
     """Canonne, Kamath, Steinke 2020, Proposition 12 (arXiv 2004.00010 v4)."""
-    gain = math.log(1 / delta) + (order - 1) * math.log1p(-1 / order) - math.log(order)
+    gain = -math.log(delta) + (order - 1) * math.log1p(-1 / order) - math.log(order)
     return max(0.0, divergence + gain / (order - 1))
 
 

@@ -21,6 +21,8 @@ Array = npt.NDArray[np.float64]
 
 _REACH = 11.0  # standard deviations: counts further out are left out, which lowers the bound
 _CELLS_PER_SPREAD = 400
+_MOST_CELLS = 1 << 17
+_MOST_ROUNDS = 10**5
 # Far more delta than floating point can add to a composition of distributions by FFT.
 _ROUNDING = 1e-9
 _MOST_COUNTS = 4_000_000
@@ -29,14 +31,15 @@ _MOST_COUNTS = 4_000_000
 def epsilon(*, local_epsilon: float, n: int, rounds: int, delta: float) -> float:
     """An epsilon that no analysis of this many adaptive rounds can go below at ``delta``.
 
-    Crowds with too many likely counts to list get the trivial bound 0.
+    Crowds with too many likely counts to list get the trivial bound 0. More rounds give away at
+    least what fewer do: of very many, 100,000 are looked at.
     """
     if (2 * _reach(local_epsilon, n)) ** 2 > _MOST_COUNTS:
         return 0.0
     once = _loss(local_epsilon, n)
     if once is None:
         return 0.0
-    composed = once if rounds == 1 else once.self_compose(rounds)
+    composed = once if rounds == 1 else once.self_compose(min(rounds, _MOST_ROUNDS))
     return max(0.0, float(composed.get_epsilon_for_delta(delta + _ROUNDING)))
 
 
@@ -51,7 +54,9 @@ def _loss(local_epsilon: float, n: int) -> PrivacyLossDistribution | None:
     if losses.size == 0 or np.ptp(losses) == 0:
         return None
     mean = float(probabilities @ losses)
-    width = math.sqrt(float(probabilities @ (losses - mean) ** 2)) / _CELLS_PER_SPREAD
+    spread = math.sqrt(float(probabilities @ (losses - mean) ** 2))
+    # Losses far out beside the spread are rounded down further: there are only so many cells.
+    width = max(spread / _CELLS_PER_SPREAD, float(np.ptp(losses)) / _MOST_CELLS)
     cells = np.floor(losses / width).astype(np.int64)
     lowest = int(cells.min())
     masses = np.bincount(cells - lowest, weights=probabilities)

@@ -1,8 +1,7 @@
 """The texts that many people hold, from the shuffled cells of a prefix tree.
 
 Level by level, all extensions of the prefixes found so far are tried; last come the whole texts.
-See :mod:`shoal.protocols.detection` for how a text is told from chance, and why no assumption
-about the data is needed for it.
+See :mod:`shoal.protocols.detection` for how a text is told from chance, whatever people hold.
 """
 
 from __future__ import annotations
@@ -17,24 +16,26 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.candidates import Tables, level_cells
-from shoal.protocols.detection import Background, Detector
-from shoal.protocols.prefix_plan import Errors, Shape
+from shoal.protocols.detection import Background, Detector, Ladder
+from shoal.protocols.prefix_plan import Prospect
 from shoal.protocols.prefixes import BETA, PrefixMechanism
 from shoal.protocols.strings import Codes
 from shoal.values import Array, Batch, Counts
-
-_MOST_TRIED = 1 << 30  # extensions of prefixes on one level
 
 
 @dataclass(frozen=True, eq=False)
 class HeavyHitters:
     """Texts that many hold, the most frequent first, with estimated numbers of holders.
 
-    With probability ``1 - beta`` at least, over the noise and the hash tables, both are true: every
-    text with at least ``threshold`` holders is listed, and every text listed has holders.
-    ``thresholds[d - 1]`` is the threshold of texts with d levels, that is of less than
-    ``cuts[d - 1]`` bytes; ``threshold`` is the largest, that of the longest. If ``complete`` is
-    False, more prefixes stood out than could be followed: then frequent texts may be missing.
+    With probability ``1 - beta`` at least, over the noise and the hash tables and whatever people
+    hold, both are true: every text listed has holders, and all texts with at least ``threshold``
+    holders are listed or ``complete`` is False. ``thresholds[d - 1]`` is the threshold of texts
+    with d levels, that is of less than ``cuts[d - 1]`` bytes; ``threshold`` is the largest, that of
+    the longest. They depend on the data, and are at most what
+    :meth:`~shoal.protocols.prefixes.PrefixMechanism.thresholds` states without them.
+
+    If ``complete`` is False, more prefixes stood out than are followed: frequent texts may be
+    missing.
     """
 
     texts: tuple[str, ...]
@@ -85,80 +86,69 @@ def heavy_hitters(
     if counts.cells.shape != (mechanism.tree.k,):
         expected = f"counts of the tree's {mechanism.tree.k} cells"
         raise InvalidArgumentError("batch", counts.cells.shape, expected)
-    return _Search.of(mechanism, counts, beta).result()
+    return _Search(mechanism, counts, mechanism.prospect(counts.n, beta=beta)).result()
 
 
 @dataclass(frozen=True, eq=False)
 class _Search:
     mechanism: PrefixMechanism
     counts: Counts
-    shape: Shape
-    errors: Errors
-
-    @classmethod
-    def of(cls, mechanism: PrefixMechanism, counts: Counts, beta: float) -> _Search:
-        tree = mechanism.tree
-        errors = Errors(counts.n, beta, tree.levels, mechanism.keep)
-        return cls(mechanism, counts, Shape(tree.alphabet, tree.cuts), errors)
+    prospect: Prospect
 
     def result(self) -> HeavyHitters:
         """All levels, then the whole texts that each of them ends in."""
         tree = self.mechanism.tree
+        inner, whole = self.prospect.ladders(tree)
         parents = [np.zeros((1, 0), dtype=np.uint8)]
-        inner: list[float] = []
+        signals: list[float] = []
         complete = True
-        for level in range(tree.levels - 1):
-            found, needed, whole = self._inner(level, parents[-1])
-            parents.append(found)
-            inner.append(needed)
-            complete = complete and whole
-        rows, needed_whole = [], []
-        for level, prefixes in enumerate(parents):
-            found, needed = self._whole(level, prefixes)
-            rows.append(found)
-            needed_whole.append(needed)
-        return self._listed(
-            np.concatenate(rows), self.errors.thresholds(inner, needed_whole), complete=complete
-        )
+        for level, detectors in enumerate(inner):
+            prefixes, signal, all_of_them = self._inner(level, detectors, parents[-1])
+            parents.append(prefixes)
+            signals.append(signal)
+            complete = complete and all_of_them
+        background = self._background(tree.levels - 1)
+        listed = [
+            self._whole(depth, detectors, background, prefixes)
+            for depth, (detectors, prefixes) in enumerate(zip(whole, parents, strict=True), start=1)
+        ]
+        rows = np.concatenate([texts for texts, _ in listed])
+        thresholds = self.prospect.thresholds(signals, [signal for _, signal in listed])
+        return self._listed(rows, thresholds, complete=complete)
 
     def _background(self, level: int) -> Background:
-        tables = level_cells(self.mechanism.tree, level, self.counts.cells)
-        return Background.seen(tables, noise=self.mechanism.noise(self.counts.n))
+        return Background.of(level_cells(self.mechanism.tree, level, self.counts.cells))
 
-    def _inner(self, level: int, parents: Codes) -> tuple[Codes, float, bool]:
+    def _inner(self, level: int, detectors: Ladder, parents: Codes) -> tuple[Codes, float, bool]:
         """Prefixes of a level that stand out, the messages it takes, and whether these are all."""
-        added = self.shape.added(level)
-        candidates = self.shape.inner_candidates(level, len(parents))
-        background = self._background(level)
-        found = self.errors.inner(background, level=level, candidates=candidates)
-        if found is None or not len(parents):
-            return np.zeros((0, self.shape.cuts[level]), dtype=np.uint8), math.inf, True
-        rows, scores = self._tables(level, found).passing(parents, added)
-        following = self.shape.added(level + 1)
-        most = int(_MOST_TRIED // float(self.shape.alphabet.size) ** following)
-        if len(rows) > most:
-            best = np.argsort(-scores, kind="stable")[:most]
-            return rows[best], found.signal, False
-        return rows, found.signal, True
+        shape = self.prospect.shape
+        false = self.prospect.inner_false(level, max(1, len(parents)))
+        detector = detectors.chosen(self._background(level), false=false)
+        if detector is None:
+            return np.zeros((0, shape.cuts[level]), dtype=np.uint8), math.inf, True
+        rows, scores = self._tables(level, detector).passing(parents, shape.added(level))
+        most = self.prospect.followed(level, detectors)
+        best = np.argsort(-scores, kind="stable")[:most]
+        return rows[best], detector.signal, len(rows) <= most
 
-    def _whole(self, level: int, parents: Codes) -> tuple[Codes, float]:
+    def _whole(
+        self, depth: int, detectors: Ladder, background: Background, parents: Codes
+    ) -> tuple[Codes, float]:
         """Whole texts below the prefixes of the level before, and the messages it takes."""
         tree = self.mechanism.tree
-        last = tree.levels - 1
-        candidates = self.shape.whole_candidates(level, max(1, len(parents)))
-        background = self._background(last)
-        found = self.errors.whole(background, depth=level + 1, candidates=candidates)
-        if found is None:
-            return np.zeros((0, tree.length), dtype=np.uint8), math.inf
-        tables = self._tables(last, found)
+        false = self.prospect.whole_false(depth, max(1, len(parents)), chosen=True)
+        detector = detectors.chosen(background, false=false)
         rows = [np.zeros((0, tree.length), dtype=np.uint8)]
-        for added in self.shape.endings(level) if len(parents) else ():
-            kept, _ = tables.passing(parents, added)
-            rows.append(np.pad(kept, ((0, 0), (0, tree.length - kept.shape[1]))))
-        return np.concatenate(rows), found.signal
+        if detector is None:
+            return rows[0], math.inf
+        tables = self._tables(tree.levels - 1, detector)
+        for added in self.prospect.shape.endings(depth - 1) if len(parents) else ():
+            texts, _ = tables.passing(parents, added)
+            rows.append(np.pad(texts, ((0, 0), (0, tree.length - texts.shape[1]))))
+        return np.concatenate(rows), detector.signal
 
-    def _tables(self, level: int, found: Detector) -> Tables:
-        return Tables.of(self.mechanism.tree, level, self.counts.cells, found)
+    def _tables(self, level: int, detector: Detector) -> Tables:
+        return Tables.of(self.mechanism.tree, level, self.counts.cells, detector)
 
     def _listed(
         self, rows: Codes, thresholds: tuple[float, ...], *, complete: bool
@@ -170,7 +160,7 @@ class _Search:
             counts=counts[order],
             standard_errors=deviations[order],
             n=self.counts.n,
-            beta=self.errors.beta,
+            beta=self.prospect.beta,
             thresholds=thresholds,
             cuts=self.mechanism.tree.cuts,
             complete=complete,

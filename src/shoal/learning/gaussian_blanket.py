@@ -36,6 +36,7 @@ _LOST = 3e-3  # share of delta for outputs beyond the last cell
 _SHARES = (0.1, 0.3, 0.03)  # of delta for the exchange
 _NEGLIGIBLE = 1e-3  # of delta: where a curve that is composed may end
 _DEEPEST = 40.0  # deviations: beyond, nothing has a probability
+_HOPELESS = 700.0  # an epsilon that guarantees nothing, and whose exponential is still a float
 _LEAST_HIDDEN = 2.0  # people whose step is noise and nothing else, on average
 
 
@@ -103,8 +104,8 @@ class Blanket:
         )
 
     def _spent(self, epsilon: float, delta: float) -> bool:
-        """Whether the exchange alone costs delta at this epsilon, which is quick to see."""
-        return (math.exp(epsilon) + 1) * self.distance >= delta
+        """Whether this epsilon is out of reach: the exchange alone costs delta, as is soon seen."""
+        return epsilon > _HOPELESS or (math.exp(epsilon) + 1) * self.distance >= delta
 
     def law(self, delta: float) -> StepLaw:
         """The curve as the loss of one round of many, sampled to where delta is negligible."""

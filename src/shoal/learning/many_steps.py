@@ -38,6 +38,7 @@ _SETTLED = 0.05
 _CHUNK = 400_000
 _PER_SPREAD = 6  # samples of a curve to a deviation of its loss
 _FINE, _STRETCH = 36, 1.08  # so many at that distance, then farther and farther apart
+_FINEST = 1e-10  # between samples: the slopes of a curve in closer ones are those of rounding
 _FARTHEST = 60.0
 _ORDERS = (-12.0, 18.0)  # log theta
 _INFINITE = 1e100
@@ -81,7 +82,7 @@ class StepLaw:
         is the mass of an infinite loss.
         """
         epsilons, deltas = [0.0], [curve(0.0)]
-        width = spread / _PER_SPREAD
+        width = max(spread / _PER_SPREAD, _FINEST)  # farther apart is only more pessimistic
         while deltas[-1] > end and epsilons[-1] < _FARTHEST:
             if len(deltas) > _FINE:
                 width *= _STRETCH

@@ -32,6 +32,7 @@ MOST_ROUNDS = 10_000
 _FEWEST = 12  # people that every kind of overlay can be made of
 _REWIRED = 0.2
 _LARGEST_DEGREE = 1024
+_MOST_NEIGHBOURS = 50_000_000  # of all people together: graphs are kept in memory
 _STARTS = 1 << 40  # a stream that no graph is drawn from: bounds on eigenvalues start at random
 
 
@@ -176,6 +177,9 @@ def _checked(n: int, degree: int) -> tuple[int, int]:
     most = min(_LARGEST_DEGREE, n // 3)
     if degree % 2 or degree > most:
         raise InvalidArgumentError("degree", degree, f"an even number of 4 to {most} neighbours")
+    if n * degree > _MOST_NEIGHBOURS:
+        fit = f"n <= {_MOST_NEIGHBOURS // degree:,} people with {degree} neighbours each"
+        raise InvalidArgumentError("n", n, f"{fit} (larger graphs do not fit into memory)")
     return n, degree
 
 
@@ -184,6 +188,9 @@ def _target(n: int, local_epsilon: float, epsilon: float | None, delta: float) -
     checks.open_probability(delta=delta)
     central = Reports(local_epsilon=local_epsilon).central(n).epsilon(delta)
     if epsilon is None:
+        if central == 0:
+            near = "no epsilon is within 10 % of a shuffler's, which is 0 at this delta"
+            raise InvalidArgumentError("epsilon", None, f"an epsilon to reach: {near}")
         return Target(min(NEAR * central, local_epsilon), delta, local_epsilon, central)
     checks.positive(epsilon=epsilon)
     if epsilon < central:
@@ -232,15 +239,16 @@ def _candidates(n: int, degree: int, seed: int) -> list[_Candidate]:
             4,
             lambda: generators.grid(side, side),
             "lazy",
-            # Along one side the walk is one on a path, which moves a quarter of the time.
-            4 / (1 - math.cos(math.pi / (side - 1))),
+            # Along one side the walk is one on a path, which moves a quarter of the time:
+            # 4/(1 - cos(pi/(side - 1))).
+            2 / math.sin(math.pi / (2 * (side - 1))) ** 2,
         ),
         _Candidate(
             "ring, lazy",
             2,
             lambda: generators.ring(n),
             "lazy",
-            2 / (1 - math.cos(2 * math.pi / n)),
+            1 / math.sin(math.pi / n) ** 2,  # 2/(1 - cos(2 pi/n))
         ),
     ]
 

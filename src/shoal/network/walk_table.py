@@ -281,6 +281,9 @@ def _searched(
     elif accountant.view == "traffic" or accountant.submit == "single" or accountant.collusion:
         expected = "rounds, or an epsilon: this adversary's ε has no limit to come close to"
         raise InvalidArgumentError("rounds", None, expected)
+    elif central == 0:
+        expected = "rounds, or an epsilon: a central shuffler's ε is 0 at this δ"
+        raise InvalidArgumentError("rounds", None, expected)
     else:
         target, goal = NEAR * central, ": within 10 % of a central shuffler's ε"
     return rounds_for(accountant, epsilon=target, delta=delta).rounds, goal

@@ -73,18 +73,23 @@ def central(k: int, epsilon: float) -> Errors:
     Of two answers one count is enough, because the number of people is public.
     """
     one_is_enough = k == 2
-    a = math.exp(-epsilon if one_is_enough else -epsilon / 2)
-    cell = math.sqrt(2 * a) / (1 - a)
+    rate = epsilon if one_is_enough else epsilon / 2
+    cell = math.sqrt(0.5) * _inverse_sinh(rate / 2)  # sqrt(2 a)/(1 - a) for a = e^-rate
     noises = 1 if one_is_enough else k
     return Errors(cell * math.sqrt(k), cell * _laplace_largest(noises), cell)
 
 
 def local(k: int, epsilon: float, n: int) -> Errors:
     """The best that is known without a shuffler: 4 e/(e - 1)^2 n per answer, e = e^epsilon."""
-    cell = math.sqrt(n * 4 * math.exp(epsilon)) / math.expm1(epsilon)
+    cell = math.sqrt(n) * _inverse_sinh(epsilon / 2)
     return Errors(
         cell * math.sqrt(k), expected_largest(np.full(min(k, _SAMPLED_CELLS), cell)), cell
     )
+
+
+def _inverse_sinh(x: float) -> float:
+    """1/sinh(x) for x > 0, which no x overflows."""
+    return 2 * math.exp(-x) / -math.expm1(-2 * x)
 
 
 def expected_largest(deviations: Array) -> float:

@@ -24,6 +24,7 @@ from shoal.randomizers.ball import Ball
 from shoal.randomizers.base import VectorMechanism
 
 FORMAT = 1
+MOST_CATEGORIES = 10_000_000  # beyond, predicting the error of every answer takes too long
 _SLACK = 1e-6
 
 
@@ -44,8 +45,7 @@ class Question:
     messages_cap: float | None = 1.0
 
     def __post_init__(self) -> None:
-        checks.positive(epsilon=self.epsilon)
-        checks.open_probability(delta=self.delta)
+        checks.target(epsilon=self.epsilon, delta=self.delta)
         object.__setattr__(self, "n", checks.count(n=self.n))
         checks.share(honest_fraction=self.honest_fraction, participation=self.participation)
         self._check_kind()
@@ -67,6 +67,12 @@ class Question:
             raise InvalidArgumentError("given", ", ".join(given) or "none", expected)
         if self.categories is not None:
             object.__setattr__(self, "categories", checks.count(2, categories=self.categories))
+            if self.categories > MOST_CATEGORIES:
+                expected = (
+                    f"categories <= {MOST_CATEGORIES:,} (open answers need no list: heavy_hitters, "
+                    "shoal run --open)"
+                )
+                raise InvalidArgumentError("categories", self.categories, expected)
         if self.dimension is not None:
             object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
         if self.norm is not None:
@@ -74,9 +80,7 @@ class Question:
             if self.dimension is None:
                 raise InvalidArgumentError("norm", self.norm, "a norm beside dimension only")
         if self.bounds is not None:
-            low, high = self.bounds
-            if not low < high:
-                raise InvalidArgumentError("bounds", self.bounds, "bounds with low < high")
+            checks.bounds(*self.bounds)
 
     @property
     def ball(self) -> Ball | None:

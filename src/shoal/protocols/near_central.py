@@ -351,7 +351,7 @@ class NearCentralSum(_NearCentral, NumberProtocol):
 def _copies(low: float, high: float, levels: int | None) -> int:
     """How many messages +1 say the largest number."""
     if levels is not None:
-        checks.positive(range=high - low)
+        checks.bounds(low, high)
         return checks.count(levels=levels)
     if low != 0:
         expected = "low = 0 for whole numbers (levels rounds numbers between any bounds)"

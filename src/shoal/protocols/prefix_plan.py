@@ -7,25 +7,25 @@ rarer and spread what a text sends more thinly; more cells per table keep texts 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.detection import Background, Detector, detector
+from shoal.protocols.detection import Background, Channel, Ladder
 from shoal.protocols.strings import Alphabet
 from shoal.protocols.tree import MOST_LEVELS, PrefixTree
 
-PARENTS = 512  # prefixes that are followed at a time, in the plan
 MOST_FIRST = 1 << 25  # prefixes tried on the first level
 MOST_CHILDREN = 1 << 16  # prefixes tried below one
+MOST_TRIED = 1 << 30  # prefixes tried on a level
 STRAYS = 64.0  # prefixes of nobody that are followed on a level, on average
-_WHOLE_SHARES = (0.5, 0.65, 0.8)
-_WHOLE_TABLES = (5, 20)
-_INNER_TABLES = (3, 16)
+_CHOSEN = 1 / 4  # of what may be listed wrongly: by detectors that the data choose
+_WHOLE_SHARES = (0.65, 0.8, 0.5, 0.4)
+_WHOLE_TABLES = (5, 24)
+_INNER_TABLES = (3, 24)
 _FEWEST_BUCKETS = 16
 _MOST_BITS = 24
-
-Made = Callable[[Background], Detector | None]
 
 
 @dataclass(frozen=True)
@@ -72,35 +72,82 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Errors:
-    """What may go wrong: with chance ``beta`` in all, half of it that a text is missed.
+class Prospect:
+    """What can be found among n people, whatever they hold.
 
-    A text of c of the n people has a share c/n of that half, since all c together are n at most,
-    and the same on each level that it has to pass.
+    With probability ``beta`` at most something goes wrong: half of it that a text is missed, half
+    that one is listed that nobody holds. A text of c of the n people has a share c/n of the first
+    half, since all c together are n at most, and the same on each level that it has to pass. Of
+    the second half, texts with each number of levels have the same share: 1/4 of it for the
+    detector that the data choose, 3/4 for the one that holds whatever they are.
+
+    ``keep`` is the chance of the truth, ``noise`` what each of ``cells`` cells has.
     """
 
+    shape: Shape
     n: int
     beta: float
-    levels: int
     keep: float
+    noise: float
+    cells: int
 
-    def inner(self, background: Background, *, level: int, candidates: float) -> Detector | None:
-        """The detector of an inner level; its texts have ``level + 2`` levels at least."""
-        return self._detector(background, depth=level + 2, false=STRAYS / max(candidates, 1.0))
+    def ladders(self, tree: PrefixTree) -> tuple[list[Ladder], list[Ladder]]:
+        """The detectors of the inner levels, and those of whole texts with 1, 2, ... levels."""
+        inner: list[Ladder] = []
+        parents = [1]
+        for level, size in enumerate(zip(tree.tables[:-1], tree.buckets[:-1], strict=True)):
+            near = inner[-1] if inner else None
+            inner.append(self.inner(level, *size, parents=parents[-1], near=near))
+            parents.append(self.followed(level, inner[-1]))
+        whole: list[Ladder] = []
+        for depth in range(1, tree.levels + 1):
+            near = whole[-1] if whole else None
+            size = tree.tables[-1], tree.buckets[-1]
+            whole.append(self.whole(depth, *size, parents=parents[depth - 1], near=near))
+        return inner, whole
 
-    def whole(self, background: Background, *, depth: int, candidates: float) -> Detector | None:
-        """The detector of whole texts that have ``depth`` levels."""
-        false = self.beta / (2 * self.levels * max(candidates, 1.0))
-        return self._detector(background, depth=depth, false=false)
-
-    def _detector(self, background: Background, *, depth: int, false: float) -> Detector | None:
-        share = self.beta / 2 / self.levels * depth / self.keep / self.n
-        return detector(
-            background,
-            false=false,
-            missed=lambda signal: share * signal,
-            most=self.n * self.keep / depth,
+    def inner(
+        self, level: int, tables: int, buckets: int, *, parents: int, near: Ladder | None = None
+    ) -> Ladder:
+        """The detectors of an inner level, below so many prefixes; its texts go on to the next."""
+        return Ladder.built(
+            self._channel(tables, buckets, depth=level + 2),
+            false=self.inner_false(level, parents),
+            missed=self._missed(level + 2),
+            most=self.n * self.keep / (level + 2),
+            near=near,
         )
+
+    def whole(
+        self, depth: int, tables: int, buckets: int, *, parents: int, near: Ladder | None = None
+    ) -> Ladder:
+        """The detectors of whole texts with ``depth`` levels, below so many prefixes."""
+        return Ladder.built(
+            self._channel(tables, buckets, depth=1),
+            false=self.whole_false(depth, parents, chosen=False),
+            missed=self._missed(depth),
+            most=self.n * self.keep / depth,
+            near=near,
+        )
+
+    def followed(self, level: int, detectors: Ladder) -> int:
+        """The most prefixes of a level that are followed to the next: twice as many as expected.
+
+        That is, as people have messages for at the top's signal, and strays.
+        """
+        standing_out = self.n * detectors.channel.sent / detectors.top
+        most = int(MOST_TRIED / self.shape.inner_candidates(level + 1, 1))
+        return min(math.ceil(2 * (STRAYS + standing_out)), max(most, 1))
+
+    def inner_false(self, level: int, parents: int) -> float:
+        """The share of prefixes of nobody that may pass: this costs time only."""
+        return min(1.0, STRAYS / self.shape.inner_candidates(level, parents))
+
+    def whole_false(self, depth: int, parents: int, *, chosen: bool) -> float:
+        """The share of texts of nobody that may pass a detector that the data chose, or not."""
+        candidates = self.shape.whole_candidates(depth - 1, parents)
+        share = _CHOSEN if chosen else 1 - _CHOSEN
+        return share * self.beta / (2 * self.shape.levels * candidates)
 
     def thresholds(self, inner: list[float], whole: list[float]) -> tuple[float, ...]:
         """In people, by the number of levels: a text's messages go to all of its levels alike."""
@@ -109,59 +156,43 @@ class Errors:
             for depth, last in enumerate(whole, start=1)
         )
 
+    def _channel(self, tables: int, buckets: int, *, depth: int) -> Channel:
+        """Where people whose texts have ``depth`` levels at least send a message."""
+        return Channel(
+            tables=tables,
+            buckets=buckets,
+            cells=self.cells,
+            n=self.n,
+            noise=self.noise,
+            sent=self.keep / depth,
+        )
+
+    def _missed(self, depth: int) -> float:
+        """The chance that a text of ``depth`` levels may be missed, for each of its messages."""
+        return self.beta * depth / (2 * self.shape.levels * self.keep * self.n)
+
 
 @dataclass(frozen=True)
-class Prospect:
-    """What can be found among n people, whatever they hold.
+class Reach:
+    """The messages that it takes to pass, at worst and where no two others hold the same text.
 
-    The other texts are taken to be groups of one size, the worst there is, and to send all their
-    messages to the level in question.
+    Fewer tables are better for the one, more for the other; real crowds are between.
     """
 
-    shape: Shape
-    errors: Errors
-    noise: float
+    worst: float
+    thin: float
 
-    def thresholds(self, tree: PrefixTree) -> tuple[float, ...]:
-        """The number of holders from which on a text is found, by how many levels it has."""
-        sizes = list(zip(tree.tables, tree.buckets, strict=True))
-        inner = [self.inner(level, *size) for level, size in enumerate(sizes[:-1])]
-        whole = [self.whole(depth, *sizes[-1]) for depth in range(1, tree.levels + 1)]
-        return self.errors.thresholds(inner, whole)
+    @classmethod
+    def of(cls, detectors: Ladder, *, false: float) -> Reach:
+        """That of the detectors of one level."""
+        thin = detectors.chosen(Background.thin(detectors.channel), false=false)
+        return cls(detectors.signal, math.inf if thin is None else thin.signal)
 
-    def inner(self, level: int, tables: int, buckets: int) -> float:
-        """Messages of a prefix that passes its level."""
-        candidates = self.shape.inner_candidates(level, PARENTS if level else 1)
+    def __or__(self, other: Reach) -> Reach:
+        return Reach(max(self.worst, other.worst), max(self.thin, other.thin))
 
-        def made(background: Background) -> Detector | None:
-            return self.errors.inner(background, level=level, candidates=candidates)
-
-        return self._worst(made, tables, buckets, share=1 / (level + 2))
-
-    def whole(self, depth: int, tables: int, buckets: int) -> float:
-        """Messages of a whole text that passes."""
-        candidates = self.shape.whole_candidates(depth - 1, PARENTS if depth > 1 else 1)
-
-        def made(background: Background) -> Detector | None:
-            return self.errors.whole(background, depth=depth, candidates=candidates)
-
-        return self._worst(made, tables, buckets, share=1.0)
-
-    def _worst(self, made: Made, tables: int, buckets: int, *, share: float) -> float:
-        needed, group = 0.0, max(1.0, math.sqrt(self.noise))
-        while group * tables <= 2 * needed or not needed:  # larger ones are frequent themselves
-            background = Background.expected(
-                tables=tables,
-                buckets=buckets,
-                noise=self.noise,
-                others=self.errors.n * self.errors.keep * share / tables,
-                group=group,
-            )
-            found = made(background)
-            if found is None:
-                return math.inf
-            needed, group = max(needed, found.signal), 2 * group
-        return needed
+    def __lt__(self, other: Reach) -> bool:
+        return self.worst**2 * self.thin < other.worst**2 * other.thin
 
 
 def planned(prospect: Prospect, *, cells: float, hash_key: int) -> tuple[PrefixTree, float] | None:
@@ -170,27 +201,34 @@ def planned(prospect: Prospect, *, cells: float, hash_key: int) -> tuple[PrefixT
     None if there are too few cells for any.
     """
     shape, last = prospect.shape, prospect.shape.levels
-    best: tuple[PrefixTree, float] | None = None
+    best: tuple[Reach, tuple[int, ...], tuple[int, ...]] | None = None
     for share in _WHOLE_SHARES if last > 1 else (1.0,):
-        wholes = [(prospect.whole(last, *size), size) for size in _sizes(share * cells)]
         inners = [
-            (_inner(prospect, tables, buckets), (tables, buckets))
-            for tables, buckets in _inner_sizes(last - 1, (1 - share) * cells)
+            (*_inner(prospect, *sizes), *sizes)
+            for sizes in _inner_sizes(last - 1, (1 - share) * cells)
         ]
-        if not wholes or not inners:
+        if not inners:
             continue
-        (whole, (tables, buckets)), (inner, (each, sizes)) = min(wholes), min(inners)
-        found = prospect.errors.thresholds([inner] * (last - 1), [whole] * last)[-1]
-        if best is None or found < best[1]:
-            tree = PrefixTree(
-                alphabet=shape.alphabet,
-                cuts=shape.cuts,
-                tables=(*[each] * (last - 1), tables),
-                buckets=(*sizes, buckets),
-                hash_key=hash_key,
-            )
-            best = tree, found
-    return best
+        inner, parents, each, inner_buckets = min(inners, key=itemgetter(0))
+        if best is not None and not inner < best[0]:
+            continue
+        for tables, buckets in _sizes(share * cells):
+            detectors = prospect.whole(last, tables, buckets, parents=parents)
+            false = prospect.whole_false(last, parents, chosen=True)
+            reach = inner | Reach.of(detectors, false=false)
+            if best is None or reach < best[0]:
+                best = reach, (*[each] * (last - 1), tables), (*inner_buckets, buckets)
+    if best is None:
+        return None
+    reach, all_tables, all_buckets = best
+    tree = PrefixTree(
+        alphabet=shape.alphabet,
+        cuts=shape.cuts,
+        tables=all_tables,
+        buckets=all_buckets,
+        hash_key=hash_key,
+    )
+    return tree, last * reach.worst / prospect.keep
 
 
 def fewest_cells(shape: Shape) -> float:
@@ -202,10 +240,15 @@ def fewest_cells(shape: Shape) -> float:
     return min(max(whole / share, inner / (1 - share)) for share in _WHOLE_SHARES)
 
 
-def _inner(prospect: Prospect, tables: int, buckets: tuple[int, ...]) -> float:
-    """Messages that pass the inner levels; the worst of them are tried."""
-    tried = {0, 2, len(buckets) - 1} & set(range(len(buckets)))
-    return max((prospect.inner(level, tables, buckets[level]) for level in tried), default=0.0)
+def _inner(prospect: Prospect, tables: int, buckets: tuple[int, ...]) -> tuple[Reach, int]:
+    """What passes the inner levels, of which the worst are tried, and how many are followed."""
+    reach, parents = Reach(0.0, 0.0), 1
+    near: Ladder | None = None
+    for level in sorted({0, 2, len(buckets) - 1} & set(range(len(buckets)))):
+        near = prospect.inner(level, tables, buckets[level], parents=parents, near=near)
+        reach |= Reach.of(near, false=prospect.inner_false(level, parents))
+        parents = prospect.followed(level, near)
+    return reach, parents
 
 
 def _sizes(cells: float) -> Iterator[tuple[int, int]]:

@@ -37,7 +37,7 @@ from shoal.accounting.noise import NoiseProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.protocols.base import NumberedEnvelopes
 from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.prefix_plan import Errors, Prospect, Shape, fewest_cells, planned
+from shoal.protocols.prefix_plan import Prospect, Shape, fewest_cells, planned
 from shoal.protocols.strings import Alphabet
 from shoal.protocols.tree import PrefixTree
 from shoal.randomizers.base import Integers, Mechanism, NumberedMessages, source
@@ -73,19 +73,25 @@ class PrefixMechanism(Mechanism):
         """How many messages there are: one for each cell."""
         return self.tree.k
 
+    def prospect(self, n: int, *, beta: float = BETA) -> Prospect:
+        """What can be found among n people."""
+        shape = Shape(self.tree.alphabet, self.tree.cuts)
+        return Prospect(shape, checks.count(n=n), beta, self.keep, self.noise(n), self.tree.k)
+
     def thresholds(self, n: int, *, beta: float = BETA) -> tuple[float, ...]:
         """From how many of n people on a text is sure to be found, by how many levels it has.
 
-        Stated before there are any data: for the worst sizes of groups that hold another text each.
-        Infinite where not even a text of everybody is.
+        Whatever people hold, with probability ``1 - beta`` at least :func:`.heavy_hitters` lists
+        all texts with so many holders, and none that nobody holds, or says that it is not complete.
+        Infinite where not even a text of everybody is sure to be found.
         """
-        errors = Errors(checks.count(n=n), beta, self.tree.levels, self.keep)
-        shape = Shape(self.tree.alphabet, self.tree.cuts)
-        return Prospect(shape, errors, self.noise(n)).thresholds(self.tree)
+        checks.open_probability(beta=beta)
+        prospect = self.prospect(n, beta=beta)
+        inner, whole = prospect.ladders(self.tree)
+        return prospect.thresholds([each.signal for each in inner], [each.signal for each in whole])
 
     def threshold(self, n: int, *, beta: float = BETA) -> float:
         """From how many of n people on any text is sure to be found: the one for the longest."""
-        checks.open_probability(beta=beta)
         return max(self.thresholds(n, beta=beta))
 
 
@@ -127,8 +133,8 @@ class PrefixDummies(PrefixMechanism, NumberedEnvelopes):
         cells = (messages_cap - 1) * _ROOM * n / noise
         if cells < fewest_cells(shape):
             raise _cap_too_low(messages_cap, 1 + fewest_cells(shape) / _ROOM * noise / n)
-        errors = Errors(n, beta, shape.levels, 1.0)
-        tree = _found(Prospect(shape, errors, noise), cells=cells, hash_key=hash_key)
+        prospect = Prospect(shape, n, beta, 1.0, noise, int(cells))
+        tree = _found(prospect, cells=cells, hash_key=hash_key)
         oracle = UniformDummies.calibrated(k=tree.k, n=n, epsilon=epsilon, delta=delta)
         return cls(tree=tree, dummies=oracle.dummies)
 
@@ -229,8 +235,8 @@ class PrefixResponse(PrefixMechanism, NumberedMessages):
             cells = crowding * most
             local = _local(max(2, int(cells)), n=n, epsilon=epsilon, delta=delta)
             response = RandomizedResponse(k=max(2, int(cells)), epsilon=local)
-            errors = Errors(n, beta, shape.levels, _keep(response))
-            prospect = Prospect(shape, errors, n * _lie(response))
+            noise = n * _lie(response)
+            prospect = Prospect(shape, n, beta, _keep(response), noise, response.k)
             made = planned(prospect, cells=cells, hash_key=hash_key)
             if made is None:
                 continue
@@ -312,7 +318,7 @@ def _check(*, beta: float, messages_cap: float = MESSAGES) -> None:
 def _found(prospect: Prospect, *, cells: float, hash_key: int) -> PrefixTree:
     made = planned(prospect, cells=cells, hash_key=hash_key)
     if made is None or math.isinf(made[1]):
-        raise _too_few(prospect.errors.n)
+        raise _too_few(prospect.n)
     return made[0]
 
 
@@ -327,6 +333,6 @@ def _cap_too_low(cap: float, least: float) -> UnreachableTargetError:
 def _too_few(n: int) -> UnreachableTargetError:
     return UnreachableTargetError(
         f"open answers of n={n} people",
-        "not even a text that all of them hold would stand out",
+        "not even a text that all of them hold would be sure to stand out",
         "it takes more people, a larger epsilon or more messages, or shorter texts",
     )

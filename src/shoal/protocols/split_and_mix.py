@@ -53,7 +53,7 @@ class SplitAndMixSum(SplitProtocol, NumberProtocol):
     epsilon: float | None
 
     def __post_init__(self) -> None:
-        checks.positive(range=self.high - self.low)
+        checks.bounds(self.low, self.high)
         self._check()
 
     @classmethod

@@ -34,9 +34,9 @@ class LaplaceVector(VectorEstimate):
 
     error: LaplaceMean
 
-    def _reach(self, outside: float) -> Array:
+    def _limits(self, outside: float) -> tuple[Array, Array]:
         low, high = self.error.interval(1 - outside)
-        return np.full(self.mean.shape, (high - low) / 2)
+        return self.mean + low, self.mean + high
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
+from shoal.checks import LARGEST_RANGE, SMALLEST_RANGE
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import VectorMechanism
 from shoal.randomizers.vectors import CapRandomizer
@@ -25,7 +26,6 @@ from shoal.values import Array, VectorEstimate
 
 _LARGEST = np.finfo(np.float64).max
 _SLACK = 1e-9
-SMALLEST_NORM, LARGEST_NORM = 1e-100, 1e100  # beyond, squares of lengths are no floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,8 @@ class Ball:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", checks.count(1, dimension=self.dimension))
         checks.positive(norm=self.norm)
-        if not SMALLEST_NORM <= self.norm <= LARGEST_NORM:
-            expected = f"a norm from {SMALLEST_NORM:g} to {LARGEST_NORM:g} (take other units)"
+        if not SMALLEST_RANGE <= self.norm <= LARGEST_RANGE:
+            expected = f"a norm from {SMALLEST_RANGE:g} to {LARGEST_RANGE:g} (take other units)"
             raise InvalidArgumentError("norm", self.norm, expected)
 
     @property
@@ -89,9 +89,12 @@ class Ball:
         """The mean of the vectors themselves, from what the device's estimator says."""
         if not isinstance(device, CapRandomizer):
             return found
-        kept = slice(self.dimension)
+        first = slice(self.dimension)
         return VectorEstimate(
-            self.norm * found.mean[kept], self.norm * found.standard_errors[kept], found.n
+            self.norm * found.mean[first],
+            self.norm * found.standard_errors[first],
+            found.n,
+            device.noise(self.norm),
         )
 
     def variance(self, device: VectorMechanism, *, n: int) -> float:

@@ -9,7 +9,8 @@ shuffled data sets is jointly convex: a law that covers all pairs of levels cove
 
 *Estimation.* Scores g with E[g(Y) | level l] = l for every level are right on average for every x.
 With step h, second moments m_l = E[g(Y)^2 | l] and x = (l + f) h, 0 <= f <= 1, the variance of one
-report is ``h^2 [(1 - f) m_l + f m_{l+1} - (l + f)^2]``, rounding included.
+report is ``h^2 [(1 - f) m_l + f m_{l+1} - (l + f)^2]``: the noise of its level, which scores q with
+E[q(Y) | l] = l^2 give without bias as the mean of g^2 - q, and the rounding, h^2 f (1 - f).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +39,7 @@ from shoal.values import (
     Counts,
     MeanEstimate,
     Messages,
+    Noise,
     bounded_numbers,
 )
 
@@ -55,6 +58,44 @@ def rounded(shares: Array, steps: int, randomness: Randomness) -> Levels:
     return below.astype(np.int64) + upwards
 
 
+@dataclass(frozen=True)
+class LevelNoise(Noise):
+    """The noise of scores, as estimated from them: all but the bounds and the step in levels.
+
+    ``noise`` is the variance given the levels, ``spread`` that of all scores about their ``mean``,
+    ``most`` the largest possible one. ``lies`` is the share of reports that make the noise.
+    """
+
+    low: float
+    step: float
+    last: int
+    mean: float
+    noise: float
+    spread: float
+    most: float
+    lies: float
+
+    @property
+    def jump(self) -> float:
+        """A lie has the mean square noise/lies; of two values, half of the lies are true."""
+        return self.step * min(self.last, math.sqrt(2 * self.noise / self.lies))
+
+    def deviation(self, means: Array) -> Array:
+        """Of noise and rounding, which is bounded twice.
+
+        Rounding adds f (1 - f) to a number between levels. Averaged over numbers with the mean μ,
+        that is 1/4 at most, and e (1 - e) at a distance e < 1/2 from an end; below zero if μ is
+        outside, where no data are. And it adds no more than the levels differ: than is seen of
+        their spread, and what it grows by from the estimate to μ, which is less than the distance.
+        """
+        places = (means - self.low) / self.step
+        ends = np.minimum(np.minimum(places, self.last - places), 0.5)
+        rounding = ends * (1 - np.maximum(ends, 0.0))
+        seen = max(self.spread, self.noise) + np.abs(places - self.mean)
+        variances = np.minimum(np.minimum(self.noise + rounding, self.most), seen)
+        return np.asarray(self.step * np.sqrt(np.maximum(variances, 0.0)))
+
+
 class GridRandomizer(NumberedMessages, NumberRandomizer):
     """A randomizer of one of finitely many levels, ``low`` and ``high`` the first and the last."""
 
@@ -62,7 +103,7 @@ class GridRandomizer(NumberedMessages, NumberRandomizer):
     levels: int
 
     def __post_init__(self) -> None:
-        checks.positive(range=self.high - self.low)
+        checks.bounds(self.low, self.high)
         checks.positive(epsilon=self.epsilon)
         object.__setattr__(self, "levels", checks.count(2, levels=self.levels))
         if self.levels > MOST_LEVELS:
@@ -109,6 +150,11 @@ class GridRandomizer(NumberedMessages, NumberRandomizer):
         """E[g(Y)^2 | l] for every level l."""
 
     @property
+    @abstractmethod
+    def _lies(self) -> float:
+        """The share of reports that are not the level's own output, or only by chance."""
+
+    @property
     def _step(self) -> float:
         return (self.high - self.low) / (self.levels - 1)
 
@@ -123,21 +169,32 @@ class GridRandomizer(NumberedMessages, NumberRandomizer):
         return rounded(shares, self.levels - 1, randomness)
 
     def estimate(self, batch: Batch | Counts) -> MeanEstimate:
-        """Unbiased estimate of the mean; its standard error never leaves out the rounding.
+        """Unbiased estimate of the mean; its standard error counts noise and rounding.
 
         Two estimates of the variance of one report are right or too large: the spread of the
-        scores, which counts the spread of the data too; and the mean of g^2 - q, the noise alone,
-        plus h^2/4 for the rounding. The smaller one is taken, within the possible variances.
+        scores, which counts the spread of the data too; and the noise alone plus h^2/4 for the
+        rounding. The smaller one is taken, within the possible variances and not below the noise.
         """
         counts = self.counted(batch)
-        shares = counts.cells / counts.n
+        n, shares = counts.n, counts.cells / counts.n
         mean = float(shares @ self._scores)
-        spread = float(shares @ (self._scores - mean) ** 2)
-        noise = float(shares @ (self._scores**2 - self._square_scores)) + 0.25
+        spread = float(shares @ (self._scores - mean) ** 2) * n / max(n - 1, 1)
         least, most = self._variances
-        variance = min(max(min(spread, noise), least), most)
-        error = self._step * math.sqrt(variance / counts.n)
-        return MeanEstimate(self.low + self._step * mean, error, counts.n)
+        noise = float(shares @ (self._scores**2 - self._square_scores))
+        noise = min(max(noise, least), most)
+        variance = min(max(spread, noise), noise + 0.25, most)
+        law = LevelNoise(
+            low=self.low,
+            step=self._step,
+            last=self.levels - 1,
+            mean=mean,
+            noise=noise,
+            spread=spread,
+            most=most,
+            lies=self._lies,
+        )
+        error = self._step * math.sqrt(variance / n)
+        return MeanEstimate(self.low + self._step * mean, error, n, noise=law)
 
     def variance(self, *, n: int) -> float:
         """Largest variance of the estimated mean of n people, over their data."""

@@ -223,16 +223,19 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         homes = self.homes
         shares = self._scale * _transformed(cells)[homes] / counts.n
         # Only messages of the block count, each with the square of the scale: this is the
-        # variance with unbiased estimates of the shares of the answer and of its block.
+        # variance with unbiased estimates of the shares of the answer and of its block. Given the
+        # messages of the block, it is as much less as the share is more.
         squares = self._scale**2 * cells.sum(axis=1)[homes[0]] / counts.n
         variances = np.maximum(squares - shares, self._least / 2) / counts.n
-        telling = counts.n * self._least / self._scale**2
+        step = self._scale / counts.n
         return Estimate(
             shares,
             np.sqrt(variances),
             counts.n,
-            step=self._scale / counts.n,
-            granularity=self._scale / counts.n / (1 + telling / 3),
+            variance_slope=-1 / counts.n,
+            step=step,
+            # A message of the block is for the answer or against it: shares move by two steps.
+            granularity=step,
             # An empty answer's own fluctuation must not lower its error.
             empty_error=np.sqrt(np.maximum(squares, self._least) / counts.n),
         )

@@ -110,7 +110,7 @@ class Laplace(GridRandomizer):
         high, low = self._weights.max(axis=0).tolist(), self._weights.min(axis=0).tolist()
         with localcontext(_EXACT):
             allowed = Decimal(self.epsilon).exp()
-            broken = any(h > allowed * w for h, w in zip(high, low, strict=True))
+            broken = any(w == 0 or h > allowed * w for h, w in zip(high, low, strict=True))
         if broken:
             expected = f"few enough levels for 52-bit weights at epsilon={self.epsilon:g}"
             raise InvalidArgumentError("levels", self.levels, expected)
@@ -146,6 +146,11 @@ class Laplace(GridRandomizer):
     def _overshoot(self) -> float:
         """a/(1 - a): how far beyond an end the noise goes on average, once it is there."""
         return 1 / float(np.expm1(self.epsilon / (self.levels - 1)))
+
+    @property
+    def _lies(self) -> float:
+        """2 U_1/T: the noise is not zero."""
+        return 2 * self._tails[1] / self._total
 
     @cached_property
     def _scores(self) -> Array:

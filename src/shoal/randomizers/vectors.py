@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from functools import cached_property
 from typing import Any
@@ -47,15 +48,49 @@ from shoal.randomizers.base import (
 from shoal.randomizers.laws import two_level_law
 from shoal.randomizers.weights import LARGEST_EPSILON
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Messages, VectorEstimate
+from shoal.values import Array, Batch, Counts, Messages, Noise, VectorEstimate
 
 LARGEST_DIMENSION = 1 << 20
 NORM_TOLERANCE = 1e-6
 _UNIT = 2.0**24  # grid points per 1
 _CHOICE_BITS = 62
+# The chance of a cap exceeds its share c by at least c (1 - c) epsilon/(1 + epsilon) where epsilon
+# is small and c above e^-5: far more than rounding the chance down to 62 bits takes away.
+_SMALLEST_EPSILON = 1e-12
 _BLOCK = 1 << 20  # coordinates worked on at once
 _LONGEST = 16.0  # normals made of 52 bits are below 8.3, and the height along v is below 12
 _EXACT = Context(prec=60)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapNoise(Noise):
+    """The noise of one coordinate of vectors of length ``norm``, as multiples of it.
+
+    ``along`` and ``across`` are the variances of :attr:`CapRandomizer.spread`.
+    """
+
+    dimension: int
+    along: float
+    across: float
+    norm: float = 1.0
+
+    @property
+    def jump(self) -> float:
+        """(d + 3)/(d + 1): what the sphere has along the vector, and the normal law has less.
+
+        The best cap has its rim at the height m, and then E<u, v>^2 = m^2 + (1 - m^2)/d and
+        E<u, v>^3 = m (1 - (1 - m^2) (d - 1)/(d + 1)).
+        """
+        return self.norm * (self.dimension + 3) / (self.dimension + 1)
+
+    def deviation(self, means: Array) -> Array:
+        """Of a vector whose coordinate is c, the root of across + (along - across) c^2.
+
+        The mean of c^2 is between the square of the mean and 1.
+        """
+        squares = np.minimum(np.square(means / self.norm), 1.0)
+        variances = np.maximum(self.along, self.across + (self.along - self.across) * squares)
+        return np.asarray(self.norm * np.sqrt(variances))
 
 
 class CapRandomizer(Randomizer, VectorMechanism):
@@ -70,8 +105,9 @@ class CapRandomizer(Randomizer, VectorMechanism):
             expected = f"dimension <= {LARGEST_DIMENSION}"
             raise InvalidArgumentError("dimension", self.dimension, expected)
         checks.positive(epsilon=self.epsilon)
-        if self.epsilon > LARGEST_EPSILON:
-            raise InvalidArgumentError("epsilon", self.epsilon, f"epsilon <= {LARGEST_EPSILON:g}")
+        if not _SMALLEST_EPSILON <= self.epsilon <= LARGEST_EPSILON:
+            expected = f"{_SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g}"
+            raise InvalidArgumentError("epsilon", self.epsilon, expected)
 
     @abstractmethod
     def _reach(self, shares: Array) -> Array:
@@ -193,10 +229,9 @@ class CapRandomizer(Randomizer, VectorMechanism):
         return reports
 
     def tally(self, messages: Messages) -> Counts:
-        """Sums of the coordinates and of their squares, in units of 2^-24."""
-        reports = self._checked(messages).astype(np.int64)
-        squares = (reports * reports) >> 24
-        return Counts(np.concatenate([reports.sum(axis=0), squares.sum(axis=0)]), len(reports))
+        """Sums of the coordinates, in units of 2^-24."""
+        reports = self._checked(messages)
+        return Counts(reports.sum(axis=0, dtype=np.int64), len(reports))
 
     def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
         """Coordinates as big-endian signed 32-bit numbers."""
@@ -249,16 +284,17 @@ class CapRandomizer(Randomizer, VectorMechanism):
         return np.asarray(np.subtract(first, second, dtype=np.float64))
 
     def estimate(self, batch: Batch | Counts) -> VectorEstimate:
-        """Unbiased estimate of the mean vector; errors from the spread of the reports.
-
-        The spread of the data is counted too, which overstates the error a little.
-        """
+        """Unbiased estimate of the mean vector; errors are those of the noise, which is known."""
         counts = self.counted(batch)
-        sums, squares = counts.cells[: self.dimension], counts.cells[self.dimension :]
-        means = sums / (counts.n * _UNIT)
-        spreads = np.maximum(squares / (counts.n * _UNIT) - means**2, 1 / _UNIT)
-        errors = np.sqrt(spreads / counts.n) / self.shrinkage
-        return VectorEstimate(means / self.shrinkage, errors, counts.n)
+        means = counts.cells / (counts.n * _UNIT * self.shrinkage)
+        noise = self.noise()
+        errors = noise.deviation(means) / math.sqrt(counts.n)
+        return VectorEstimate(means, errors, counts.n, noise)
+
+    def noise(self, norm: float = 1.0) -> CapNoise:
+        """The noise of one coordinate, of reports that stand for vectors of this length."""
+        along, across = self.spread
+        return CapNoise(dimension=self.dimension, along=along, across=across, norm=norm)
 
     def variance(self, *, n: int) -> float:
         """Expected squared length of the error of the estimated mean of n people.

@@ -104,6 +104,11 @@ class WindowRandomizer(GridRandomizer):
         return self._total / (self.width * self._excess)
 
     @property
+    def _lies(self) -> float:
+        """K low/T: the report is any output, all alike."""
+        return self.outputs * self._odds.low / self._total
+
+    @property
     def _numbers(self) -> Array:
         return np.arange(self.outputs, dtype=np.float64)
 

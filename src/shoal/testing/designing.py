@@ -260,12 +260,13 @@ def least_n(
 
 def first_guess(question: Question) -> int:
     """Where to start looking for n."""
-    return rates.sample_size(
+    guess = rates.sample_size(
         k=question.k,
         distance=question.distance,
         epsilon=question.batch_epsilon,
         delta=question.delta,
     )
+    return min(guess, _LARGEST_N)
 
 
 # --------------------------------------------------------------------------------------- the design

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.crowd import Crowd
+from shoal.engines.reading import MOST_ANSWERS
 from shoal.errors import InvalidArgumentError
 from shoal.testing import overlap
 from shoal.values import Array
@@ -18,6 +19,7 @@ from shoal.values import Array
 Coin = Literal["auto", "private", "public"]
 Kind = Literal["uniformity", "identity", "closeness"]
 
+SMALLEST_DISTANCE = 1e-8  # without any noise it takes sqrt(k)/distance^2 people to notice
 _SUM_TOLERANCE = 1e-6
 _EVEN = 1e-9
 
@@ -63,8 +65,8 @@ class Question:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.count(2, n=self.n))
-        checks.positive(epsilon=self.epsilon)
-        checks.open_probability(delta=self.delta, level=self.level, distance=self.distance)
+        checks.target(epsilon=self.epsilon, delta=self.delta)
+        checks.open_probability(level=self.level, distance=self.distance)
         checks.share(honest_fraction=self.honest_fraction)
         check_distance(self.distance, self.reference)
         if self.coin not in get_args(Coin):
@@ -139,6 +141,8 @@ def hypothesis(k: int | None, reference: npt.ArrayLike | None) -> Array:
         raise InvalidArgumentError("given", given, "exactly one of k and a reference")
     if reference is None:
         k = checks.count(2, k=k)  # type: ignore[arg-type]
+        if k > MOST_ANSWERS:
+            raise InvalidArgumentError("k", k, f"2 <= k <= {MOST_ANSWERS:,} answers")
         return np.full(k, 1 / k)
     try:
         probabilities = np.array(reference, dtype=np.float64)
@@ -166,8 +170,16 @@ def is_uniform(reference: Array) -> bool:
 
 def check_distance(distance: float, reference: Array) -> None:
     """No distribution is further from the reference than all mass on its rarest answer."""
-    checks.open_probability(distance=distance)
+    check_noticeable(distance)
     limit = 1 - float(reference.min())
     if distance > limit:
         expected = f"distance <= {limit:.6g}, the largest from this reference"
+        raise InvalidArgumentError("distance", distance, expected)
+
+
+def check_noticeable(distance: float) -> None:
+    """A distance that some number of people may notice."""
+    checks.open_probability(distance=distance)
+    if distance < SMALLEST_DISTANCE:
+        expected = f"distance >= {SMALLEST_DISTANCE:g} (10^15 people would not notice less)"
         raise InvalidArgumentError("distance", distance, expected)

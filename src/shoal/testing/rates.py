@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 from shoal import checks
+from shoal.testing.question import check_noticeable
 
 MEASURED_CONSTANT = 2.0  # times the private-coin rate: power 0.95 and more at level 0.05
 
@@ -32,8 +33,7 @@ def central(*, k: int, distance: float, epsilon: float) -> float:
     "Differentially Private Identity and Equivalence Testing of Discrete Distributions", ICML 2018,
     arXiv:1707.05497.
     """
-    size, alpha = _checked(k, distance)
-    checks.positive(epsilon=epsilon)
+    size, alpha = _checked(k, distance, epsilon=epsilon)
     middle: float = size ** (1 / 3) / (alpha ** (4 / 3) * epsilon ** (2 / 3))
     return (
         math.sqrt(size) / alpha**2
@@ -50,8 +50,7 @@ def local_private(*, k: int, distance: float, epsilon: float) -> float:
     Contraction", COLT 2019, arXiv:1812.11476; Acharya, Canonne, Freitag, Sun, Tyagi, "Inference
     Under Information Constraints III", 2021, arXiv:2101.07981.
     """
-    size, alpha = _checked(k, distance)
-    checks.positive(epsilon=epsilon)
+    size, alpha = _checked(k, distance, epsilon=epsilon)
     cost = 1 / math.expm1(epsilon) ** 2 + math.exp(-epsilon)
     return (size * math.sqrt(size) * cost + math.sqrt(size)) / alpha**2
 
@@ -61,8 +60,7 @@ def local_public(*, k: int, distance: float, epsilon: float) -> float:
 
     The same papers as for private coins.
     """
-    size, alpha = _checked(k, distance)
-    checks.positive(epsilon=epsilon)
+    size, alpha = _checked(k, distance, epsilon=epsilon)
     cost = 1 / math.expm1(epsilon) ** 2 + math.exp(-epsilon / 2)
     return (size * cost + math.sqrt(size)) / alpha**2
 
@@ -74,9 +72,7 @@ def shuffle_private(*, k: int, distance: float, epsilon: float, delta: float) ->
     arXiv:2108.08987; by amplification it follows from the local rate (Canonne, "Privacy Doona: Why
     We Should Hide Among The Clones", DifferentialPrivacy.org, 2021).
     """
-    size, alpha = _checked(k, distance)
-    checks.positive(epsilon=epsilon)
-    checks.open_probability(delta=delta)
+    size, alpha = _checked(k, distance, epsilon=epsilon, delta=delta)
     noise: float = size**0.75 * math.sqrt(math.log(1 / delta)) / (alpha * epsilon)
     return noise + math.sqrt(size) / alpha**2
 
@@ -86,9 +82,7 @@ def shuffle_public(*, k: int, distance: float, epsilon: float, delta: float) -> 
 
     The same sources as for private coins.
     """
-    size, alpha = _checked(k, distance)
-    checks.positive(epsilon=epsilon)
-    checks.open_probability(delta=delta)
+    size, alpha = _checked(k, distance, epsilon=epsilon, delta=delta)
     log = math.log(1 / delta)
     first: float = size ** (2 / 3) * log ** (1 / 3) / (alpha ** (4 / 3) * epsilon ** (2 / 3))
     return first + math.sqrt(size * log) / (alpha * epsilon) + math.sqrt(size) / alpha**2
@@ -107,6 +101,9 @@ def sample_size(*, k: int, distance: float, epsilon: float, delta: float) -> int
     return math.ceil(MEASURED_CONSTANT * rate)
 
 
-def _checked(k: int, distance: float) -> tuple[float, float]:
-    checks.open_probability(distance=distance)
+def _checked(
+    k: int, distance: float, *, epsilon: float = 1.0, delta: float = 0.5
+) -> tuple[float, float]:
+    checks.target(epsilon=epsilon, delta=delta)
+    check_noticeable(distance)
     return float(checks.count(2, k=k)), distance

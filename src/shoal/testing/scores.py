@@ -59,7 +59,7 @@ class Scores(ABC):
     @property
     def outputs(self) -> int:
         """How many messages there are."""
-        return int(self.device.outputs)  # type: ignore[union-attr]
+        return int(self.device.outputs or 0)
 
     @cached_property
     def mean(self) -> Array:

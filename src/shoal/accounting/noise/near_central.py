@@ -225,7 +225,7 @@ def near_central_calibration(
             found[shape] = _fewest_pairs(central, shape, high, epsilon, delta)
         return found[shape].pairs
 
-    low, top = 1, math.ceil(8 * math.log(1 / delta)) + 16
+    low, top = 1, math.ceil(-8 * math.log(delta)) + 16
     while top - low > 2:
         left = low + (top - low) // 3
         right = top - (top - low) // 3

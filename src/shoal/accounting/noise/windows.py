@@ -83,6 +83,4 @@ def checked_epsilon(epsilon: float) -> float:
 
 def checked_target(*, epsilon: float, delta: float) -> None:
     """A guarantee to calibrate for."""
-    checks.positive(epsilon=epsilon)
-    checked_epsilon(epsilon)
-    checks.open_probability(delta=delta)
+    checks.target(epsilon=epsilon, delta=delta)

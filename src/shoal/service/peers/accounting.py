@@ -174,13 +174,16 @@ def estimate(
     clipped = np.clip(shares, 0.0, 1.0)
     drawn = clipped * (1 - clipped) / reports
     varying = np.square(clipped - dummy) * float((filled * (1 - filled)).sum()) / reports**2
-    noise = np.square(found.standard_errors * sent / reports)
+    stretch = sent / reports
+    noise = np.square(found.standard_errors * stretch)
     return replace(
         found,
         frequencies=shares,
         standard_errors=np.sqrt(noise + drawn + varying),
         n=run.sent,
         variance_slope=0.0,
+        step=found.step * stretch,
+        granularity=found.granularity * stretch,
         empty_error=None,
     )
 
