@@ -37,7 +37,7 @@ TOLD = {
         r"network, single +0\.(0[6-9]|10|11)\d",
     ],
     "plan_a_survey.py": [
-        r"recommended: \w+, because",
+        r"Run \w+ with ε0 = [\d.]+: it sends least",
         r"curator would be off by 12 people, no shuffler by 3,467",
         r"answer  0: .*\(in truth 44,313\), significant",
         r"guarantee: \(0\.500, 1e-07\)-DP",

@@ -111,7 +111,9 @@ def report_of(question):
         guarantee=kept,
         n=1000,
     )
-    return SimpleNamespace(columns=(column,), guarantee=kept, notes=(), contains_truth=False)
+    return SimpleNamespace(
+        columns=(column,), guarantee=kept, notes=(), warnings=(), contains_truth=False
+    )
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ import pytest
 
 import shoal
 from shoal.accounting.law import BlanketLaw
-from shoal.cli import randomizers as named
 from shoal.protocols import registry as mechanisms
 from shoal.randomizers import registry
 from shoal.randomizers.base import CategoryRandomizer, NumberedMessages, source
@@ -92,7 +91,7 @@ def registered(monkeypatch):
     """What adding ``"mirrored": ("mirrored", "Mirrored")`` to the registry does."""
     monkeypatch.setitem(sys.modules, "shoal.randomizers.mirrored", sys.modules[__name__])
     monkeypatch.setitem(registry.CATEGORIES, "mirrored", ("mirrored", "Mirrored"))
-    for module in (registry, named, mechanisms):
+    for module in (registry, mechanisms):
         monkeypatch.setattr(module, "NAMES", (*module.NAMES, "mirrored"))
 
 

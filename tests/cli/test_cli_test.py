@@ -389,7 +389,7 @@ def test_every_model_keeps_its_level():
         reference=np.full(16, 1 / 16),
         epsilon=1.0,
         delta=1e-6,
-        distance=1e-9,
+        distance=1e-8,
         messages_cap=50.0,
         trials=2000,
         simulations=1999,

@@ -24,7 +24,7 @@ from shoal.values import Batch, Counts, MeanEstimate, VectorEstimate, score_limi
 NUMBERS = (*randomizers.NUMBERS, *protocols.NUMBERS)
 VECTORS = (*randomizers.VECTORS, *protocols.VECTORS)
 DIMENSION = 3
-DELTA = 1e-6
+DELTA = 1e-5
 RARE = 1e-9  # a mechanism that covers exactly as often as it says fails a test this rarely
 ROUNDING = 1e-12
 WIDER = 1.1  # than limits from the spread of 10,000 reports

@@ -16,6 +16,7 @@ import shoal
 from shoal import open_answers, randomness
 from shoal.estimate.candidates import Tables
 from shoal.estimate.hitters import heavy_hitters
+from shoal.open_answers import threshold_statement
 from shoal.protocols.detection import Detector
 from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
 from shoal.protocols.strings import Alphabet
@@ -163,6 +164,7 @@ class TestPromises:
         found = search(made(PrefixDummies), truth, 0)
         assert not found.complete
         assert 1 <= len(found) <= 3 * 16
+        assert "none is sure to be found" in threshold_statement(found)
 
     @pytest.mark.parametrize("wrong", [0.0, 1.0, math.nan])
     def test_what_is_no_chance_is_refused(self, wrong):
@@ -296,9 +298,9 @@ class TestOpenAnswers:
             self.run(data, column=column, epsilon=50.0, delta=0.5)
 
     def test_the_terminal_shows_bars_and_what_is_sure(self, capsys):
-        from shoal.cli import run_open
+        from shoal.cli.run import show_result
 
-        run_open.show(self.run(list(people(self.answers())), top=5, compare_truth=True))
+        show_result(self.run(list(people(self.answers())), top=5, compare_truth=True))
         printed = capsys.readouterr().out
         assert all(mark in printed for mark in "█◆±")
         assert "NOT PRIVATE" in printed

@@ -89,7 +89,7 @@ class PrivacyProfile(Curve):
                 pairs[worst],
                 self.n,
                 delta,
-                cap=self.local_epsilon,
+                cap=float(self.local_epsilon),
                 side=Side.UPPER,
                 at_zero=at_zero,
             )

@@ -70,7 +70,9 @@ def split(reference: Array, distance: float, *, weights: Array, gaining: float =
     cost += distance**2 / np.where(gain > 0, gain, np.inf)
     best = int(np.where(possible, cost, np.inf).argmin())
     if not possible[best]:
-        return split(reference, distance, weights=weights)
+        if gaining:
+            return split(reference, distance, weights=weights)
+        return concentrated(reference, distance)  # which reaches the largest distance there is
     losing &= places >= best
     losses = np.where(losing, np.where(places < cut[best], mass, level[best] * reach), 0.0)
     gains = np.where(losing, 0.0, reach)
