@@ -240,7 +240,7 @@ class _Page:
         return self.result.contains_truth
 
 
-def heavy_hitters(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def heavy_hitters(
     data: object,
     *,
     column: str | None = None,

@@ -15,7 +15,7 @@ from shoal.accounting.enclosure import Enclosure
 from shoal.accounting.guarantee import Guarantee
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
-from shoal.accounting.solving import Side, crossing
+from shoal.accounting.search import Side, crossing
 from shoal.errors import UncertifiedError
 
 often = settings(deadline=None, derandomize=True, max_examples=60)

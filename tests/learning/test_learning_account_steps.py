@@ -15,7 +15,7 @@ from shoal.accounting import gaussian
 from shoal.accounting.gaussian import Cells
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
-from shoal.accounting.solving import Side
+from shoal.accounting.search import Side
 from shoal.errors import UnreachableTargetError
 from shoal.learning import many_steps
 from shoal.learning.gaussian_blanket import Blanket, Distances

@@ -17,7 +17,7 @@ from scipy import optimize
 from shoal import checks
 from shoal.accounting.curve import Curve
 from shoal.accounting.profile import PrivacyProfile
-from shoal.accounting.solving import Side, crossing
+from shoal.accounting.search import Side, crossing
 from shoal.errors import UnreachableTargetError
 
 

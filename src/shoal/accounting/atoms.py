@@ -90,6 +90,10 @@ class PairLaw:
         lost0, lost1 = (_frozen(column) for column in gone.T)
         return cls(mass, rho0, rho1, lost0, lost1, log_ratios, error, dropped)
 
+    def spread(self, n: int) -> float:
+        """Standard deviation of n people's privacy loss, to leading order."""
+        return math.sqrt(float(self.mass @ self.values(0.0) ** 2) / n)
+
     @cached_property
     def rest(self) -> float:
         """Probability that a report does not come from the blanket: 0 if rounding explains it."""

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from shoal.accounting.atoms import Array
-from shoal.accounting.solving import Side, crossing
+from shoal.accounting.search import Side, crossing
 
 _LOG_ERROR = 1e-14  # of a logarithm of Phi, relative to 1 + its size
 _SMALLEST = 1e-300

@@ -122,6 +122,15 @@ class Guarantee:
         return self.document().to_html()
 
 
+def default_delta(n: float | None = None) -> float:
+    """The delta of a guarantee that nobody chose one for: well below 1/n, and at most 1e-6.
+
+    >>> default_delta(1_000), default_delta(10**8)
+    (1e-06, 1e-09)
+    """
+    return 1e-6 if n is None else min(1e-6, 0.1 / n)
+
+
 def delta_warnings(delta: float, n: int) -> tuple[str, ...]:
     """One record, drawn at random and published, is (0, 1/n)-private: delta must be less."""
     if delta < 1 / n:

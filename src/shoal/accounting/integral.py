@@ -31,6 +31,7 @@ from scipy import special
 
 from shoal.accounting.atoms import ROUNDING, Array, PairLaw
 from shoal.accounting.enclosure import ZERO, Enclosure
+from shoal.accounting.search import Side, crossing, gaussian_guess, least
 
 TOLERANCE = 3e-4
 _EPSILON_SHARE = 3e-5
@@ -67,6 +68,24 @@ def enclose(pair: PairLaw, *, n: int, epsilon: float, tolerance: float | None = 
         return found
     # Without the outputs dropped from the blanket both laws move by at most this much.
     return found.down_by(n * pair.dropped * (1 + math.exp(min(epsilon, 700.0))))
+
+
+def epsilon(
+    pair: PairLaw, n: int, delta: float, *, cap: float, side: Side, at_zero: float | None = None
+) -> float:
+    """The epsilon where the certified upper (or lower) end of one pair's delta passes the target.
+
+    delta is 0 at ``cap``.
+    """
+
+    def curve(at: float) -> float:
+        enclosure = enclose(pair, n=n, epsilon=at)
+        return enclosure.log_upper if side is Side.UPPER else enclosure.log_lower
+
+    # Rounded to the safe side, as the logarithm's last digit is worth 1e-14 of a tiny delta.
+    log_target = math.log(delta) - side.value * math.ulp(math.log(delta))
+    guess = gaussian_guess(pair.spread(n) or 1.0, log_target)
+    return crossing(curve, log_target, cap=cap, guess=guess, side=side, at_zero=at_zero)
 
 
 def _enclose_covered(pair: PairLaw, n: int, epsilon: float, tolerance: float | None) -> Enclosure:
@@ -523,10 +542,7 @@ def _largest_total(n: int, chance: float) -> int:
     low, high = min(n, math.ceil(n * chance)), n
     if low == n or log_tail(n) > _LOG_TAIL:
         return n
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if log_tail(middle) <= _LOG_TAIL else (middle + 1, high)
-    return high
+    return least(lambda c: log_tail(c) <= _LOG_TAIL, low - 1, high)
 
 
 def _counts_up_to(most: int, values: int) -> Array:

@@ -17,9 +17,8 @@ import scipy
 
 from shoal.accounting import integral
 from shoal.accounting.atoms import PairLaw
-from shoal.accounting.crossings import leading_spread, solved_crossing
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.solving import Side, crossing
+from shoal.accounting.search import Side, crossing
 
 LARGEST_BINARY_SUM = 2_000
 _BINARY_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
@@ -41,7 +40,7 @@ def delta(law: BlanketLaw, *, n: int, epsilon: float) -> float:
 def epsilon(law: BlanketLaw, *, n: int, delta: float) -> float:
     """An epsilon that no analysis can go below at this delta."""
     found = [
-        solved_crossing(pair, n, delta, cap=pair.local_epsilon, side=Side.LOWER)
+        integral.epsilon(pair, n, delta, cap=pair.local_epsilon, side=Side.LOWER)
         for pair in _telling(law, n)
     ]
     if law.claim.binary and n <= LARGEST_BINARY_SUM:
@@ -54,10 +53,8 @@ def _telling(law: BlanketLaw, n: int) -> list[PairLaw]:
     likely = n * 2 / (math.exp(min(law.local_epsilon, 50.0)) + 1)
     if likely <= _SMALL_CROWD or not law.witnesses:
         return list(law.witnesses)
-    most = max(leading_spread(pair, n) for pair in law.witnesses)
-    return [
-        pair for pair in law.witnesses if pair.lost0.size or leading_spread(pair, n) >= 0.9 * most
-    ]
+    most = max(pair.spread(n) for pair in law.witnesses)
+    return [pair for pair in law.witnesses if pair.lost0.size or pair.spread(n) >= 0.9 * most]
 
 
 def binary_response_delta(

@@ -10,10 +10,9 @@ from functools import cached_property
 from shoal import checks
 from shoal.accounting import integral, lower, renyi
 from shoal.accounting.atoms import PairLaw
-from shoal.accounting.crossings import leading_spread, solved_crossing
 from shoal.accounting.curve import Curve
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.solving import Side
+from shoal.accounting.search import Side
 from shoal.errors import UnreachableTargetError
 
 
@@ -85,7 +84,7 @@ class PrivacyProfile(Curve):
             if deltas[worst] <= delta:
                 break
             at_zero = math.log(deltas[worst]) if answer == 0 else None
-            solved = solved_crossing(
+            solved = integral.epsilon(
                 pairs[worst],
                 self.n,
                 delta,
@@ -138,7 +137,7 @@ class PrivacyProfile(Curve):
     @cached_property
     def spread(self) -> float:
         """Standard deviation of the privacy loss to leading order: a scale, not a bound."""
-        return max(leading_spread(pair, self.n) for pair in self.law.pairs)
+        return max(pair.spread(self.n) for pair in self.law.pairs)
 
     def _delta_of(self, pair: PairLaw, epsilon: float) -> float:
         if epsilon >= self.local_epsilon:

@@ -27,7 +27,7 @@ from scipy import special
 
 from shoal import checks
 from shoal.accounting.exact import SPECIAL_ERROR, Array, participants
-from shoal.accounting.solving import Side
+from shoal.accounting.search import Side
 
 _WIDTH = 20.0
 _NEGLIGIBLE = 1e-3

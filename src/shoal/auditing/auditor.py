@@ -52,7 +52,7 @@ class Claims:
     local_epsilon: float | None
 
 
-def audit(  # noqa: PLR0913 - as many keywords as its users need
+def audit(
     device: object,
     *,
     n: int,

@@ -16,7 +16,7 @@ from scipy import optimize
 
 from shoal import checks
 from shoal.accounting import gaussian
-from shoal.accounting.solving import Side
+from shoal.accounting.search import Side
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.explain.text import up
 from shoal.learning import permuted, sampled
@@ -129,7 +129,7 @@ class Run:
         )
 
 
-def account(  # noqa: PLR0913 - one keyword for each thing that the answer depends on
+def account(
     *,
     n: int,
     noise_multiplier: float | None = None,
@@ -212,7 +212,7 @@ def epsilon_of(run: Run) -> float:
     return _QUICK[run.kind](run)
 
 
-def noise_for(  # noqa: PLR0913 - as account
+def noise_for(
     *,
     epsilon: float,
     n: int,
@@ -242,7 +242,7 @@ def noise_for(  # noqa: PLR0913 - as account
     return _smallest_noise(run, epsilon)
 
 
-def compare(  # noqa: PLR0913 - as account
+def compare(
     *,
     n: int,
     noise_multiplier: float | None = None,
@@ -288,7 +288,7 @@ def compare(  # noqa: PLR0913 - as account
     return comparison
 
 
-def by_epochs(  # noqa: PLR0913 - as account
+def by_epochs(
     *,
     noise_multiplier: float,
     n: int,

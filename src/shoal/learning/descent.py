@@ -70,7 +70,7 @@ class Fit:
         return f"{kind} model of {len(self.weights)} features: {conditions}"
 
 
-def train(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def train(
     examples: npt.ArrayLike,
     answers: npt.ArrayLike,
     *,

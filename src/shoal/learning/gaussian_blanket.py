@@ -24,9 +24,8 @@ from scipy import special
 
 from shoal.accounting import gaussian, integral
 from shoal.accounting.atoms import PairLaw
-from shoal.accounting.crossings import leading_spread
 from shoal.accounting.gaussian import Cells
-from shoal.accounting.solving import Side, crossing, gaussian_guess
+from shoal.accounting.search import Side, crossing, gaussian_guess
 from shoal.learning import many_steps
 from shoal.learning.many_steps import StepLaw
 
@@ -93,7 +92,7 @@ class Blanket:
         if 2 * self.distance >= delta:
             return math.inf
         target = math.log(delta)
-        guess = gaussian_guess(leading_spread(self.pair, self.n), target)
+        guess = gaussian_guess(self.pair.spread(self.n), target)
         cap = guess
         while not self._spent(cap, delta) and self.delta(cap) > delta:
             cap *= 1.4
@@ -110,7 +109,7 @@ class Blanket:
     def law(self, delta: float) -> StepLaw:
         """The curve as the loss of one round of many, sampled to where delta is negligible."""
         end = max(_NEGLIGIBLE * delta, 3 * self.distance)
-        return StepLaw.sampled(self.delta, spread=leading_spread(self.pair, self.n), end=end)
+        return StepLaw.sampled(self.delta, spread=self.pair.spread(self.n), end=end)
 
 
 def best(candidates: Iterable[Distances], *, n: int, delta: float) -> tuple[float, Blanket | None]:

@@ -24,7 +24,7 @@ from scipy import optimize
 
 from shoal.accounting.atoms import Array
 from shoal.accounting.curve import convex_minorant
-from shoal.accounting.solving import Side, crossing
+from shoal.accounting.search import Side, crossing
 from shoal.errors import UnreachableTargetError
 
 _UNIT = 2.0**-53

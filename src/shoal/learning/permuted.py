@@ -22,11 +22,10 @@ from scipy import special
 from shoal.accounting import gaussian, integral
 from shoal.accounting.approximate import ApproximateProfile, optimal_distance
 from shoal.accounting.atoms import PairLaw
-from shoal.accounting.crossings import leading_spread
 from shoal.accounting.crowd import Crowd
 from shoal.accounting.devices import Devices, Profile
 from shoal.accounting.gaussian import Cells
-from shoal.accounting.solving import Side, crossing, gaussian_guess
+from shoal.accounting.search import Side, crossing, gaussian_guess
 from shoal.errors import UnreachableTargetError
 from shoal.learning import gaussian_blanket, many_steps
 from shoal.learning.gaussian_blanket import Distances
@@ -249,7 +248,7 @@ def _witnessed(pair: PairLaw, asked: Epochs, *, above: float) -> float:
     target = math.log(asked.delta)
     if above > 0 and log_lower(above) < target:
         return above
-    spread = leading_spread(pair, asked.blocks)
+    spread = pair.spread(asked.blocks)
     guess = gaussian_guess(min(spread, 1.0), target)
     cap = gaussian.epsilon(2 / asked.noise, asked.delta)
     found = crossing(log_lower, target, cap=cap, guess=min(guess, 0.9 * cap), side=Side.LOWER)

@@ -26,7 +26,7 @@ from scipy import special
 from shoal.accounting import gaussian
 from shoal.accounting.atoms import Array
 from shoal.accounting.gaussian import Cells
-from shoal.accounting.solving import Side
+from shoal.accounting.search import Side
 from shoal.learning import many_steps
 from shoal.learning.many_steps import StepLaw
 

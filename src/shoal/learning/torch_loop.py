@@ -121,7 +121,7 @@ class Learner:
         }
 
 
-def train_module(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def train_module(
     module: torch.nn.Module,
     loss: Loss,
     examples: Tensor,

@@ -263,7 +263,7 @@ def _about(quantile: float, user: int | None) -> str:
     return "this is about everybody" if quantile == 1 else f"this is about {quantile:.6g} of people"
 
 
-def walk_profile(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def walk_profile(
     walk: Process,
     rounds: int,
     *,
@@ -291,7 +291,7 @@ def walk_profile(  # noqa: PLR0913 - a façade takes as many keywords as its use
     return accountant.profile(rounds, quantile=quantile, user=user)
 
 
-def amplify_walk(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def amplify_walk(
     walk: Process,
     rounds: int,
     *,

@@ -147,7 +147,7 @@ class Comparison:
         )
 
 
-def compare(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def compare(
     n: int,
     *,
     degree: int = 16,

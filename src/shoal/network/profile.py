@@ -11,9 +11,8 @@ from typing import ClassVar
 from shoal import checks
 from shoal.accounting import integral
 from shoal.accounting.atoms import PairLaw
-from shoal.accounting.crossings import leading_spread
 from shoal.accounting.curve import Curve
-from shoal.accounting.solving import Side, crossing, gaussian_guess
+from shoal.accounting.search import Side, crossing, gaussian_guess
 from shoal.errors import UnreachableTargetError
 
 _QUICK = 3e-3
@@ -54,7 +53,7 @@ class Route:
     @property
     def spread(self) -> float:
         """A scale of the privacy loss, not a bound."""
-        return max(leading_spread(pair, self.n) for pair in self.pairs)
+        return max(pair.spread(self.n) for pair in self.pairs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,7 +119,7 @@ class Simulation:
         return pairs / (self.walkers * (self.walkers - 1))
 
 
-def simulate(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def simulate(
     walk: Walk | Absences | Varying,
     rounds: int,
     *,

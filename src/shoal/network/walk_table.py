@@ -183,7 +183,7 @@ class WalkTable:
         return facts
 
 
-def table(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def table(
     walk: Walk,
     *,
     rounds: int | None = None,

@@ -272,7 +272,7 @@ class NearCentralSum(_NearCentral, NumberProtocol):
         super().__post_init__()
 
     @classmethod
-    def calibrated(  # noqa: PLR0913 - as many as there are numbers to it
+    def calibrated(
         cls,
         *,
         high: float,

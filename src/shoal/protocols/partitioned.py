@@ -69,7 +69,7 @@ class PartitionedDummies(NumberedEnvelopes, TakesAnswers):
         object.__setattr__(self, "dummies", float(exact))
 
     @classmethod
-    def calibrated(  # noqa: PLR0913 - what is public about a collection
+    def calibrated(
         cls,
         *,
         k: int,

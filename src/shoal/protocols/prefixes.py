@@ -112,7 +112,7 @@ class PrefixDummies(PrefixMechanism, NumberedEnvelopes):
         object.__setattr__(self, "dummies", self.oracle.dummies)
 
     @classmethod
-    def calibrated(  # noqa: PLR0913 - what is public about a collection
+    def calibrated(
         cls,
         *,
         n: int,
@@ -213,7 +213,7 @@ class PrefixResponse(PrefixMechanism, NumberedMessages):
         _ = self.oracle
 
     @classmethod
-    def calibrated(  # noqa: PLR0913 - what is public about a collection
+    def calibrated(
         cls,
         *,
         n: int,

@@ -50,7 +50,7 @@ class Digest(Protocol):
         """Take these bytes in."""
 
 
-def mix_records(  # noqa: PLR0913 - where from, where to, and how
+def mix_records(
     sources: Sequence[Path],
     destination: BinaryIO,
     *,

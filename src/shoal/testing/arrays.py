@@ -18,7 +18,7 @@ from shoal.testing.verdict import Verdict
 from shoal.values import Array, Batch, category_codes
 
 
-def uniformity(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def uniformity(
     values: npt.ArrayLike,
     *,
     k: int,
@@ -47,7 +47,7 @@ def uniformity(  # noqa: PLR0913 - a façade takes as many keywords as its users
     return run.one(values, even, epsilon=epsilon, distance=distance, **wishes)
 
 
-def identity(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def identity(
     values: npt.ArrayLike,
     *,
     reference: npt.ArrayLike,
@@ -64,7 +64,7 @@ def identity(  # noqa: PLR0913 - a façade takes as many keywords as its users n
     return run.one(values, expected, epsilon=epsilon, distance=distance, **wishes)
 
 
-def closeness(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def closeness(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
     *,

@@ -325,7 +325,7 @@ class Design:
         }
 
 
-def design(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def design(
     *,
     n: int,
     epsilon: float,
@@ -384,7 +384,7 @@ def answered(question: Question) -> Design:
     return Design(question, (first, *rest), _reason(first, rest))
 
 
-def required_n(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def required_n(
     *,
     epsilon: float,
     distance: float,

@@ -116,7 +116,7 @@ class TableTest:
         return self.document().to_html() + self.verdict.guarantee.document().to_html()
 
 
-def run(  # noqa: PLR0913 - a façade takes as many keywords as its users need
+def run(
     data: Table,
     *,
     column: str,

@@ -21,7 +21,7 @@ def policy(connect: Iterable[str] = ()) -> str:
     )
 
 
-def page(  # noqa: PLR0913 - the parts of a page, by name
+def page(
     title: str,
     body: Sequence[str],
     *,

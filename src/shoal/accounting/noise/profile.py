@@ -9,7 +9,7 @@ from functools import cached_property
 
 from shoal import checks
 from shoal.accounting.curve import Curve
-from shoal.accounting.solving import Side, crossing
+from shoal.accounting.search import Side, crossing
 from shoal.errors import UnreachableTargetError
 
 _REACH = (0.125, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from shoal import checks
 from shoal.accounting.noise.windows import checked_target
-from shoal.accounting.solving import Side, crossing
+from shoal.accounting.search import Side, crossing
 from shoal.errors import UnreachableTargetError
 
 _STEP = 1.5

@@ -34,7 +34,7 @@ class AnalyzerWorker(Closing):
     forgotten while the clock is not ``steady``.
     """
 
-    def __init__(  # noqa: PLR0913 - what it works on, and how
+    def __init__(
         self,
         store: AnalyzerStore,
         keyring: Keyring,

@@ -67,7 +67,7 @@ class Keyring:
         self._pairs: dict[int, KeyPair] = {}
 
     @classmethod
-    def create(  # noqa: PLR0913 - one for each thing that a ring is made of
+    def create(
         cls,
         directory: Path | str,
         *,

@@ -91,7 +91,7 @@ class ShufflerWorker:
     token is forgotten, while the clock is not ``steady``.
     """
 
-    def __init__(  # noqa: PLR0913 - what it works on, and how
+    def __init__(
         self,
         store: ShufflerStore,
         keyring: Keyring,

@@ -1,7 +1,12 @@
-"""Where a falling privacy curve crosses a target, found from the safe side.
+"""Where a condition begins or ceases to hold: an evaluated point on the side that is named.
 
-log delta(epsilon) is smooth, falling and nearly quadratic, so secant steps on
-``sqrt(-2 log delta)`` (nearly linear) converge in a handful of evaluations.
+Every search of the library is one of these, so that rounding to the safe side is done here only:
+
+* :func:`least` and :func:`largest` halve a bracket of a monotone condition;
+* :func:`kept` solves ``excess = 0`` quickly and steps back to where ``excess <= 0``;
+* :func:`crossing` follows a falling privacy curve. log delta(epsilon) is smooth, falling and nearly
+  quadratic, so secant steps on ``sqrt(-2 log delta)`` (nearly linear) converge in a handful of
+  evaluations.
 """
 
 from __future__ import annotations
@@ -10,11 +15,101 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from shoal.errors import UncertifiedError
 
 RELATIVE_TOLERANCE = 2e-8
 _MOST_STEPS = 200
+
+Number = TypeVar("Number", int, float)
+
+
+def least(
+    holds: Callable[[Number], bool],
+    low: Number,
+    high: Number,
+    *,
+    steps: int = _MOST_STEPS,
+    tolerance: float = 0.0,
+) -> Number:
+    """Where a condition that fails at ``low`` and holds at ``high`` begins to hold: it holds there.
+
+    Whole numbers are found exactly, others to ``tolerance`` relative or in so many halvings.
+
+    >>> least(lambda n: n * n >= 50, 0, 100), round(least(lambda x: x * x >= 50, 0.0, 100.0), 6)
+    (8, 7.071068)
+    """
+    _, end = _halved(holds, low, high, steps=steps, tolerance=tolerance)
+    return end
+
+
+def largest(
+    holds: Callable[[Number], bool],
+    low: Number,
+    high: Number,
+    *,
+    steps: int = _MOST_STEPS,
+    tolerance: float = 0.0,
+) -> Number:
+    """Where a condition that holds at ``low`` and fails at ``high`` ceases to: it holds there.
+
+    >>> largest(lambda n: n * n <= 50, 0, 100)
+    7
+    """
+    end, _ = _halved(lambda x: not holds(x), low, high, steps=steps, tolerance=tolerance)
+    return end
+
+
+def doubled(holds: Callable[[int], bool], start: int, most: int) -> tuple[int, int] | None:
+    """A bracket for :func:`least`: ``start`` doubled until the condition holds; None at the most.
+
+    It fails at the lower end, unless that is ``start // 2``, which is not looked at.
+
+    >>> doubled(lambda n: n >= 50, 1, 1000), doubled(lambda n: n >= 50, 1, 40)
+    ((32, 64), None)
+    """
+    high = start
+    while not holds(high):
+        if high >= most:
+            return None
+        high = min(2 * high, most)
+    return high // 2, high
+
+
+def kept(
+    excess: Callable[[float], float],
+    low: float,
+    high: float,
+    *,
+    tolerance: float,
+    step: float,
+) -> float:
+    """Where a monotone ``excess`` becomes 0, from the side where it is at most 0: it is so there.
+
+    ``excess`` is at most 0 at exactly one of the two ends, which is where the steps back lead,
+    each twice as long as the one before.
+    """
+    from scipy import optimize
+
+    end, towards = (low, -1) if excess(low) <= 0 else (high, 1)
+    root = float(optimize.brentq(excess, low, high, xtol=tolerance, rtol=max(tolerance, 1e-15)))
+    while towards * (end - root) > 0 and excess(root) > 0:
+        root, step = root + towards * step, 2 * step
+    return root if towards * (end - root) > 0 else end
+
+
+def _halved(
+    above: Callable[[Number], bool], low: Number, high: Number, *, steps: int, tolerance: float
+) -> tuple[Number, Number]:
+    """The bracket of where ``above`` begins to hold, halved; what is not looked at are its ends."""
+    whole = {type(low), type(high)} == {int}
+    for _ in range(steps):
+        middle: Number = (low + high) // 2 if whole else (low + high) / 2  # type: ignore[assignment]
+        if not low < middle < high or high - low <= tolerance * high:
+            break
+        low, high = (low, middle) if above(middle) else (middle, high)
+    return low, high
 
 
 class Side(enum.Enum):
