@@ -926,8 +926,8 @@ def test_the_pair_refuses_what_it_cannot_mean():
 
 @pytest.mark.parametrize(("n", "share"), [(1, 0.3), (7, 0.5), (1000, 1e-4), (10**9, 0.37)])
 def test_binomial_probabilities_keep_their_digits(n, share):
-    counts = binomial.window(n=n, share=share)
-    got = np.exp(binomial.log_pmf(counts, n=n, share=share))
+    counts = binomial.window(n=n, probability=share)
+    got = np.exp(binomial.log_pmf(counts, n=n, probability=share))
     some = np.unique(np.linspace(0, counts.size - 1, 50).astype(int))
     expected = binom.pmf(counts[some], n, share)
     big = expected > 1e-15

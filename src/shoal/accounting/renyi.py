@@ -73,7 +73,7 @@ class ClonePair:
         log_cap = (order - 1) * self.local_epsilon
         depth = log_cap + math.log(order) + 80.0
         totals = self._likely_totals(depth)
-        log_chances = binomial.log_pmf(totals, n=self.n - 1, share=self.clone_probability)
+        log_chances = binomial.log_pmf(totals, n=self.n - 1, probability=self.clone_probability)
         logs = [
             _log_row_sums(totals[i : i + _ROWS], log_chances[i : i + _ROWS], self, order, depth)
             for i in range(0, totals.size, _ROWS)
@@ -102,7 +102,9 @@ def binary_response_divergence(*, local_epsilon: float, n: int, order: float) ->
     checks.positive(local_epsilon=local_epsilon)
     n = checks.count(n=n)
     lie = float(special.expit(-local_epsilon))
-    found_ones = binomial.log_pmf(binomial.window(n=n - 1, share=lie), n=n - 1, share=lie)
+    found_ones = binomial.log_pmf(
+        binomial.window(n=n - 1, probability=lie), n=n - 1, probability=lie
+    )
     log_others, log_fewer = np.append(found_ones, -np.inf), np.append(-np.inf, found_ones)
     log_lie, log_truth = math.log(lie), math.log1p(-lie)
     held0 = np.logaddexp(log_truth + log_others, log_lie + log_fewer)

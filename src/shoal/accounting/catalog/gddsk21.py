@@ -97,7 +97,7 @@ def renyi_lower_bound(*, local_epsilon: float, n: int, order: float) -> float:
         raise OutOfRegimeError("the gddsk21 lower bound", condition, given, OPTIMAL_CLONES)
     ones = np.arange(reports + 1, dtype=np.float64)
     share = math.exp(-local_epsilon) / (1 + math.exp(-local_epsilon))
-    log_pmf = binomial.log_pmf(ones, n=reports, share=share)
+    log_pmf = binomial.log_pmf(ones, n=reports, probability=share)
     spread = 2 * math.sinh(local_epsilon) * (ones / reports - share)
     total = float(logsumexp(log_pmf + _log_bernoulli_excess(spread, order)))
     return float(np.logaddexp(0.0, total)) / (order - 1)

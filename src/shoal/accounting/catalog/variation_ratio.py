@@ -76,9 +76,9 @@ def claimed_delta(*, local_epsilon: float, total_variation: float, n: int, epsil
     gain = math.expm1(local_epsilon) * (1 + x)
     common = max(0.0, 1 - (math.exp(local_epsilon) + 1) * alpha)
     still = math.expm1(epsilon) * common / (1 - 2 * alpha)
-    counts = binomial.window(n=reports, share=2 * alpha)
+    counts = binomial.window(n=reports, probability=2 * alpha)
     needed = counts * down + (reports - counts) * still
-    weights = np.exp(binomial.log_pmf(counts, n=reports, share=2 * alpha))
+    weights = np.exp(binomial.log_pmf(counts, n=reports, probability=2 * alpha))
     total = float(np.dot(weights, _mean_positive_part(counts, gain=gain, needed=needed)))
     return total / reports * (1 - _ROUNDING)
 

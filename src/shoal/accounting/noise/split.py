@@ -29,7 +29,8 @@ import numpy as np
 import scipy
 
 from shoal import checks
-from shoal.accounting.noise.windows import Array, checked_epsilon
+from shoal.accounting.atoms import Array
+from shoal.accounting.noise.profile import checked_epsilon
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 
 LEAST_SHARES = 3
@@ -129,8 +130,8 @@ def discrete_laplace_delta(*, rate: float, sensitivity: int, epsilon: float) -> 
     least = min(shift, math.floor((shift + growth / rate) / 2) + 1)
     below = math.exp(-rate * (1 + shift - least))
     beyond = math.exp(growth - rate * least)
-    found = 1 - (below + beyond) / (1 + math.exp(-rate))
-    return min(1.0, max(0.0, found) + 1e-14)
+    delta = 1 - (below + beyond) / (1 + math.exp(-rate))
+    return min(1.0, max(0.0, delta) + 1e-14)
 
 
 def pure_delta(*, central_epsilon: float, epsilon: float) -> float:
