@@ -8,7 +8,7 @@ shuffled binary randomized response. They are here to be compared with:
 ========================  ===========================================
 in the paper              here
 ========================  ===========================================
-Algorithms 4 and 7        :func:`halve`, upper and lower end
+Algorithms 4 and 7        :func:`~shoal.accounting.search.least`, ``largest``
 Algorithm 5               :func:`conditional_divergence`
 Algorithm 6               :func:`clone_divergence`
 n, ε0, S                  ``n``, ``local_epsilon``, ``step``
@@ -18,7 +18,7 @@ n, ε0, S                  ``n``, ``local_epsilon``, ``step``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from scipy import special
 
 from shoal import checks
 from shoal.accounting.exact import SPECIAL_ERROR, Array, participants
-from shoal.accounting.search import Side
+from shoal.accounting.search import Side, largest, least
 
 _WIDTH = 20.0
 _NEGLIGIBLE = 1e-3
@@ -40,30 +40,13 @@ class Interval(NamedTuple):
     upper: float
 
 
-def halve(exceeds: Callable[[float], bool], *, upper: float, iterations: int) -> Interval:
-    """Algorithms 4 and 7: halve ``[0, upper]``, keeping the half where ``exceeds`` changes.
-
-    If ``exceeds`` may err towards True, ``upper`` and the returned upper end are upper bounds
-    (Algorithm 4); if it may err towards False, the returned lower end is a lower bound
-    (Algorithm 7).
-
-    >>> halve(lambda epsilon: epsilon < 0.3, upper=1.0, iterations=4)
-    Interval(lower=0.25, upper=0.3125)
-    """
-    low, high = 0.0, upper
-    for _ in range(iterations):
-        middle = (low + high) / 2
-        low, high = (middle, high) if exceeds(middle) else (low, middle)
-    return Interval(low, high)
-
-
 def clones_interval(
     *, n: float, delta: float, local_epsilon: float, iterations: int = 20, step: int = 100
 ) -> Interval:
     """Enclosure of the epsilon of Theorem 3.2 at ``delta``: the upper end is the guarantee.
 
-    >>> found = clones_interval(n=1e5, delta=1e-6, local_epsilon=4)
-    >>> found.lower < 0.16977 < found.upper
+    >>> interval = clones_interval(n=1e5, delta=1e-6, local_epsilon=4)
+    >>> interval.lower < 0.16977 < interval.upper
     True
     """
     people = participants(n)
@@ -72,21 +55,22 @@ def clones_interval(
     checks.open_probability(delta=delta)
     checks.non_negative(local_epsilon=local_epsilon)
 
-    def end(side: Side) -> Interval:
-        def exceeds(epsilon: float) -> bool:
-            reached = clone_divergence(
-                n=people,
-                epsilon=epsilon,
-                local_epsilon=local_epsilon,
-                step=width,
-                side=side,
-                limit=delta,
-            )
-            return reached > delta
+    def exceeds(epsilon: float, side: Side) -> bool:
+        divergence = clone_divergence(
+            n=people,
+            epsilon=epsilon,
+            local_epsilon=local_epsilon,
+            step=width,
+            side=side,
+            limit=delta,
+        )
+        return divergence > delta
 
-        return halve(exceeds, upper=local_epsilon, iterations=steps)
-
-    return Interval(end(Side.LOWER).lower, end(Side.UPPER).upper)
+    bracket = (0.0, float(local_epsilon))
+    return Interval(
+        largest(lambda epsilon: exceeds(epsilon, Side.LOWER), *bracket, steps=steps),
+        least(lambda epsilon: not exceeds(epsilon, Side.UPPER), *bracket, steps=steps),
+    )
 
 
 def clone_divergence(
@@ -103,16 +87,16 @@ def clone_divergence(
     truth, lie = float(special.expit(local_epsilon)), float(special.expit(-local_epsilon))
     orders = ((truth, lie), (lie, truth))
     sums = [0.0, 0.0]
-    for block in _blocks(n - 1, math.exp(-local_epsilon), step):
-        clones = block.low if side is Side.UPPER else block.high
+    for lowest, highest, mass, unseen in _blocks(n - 1, math.exp(-local_epsilon), step):
+        clones = lowest if side is Side.UPPER else highest
         for order, (first, second) in enumerate(orders):
-            sums[order] += block.mass * conditional_divergence(
+            sums[order] += mass * conditional_divergence(
                 clones=clones, epsilon=epsilon, first=first, second=second
             )
         if max(sums) > limit:
             break
-        if block.unseen <= _NEGLIGIBLE * min(sums):
-            return max(sums) + (block.unseen if side is Side.UPPER else 0.0)
+        if unseen <= _NEGLIGIBLE * min(sums):
+            return max(sums) + (unseen if side is Side.UPPER else 0.0)
     return max(sums)
 
 
@@ -177,33 +161,25 @@ def randomized_response_epsilon(
     def exceeds(epsilon: float) -> bool:
         return randomized_response_delta(n=n, epsilon=epsilon, local_epsilon=local_epsilon) > delta
 
-    return halve(exceeds, upper=local_epsilon, iterations=steps).lower
+    return largest(exceeds, 0.0, float(local_epsilon), steps=steps)
 
 
-class _Block(NamedTuple):
-    low: int
-    high: int
-    mass: float
-    unseen: float  # mass outside all blocks up to and including this one
+def _blocks(trials: int, probability: float, step: int) -> Iterator[tuple[int, int, float, float]]:
+    """First and last count, mass, and the mass outside all blocks up to and including this one.
 
-
-def _blocks(trials: int, probability: float, step: int) -> Iterator[_Block]:
-    """Blocks of at most ``step`` counts of Bin(trials, probability), outwards from its mean."""
+    Blocks of at most ``step`` counts of Bin(trials, probability), outwards from its mean.
+    """
     binomial = scipy.stats.binom(trials, probability)
     low = high = math.ceil(trials * probability)  # the blocks so far cover low <= c < high
     while low > 0 or high <= trials:
         if high <= trials:
             start, high = high, min(high + step, trials + 1)
             mass = float(binomial.sf(start - 1) - binomial.sf(high - 1))
-            yield _Block(start, high - 1, mass, _outside(binomial, low, high))
+            yield start, high - 1, mass, float(binomial.cdf(low - 1) + binomial.sf(high - 1))
         if low > 0:
             end, low = low, max(low - step, 0)
             mass = float(binomial.cdf(end - 1) - binomial.cdf(low - 1))
-            yield _Block(low, end - 1, mass, _outside(binomial, low, high))
-
-
-def _outside(binomial: scipy.stats.distributions.rv_frozen, low: int, high: int) -> float:
-    return float(binomial.cdf(low - 1) + binomial.sf(high - 1))
+            yield low, end - 1, mass, float(binomial.cdf(low - 1) + binomial.sf(high - 1))
 
 
 def _at_least(k: int, trials: int) -> float:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal import checks
-from shoal.accounting.catalog.entry import Citation, Status, exp_or_inf
+from shoal.accounting.catalog import Citation, Status, exp_or_inf
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.network.graph import Graph
 from shoal.network.spectrum import spectral_bound

@@ -22,10 +22,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from functools import partial
 
-from shoal.accounting.catalog.entry import Citation, Entry, Query, Status, out_of_regime
+from shoal.accounting.catalog import Citation, Entry, Query, Status
+from shoal.accounting.search import least
 
 CONDITION = "1e-100 <= local_epsilon and an epsilon below it where its delta(epsilon) <= delta"
 
@@ -58,7 +59,7 @@ class LossBounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
-    """A blanket share γ, its complement ``rest`` = 1 − γ, and the bounds on L as ε varies."""
+    """A blanket fraction γ, its complement ``rest`` = 1 − γ, and the bounds on L as ε varies."""
 
     gamma: float
     rest: float
@@ -70,28 +71,6 @@ class Mechanism:
         if missing < _SMALL:
             return math.log1p(-missing)
         return math.log(self.rest + self.gamma * math.exp(-exponent))
-
-
-class LogDelta(Protocol):
-    """One of the paper's curves: log δ(ε) for a blanket and n users."""
-
-    def __call__(self, epsilon: float, *, blanket: Mechanism, n: int) -> float:
-        """Return log δ(ε), for 0 < ε < ε0."""
-
-
-def epsilon_on(curve: LogDelta, query: Query, *, bound: str) -> float:
-    """Return the first ε below ε0 where the curve has come down to the query's δ."""
-    epsilon = None
-    if SMALLEST_LOCAL_EPSILON <= query.local_epsilon <= LARGEST_LOCAL_EPSILON:
-        blanket = mechanism(query)
-        epsilon = smallest_epsilon(
-            lambda candidate: curve(candidate, blanket=blanket, n=query.n),
-            local_epsilon=query.local_epsilon,
-            delta=query.delta,
-        )
-    if epsilon is None:
-        raise out_of_regime(bound, CONDITION, query)
-    return epsilon
 
 
 def mechanism(query: Query) -> Mechanism:
@@ -218,51 +197,51 @@ def smallest_epsilon(
     on its first descent; the crossing is then bisected, keeping the end where the curve holds.
     """
     target = math.log(delta) - LOG_MARGIN
+
+    def reached(epsilon: float) -> bool:
+        return log_delta(epsilon) <= target
+
     below = 0.0
     for index in range(_POINTS + 1):
-        fraction = _LAST_FRACTION * 10 ** (-_DECADES * (1 - index / _POINTS))
-        candidate = fraction * local_epsilon
-        if log_delta(candidate) <= target:
-            return _descend(log_delta, below, candidate, target)
-        below = candidate
+        epsilon = _LAST_FRACTION * 10 ** (-_DECADES * (1 - index / _POINTS)) * local_epsilon
+        if reached(epsilon):
+            return least(reached, below, epsilon, steps=_BISECTIONS) if below else epsilon
+        below = epsilon
     return None
 
 
-def _descend(
-    log_delta: Callable[[float], float], below: float, above: float, target: float
-) -> float:
-    if below == 0.0:
-        return above
-    for _ in range(_BISECTIONS):
-        middle = (below + above) / 2
-        if log_delta(middle) <= target:
-            above = middle
-        else:
-            below = middle
-    return above
+def _epsilon(log_delta: Callable[..., float], bound: str, query: Query) -> float:
+    """The first ε below ε0 where one of the two curves has come down to the query's δ."""
+    epsilon = None
+    if SMALLEST_LOCAL_EPSILON <= query.local_epsilon <= LARGEST_LOCAL_EPSILON:
+        curve = partial(log_delta, blanket=mechanism(query), n=query.n)
+        epsilon = smallest_epsilon(curve, local_epsilon=query.local_epsilon, delta=query.delta)
+    if epsilon is None:
+        raise query.out_of_regime(bound, CONDITION)
+    return epsilon
 
 
-def _entry(name: str, title: str, curve: LogDelta, inequality: str) -> Entry:
-    return Entry(
-        name=name,
-        title=title,
-        citation=Citation(
-            authors="B. Balle, J. Bell, A. Gascón, K. Nissim",
-            title="The Privacy Blanket of the Shuffle Model",
-            venue="CRYPTO 2019",
-            arxiv="1903.02837",
-            theorem=f"the privacy-blanket lemma with {inequality}'s inequality",
-        ),
-        scope="one fixed ε0-DP randomizer for all users; tighter for randomized response and "
-        "Laplace",
-        adaptive=False,
-        status=Status.PROVED,
-        regime=CONDITION,
-        evaluate=lambda query: epsilon_on(curve, query, bound=name),
-    )
-
-
-HOEFFDING = _entry(
-    "bbgn19-hoeffding", "Privacy blanket, Hoeffding", hoeffding_log_delta, "Hoeffding"
+HOEFFDING = Entry(
+    name="bbgn19-hoeffding",
+    title="Privacy blanket, Hoeffding",
+    citation=Citation(
+        authors="B. Balle, J. Bell, A. Gascón, K. Nissim",
+        title="The Privacy Blanket of the Shuffle Model",
+        venue="CRYPTO 2019",
+        arxiv="1903.02837",
+        theorem="the privacy-blanket lemma with Hoeffding's inequality",
+    ),
+    scope="one fixed ε0-DP randomizer for all users; tighter for randomized response and Laplace",
+    status=Status.PROVED,
+    regime=CONDITION,
+    evaluate=partial(_epsilon, hoeffding_log_delta, "bbgn19-hoeffding"),
 )
-BENNETT = _entry("bbgn19-bennett", "Privacy blanket, Bennett", bennett_log_delta, "Bennett")
+BENNETT = replace(
+    HOEFFDING,
+    name="bbgn19-bennett",
+    title="Privacy blanket, Bennett",
+    citation=replace(
+        HOEFFDING.citation, theorem="the privacy-blanket lemma with Bennett's inequality"
+    ),
+    evaluate=partial(_epsilon, bennett_log_delta, "bbgn19-bennett"),
+)

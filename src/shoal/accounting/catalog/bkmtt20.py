@@ -12,14 +12,7 @@ from __future__ import annotations
 
 import math
 
-from shoal.accounting.catalog.entry import (
-    Citation,
-    Entry,
-    Query,
-    Status,
-    exp_or_inf,
-    log_over,
-)
+from shoal.accounting.catalog import ANY, Citation, Entry, Query, Status, exp_or_inf
 
 NAME = "bkmtt20"
 
@@ -28,7 +21,7 @@ def evaluate(query: Query) -> float:
     """Return the recalled number."""
     shrink = -math.expm1(-query.local_epsilon)
     step = exp_or_inf(2.5 * query.local_epsilon) * shrink / math.sqrt(query.n)
-    return step * (step / 2 + math.sqrt(2 * log_over(1, query.delta)))
+    return step * (step / 2 + math.sqrt(2 * query.log_over(1)))
 
 
 ENTRY = Entry(
@@ -41,8 +34,7 @@ ENTRY = Entry(
         arxiv="2007.06605",
         theorem="amplification by shuffling, adaptive (constants recalled, not verified)",
     ),
-    scope="any ε0-DP randomizers, adaptive",
-    adaptive=True,
+    scope=ANY,
     status=Status.RECALLED,
     regime="none recalled; above local_epsilon it says nothing",
     evaluate=evaluate,

@@ -69,8 +69,7 @@ def binary_lambda(*, n: int, epsilon: float, delta: float) -> float:
 
 def coins_mean(*, epsilon: float, delta: float) -> float:
     """λ = (64/ε²) log(4/δ) fair coins, as the paper prescribes (recalled); no answer."""
-    names = "coins_mean", "binary_lambda"
-    return published_mean(*names, epsilon=epsilon, delta=delta, factor=64, numerator=4)
+    return published_mean("coins_mean", "binary_lambda", epsilon, delta, factor=64, numerator=4)
 
 
 def _divergence(n: int, ones: int, lie: float, epsilon: float) -> float:

@@ -103,8 +103,7 @@ def hashed_dummies_rho(
 
 def dummies_mean(*, epsilon: float, delta: float) -> float:
     """Dummies per bin, nρ/k = (32/ε²) log(2/δ), as the paper prescribes (recalled); no answer."""
-    names = "dummies_mean", "dummies_rho"
-    return published_mean(*names, epsilon=epsilon, delta=delta, factor=32, numerator=2)
+    return published_mean("dummies_mean", "dummies_rho", epsilon, delta, factor=32, numerator=2)
 
 
 def _least_rho(

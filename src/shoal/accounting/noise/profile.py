@@ -165,7 +165,7 @@ def least_mean(
 
 
 def published_mean(
-    bound: str, instead: str, *, epsilon: float, delta: float, factor: float, numerator: float
+    bound: str, instead: str, epsilon: float, delta: float, *, factor: float, numerator: float
 ) -> float:
     """factor/ε² · log(numerator/δ), the mean noise that a paper prescribes for ε <= 1.
 

@@ -153,8 +153,7 @@ def zero_sum_mean(*, epsilon: float, delta: float) -> float:
     >>> round(zero_sum_mean(epsilon=1.0, delta=1e-6))
     725
     """
-    names = "zero_sum_mean", "one_bin_gamma"
-    return published_mean(*names, epsilon=epsilon, delta=delta, factor=50, numerator=2)
+    return published_mean("zero_sum_mean", "one_bin_gamma", epsilon, delta, factor=50, numerator=2)
 
 
 def zero_sum_histogram_mean(*, epsilon: float, delta: float) -> float:
@@ -162,8 +161,9 @@ def zero_sum_histogram_mean(*, epsilon: float, delta: float) -> float:
 
     Same paper and conditions.
     """
-    names = "zero_sum_histogram_mean", "two_bin_gamma"
-    return published_mean(*names, epsilon=epsilon, delta=delta, factor=200, numerator=4)
+    return published_mean(
+        "zero_sum_histogram_mean", "two_bin_gamma", epsilon, delta, factor=200, numerator=4
+    )
 
 
 def fake_users_variance(*, epsilon: float, delta: float) -> float:
