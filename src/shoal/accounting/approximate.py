@@ -56,8 +56,8 @@ class Exchange:
     def best_epsilon(self) -> float:
         """About where ``delta`` is smallest: it is convex in e^eps, so beyond it only grows."""
         span = (0.0, self.profile.ceiling)
-        found = optimize.minimize_scalar(self.delta, bounds=span, options={"maxiter": 40})
-        return float(found.x)
+        least = optimize.minimize_scalar(self.delta, bounds=span, options={"maxiter": 40})
+        return float(least.x)
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon with ``delta(epsilon) <= delta``; infinite if there is none."""
@@ -119,27 +119,26 @@ class ApproximateProfile(Curve):
     def delta(self, epsilon: float) -> float:
         """The smallest delta proved at this epsilon (a negative epsilon is allowed)."""
         if epsilon < 0:
-            x = math.exp(epsilon)
-            return min(1.0, -math.expm1(epsilon) + x * self.delta(-epsilon))
-        found = [exchange.delta(min(epsilon, exchange.best_epsilon)) for exchange in self.exchanges]
+            return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon))
+        deltas = [each.delta(min(epsilon, each.best_epsilon)) for each in self.exchanges]
         if epsilon >= self.local_epsilon:
-            found.append(self.local_delta)
-        return min(1.0, *found)
+            deltas.append(self.local_delta)
+        return min(1.0, *deltas)
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon proved at this delta."""
         checks.open_probability(delta=delta)
-        found = min(exchange.epsilon(delta) for exchange in self.exchanges)
+        epsilon = min(exchange.epsilon(delta) for exchange in self.exchanges)
         if delta >= self.local_delta:
-            found = min(found, self.local_epsilon)
-        if math.isinf(found):
+            epsilon = min(epsilon, self.local_epsilon)
+        if math.isinf(epsilon):
             raise UnreachableTargetError(
                 f"delta={delta:g}",
                 f"local_delta={self.local_delta:g} over n={self.n} reports costs at least "
                 f"{self.smallest_delta:.3g}",
                 "use a randomizer with a smaller local_delta, or ask for a larger delta",
             )
-        return found
+        return epsilon
 
     def lower_epsilon(self, delta: float) -> float:
         """An epsilon that no analysis can go below: pure randomizers are covered by the claim."""

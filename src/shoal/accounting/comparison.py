@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from shoal.accounting import catalog
 from shoal.accounting.crowd import Crowd
@@ -71,52 +72,55 @@ def compare(
     """
     devices = Devices(randomizer=randomizer, local_epsilon=local_epsilon)
     crowd = Crowd(n, honest_fraction, honest_n)
-    found = devices.profile(crowd)
-    local = found.local_epsilon
-    lower = found.lower_epsilon(delta)
-    common = {"delta": delta, "n": crowd.honest, "local_epsilon": local, "lower": lower}
+    profile = devices.profile(crowd)
+    local = profile.local_epsilon
+    row = partial(
+        Comparison,
+        delta=delta,
+        n=crowd.honest,
+        local_epsilon=local,
+        lower=profile.lower_epsilon(delta),
+    )
     rows = []
     if randomizer is not None:
-        rows.append(
-            Comparison(
-                name="blanket",
-                title="Privacy blanket of the randomizer itself",
-                citation="Balle, Bell, Gascón, Nissim 2019, evaluated exactly",
-                status=catalog.Status.PROVED.value,
-                scope=found.scope,
-                epsilon=found.epsilon(delta),
-                remark="the randomizer's own law",
-                **common,  # type: ignore[arg-type]
-            )
+        own = row(
+            name="blanket",
+            title="Privacy blanket of the randomizer itself",
+            citation="Balle, Bell, Gascón, Nissim 2019, evaluated exactly",
+            status=catalog.Status.PROVED.value,
+            scope=profile.scope,
+            epsilon=profile.epsilon(delta),
+            remark="the randomizer's own law",
         )
-    if math.isfinite(local):
+        rows.append(own)
+    for entry in catalog.ENTRIES.values() if math.isfinite(local) else ():
         query = catalog.Query(
             local_epsilon=local, n=crowd.honest, delta=delta, k=devices.categories
         )
-        rows.extend(_row(entry, query, common) for entry in catalog.ENTRIES.values())
+        epsilon, remark = _answer(entry, query)
+        published = row(
+            name=entry.name,
+            title=entry.title,
+            citation=str(entry.citation),
+            status=entry.status.value,
+            scope=entry.scope,
+            epsilon=epsilon,
+            remark=remark,
+        )
+        rows.append(published)
     return sorted(rows, key=lambda row: (row.epsilon is None, row.epsilon or 0.0))
 
 
-def _row(entry: catalog.Entry, query: catalog.Query, common: dict[str, float]) -> Comparison:
-    epsilon: float | None = None
-    remark = "" if entry.certified else f"{entry.status.value}: not a guarantee"
+def _answer(entry: catalog.Entry, query: catalog.Query) -> tuple[float | None, str]:
+    """The entry's epsilon, if it has one, and what to know about it."""
     try:
         epsilon = entry.epsilon(query)
     except OutOfRegimeError as error:
-        remark = f"needs {error.condition}"
-    else:
-        if epsilon >= query.local_epsilon:
-            remark = "no amplification: capped at the local epsilon" + (remark and f"; {remark}")
-    return Comparison(
-        name=entry.name,
-        title=entry.title,
-        citation=str(entry.citation),
-        status=entry.status.value,
-        scope=entry.scope,
-        epsilon=epsilon,
-        remark=remark,
-        **common,  # type: ignore[arg-type]
-    )
+        return None, f"needs {error.condition}"
+    remark = "" if entry.certified else f"{entry.status.value}: not a guarantee"
+    if epsilon >= query.local_epsilon:
+        remark = "no amplification: capped at the local epsilon" + (remark and f"; {remark}")
+    return epsilon, remark
 
 
 _NOT_A_GUARANTEE = "for comparison only: not a guarantee"

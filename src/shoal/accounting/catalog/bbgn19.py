@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from shoal.accounting.catalog import Citation, Entry, Query, Status
 from shoal.accounting.search import least
@@ -48,8 +49,7 @@ _SERIES_BELOW = 1e-3
 _LOG_TINY = -25.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class LossBounds:
+class LossBounds(NamedTuple):
     """What is known about L at one ε: L <= ceiling, its width, and E[L²] <= second_moment."""
 
     ceiling: float
@@ -88,12 +88,10 @@ def generic(*, local_epsilon: float) -> Mechanism:
 
     def loss(epsilon: float) -> LossBounds:
         x = math.exp(epsilon)
-        return LossBounds(
-            ceiling=x / e * math.expm1(2 * local_epsilon - epsilon),
-            width=(x + 1) * 2 * math.sinh(local_epsilon),
-            second_moment=e * math.expm1(epsilon) ** 2
-            + 2 * x * math.expm1(4 * local_epsilon) / e**3,
-        )
+        ceiling = x / e * math.expm1(2 * local_epsilon - epsilon)
+        width = (x + 1) * 2 * math.sinh(local_epsilon)
+        squares = e * math.expm1(epsilon) ** 2 + 2 * x * math.expm1(4 * local_epsilon) / e**3
+        return LossBounds(ceiling, width, squares)
 
     return Mechanism(gamma=1 / e, rest=-math.expm1(-local_epsilon), loss=loss)
 
@@ -109,9 +107,7 @@ def randomized_response(*, local_epsilon: float, k: int) -> Mechanism:
         down = math.expm1(local_epsilon + epsilon)
         still = math.expm1(epsilon)
         squares = up * up + down * down + (k - 2) * still * still
-        return LossBounds(
-            ceiling=gamma * up, width=gamma * (up + down), second_moment=gamma**2 * squares / k
-        )
+        return LossBounds(gamma * up, gamma * (up + down), gamma**2 * squares / k)
 
     return Mechanism(gamma=gamma, rest=math.expm1(local_epsilon) / scale, loss=loss)
 
@@ -129,11 +125,10 @@ def laplace(*, local_epsilon: float) -> Mechanism:
         x = math.exp(epsilon)
         own = s_less_1**2 * (2 * s + 1) / (3 * s * s)
         cross = (s_less_1 / s) ** 2
-        return LossBounds(
-            ceiling=x / s * math.expm1(local_epsilon - epsilon),
-            width=(x + 1) * 2 * math.sinh(local_epsilon / 2),
-            second_moment=math.expm1(epsilon) ** 2 + (x * x + 1) * own + 2 * x * cross,
-        )
+        ceiling = x / s * math.expm1(local_epsilon - epsilon)
+        width = (x + 1) * 2 * math.sinh(local_epsilon / 2)
+        squares = math.expm1(epsilon) ** 2 + (x * x + 1) * own + 2 * x * cross
+        return LossBounds(ceiling, width, squares)
 
     return Mechanism(gamma=1 / s, rest=s_less_1 / s, loss=loss)
 
@@ -164,21 +159,16 @@ def bennett_log_delta(epsilon: float, *, blanket: Mechanism, n: int) -> float:
     has a misprint there). Choose e^(λb) = 1 + u: given M = m >= 1, Pr[ΣL >= t] <= e^(−ms − λt), so
     E[(ΣL)_+] <= e^(−ms)/λ. The mean over M >= 1 is the bracket. No condition is needed.
     """  # noqa: D400 - a formula follows
-    loss = blanket.loss(epsilon)
-    b, c = loss.ceiling, loss.second_moment
+    b, _, c = blanket.loss(epsilon)
     u = math.expm1(epsilon) * b / c
     s = c / b**2 * _phi(u)
     front = math.log(b) - math.log(math.log1p(u)) - math.log(blanket.gamma * n)
-    return front + n * blanket.log_transform(s) + _log_someone(s, blanket=blanket, n=n)
-
-
-def _log_someone(s: float, *, blanket: Mechanism, n: int) -> float:
-    # log(1 − (1−γ)^n / (1−γ+γe^−s)^n), the factor that leaves M = 0 out.
+    # log(1 − (1−γ)^n / (1−γ+γe^−s)^n), the factor that leaves M = 0 out; 1 − (1+y)^−n <= n y.
     log_odds = math.log(blanket.gamma) - math.log(blanket.rest) - s
-    log_mean = math.log(n) + log_odds
-    if log_mean < _LOG_TINY:
-        return log_mean  # 1 − (1+y)^−n <= n y
-    return math.log(-math.expm1(-n * math.log1p(math.exp(log_odds))))
+    someone = math.log(n) + log_odds
+    if someone >= _LOG_TINY:
+        someone = math.log(-math.expm1(-n * math.log1p(math.exp(log_odds))))
+    return front + n * blanket.log_transform(s) + someone
 
 
 def _phi(u: float) -> float:

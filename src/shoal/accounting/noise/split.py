@@ -201,7 +201,7 @@ def _bounded(n: int, m: int, q: int) -> float:
     log_v, logs = 0.0, []
     for j in range(1, _HEAD + 1):
         if j > 1:
-            log_v += _log1pexp(log_q + _log_apart(j, 1, m))
+            log_v += float(np.logaddexp(0.0, log_q + _log_apart(j, 1, m)))
         logs.append(log_q + _log_apart(n, j, m) + log_v)
     everybody = _log_product(n, m, log_q)
     half, quarter = n // 2, -(-n // 4)
@@ -213,8 +213,8 @@ def _bounded(n: int, m: int, q: int) -> float:
 
 def _log_apart_bound(n: int, k: int, m: int) -> float:
     """binom(n, k) <= e^(n h) and binom(nm, km) >= e^(nm h)/(nm + 1), h the entropy of k/n."""
-    share = k / n
-    entropy = -share * math.log(share) - (1 - share) * math.log1p(-share)
+    part = k / n
+    entropy = -part * math.log(part) - (1 - part) * math.log1p(-part)
     return math.log(n * m + 1) - (m - 2) * n * entropy * (1 - 1e-12)
 
 
@@ -227,7 +227,3 @@ def _log_product(n: int, m: int, log_q: float) -> float:
     choices = np.log(starts[:, None] * m - np.arange(m)).sum(axis=1) - math.lgamma(m + 1)
     gains = np.logaddexp(0.0, log_q + 2 * np.log(starts) - choices)
     return float(lengths @ gains) * (1 + _MARGIN)
-
-
-def _log1pexp(exponent: float) -> float:
-    return float(np.logaddexp(0.0, exponent))
