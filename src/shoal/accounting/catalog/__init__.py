@@ -117,7 +117,7 @@ class Entry:
     """One published bound; ``scope`` says whether the randomizers may be chosen adaptively.
 
     ``evaluate`` takes a checked query and returns the theorem's own number, possibly above ε0, or
-    raises :class:`~shoal.errors.OutOfRegimeError`.
+    None where ``regime`` does not hold.
     """
 
     name: str
@@ -126,7 +126,7 @@ class Entry:
     scope: str
     status: Status
     regime: str
-    evaluate: Callable[[Query], float]
+    evaluate: Callable[[Query], float | None]
     kind: Kind = Kind.EPSILON_DELTA
 
     @property
@@ -142,7 +142,10 @@ class Entry:
     def epsilon(self, query: Query) -> float:
         """Return this bound's ε at the query's δ, and never more than ε0, which always holds."""
         checked = query.checked()
-        return min(self.evaluate(checked), checked.local_epsilon)
+        epsilon = self.evaluate(checked)
+        if epsilon is None:
+            raise checked.out_of_regime(self.name, self.regime)
+        return min(epsilon, checked.local_epsilon)
 
 
 def exp_or_inf(exponent: float) -> float:

@@ -29,8 +29,6 @@ from typing import NamedTuple
 from shoal.accounting.catalog import Citation, Entry, Query, Status
 from shoal.accounting.search import least
 
-CONDITION = "1e-100 <= local_epsilon and an epsilon below it where its delta(epsilon) <= delta"
-
 # Above, γ n < 1e-6 for every n and k the library accepts, and the curves exceed 1 everywhere.
 # Below, squares are no longer floats.
 LARGEST_LOCAL_EPSILON = 100.0
@@ -200,15 +198,12 @@ def smallest_epsilon(
     return None
 
 
-def _epsilon(log_delta: Callable[..., float], bound: str, query: Query) -> float:
+def _epsilon(log_delta: Callable[..., float], query: Query) -> float | None:
     """The first ε below ε0 where one of the two curves has come down to the query's δ."""
-    epsilon = None
-    if SMALLEST_LOCAL_EPSILON <= query.local_epsilon <= LARGEST_LOCAL_EPSILON:
-        curve = partial(log_delta, blanket=mechanism(query), n=query.n)
-        epsilon = smallest_epsilon(curve, local_epsilon=query.local_epsilon, delta=query.delta)
-    if epsilon is None:
-        raise query.out_of_regime(bound, CONDITION)
-    return epsilon
+    if not SMALLEST_LOCAL_EPSILON <= query.local_epsilon <= LARGEST_LOCAL_EPSILON:
+        return None
+    curve = partial(log_delta, blanket=mechanism(query), n=query.n)
+    return smallest_epsilon(curve, local_epsilon=query.local_epsilon, delta=query.delta)
 
 
 HOEFFDING = Entry(
@@ -223,8 +218,8 @@ HOEFFDING = Entry(
     ),
     scope="one fixed ε0-DP randomizer for all users; tighter for randomized response and Laplace",
     status=Status.PROVED,
-    regime=CONDITION,
-    evaluate=partial(_epsilon, hoeffding_log_delta, "bbgn19-hoeffding"),
+    regime="1e-100 <= local_epsilon and an epsilon below it where its delta(epsilon) <= delta",
+    evaluate=partial(_epsilon, hoeffding_log_delta),
 )
 BENNETT = replace(
     HOEFFDING,
@@ -233,5 +228,5 @@ BENNETT = replace(
     citation=replace(
         HOEFFDING.citation, theorem="the privacy-blanket lemma with Bennett's inequality"
     ),
-    evaluate=partial(_epsilon, bennett_log_delta, "bbgn19-bennett"),
+    evaluate=partial(_epsilon, bennett_log_delta),
 )

@@ -14,8 +14,6 @@ import math
 
 from shoal.accounting.catalog import ANY, Citation, Entry, Query, Status, exp_or_inf
 
-NAME = "bkmtt20"
-
 
 def evaluate(query: Query) -> float:
     """Return the recalled number."""
@@ -25,7 +23,7 @@ def evaluate(query: Query) -> float:
 
 
 ENTRY = Entry(
-    name=NAME,
+    name="bkmtt20",
     title="Random check-ins",
     citation=Citation(
         authors="B. Balle, P. Kairouz, H. B. McMahan, O. Thakkar, A. Thakurta",

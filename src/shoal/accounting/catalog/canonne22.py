@@ -17,11 +17,9 @@ from dataclasses import replace
 from shoal.accounting.catalog import ANY, Citation, Entry, Query, Status, clone_lemma
 
 _CROWD = "n >= 16 exp(local_epsilon) log(2/delta)"
-_SMALL_CONDITION = f"local_epsilon <= 1 and {_CROWD}"
-_LARGE_CONDITION = f"local_epsilon >= 1 and {_CROWD}"
 
 
-def one_term(query: Query) -> float:
+def one_term(query: Query) -> float | None:
     """Equation (1): ε = log(1 + 16 (e^ε0 − 1)/(e^ε0 + 1) · √(e^ε0 log(4/δ)/n)).
 
     The post says "as long as n ≫ e^ε0 log(1/δ)". Made provable: Theorem 3.1 of the paper gives the
@@ -29,23 +27,23 @@ def one_term(query: Query) -> float:
     theorem's own condition n >= 16 e^ε0 log(2/δ) already implies that, as 16 log 2 > 1/log 4.
     """
     if not _crowded(query):
-        raise query.out_of_regime("fmt21-blog", _CROWD)
+        return None
     weight = math.tanh(query.local_epsilon / 2)
     clones = math.exp(-query.local_epsilon) * query.n
     return math.log1p(16 * weight * math.sqrt(query.log_over(4) / clones))
 
 
-def small(query: Query) -> float:
+def small(query: Query) -> float | None:
     """For ε0 ≪ 1: ε ≈ 8 ε0 √(log(4/δ)/n)."""
     if query.local_epsilon > 1 or not _crowded(query):
-        raise query.out_of_regime("blog-small", _SMALL_CONDITION)
+        return None
     return 8 * query.local_epsilon * math.sqrt(query.log_over(4) / query.n)
 
 
-def large(query: Query) -> float:
+def large(query: Query) -> float | None:
     """For ε0 ≫ 1, equation (2): ε ≈ log(1 + 8 √(e^ε0 log(4/δ)/n))."""
     if query.local_epsilon < 1 or not _crowded(query):
-        raise query.out_of_regime("blog-large", _LARGE_CONDITION)
+        return None
     clones = math.exp(-query.local_epsilon) * query.n
     return math.log1p(8 * math.sqrt(query.log_over(4) / clones))
 
@@ -76,15 +74,14 @@ SMALL = Entry(
     citation=replace(_POST, theorem="Taylor expansion of equation (1), local_epsilon much below 1"),
     scope="one ε0-DP randomizer for all users",
     status=Status.APPROXIMATION,
-    regime=_SMALL_CONDITION,
+    regime=f"local_epsilon <= 1 and {_CROWD}",
     evaluate=small,
 )
-LARGE = Entry(
+LARGE = replace(
+    SMALL,
     name="blog-large",
     title="Rule of thumb, large ε0",
     citation=replace(_POST, theorem="Equation (2), local_epsilon much above 1"),
-    scope="one ε0-DP randomizer for all users",
-    status=Status.APPROXIMATION,
-    regime=_LARGE_CONDITION,
+    regime=f"local_epsilon >= 1 and {_CROWD}",
     evaluate=large,
 )

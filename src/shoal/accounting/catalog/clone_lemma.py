@@ -39,8 +39,8 @@ def epsilon(*, weight: float, fraction: float, n: int, delta: float) -> float:
     return math.log1p(weight * (spread + 8 / clones))
 
 
-def closed_form(bound: str, condition: str, query: Query, weight: float, fraction: float) -> float:
-    """The ε of both lemmas, or an error that names the bound and its condition."""
+def closed_form(query: Query, *, weight: float, fraction: float) -> float | None:
+    """The ε of both lemmas, or None outside their condition."""
     if not covers(fraction=fraction, n=query.n, delta=query.delta):
-        raise query.out_of_regime(bound, condition)
+        return None
     return epsilon(weight=weight, fraction=fraction, n=query.n, delta=query.delta)

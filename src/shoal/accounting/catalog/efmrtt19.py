@@ -22,14 +22,11 @@ from dataclasses import replace
 
 from shoal.accounting.catalog import ANY, Citation, Entry, Query, Status, exp_or_inf
 
-NAME = "efmrtt19"
-CONDITION = "local_epsilon <= 1/2, n >= 1000 and delta < 1/100"
 
-
-def evaluate(query: Query) -> float:
+def evaluate(query: Query) -> float | None:
     """Return ε = 12 ε0 √(log(1/δ)/n)."""
     if not (query.local_epsilon <= 0.5 and query.n >= 1000 and query.delta < 0.01):
-        raise query.out_of_regime(NAME, CONDITION)
+        return None
     return 12 * query.local_epsilon * math.sqrt(query.log_over(1) / query.n)
 
 
@@ -52,23 +49,23 @@ _PAPER = Citation(
 )
 
 ENTRY = Entry(
-    name=NAME,
+    name="efmrtt19",
     title="Amplification by shuffling, small ε0",
     citation=_PAPER,
     scope=ANY,
     status=Status.PROVED,
-    regime=CONDITION,
+    regime="local_epsilon <= 1/2, n >= 1000 and delta < 1/100",
     evaluate=evaluate,
 )
 
-GENERAL_ENTRY = Entry(
+GENERAL_ENTRY = replace(
+    ENTRY,
     name="efmrtt19-general",
     title="Amplification by shuffling, any ε0",
     citation=replace(
         _PAPER,
         theorem="amplification by shuffling, general form (constants recalled, not verified)",
     ),
-    scope=ANY,
     status=Status.RECALLED,
     regime="none recalled; above local_epsilon it says nothing",
     evaluate=evaluate_general,

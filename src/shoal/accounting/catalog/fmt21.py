@@ -32,9 +32,7 @@ from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 
 LARGEST_P = 1 / 3
-_CLOSED_CONDITION = "local_epsilon <= log(n / (16 log(2/delta)))"
 _THM41_CONDITION = "p n >= 8 log(2/delta)"
-_GENERIC_CONDITION = f"{_THM41_CONDITION} with p = exp(-local_epsilon)/3"
 _KRR_SCOPE = "k-ary randomized response (give k)"
 _KRR_CONDITION = "n >= 8 log(2/delta) (k+1) (exp(local_epsilon) + k - 1) / k"
 
@@ -50,7 +48,7 @@ def clones(query: Query) -> float:
     return PrivacyProfile(law, query.n).epsilon(query.delta)
 
 
-def closed(query: Query) -> float:
+def closed(query: Query) -> float | None:
     """Theorem 3.1: if ε0 <= log(n / (16 log(2/δ))),
 
         ε = log(1 + (e^ε0 − 1)/(e^ε0 + 1) · (8 √(e^ε0 log(4/δ)/n) + 8 e^ε0/n)).
@@ -59,10 +57,10 @@ def closed(query: Query) -> float:
     e^ε0/(e^ε0 + 1), which Lemma 2.3 turns into the weight (e^ε0 − 1)/(e^ε0 + 1).
     """  # noqa: D400 - a formula follows
     weight, fraction = math.tanh(query.local_epsilon / 2), math.exp(-query.local_epsilon)
-    return clone_lemma.closed_form("fmt21-closed", _CLOSED_CONDITION, query, weight, fraction)
+    return clone_lemma.closed_form(query, weight=weight, fraction=fraction)
 
 
-def workshop(query: Query) -> float:
+def workshop(query: Query) -> float | None:
     """Theorem 2.1 of the workshop version: under the same condition,
 
         ε = log(1 + (1 − e^−2ε0) · (8 √(e^ε0 log(4/δ)/n) + 8 e^ε0/n)).
@@ -71,7 +69,7 @@ def workshop(query: Query) -> float:
     1 − e^−2ε0 = (e^ε0 − 1)(e^ε0 + 1)/e^2ε0 and (e^ε0 + 1)² >= e^2ε0: so this is a bound, too.
     """  # noqa: D400 - a formula follows
     weight, fraction = -math.expm1(-2 * query.local_epsilon), math.exp(-query.local_epsilon)
-    return clone_lemma.closed_form("fmt21-workshop", _CLOSED_CONDITION, query, weight, fraction)
+    return clone_lemma.closed_form(query, weight=weight, fraction=fraction)
 
 
 def closed_form(*, p: float, q: float, n: int, delta: float) -> float:
@@ -103,13 +101,13 @@ def closed_form(*, p: float, q: float, n: int, delta: float) -> float:
     return clone_lemma.epsilon(weight=q, fraction=2 * p, n=reports, delta=delta)
 
 
-def thm41(query: Query) -> float:
+def thm41(query: Query) -> float | None:
     """Theorem 4.1 for any ε0-DP randomizer, which loses √(3/2) on Theorem 3.1.
 
     Each has such a decomposition with q = (e^ε0 − 1)/(e^ε0 + 1), W = (Q0 + Q1)/2, p = e^−ε0/3.
     """
     weight, p = math.tanh(query.local_epsilon / 2), math.exp(-query.local_epsilon) / 3
-    return clone_lemma.closed_form("fmt21-thm41", _GENERIC_CONDITION, query, weight, 2 * p)
+    return clone_lemma.closed_form(query, weight=weight, fraction=2 * p)
 
 
 def krr_closed(query: Query) -> float:
@@ -130,8 +128,10 @@ def krr_closed(query: Query) -> float:
     inverse = math.exp(-query.local_epsilon)
     scale = 1 + (query.k - 1) * inverse
     fraction = 2 * query.k * inverse / ((query.k + 1) * scale)
+    if not clone_lemma.covers(fraction=fraction, n=query.n, delta=query.delta):
+        raise query.out_of_regime("krr-closed", _KRR_CONDITION)
     weight = -math.expm1(-query.local_epsilon) / scale
-    return clone_lemma.closed_form("krr-closed", _KRR_CONDITION, query, weight, fraction)
+    return clone_lemma.epsilon(weight=weight, fraction=fraction, n=query.n, delta=query.delta)
 
 
 _PAPER = Citation(
@@ -151,16 +151,16 @@ CLONES = Entry(
     regime="none: any n >= 1",
     evaluate=clones,
 )
-CLOSED = Entry(
+CLOSED = replace(
+    CLONES,
     name="fmt21-closed",
     title="Clones, closed form",
     citation=replace(_PAPER, theorem="Theorem 3.1"),
-    scope=ANY,
-    status=Status.PROVED,
-    regime=_CLOSED_CONDITION,
+    regime="local_epsilon <= log(n / (16 log(2/delta)))",
     evaluate=closed,
 )
-WORKSHOP = Entry(
+WORKSHOP = replace(
+    CLOSED,
     name="fmt21-workshop",
     title="Clones, workshop version",
     citation=replace(
@@ -169,26 +169,23 @@ WORKSHOP = Entry(
         arxiv=None,
         theorem="Theorem 2.1",
     ),
-    scope=ANY,
-    status=Status.PROVED,
-    regime=_CLOSED_CONDITION,
     evaluate=workshop,
 )
-THM41 = Entry(
+THM41 = replace(
+    CLONES,
     name="fmt21-thm41",
     title="Clones, finer decomposition",
     citation=replace(_PAPER, theorem="Theorem 4.1"),
     scope=f"{ANY} (closed_form: any with the decomposition)",
-    status=Status.PROVED,
-    regime=_GENERIC_CONDITION,
+    regime=f"{_THM41_CONDITION} with p = exp(-local_epsilon)/3",
     evaluate=thm41,
 )
-KRR_CLOSED = Entry(
+KRR_CLOSED = replace(
+    CLONES,
     name="krr-closed",
     title="Clones of randomized response, closed form",
     citation=replace(_PAPER, theorem="Corollary 4.2"),
     scope="k-ary randomized response followed by any post-processing, adaptive",
-    status=Status.PROVED,
     regime=f"{_KRR_SCOPE}, {_KRR_CONDITION}",
     evaluate=krr_closed,
 )

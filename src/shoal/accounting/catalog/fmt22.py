@@ -22,8 +22,6 @@ from shoal.accounting.catalog import ANY, Citation, Entry, Query, Status, clone_
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 
-_CONDITION = "local_epsilon <= log(n / (8 log(2/delta)) - 1)"
-
 
 def optimal_clones(query: Query) -> float:
     """The default bound for arbitrary randomizers: no regime, any n >= 1.
@@ -39,7 +37,7 @@ def optimal_clones(query: Query) -> float:
     return PrivacyProfile(law, query.n).epsilon(query.delta)
 
 
-def closed(query: Query) -> float:
+def closed(query: Query) -> float | None:
     """The closed form: if ε0 <= log(n / (8 log(2/δ)) − 1),
 
         ε = log(1 + (e^ε0 − 1) (4 √(2 log(4/δ) / ((e^ε0 + 1) n)) + 4/n)).
@@ -50,7 +48,7 @@ def closed(query: Query) -> float:
     inverse = math.exp(-query.local_epsilon)
     fraction = 2 * inverse / (1 + inverse)
     weight = math.tanh(query.local_epsilon / 2)
-    return clone_lemma.closed_form("fmt22-closed", _CONDITION, query, weight, fraction)
+    return clone_lemma.closed_form(query, weight=weight, fraction=fraction)
 
 
 _PAPER = Citation(
@@ -70,7 +68,8 @@ OPTIMAL_CLONES = Entry(
     regime="none: any n >= 1",
     evaluate=optimal_clones,
 )
-CLOSED = Entry(
+CLOSED = replace(
+    OPTIMAL_CLONES,
     name="fmt22-closed",
     title="Stronger clones, closed form",
     citation=replace(
@@ -78,8 +77,6 @@ CLOSED = Entry(
         theorem="closed form of the general upper bound (original proof withdrawn by erratum; "
         "proved here through the optimal-clones theorem)",
     ),
-    scope=ANY,
-    status=Status.PROVED,
-    regime=_CONDITION,
+    regime="local_epsilon <= log(n / (8 log(2/delta)) - 1)",
     evaluate=closed,
 )

@@ -29,8 +29,6 @@ from shoal import checks
 from shoal.accounting.catalog import OPTIMAL_CLONES, Citation, Entry, Kind, Query, Status
 from shoal.errors import OutOfRegimeError
 
-NAME = "gddsk21"
-CONDITION = "an order at which its Rényi bound converts to an epsilon below local_epsilon"
 LARGEST_ORDER = 2**17
 
 # Every small order, then eight to the octave: a fixed set keeps ε monotone in n and δ.
@@ -47,7 +45,7 @@ def renyi(*, local_epsilon: float, n: int, order: int) -> float:
     whole = checks.count(2, order=order)
     if whole > LARGEST_ORDER:
         condition = f"order <= {LARGEST_ORDER}"
-        raise OutOfRegimeError(NAME, condition, {"order": whole}, OPTIMAL_CLONES)
+        raise OutOfRegimeError("gddsk21", condition, {"order": whole}, OPTIMAL_CLONES)
     return min(_renyi(local_epsilon, reports, whole), local_epsilon)
 
 
@@ -64,7 +62,7 @@ def _renyi(local_epsilon: float, n: int, order: int) -> float:
     return float(np.logaddexp(0.0, total)) / (order - 1)
 
 
-def evaluate(query: Query) -> float:
+def evaluate(query: Query) -> float | None:
     """Return the smallest ε that the Rényi bound converts to."""
     best = math.inf
     for order in _ORDERS:
@@ -73,13 +71,11 @@ def evaluate(query: Query) -> float:
             break  # ε(λ) increases, and the conversion adds to it
         slack = (query.log_over(1) - math.log(order)) / (order - 1)
         best = min(best, max(0.0, divergence + math.log1p(-1 / order) + slack))
-    if best >= query.local_epsilon:
-        raise query.out_of_regime(NAME, CONDITION)
-    return best
+    return best if best < query.local_epsilon else None
 
 
 ENTRY = Entry(
-    name=NAME,
+    name="gddsk21",
     title="Rényi bound of the shuffle model",
     citation=Citation(
         authors="A. M. Girgis, D. Data, S. Diggavi, A. T. Suresh, P. Kairouz",
@@ -90,7 +86,7 @@ ENTRY = Entry(
     ),
     scope="one fixed ε0-DP randomizer for all users",
     status=Status.PROVED,
-    regime=CONDITION,
+    regime="an order at which its Rényi bound converts to an epsilon below local_epsilon",
     evaluate=evaluate,
     kind=Kind.RENYI,
 )
