@@ -14,9 +14,7 @@ from functools import cached_property
 
 from scipy import optimize
 
-from shoal import checks
-from shoal.accounting.curve import Curve
-from shoal.accounting.profile import PrivacyProfile
+from shoal.accounting.profile import Curve, PrivacyProfile
 from shoal.accounting.search import Side, crossing
 from shoal.errors import UnreachableTargetError
 
@@ -116,19 +114,13 @@ class ApproximateProfile(Curve):
         reached = [exchange.delta(exchange.best_epsilon) for exchange in self.exchanges]
         return min(*reached, self.local_delta)
 
-    def delta(self, epsilon: float) -> float:
-        """The smallest delta proved at this epsilon (a negative epsilon is allowed)."""
-        if epsilon < 0:
-            x = math.exp(epsilon)
-            return min(1.0, -math.expm1(epsilon) + x * self.delta(-epsilon))
+    def _delta(self, epsilon: float) -> float:
         found = [exchange.delta(min(epsilon, exchange.best_epsilon)) for exchange in self.exchanges]
         if epsilon >= self.local_epsilon:
             found.append(self.local_delta)
         return min(1.0, *found)
 
-    def epsilon(self, delta: float) -> float:
-        """The smallest epsilon proved at this delta."""
-        checks.open_probability(delta=delta)
+    def _epsilon(self, delta: float) -> float:
         found = min(exchange.epsilon(delta) for exchange in self.exchanges)
         if delta >= self.local_delta:
             found = min(found, self.local_epsilon)
@@ -141,6 +133,6 @@ class ApproximateProfile(Curve):
             )
         return found
 
-    def lower_epsilon(self, delta: float) -> float:
+    def lower_epsilon(self, delta: float, rounds: int = 1) -> float:  # noqa: ARG002
         """An epsilon that no analysis can go below: pure randomizers are covered by the claim."""
         return max(exchange.profile.lower_epsilon(delta) for exchange in self.exchanges)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shoal import checks
-from shoal.accounting.curve import Curve
+from shoal.accounting.profile import Curve
 from shoal.accounting.search import Side, crossing
 from shoal.errors import UnreachableTargetError
 
@@ -78,20 +78,13 @@ class NoiseProfile(Curve):
         """Standard deviation of the privacy loss to leading order: a scale, not a bound."""
         return max(self.delta(0.0) / _TOTAL_VARIATION, 1e-12)
 
-    def delta(self, epsilon: float) -> float:
-        """The smallest delta proved at this epsilon (a negative epsilon is allowed)."""
-        if epsilon < 0:
-            # D_x(P, Q) = 1 - x + x D_{1/x}(Q, P), and both orders are covered.
-            return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon))
-        checks.non_negative(epsilon=epsilon)
+    def _delta(self, epsilon: float) -> float:
         end, least = self._floor
         # The true delta never grows with epsilon, although what the slack adds does.
         bound = self._bound(epsilon)
         return min(least, bound) if epsilon >= end else bound
 
-    def epsilon(self, delta: float) -> float:
-        """The smallest epsilon proved at this delta."""
-        checks.open_probability(delta=delta)
+    def _epsilon(self, delta: float) -> float:
         end, least = self._floor
         if least > delta:
             raise UnreachableTargetError(
@@ -107,7 +100,7 @@ class NoiseProfile(Curve):
         guess = min(end / 2, 4 * self.spread)
         return crossing(log_delta, math.log(delta), cap=end, guess=guess, side=Side.UPPER)
 
-    def lower_epsilon(self, delta: float) -> float:
+    def lower_epsilon(self, delta: float, rounds: int = 1) -> float:  # noqa: ARG002
         """Nothing is claimed from below."""
         checks.open_probability(delta=delta)
         return 0.0
