@@ -42,8 +42,9 @@ class PairLaw:
 
     One list of atoms may stand for laws that differ from it a little: each of their masses and
     ratios is within a factor ``1 +- error`` of the stored one, beyond :data:`ROUNDING`.
-    ``log_ratios`` are upper bounds on the log-ratios of the first input's output law over the
-    second's, and of the second over the first: 0 only if the two are the same, number for number.
+    ``local_epsilon`` is an upper bound on the log-ratio of the first input's output law over the
+    second's, ``reversed_epsilon`` on that of the second over the first: 0 only if the two are the
+    same, number for number.
     ``dropped`` is the blanket's mass on outputs that are counted as lost although it covers them.
     """
 
@@ -52,7 +53,8 @@ class PairLaw:
     rho1: Array
     lost0: Array
     lost1: Array
-    log_ratios: tuple[float, float]
+    local_epsilon: float
+    reversed_epsilon: float
     error: float = 0.0
     dropped: float = 0.0
 
@@ -90,7 +92,7 @@ class PairLaw:
         parts = [np.array(column) for column in (*rows.T, *gone.T)]
         for part in parts:
             part.flags.writeable = False
-        return cls(parts[0], parts[1], parts[2], parts[3], parts[4], log_ratios, error, dropped)
+        return cls(parts[0], parts[1], parts[2], parts[3], parts[4], *log_ratios, error, dropped)
 
     @classmethod
     def over(cls, base: Array, first: Array, second: Array) -> PairLaw:
@@ -113,11 +115,6 @@ class PairLaw:
         """Probability that a report does not come from the blanket: 0 if rounding explains it."""
         covered = math.fsum(self.mass)
         return 1.0 - covered if covered < _FULL_MASS else 0.0
-
-    @property
-    def local_epsilon(self) -> float:
-        """An upper bound on the log-ratio of the first input's output law over the second's."""
-        return self.log_ratios[0]
 
     @cached_property
     def noise(self) -> float:
@@ -166,7 +163,8 @@ class PairLaw:
             rho1=self.rho0[order],
             lost0=self.lost1[lost_order],
             lost1=self.lost0[lost_order],
-            log_ratios=self.log_ratios[::-1],
+            local_epsilon=self.reversed_epsilon,
+            reversed_epsilon=self.local_epsilon,
         )
 
     def participating(self, probability: float) -> PairLaw:
@@ -191,7 +189,8 @@ class PairLaw:
         """This law, computed from the atoms of another one: it errs where that one does."""
         return replace(
             self,
-            log_ratios=source.log_ratios,
+            local_epsilon=source.local_epsilon,
+            reversed_epsilon=source.reversed_epsilon,
             error=self.error + source.error,
             dropped=self.dropped + source.dropped,
         )
@@ -202,10 +201,10 @@ class PairLaw:
             float(np.max(np.abs(theirs - own) / np.where(own > 0, own, 1.0), initial=0.0))
             for own, theirs in zip(_arrays(self), _arrays(other), strict=True)
         )
-        first, second = np.maximum(self.log_ratios, other.log_ratios).tolist()
         return replace(
             self,
-            log_ratios=(first, second),
+            local_epsilon=max(self.local_epsilon, other.local_epsilon),
+            reversed_epsilon=max(self.reversed_epsilon, other.reversed_epsilon),
             error=max(self.error, other.error + deviation),
             dropped=max(self.dropped, other.dropped),
         )
@@ -217,8 +216,7 @@ class PairLaw:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PairLaw) and (
-            (self.log_ratios, self.error, self.dropped)
-            == (other.log_ratios, other.error, other.dropped)
+            _bounds(self) == _bounds(other)
             and all(map(np.array_equal, _arrays(self), _arrays(other)))
         )
 
@@ -226,6 +224,7 @@ class PairLaw:
         return hash(self.signature)
 
 
+_bounds = attrgetter("local_epsilon", "reversed_epsilon", "error", "dropped")
 _arrays = attrgetter("mass", "rho0", "rho1", "lost0", "lost1")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
@@ -27,9 +27,10 @@ _ABSENCE = 1e-12  # what a crowd smaller than counted on may cost of delta
 
 @dataclass(frozen=True)
 class Crowd:
-    """People asked, the share of them that is honest, and how likely each one takes part.
+    """People asked, the fraction of them that is honest, and how likely each one takes part.
 
-    Dropped-out and dishonest people hide nobody: the guarantee counts on ``honest`` of them.
+    Dropped-out and dishonest people hide nobody: the guarantee counts on ``honest`` of them,
+    rounded down.
     ``participation`` is each person's own coin, which the analyzer does not see.
     """
 
@@ -37,28 +38,27 @@ class Crowd:
     honest_fraction: float = 1.0
     honest_n: int | None = None
     participation: float = 1.0
+    honest: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.count(n=self.n))
         checks.share(honest_fraction=self.honest_fraction, participation=self.participation)
         if self.honest_n is not None:
-            object.__setattr__(self, "honest_n", checks.count(honest_n=self.honest_n))
-            if self.honest_n > self.n:
-                raise InvalidArgumentError("honest_n", self.honest_n, f"honest_n <= n = {self.n}")
+            honest = checks.count(honest_n=self.honest_n)
+            object.__setattr__(self, "honest_n", honest)
+            if honest > self.n:
+                raise InvalidArgumentError("honest_n", honest, f"honest_n <= n = {self.n}")
             if self.honest_fraction != 1.0:
                 expected = "either honest_n or honest_fraction, not both"
-                raise InvalidArgumentError("honest_n", self.honest_n, expected)
-        if self.honest < 1:
+                raise InvalidArgumentError("honest_n", honest, expected)
+        else:
+            # The fraction as it was written: 0.9 is nine tenths, not the float next to it.
+            fraction = Fraction(repr(float(self.honest_fraction)))
+            honest = min(self.n, math.floor(self.n * fraction))
+        object.__setattr__(self, "honest", honest)
+        if honest < 1:
             expected = f"at least one honest person among n = {self.n}"
             raise InvalidArgumentError("honest_fraction", self.honest_fraction, expected)
-
-    @property
-    def honest(self) -> int:
-        """Honest people, rounded down."""
-        if self.honest_n is not None:
-            return self.honest_n
-        # The share as it was written: 0.9 is nine tenths, not the float next to it.
-        return min(self.n, math.floor(self.n * Fraction(repr(float(self.honest_fraction)))))
 
     @property
     def present(self) -> int:
@@ -243,7 +243,7 @@ def _generic(local_epsilon: float, local_delta: float, crowd: Crowd, bound: str 
     exchanges = [Exchange(clones, clones_distance(n=n, **stretch))]
     if bound != CLONES:
         exchanges.append(Exchange(pure, optimal_distance(n=n, **stretch)))
-    return ApproximateProfile(tuple(exchanges), (local_epsilon, local_delta))
+    return ApproximateProfile(tuple(exchanges), local_epsilon, local_delta)
 
 
 def _deletion(epsilon: float, local_delta: float, crowd: Crowd) -> Profile:
@@ -253,7 +253,7 @@ def _deletion(epsilon: float, local_delta: float, crowd: Crowd) -> Profile:
         return pure
     # FMT21 Lemma 3.7: each randomizer is within local_delta of a pure deletion-DP one.
     exchange = Exchange(pure, crowd.honest * crowd.participation * local_delta)
-    return ApproximateProfile((exchange,), _two_deletions(epsilon, local_delta))
+    return ApproximateProfile((exchange,), *_two_deletions(epsilon, local_delta))
 
 
 def _two_deletions(epsilon: float, local_delta: float) -> tuple[float, float]:

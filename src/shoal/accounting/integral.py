@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from operator import attrgetter
 
 import numpy as np
@@ -178,7 +178,8 @@ class Saddle:
     tilted: Array  # m e^{theta z - K(theta)}
     deviation: float  # of S under the tilted law
     scale: float  # 1 / width of the peak
-    unused: float  # rest^n / phi(theta)^n: the share of "nobody used the blanket"
+    unused: float  # rest^n / phi(theta)^n: the part of "nobody used the blanket"
+    exponent_error: float  # bound on the floating-point error of n K(theta)
 
     @classmethod
     def of(cls, pair: PairLaw, epsilon: float, n: int) -> Saddle:
@@ -196,9 +197,15 @@ class Saddle:
         log_unused = -math.inf
         if pair.rest > 0:
             log_unused = n * math.log1p(-math.fsum(pair.mass.tolist())) - log_peak
+        log_unit = exponent * math.log(2)
+        with np.errstate(over="ignore"):
+            growth = float(p @ np.abs(np.expm1(theta * z)))
+        growth *= math.exp(-log_peak / n)
+        drift = theta * float(tilted @ sizes)
+        change = n * (pair.noise * growth + drift) * z.size
         return cls(
             n,
-            exponent * math.log(2),
+            log_unit,
             z,
             sizes,
             pair.noise,
@@ -209,22 +216,13 @@ class Saddle:
             math.sqrt(variance),
             scale,
             math.exp(min(log_unused, 0.0)),
+            ROUNDING * (change + abs(log_peak) + abs(log_unit)),
         )
 
     def chernoff(self) -> Enclosure:
         """E[(S)_+] <= E[e^{theta S}] / (e theta), and delta <= 1."""
         log_upper = self.log_peak - 1 - math.log(self.theta) + self.exponent_error
         return Enclosure(-math.inf, min(0.0, log_upper + self.log_unit - math.log(self.n)))
-
-    @cached_property
-    def exponent_error(self) -> float:
-        """Bound on the floating-point error of n K(theta)."""
-        with np.errstate(over="ignore"):
-            growth = float(self.masses @ np.abs(np.expm1(self.theta * self.values)))
-        growth *= math.exp(-self.log_peak / self.n)
-        drift = self.theta * float(self.tilted @ self.sizes)
-        change = self.n * (self.noise * growth + drift) * self.values.size
-        return ROUNDING * (change + abs(self.log_peak) + abs(self.log_unit))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, overload
 
@@ -37,24 +37,21 @@ _COUNTS = (320, 160, 100)
 
 
 class Curve(ABC):
-    """An upper bound delta(epsilon) with everything that follows from it.
+    """An upper bound delta(epsilon), proved by a theorem for the randomizers in its scope.
 
     ``local_epsilon`` (with ``local_delta``) is what one report reveals by itself, without trusting
     the shuffler; ``spread`` the standard deviation of the privacy loss to leading order, a scale
     and not a bound; ``smallest_delta`` the delta that no epsilon goes below.
     """
 
-    @property
-    @abstractmethod
-    def local_epsilon(self) -> float: ...
+    local_epsilon: float
+    local_delta: float = 0.0
+    theorem: str
+    scope: str
 
     @property
     @abstractmethod
     def spread(self) -> float: ...
-
-    @property
-    def local_delta(self) -> float:
-        return 0.0
 
     @property
     def smallest_delta(self) -> float:
@@ -204,23 +201,15 @@ class PrivacyProfile(Curve):
     law: BlanketLaw
     n: int
 
+    local_epsilon: float = field(init=False, repr=False)
+    theorem: str = field(init=False, repr=False)
+    scope: str = field(init=False, repr=False)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.count(n=self.n))
-
-    @property
-    def theorem(self) -> str:
-        """What the upper bound rests on."""
-        return self.law.claim.theorem
-
-    @property
-    def scope(self) -> str:
-        """Which randomizers it speaks about."""
-        return self.law.claim.scope
-
-    @property
-    def local_epsilon(self) -> float:
-        """What one report reveals by itself, without trusting the shuffler."""
-        return self.law.local_epsilon
+        object.__setattr__(self, "local_epsilon", self.law.local_epsilon)
+        object.__setattr__(self, "theorem", self.law.claim.theorem)
+        object.__setattr__(self, "scope", self.law.claim.scope)
 
     def _delta(self, epsilon: float) -> float:
         return max(self._delta_of(pair, epsilon) for pair in self.law.pairs)

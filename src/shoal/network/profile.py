@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from shoal import checks
@@ -68,26 +68,16 @@ class WalkProfile(Curve):
     local: tuple[float, float]
     scope: str
     central: Callable[[float], float]
+    local_epsilon: float = field(init=False)
+    local_delta: float = field(init=False)
+    theorem: str = field(init=False)
+    n: int = field(init=False)
 
-    @property
-    def theorem(self) -> str:
-        """What the first route rests on."""
-        return self.routes[0].theorem
-
-    @property
-    def n(self) -> int:
-        """The honest people."""
-        return self.routes[0].n
-
-    @property
-    def local_epsilon(self) -> float:
-        """What one report reveals by itself."""
-        return self.local[0]
-
-    @property
-    def local_delta(self) -> float:
-        """The δ that goes with it."""
-        return self.local[1]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "local_epsilon", self.local[0])
+        object.__setattr__(self, "local_delta", self.local[1])
+        object.__setattr__(self, "theorem", self.routes[0].theorem)
+        object.__setattr__(self, "n", self.routes[0].n)
 
     @property
     def smallest_delta(self) -> float:

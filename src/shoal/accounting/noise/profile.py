@@ -47,7 +47,8 @@ class NoiseProfile(Curve):
     ``divergence`` is that of the noise as analysed. The sampler may differ from it by a total
     variation of ``slack``, over all honest people together: with x = e^epsilon that adds at most
     (1 + x) slack. ``lost`` is the probability that fewer honest people are there than assumed,
-    which is the same for both neighbours and adds itself.
+    which is the same for both neighbours and adds itself. ``local_epsilon`` is infinite if one of
+    a person's messages is the truth.
     """
 
     divergence: Divergence
@@ -56,12 +57,7 @@ class NoiseProfile(Curve):
     scope: str
     slack: float = 0.0
     lost: float = 0.0
-    alone: float = math.inf
-
-    @property
-    def local_epsilon(self) -> float:
-        """What one person's messages reveal by themselves; infinite if one of them is the truth."""
-        return self.alone
+    local_epsilon: float = math.inf
 
     @property
     def smallest_delta(self) -> float:
@@ -71,7 +67,7 @@ class NoiseProfile(Curve):
     @property
     def ceiling(self) -> float:
         """No epsilon makes delta exactly 0, unless each message by itself is private."""
-        return self.alone if self.slack == self.lost == 0 else math.inf
+        return self.local_epsilon if self.slack == self.lost == 0 else math.inf
 
     @cached_property
     def spread(self) -> float:
@@ -112,7 +108,7 @@ class NoiseProfile(Curve):
         It falls with the divergence and rises with what the slack adds, so the search closes in on
         a corner or a minimum between its neighbours.
         """
-        reach = (*_REACH, self.alone) if math.isfinite(self.alone) else _REACH
+        reach = (*_REACH, self.local_epsilon) if math.isfinite(self.local_epsilon) else _REACH
         tried = [(self._bound(epsilon), epsilon) for epsilon in reach]
         best = min(tried)
         if self.slack > 0:
@@ -126,7 +122,7 @@ class NoiseProfile(Curve):
         return best[1], best[0]
 
     def _bound(self, epsilon: float) -> float:
-        if epsilon >= self.alone:
+        if epsilon >= self.local_epsilon:
             return 0.0
         added = (1 + math.exp(epsilon)) * self.slack + self.lost
         return min(1.0, self.divergence(epsilon) + added)
