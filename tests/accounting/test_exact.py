@@ -22,8 +22,6 @@ from shoal.accounting.published import (
     clone_divergence,
     clones_interval,
     conditional_divergence,
-    randomized_response_delta,
-    randomized_response_epsilon,
 )
 from shoal.accounting.search import Side, largest, least
 from shoal.errors import InvalidArgumentError, InvalidTableError
@@ -100,7 +98,7 @@ REFERENCE = [
 def test_epsilon_reproduces_the_reference_table(n, local, delta, binary, optimal, fmt21):
     given_ = {"n": n, "delta": delta, "local_epsilon": local, "iterations": 26}
     rounded = {"rel": 0.0, "abs": 6e-7}
-    assert randomized_response_epsilon(**given_) == pytest.approx(binary, **rounded)
+    assert brute.binary_response_epsilon(**given_) == pytest.approx(binary, **rounded)
     for clone_probability, expected in (
         (optimal_clones(local), optimal),
         (clones(local), fmt21),
@@ -269,7 +267,7 @@ def test_binary_response_with_everybody_else_on_zero(n, local, part):
         enumerate_shuffle(table, others=[0] * (n - 1), x0=a, x1=1 - a, epsilon=epsilon)
         for a in (0, 1)
     )
-    found = randomized_response_delta(n=n, epsilon=epsilon, local_epsilon=local)
+    found = brute.binary_response_delta(n, epsilon, local)
     assert found <= truth + 1e-15
     assert found == pytest.approx(truth, rel=1e-6, abs=1e-9)
     assert found <= worst_shuffle(table, n=n, epsilon=epsilon) + 1e-15

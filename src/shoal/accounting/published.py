@@ -1,14 +1,13 @@
 """The numerical algorithms of "Hiding Among the Clones", as published.
 
 Feldman, McMillan, Talwar, FOCS 2021, arXiv:2012.12803: Algorithms 4 to 6 (Appendix F) bound the
-divergence of the clone pair of Theorem 3.2, Algorithm 7 (Appendix G) bounds from below that of
-shuffled binary randomized response. They are here to be compared with:
+divergence of the clone pair of Theorem 3.2. They are here to be compared with:
 :mod:`shoal.accounting.exact` evaluates the same pair without blocks, and more tightly.
 
 ========================  ===========================================
 in the paper              here
 ========================  ===========================================
-Algorithms 4 and 7        :func:`~shoal.accounting.search.least`, ``largest``
+Algorithm 4               :func:`clones_interval`
 Algorithm 5               :func:`conditional_divergence`
 Algorithm 6               :func:`clone_divergence`
 n, ε0, S                  ``n``, ``local_epsilon``, ``step``
@@ -21,15 +20,13 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
 import scipy
 from scipy import special
 
 from shoal import checks
-from shoal.accounting.exact import SPECIAL_ERROR, Array, participants
+from shoal.accounting.exact import participants
 from shoal.accounting.search import Side, largest, least
 
-_WIDTH = 20.0
 _NEGLIGIBLE = 1e-3
 
 
@@ -118,50 +115,6 @@ def conditional_divergence(*, clones: int, epsilon: float, first: float, second:
         return 0.0
     cut = min(math.floor((clones + 1) * -s / (r - s)), clones)
     return max(0.0, r * _at_least(cut, clones) + s * _at_least(cut + 1, clones))
-
-
-def randomized_response_delta(*, n: float, epsilon: float, local_epsilon: float) -> float:
-    """Lower bound, tight up to rounding, on the divergence of shuffled binary randomized response.
-
-    Appendix G, Equation 27. Everybody else holds 0 and sends 1 with probability
-    q = 1 / (e^local_epsilon + 1), so that the ones are ``Bin(n-1, q) + Bernoulli(q)`` or
-    ``Bin(n-1, q) + Bernoulli(1-q)``. Other data can be worse: this bounds from below the delta of
-    binary randomized response, hence that of every claim about all randomizers.
-    """
-    people = participants(n)
-    checks.non_negative(epsilon=epsilon, local_epsilon=local_epsilon)
-    q = special.expit(-local_epsilon)
-    mean = people * q
-    reach = _WIDTH * math.sqrt(mean * (1 - q)) + 45
-    ones = np.arange(max(0, math.floor(mean - reach)), min(people, math.ceil(mean + reach)) + 1)
-    same = np.asarray(scipy.stats.binom.pmf(ones, people - 1, q))
-    fewer = np.asarray(scipy.stats.binom.pmf(ones - 1, people - 1, q))
-    laws = [flip * fewer + (1 - flip) * same for flip in (q, 1 - q)]
-    growth = math.exp(epsilon)
-
-    def divergence(first: Array, second: Array) -> float:
-        gain = first - growth * second
-        rounding = SPECIAL_ERROR * (first + growth * second)
-        return float(np.maximum(gain - rounding, 0.0).sum())
-
-    return max(divergence(*laws), divergence(*reversed(laws)))
-
-
-def randomized_response_epsilon(
-    *, n: float, delta: float, local_epsilon: float, iterations: int = 40
-) -> float:
-    """Algorithm 7: no analysis of all randomizers can promise a smaller epsilon than this.
-
-    >>> round(randomized_response_epsilon(n=1e5, delta=1e-6, local_epsilon=4), 6)
-    0.084714
-    """
-    steps = checks.count(iterations=iterations)
-    checks.open_probability(delta=delta)
-
-    def exceeds(epsilon: float) -> bool:
-        return randomized_response_delta(n=n, epsilon=epsilon, local_epsilon=local_epsilon) > delta
-
-    return largest(exceeds, 0.0, float(local_epsilon), steps=steps)
 
 
 def _blocks(trials: int, probability: float, step: int) -> Iterator[tuple[int, int, float, float]]:
