@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -92,34 +92,35 @@ def compare(
             remark="the randomizer's own law",
         )
         rows.append(own)
-    for entry in catalog.ENTRIES.values() if math.isfinite(local) else ():
+    if math.isfinite(local):
         query = catalog.Query(
             local_epsilon=local, n=crowd.honest, delta=delta, k=devices.categories
         )
-        epsilon, remark = _answer(entry, query)
-        published = row(
-            name=entry.name,
-            title=entry.title,
-            citation=str(entry.citation),
-            status=entry.status.value,
-            scope=entry.scope,
-            epsilon=epsilon,
-            remark=remark,
-        )
-        rows.append(published)
+        rows.extend(_published(entry, query, row) for entry in catalog.ENTRIES.values())
     return sorted(rows, key=lambda row: (row.epsilon is None, row.epsilon or 0.0))
 
 
-def _answer(entry: catalog.Entry, query: catalog.Query) -> tuple[float | None, str]:
-    """The entry's epsilon, if it has one, and what to know about it."""
+def _published(
+    entry: catalog.Entry, query: catalog.Query, row: Callable[..., Comparison]
+) -> Comparison:
+    epsilon: float | None = None
+    remark = "" if entry.certified else f"{entry.status.value}: not a guarantee"
     try:
         epsilon = entry.epsilon(query)
     except OutOfRegimeError as error:
-        return None, f"needs {error.condition}"
-    remark = "" if entry.certified else f"{entry.status.value}: not a guarantee"
-    if epsilon >= query.local_epsilon:
-        remark = "no amplification: capped at the local epsilon" + (remark and f"; {remark}")
-    return epsilon, remark
+        remark = f"needs {error.condition}"
+    else:
+        if epsilon >= query.local_epsilon:
+            remark = "no amplification: capped at the local epsilon" + (remark and f"; {remark}")
+    return row(
+        name=entry.name,
+        title=entry.title,
+        citation=str(entry.citation),
+        status=entry.status.value,
+        scope=entry.scope,
+        epsilon=epsilon,
+        remark=remark,
+    )
 
 
 _NOT_A_GUARANTEE = "for comparison only: not a guarantee"

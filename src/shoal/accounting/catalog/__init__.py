@@ -21,7 +21,7 @@ import enum
 import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType
 
 from shoal import checks
@@ -73,7 +73,7 @@ class Citation:
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """What is asked: the ε at ``delta`` of ``n`` reports, each ``local_epsilon``-DP.
+    """The question: the ε at ``delta`` of ``n`` reports, each ``local_epsilon``-DP.
 
     ``k`` (a number of categories) says that the randomizer is k-ary randomized response;
     ``mechanism="laplace"`` that it is Laplace noise of scale 1/ε0 on the interval [0, 1]. With
@@ -86,20 +86,19 @@ class Query:
     k: int | None = None
     mechanism: str | None = None
 
-    def checked(self) -> Query:
-        """Return the same query with whole numbers as integers, or say what is wrong with it."""
+    def __post_init__(self) -> None:
         checks.positive(local_epsilon=self.local_epsilon)
         checks.open_probability(delta=self.delta)
-        n = checks.count(n=self.n)
-        k = None if self.k is None else checks.count(2, k=self.k)
-        if self.mechanism is not None and self.mechanism not in MECHANISMS:
+        object.__setattr__(self, "n", checks.count(n=self.n))
+        if self.k is not None:
+            object.__setattr__(self, "k", checks.count(2, k=self.k))
+        if self.mechanism not in {None, *MECHANISMS}:
             expected = f"mechanism to be one of {', '.join(MECHANISMS)}, or None"
             raise InvalidArgumentError("mechanism", self.mechanism, expected)
-        if self.mechanism == "grr" and k is None:
-            raise InvalidArgumentError("k", k, 'k >= 2 beside mechanism="grr"')
-        if self.mechanism == "laplace" and k is not None:
-            raise InvalidArgumentError("k", k, 'no k beside mechanism="laplace"')
-        return replace(self, n=n, k=k)
+        if self.mechanism == "grr" and self.k is None:
+            raise InvalidArgumentError("k", None, 'k >= 2 beside mechanism="grr"')
+        if self.mechanism == "laplace" and self.k is not None:
+            raise InvalidArgumentError("k", self.k, 'no k beside mechanism="laplace"')
 
     def out_of_regime(self, bound: str, condition: str) -> OutOfRegimeError:
         """Return the error to raise when a theorem's condition does not hold for this query."""
@@ -116,7 +115,7 @@ class Query:
 class Entry:
     """One published bound; ``scope`` says whether the randomizers may be chosen adaptively.
 
-    ``evaluate`` takes a checked query and returns the theorem's own number, possibly above ε0, or
+    ``evaluate`` takes a query and returns the theorem's own number, possibly above ε0, or
     None where ``regime`` does not hold.
     """
 
@@ -141,11 +140,10 @@ class Entry:
 
     def epsilon(self, query: Query) -> float:
         """Return this bound's ε at the query's δ, and never more than ε0, which always holds."""
-        checked = query.checked()
-        epsilon = self.evaluate(checked)
+        epsilon = self.evaluate(query)
         if epsilon is None:
-            raise checked.out_of_regime(self.name, self.regime)
-        return min(epsilon, checked.local_epsilon)
+            raise query.out_of_regime(self.name, self.regime)
+        return min(epsilon, query.local_epsilon)
 
 
 def exp_or_inf(exponent: float) -> float:
