@@ -29,7 +29,7 @@ from shoal.errors import InvalidArgumentError, OutOfRegimeError
 
 OPTIMAL_CLONES = "optimal-clones"
 ANY = "any ε0-DP randomizers, adaptive"
-MECHANISMS = "grr.laplace"
+MECHANISMS = ("grr", "laplace")
 
 # exp of anything above this is not a float; a bound that large is vacuous anyway.
 _LARGEST_EXPONENT = 700.0
