@@ -2,7 +2,7 @@
 
 The power of a test is the probability that it rejects, here against the distribution that is
 hardest to notice for it among all at the same total variation from the hypothesis
-(:mod:`shoal.testing.alternatives`). All of them are simulated, each model at its own best:
+(:mod:`shoal.testing.power`). All of them are simulated, each model at its own best:
 
 * no privacy: the true counts;
 * a trusted curator: one number of the true counts, with Laplace noise: ε-DP, δ = 0;
@@ -28,7 +28,7 @@ from shoal.protocols.base import Device
 from shoal.protocols.registry import described
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulator
-from shoal.testing import alternatives, ranks, rates
+from shoal.testing import power, ranks, rates
 from shoal.testing.designing import design, required_n
 from shoal.testing.question import Coin, Question
 from shoal.testing.tester import Tester
@@ -270,7 +270,7 @@ class Study:
         null = published(self.reference, self.simulations)
         # Where d_j is below the deviation s_j of N_j/n, |N_j/n − q_j| grows by d_j²/s_j.
         deviations = np.sqrt(np.maximum(self.reference * (1 - self.reference), 1 / n) / n)
-        hardest = alternatives.split(self.reference, self.distance, weights=1 / deviations)
+        hardest = power.hardest(self.reference, self.distance, weights=1 / deviations)
         numbers = published(hardest, self.trials)
         return int(np.count_nonzero(numbers > ranks.threshold(null, level=self.level)))
 

@@ -1,4 +1,4 @@
-"""A test of a column of a table: which answers there are, whose they are, and the verdict."""
+"""Whole tests, from answers to the verdict: of arrays, and of a column of a table."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from shoal import checks
 from shoal.engines import LocalEngine, reading
 from shoal.engines.coding import PUBLIC_LIST, PUBLIC_NULLS, Choices
 from shoal.engines.reading import MOST_ANSWERS, Codes, Column, label_of
-from shoal.engines.shuffling import ORDERLESS, RUN_HERE
+from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.explain.document import Document
-from shoal.randomness import simulator
+from shoal.randomness import Randomness, simulator
 from shoal.testing import ranks
-from shoal.testing.designing import Design, design
-from shoal.testing.overlap import TWICE
-from shoal.testing.question import Wishes
-from shoal.testing.tester import APART, Tester
+from shoal.testing.designing import Design, design, fresh_coins
+from shoal.testing.question import Wishes, hypothesis
+from shoal.testing.tester import APART, TWICE, Tester
 from shoal.testing.verdict import Verdict
-from shoal.values import Counts
+from shoal.values import Batch, Counts, category_codes
 
 Progress = Callable[[int, int], None]
 Table = object  # whatever shoal.run reads: a frame, an Arrow table, the path of a file
@@ -55,6 +55,117 @@ _SLACK = 1e-6  # of a sum of rounded probabilities
 _PEOPLE = 1 << 16  # randomized at once
 _MESSAGES = 1 << 20
 _SEEDS = 1 << 48  # that a seed may be given again as an option
+
+
+def uniformity(
+    values: npt.ArrayLike,
+    *,
+    k: int,
+    epsilon: float,
+    distance: float,
+    simulations: int | None = None,
+    seed: int | None = None,
+    randomness: Randomness | None = None,
+    **wishes: Unpack[Wishes],
+) -> Verdict:
+    """Are answers 0, ..., k − 1 equally likely? Tested on their shuffled, randomized messages.
+
+    ``wishes`` are those of :func:`~shoal.testing.design`: delta, level, coin, messages_cap,
+    randomizer, partitions, symbols, honest_fraction. ``seed`` is that of the simulated null
+    distribution alone; public coins are drawn and messages randomized securely unless a
+    simulation's ``randomness`` is given. Unless said, there are 1,999 ``simulations``, or some
+    100/level where that is more.
+
+    >>> import numpy as np
+    >>> verdict = uniformity(np.arange(20_000) % 10, k=20, epsilon=1.0, distance=0.2)
+    >>> verdict.rejected
+    True
+    """
+    reference = hypothesis(k, None)
+    codes = _checked("values", values, reference.size)
+    plan = {"reference": reference, "epsilon": epsilon, "distance": distance, **wishes}
+    return _tested([codes], plan, simulations, seed, randomness)
+
+
+def identity(
+    values: npt.ArrayLike,
+    *,
+    reference: npt.ArrayLike,
+    epsilon: float,
+    distance: float,
+    simulations: int | None = None,
+    seed: int | None = None,
+    randomness: Randomness | None = None,
+    **wishes: Unpack[Wishes],
+) -> Verdict:
+    """Do answers 0, ..., k − 1 have the probabilities of the reference? Else as ``uniformity``."""
+    expected = hypothesis(None, reference)
+    codes = _checked("values", values, expected.size)
+    plan = {"reference": expected, "epsilon": epsilon, "distance": distance, **wishes}
+    return _tested([codes], plan, simulations, seed, randomness)
+
+
+def closeness(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    *,
+    k: int,
+    epsilon: float,
+    distance: float,
+    overlapping: bool = False,
+    simulations: int | None = None,
+    seed: int | None = None,
+    randomness: Randomness | None = None,
+    **wishes: Unpack[Wishes],
+) -> Verdict:
+    """Do two groups of people answer alike? Each is shuffled by itself, each person in one group.
+
+    The noise is made for the smaller group, and so is the guarantee. It assumes that nobody is in
+    both groups. Where people may be, say ``overlapping=True``: epsilon is then what two reports of
+    one person, one in each batch, cost together. Else as ``uniformity``.
+    """
+    size = hypothesis(k, None).size
+    groups = [_checked("first", first, size), _checked("second", second, size)]
+    plan = {"k": k, "epsilon": epsilon, "distance": distance, "overlapping": overlapping, **wishes}
+    return _tested(groups, plan | {"closeness": True}, simulations, seed, randomness)
+
+
+def _tested(
+    groups: Sequence[Codes],
+    plan: dict[str, Any],
+    simulations: int | None,
+    seed: int | None,
+    randomness: Randomness | None,
+) -> Verdict:
+    """The verdict on one or two groups; the public coins are drawn before anything else."""
+    smallest = min(codes.size for codes in groups)
+    tester = design(n=smallest, coins=fresh_coins(randomness), **plan).tester()
+    batches = [
+        shuffle(tester.randomize(codes, randomness=randomness), randomness=randomness)
+        for codes in groups
+    ]
+    return _decided(tester, batches, simulations, seed)
+
+
+def _decided(
+    tester: Tester, groups: Sequence[Batch | Counts], simulations: int | None, seed: int | None
+) -> Verdict:
+    if len(groups) > 1:
+        return tester.compare(groups[0], groups[1], simulations=simulations, seed=seed)
+    return tester.decide(groups[0], simulations=simulations, seed=seed)
+
+
+def _checked(name: str, values: npt.ArrayLike, k: int) -> Codes:
+    """Two answers or more, each one of k."""
+    shape = np.shape(values)
+    if len(shape) != 1 or shape[0] < 2:
+        expected = "a one-dimensional list of at least two answers (of a table, one column)"
+        shown = f"shape {shape}" if shape else type(values).__name__
+        raise InvalidArgumentError(name, shown, expected)
+    return category_codes(values, k)
+
+
+# ------------------------------------------------------------------------------ a column of a table
 
 
 @dataclass(frozen=True)
@@ -180,10 +291,7 @@ def run(
     tester = plan.tester()
     counts = _collected(tester, codes, progress)
     seed = int(simulator().integers(_SEEDS)) if seed is None else seed
-    if closeness:
-        verdict = tester.compare(counts[0], counts[1], simulations=simulations, seed=seed)
-    else:
-        verdict = tester.decide(counts[0], simulations=simulations, seed=seed)
+    verdict = _decided(tester, counts, simulations, seed)
     people = _TABLES if by is None else _ROWS
     assumptions = (people.get(text, text) for text in verdict.guarantee.assumptions)
     guarantee = replace(verdict.guarantee, assumptions=(*assumptions, *public))

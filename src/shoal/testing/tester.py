@@ -11,19 +11,24 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.amplification import amplify
+from shoal.accounting.amplification import amplify, profile
+from shoal.accounting.crowd import Crowd
 from shoal.accounting.guarantee import Guarantee
-from shoal.errors import InvalidArgumentError
-from shoal.protocols.base import Device, Protocol
+from shoal.errors import InvalidArgumentError, PrecisionError
+from shoal.protocols.base import Device
+from shoal.protocols.partitioned import PartitionedDummies
 from shoal.randomizers.base import Reports
+from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomness import Randomness, simulator
-from shoal.testing import alternatives, devices, overlap, power, ranks, sampling, splitting
-from shoal.testing.question import Kind, check_distance, hypothesis, is_uniform
-from shoal.testing.scores import CountTable, OneMessage, Scores
+from shoal.testing import power, ranks, sampling
+from shoal.testing.question import Kind, check_distance, hypothesis, is_uniform, kind_of
+from shoal.testing.sampling import CountTable
+from shoal.testing.scores import OneMessage, Scores, Split, scores_of
 from shoal.testing.verdict import Verdict
 from shoal.values import Array, Batch, Counts
 
 APART = "nobody is in both groups: each person makes one report"
+TWICE = "nobody makes more than one report in each of the two groups"
 _MOST_COINS, _FEWEST_COINS = 512, 4  # public coins that a prediction averages over
 _DENSE_COINS = 64  # at most, where several partitions take them one by one
 
@@ -64,31 +69,30 @@ class Tester:
         check_distance(self.distance, self.reference)
         _ = self.scores
         if self.closeness:
-            self._exchangeable(self.scores)
+            _exchangeable(self.scores)
         elif self.overlapping:
             raise InvalidArgumentError("overlapping", True, "two batches (closeness) to overlap")  # noqa: FBT003
 
     @cached_property
     def scores(self) -> Scores:
         """What the messages say about the distribution."""
-        return devices.scores(self.device, self.reference)
+        return scores_of(self.device, self.reference)
 
     @property
     def coin(self) -> str:
         """Private, or public where everybody has to know the partitions."""
-        return devices.coin(self.device)
+        public = isinstance(self.device, PartitionedResponse | PartitionedDummies)
+        return "public" if public else "private"
 
     @property
     def kind(self) -> Kind:
         """Which of the three tests it is."""
-        if self.closeness:
-            return "closeness"
-        return "uniformity" if is_uniform(self.reference) else "identity"
+        return kind_of(self.reference, closeness=self.closeness)
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """The (epsilon, delta) of everybody among n people, or in two batches of n each."""
-        return self._guarantee(*([self.n] * (1 + self.closeness)))
+        return self._guarantee(self._sizes(self.n))
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Reports:
         """Everybody's messages; secure randomness unless a simulation's is given."""
@@ -119,10 +123,7 @@ class Tester:
         """Test a batch against the reference; n may differ from the plan, the guarantee with it."""
         counts = self._counted(batch)
         null = self.null(simulations, seed=seed, n=counts.n)
-        statistic = self.statistic(counts)
-        rank = ranks.ranked(statistic, null, level=self.level)
-        kind: Kind = "uniformity" if is_uniform(self.reference) else "identity"
-        return self._verdict(kind, rank, statistic, null, (counts.n,))
+        return self._verdict(kind_of(self.reference), self.statistic(counts), null, (counts.n,))
 
     def compare(
         self,
@@ -137,18 +138,16 @@ class Tester:
         If they do, all their messages are exchangeable: splitting the pooled messages at random
         again shows what the statistic would have been, so that the level is exact.
         """
-        scores = self._exchangeable(self.scores)
-        one, two = self._counted(first), self._counted(second)
-        split = splitting.Split(scores, one, two)
+        scores = _exchangeable(self.scores)
+        split = Split(scores, self._counted(first), self._counted(second))
         null = split.null(ranks.number(self.level, simulations), simulator(seed))
-        rank = ranks.ranked(split.statistic, null, level=self.level)
-        return self._verdict("closeness", rank, split.statistic, null, (one.n, two.n))
+        return self._verdict("closeness", split.statistic, null, split.sizes)
 
     def power(self, distance: float | None = None, *, n: int | None = None) -> float:
         """The predicted probability to reject at this distance, with the device as it is.
 
         It is that against the hardest distribution at the distance, whichever answers it makes
-        likelier, those that never occur among them (:mod:`shoal.testing.alternatives`). With public
+        likelier, those that never occur among them (:mod:`shoal.testing.power`). With public
         coins it is the mean over the coins, which are drawn after the distribution is fixed:
         against one that is made for known coins there is no power. For closeness the second batch
         follows the reference.
@@ -172,10 +171,10 @@ class Tester:
         threshold is simulated for it, not by splitting: much quicker, and close to the power of the
         exact test.
         """
-        people, number = self._people(n), checks.count(trials=trials)
+        people, trials = self._people(n), checks.count(trials=trials)
         hardest, _ = self._hardest(distance, self._sizes(people))
         draws = ranks.number(self.level, simulations)
-        return self._rejections(hardest, people, number, draws, simulator(seed)) / number
+        return self._rejections(hardest, people, trials, draws, simulator(seed)) / trials
 
     def _rejections(
         self,
@@ -188,12 +187,11 @@ class Tester:
         """How many of so many trials reject where everybody's answer has these probabilities."""
         null, statistics = [], []
         for scores, orders in self._under_coins(trials, simulations, generator):
-            scale = np.sqrt(scores.spread.square)
-            part = math.ceil(simulations * len(orders) / trials)
+            scale, size = np.sqrt(scores.spread.square), len(orders)
+            part = math.ceil(simulations * size / trials)
             null.append(np.ravel(self._null(scores, part, people, generator) / scale))
-            statistics.append(
-                self._drawn(scores, probabilities[orders], len(orders), people, generator) / scale
-            )
+            drawn = self._drawn(scores, probabilities[orders], size, people, generator)
+            statistics.append(drawn / scale)
         limit = ranks.threshold(np.concatenate(null)[:simulations], level=self.level)
         return int(np.count_nonzero(np.concatenate(statistics) > limit))
 
@@ -228,9 +226,8 @@ class Tester:
         if not self.closeness:
             return scores.statistics(tables(probabilities), people)
         other = np.broadcast_to(scores.reference, probabilities.shape)
-        return splitting.statistics(
-            self._exchangeable(scores), tables(probabilities), tables(other), (people, people)
-        )
+        one, two = tables(probabilities), tables(other)
+        return _exchangeable(scores).differences(one, two, (people, people))
 
     def _under_coins(
         self, number: int, draws: int, generator: np.random.Generator
@@ -246,14 +243,14 @@ class Tester:
         if public and not even and self._dense:
             for _ in range(number):
                 order = generator.permutation(k)
-                yield devices.scores(self.device, self.reference[order]), order[None, :]
+                yield scores_of(self.device, self.reference[order]), order[None, :]
             return
         for size in sampling.chunks(number, cells * (1 + draws // number)):
             orders = np.tile(np.arange(k), (size, 1))
             if public or even:
                 orders = generator.permuted(orders, axis=1)
             if public and not even:
-                yield devices.scores(self.device, self.reference[orders]), orders
+                yield scores_of(self.device, self.reference[orders]), orders
             else:
                 yield self.scores, orders
 
@@ -267,7 +264,7 @@ class Tester:
             each = np.broadcast_to(scores.weights, orders.shape)
             weights += np.bincount(orders.ravel(), weights=each.ravel())
         public = self.coin == "public"
-        family = alternatives.family(self.reference, distance, weights=weights, public=public)
+        family = power.alternatives(self.reference, distance, weights=weights, public=public)
         people, powers = power.effective(*sizes), np.zeros(len(family))
         for scores, orders in drawn:
             departure = scores.departure(family[:, orders])
@@ -296,13 +293,9 @@ class Tester:
         return (people, people) if self.closeness else (people,)
 
     def _verdict(
-        self,
-        kind: Kind,
-        rank: ranks.Rank,
-        statistic: float,
-        null: Array,
-        sizes: tuple[int, ...],
+        self, kind: Kind, statistic: float, null: Array, sizes: tuple[int, ...]
     ) -> Verdict:
+        rank = ranks.ranked(statistic, null, level=self.level)
         return Verdict(
             kind=kind,
             rejected=rank.rejected,
@@ -315,15 +308,15 @@ class Tester:
             sizes=sizes,
             simulations=null.size,
             null=null,
-            guarantee=self._guarantee(*sizes),
+            guarantee=self._guarantee(sizes),
             coin=self.coin,
             device=self.device,
         )
 
-    def _guarantee(self, *sizes: int) -> Guarantee:
+    def _guarantee(self, sizes: tuple[int, ...]) -> Guarantee:
         delta, honest = self.delta, self.honest_fraction
         if len(sizes) > 1 and self.overlapping:
-            return overlap.guarantee(self.device, sizes, delta=delta, honest_fraction=honest)
+            return _of_both(self.device, sizes, delta=delta, honest_fraction=honest)
         alone = amplify(self.device, n=min(sizes), delta=delta, honest_fraction=honest)
         if len(sizes) == 1:
             return alone
@@ -345,11 +338,41 @@ class Tester:
             raise InvalidArgumentError("counts", int(cells.sum()), expected)
         return counts
 
-    def _exchangeable(self, scores: Scores) -> OneMessage:
-        if isinstance(self.device, Protocol) or not isinstance(scores, OneMessage):
-            expected = (
-                "a device with one message for closeness (the several messages of one person are "
-                "not exchangeable, so two batches of them cannot be split anew)"
-            )
-            raise InvalidArgumentError("device", self.device.name, expected)
+
+def _exchangeable(scores: Scores) -> OneMessage:
+    if isinstance(scores, OneMessage):
         return scores
+    expected = (
+        "a device with one message for closeness (the several messages of one person are "
+        "not exchangeable, so two batches of them cannot be split anew)"
+    )
+    raise InvalidArgumentError("device", scores.device.name, expected)
+
+
+def _of_both(
+    device: Device, sizes: tuple[int, ...], *, delta: float, honest_fraction: float
+) -> Guarantee:
+    """The (epsilon, delta) of somebody who reports once in each of two batches.
+
+    A person whose datum changes may then change a message in each. Both batches are one release
+    each, so their privacy profiles compose.
+    """
+    crowds = [Crowd(n, honest_fraction) for n in sizes]
+    first, second = (profile(device, n=n, honest_fraction=honest_fraction) for n in sizes)
+    both = first + second
+    try:
+        epsilon, how = both.answer(delta)
+    except PrecisionError:
+        epsilon, how = both.answer(delta, method="best")
+    assumptions = dict.fromkeys(text for crowd in crowds for text in crowd.assumptions)
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        n=min(crowd.honest for crowd in crowds),
+        local_epsilon=both.local_epsilon,
+        local_delta=both.local_delta,
+        theorem=f"{first.theorem}, {how}",
+        rounds=len(sizes),
+        assumptions=(first.scope, *assumptions, TWICE),
+        lower_bound=lambda: both.lower_epsilon(delta),
+    )
