@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from shoal.auditing.trials import Histogram
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
 from shoal.values import Array
 
 Verdict = Literal["consistent", "violated"]
+Histogram = npt.NDArray[np.int64]
 
 _MOSTLY = 0.5
 _REFUTED = {True: "violated", False: "not refuted"}
