@@ -85,6 +85,12 @@ def count(minimum: int = 1, /, **arguments: float) -> int:
     return whole
 
 
+def require(holds: object, name: str, value: object, expected: str) -> None:
+    """Refuse the value of an argument unless this holds."""
+    if not holds:
+        raise InvalidArgumentError(name, value, expected)
+
+
 def _require(holds: Callable[[float], bool], expected: str, arguments: dict[str, float]) -> None:
     for name, value in arguments.items():
         if isinstance(value, bool) or not isinstance(value, Real) or not holds(_float(value)):

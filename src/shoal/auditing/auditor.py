@@ -78,8 +78,7 @@ def audit(
     """
     n = datasets.people(n)
     runs = checks.count(FEWEST_RUNS, runs=runs)
-    if runs > MOST_RUNS:
-        raise InvalidArgumentError("runs", runs, f"runs <= {MOST_RUNS:,}")
+    checks.require(runs <= MOST_RUNS, "runs", runs, f"runs <= {MOST_RUNS:,}")
     checks.open_probability(confidence=confidence)
     subject = subject_of(device)
     described = _described(device if declared is None else declared)
@@ -134,8 +133,8 @@ def audit(
 
 def _described(device: object) -> object | None:
     """What is known of the messages and their law, if it is anything of ours or like it."""
-    if isinstance(device, type):
-        raise InvalidArgumentError("declared", device, "a mechanism, not a class of mechanisms")
+    kind = isinstance(device, type)
+    checks.require(not kind, "declared", device, "a mechanism, not a class of mechanisms")
     if isinstance(device, Collection):
         return device.device
     if isinstance(device, Subject):

@@ -101,15 +101,12 @@ def neighbours(data: Neighbours | Sequence[Any], n: int) -> Neighbours:
     pair = data if isinstance(data, Neighbours) else _neighbours(data, n)
     for name, value in (("x0", pair.first), ("x1", pair.second), ("others", pair.others)):
         _check_hashable(name, value)
-    if len(pair.others) != n - 1:
-        raise InvalidArgumentError(
-            "others", len(pair.others), f"the data of n - 1 = {n - 1} others"
-        )
-    if pair.first == pair.second:
-        raise InvalidArgumentError("data", pair.first, "two different data x0 and x1")
-    if len(pair.inputs) > MOST_INPUTS:
-        expected = f"at most {MOST_INPUTS} different data"
-        raise InvalidArgumentError("others", len(pair.inputs), expected)
+    others, inputs = len(pair.others), len(pair.inputs)
+    checks.require(others == n - 1, "others", others, f"the data of n - 1 = {n - 1} others")
+    different = pair.first != pair.second
+    checks.require(different, "data", pair.first, "two different data x0 and x1")
+    few = inputs <= MOST_INPUTS
+    checks.require(few, "others", inputs, f"at most {MOST_INPUTS} different data")
     return pair
 
 
@@ -144,9 +141,8 @@ def _check_hashable(name: str, value: object) -> None:
 def people(n: float) -> int:
     """How many people, if a run of them all can be made."""
     count = checks.count(n=n)
-    if count > MOST_PEOPLE:
-        expected = f"n <= {MOST_PEOPLE:,}, as every run makes everybody's messages (audit fewer)"
-        raise InvalidArgumentError("n", count, expected)
+    expected = f"n <= {MOST_PEOPLE:,}, as every run makes everybody's messages (audit fewer)"
+    checks.require(count <= MOST_PEOPLE, "n", count, expected)
     return count
 
 
@@ -159,6 +155,5 @@ def checked_inputs(inputs: object) -> tuple[Hashable, ...]:
     for value in listed:
         _check_hashable("inputs", value)
     distinct = tuple(dict.fromkeys(listed))
-    if not 2 <= len(distinct) <= MOST_INPUTS:
-        raise InvalidArgumentError("inputs", listed, expected)
+    checks.require(2 <= len(distinct) <= MOST_INPUTS, "inputs", listed, expected)
     return distinct

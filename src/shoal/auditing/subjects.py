@@ -281,8 +281,8 @@ class Program(_Devices):
 
 def subject_of(device: object) -> Subject:
     """What somebody handed in, as something that runs."""
-    if isinstance(device, type):
-        raise InvalidArgumentError("device", device, "a device, not a class of devices")
+    kind = isinstance(device, type)
+    checks.require(not kind, "device", device, "a device, not a class of devices")
     if isinstance(device, Subject):
         return device
     if isinstance(device, Mechanism):
@@ -300,8 +300,7 @@ def subject_of(device: object) -> Subject:
 
 def _name(call: object) -> str:
     """What the code is called."""
-    if not callable(call):
-        raise InvalidArgumentError("call", call, "a function")
+    checks.require(callable(call), "call", call, "a function")
     return getattr(call, "__qualname__", type(call).__name__)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import numpy.typing as npt
 from scipy import stats
 
+from shoal import checks
 from shoal.accounting import search
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.protocols.base import Device
@@ -20,8 +21,8 @@ from shoal.randomizers.registry import CATEGORIES, by_name
 from shoal.randomness import Randomness
 from shoal.testing import rates
 from shoal.testing.layouts import calibrated, one_message_devices, several_messages_devices
-from shoal.testing.question import Question, Wishes, hypothesis
-from shoal.testing.tester import Tester
+from shoal.testing.question import Question, Test, Wishes, hypothesis
+from shoal.testing.tester import ONE_MESSAGE_EACH, Tester
 
 TARGET_POWER = 0.95
 DUMMIES = "dummies"
@@ -95,11 +96,8 @@ class Option:
         )
 
     def _as_laid_out(self) -> Question:
-        return replace(
-            self.question,
-            symbols=getattr(self.device, "symbols", None),
-            partitions=getattr(self.device, "partitions", None),
-        )
+        symbols, partitions = (getattr(self.device, x, None) for x in ("symbols", "partitions"))
+        return replace(self.question, symbols=symbols, partitions=partitions)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -117,8 +115,9 @@ class Option:
 
 def tester(device: Device, question: Question) -> Tester:
     """The test of a question by this device."""
-    shared = {each.name for each in fields(Tester)} - {"device"}
-    return Tester(device=device, **{name: getattr(question, name) for name in shared})
+    return Tester(
+        device=device, **{each.name: getattr(question, each.name) for each in fields(Test)}
+    )
 
 
 def names(question: Question) -> tuple[str, ...]:
@@ -136,23 +135,16 @@ def names(question: Question) -> tuple[str, ...]:
 
 def _checked_name(question: Question) -> str:
     name = question.randomizer
-    if name not in {*CATEGORIES, *NAMES}:
-        raise InvalidArgumentError("randomizer", name, f"one of {', '.join(NAMES)}")
-    coin = "public" if name in PUBLIC else "private"
-    if question.coin not in {"auto", coin}:
-        expected = f"coin {coin} or auto with {name}"
-        raise InvalidArgumentError("coin", question.coin, expected)
+    known, public = name in {*CATEGORIES, *NAMES}, name in PUBLIC
+    checks.require(known, "randomizer", name, f"one of {', '.join(NAMES)}")
+    coin, coins = question.coin, "public" if public else "private"
+    checks.require(coin in {"auto", coins}, "coin", coin, f"coin {coins} or auto with {name}")
     for field_name in ("partitions", "symbols"):
         value = getattr(question, field_name)
-        if value is not None and coin == "private":
-            expected = f"no {field_name} with {name} (use {' or '.join(PUBLIC)})"
-            raise InvalidArgumentError(field_name, value, expected)
-    if question.closeness and name in _SEVERAL:
-        expected = (
-            "a randomizer with one message for closeness (the several messages of one person are "
-            "not exchangeable, so two batches of them cannot be split anew)"
-        )
-        raise InvalidArgumentError("randomizer", name, expected)
+        expected = f"no {field_name} with {name} (use {' or '.join(PUBLIC)})"
+        checks.require(value is None or public, field_name, value, expected)
+    one = not question.closeness or name not in _SEVERAL
+    checks.require(one, "randomizer", name, f"a randomizer {ONE_MESSAGE_EACH}")
     return str(name)
 
 
@@ -354,8 +346,7 @@ def required_n(
     target = {"n": 2, "epsilon": epsilon, "distance": distance}
     question = _question(k, reference, coins, **target, **kind, **wishes)
     level = question.level
-    if not level < power < 1:
-        raise InvalidArgumentError("power", power, f"level = {level:g} < power < 1")
+    checks.require(level < power < 1, "power", power, f"level = {level:g} < power < 1")
     # Solve for the way that looks best, then for any that beats it there.
     pending = list(names(question))
     price = {"epsilon": question.batch_epsilon, "delta": question.delta}

@@ -40,62 +40,28 @@ class Wishes(TypedDict, total=False):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Question:
-    """n people, (epsilon, delta), and a departure of total variation ``distance`` to be noticed.
+class Test:
+    """n people, a hypothesis, and a departure of total variation ``distance`` to be noticed.
 
-    ``reference`` is the hypothesis; for closeness it is only what the plan reckons with.
-    ``overlapping`` says that people may be in both of two batches: epsilon is then that of both
-    together, and ``tightened`` a further factor of what is left for one of them.
+    ``closeness`` asks whether two batches of n people each agree, ``overlapping`` says that people
+    may be in both of them.
     """
 
     n: int
-    epsilon: float
     distance: float
     reference: Array
     delta: float = 1e-6
     level: float = 0.05
-    coin: Coin = "auto"
-    messages_cap: float | None = 1.0
-    randomizer: str | None = None
-    partitions: int | None = None
-    symbols: int | None = None
-    coins: int = 0
     honest_fraction: float = 1.0
     closeness: bool = False
     overlapping: bool = False
-    tightened: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.count(2, n=self.n))
-        checks.target(epsilon=self.epsilon, delta=self.delta)
-        checks.open_probability(level=self.level, distance=self.distance)
-        checks.share(honest_fraction=self.honest_fraction)
+        checks.open_probability(level=self.level, delta=self.delta)
         check_distance(self.distance, self.reference)
-        if self.coin not in get_args(Coin):
-            raise InvalidArgumentError("coin", self.coin, f"one of {', '.join(get_args(Coin))}")
-        if self.messages_cap is not None and not self.messages_cap >= 1:
-            raise InvalidArgumentError("messages_cap", self.messages_cap, "messages_cap >= 1")
-        if self.overlapping and not self.closeness:
-            raise InvalidArgumentError("overlapping", True, "two batches (closeness) to overlap")  # noqa: FBT003
-        self._check_layout()
-
-    def _check_layout(self) -> None:
-        for name in ("partitions", "symbols"):
-            value = getattr(self, name)
-            if value is not None and self.coin == "private":
-                expected = f"no {name} with private coins (partitions are public)"
-                raise InvalidArgumentError(name, value, expected)
-        if self.partitions is not None:
-            checks.count(partitions=self.partitions)
-        if self.symbols is not None and checks.count(2, symbols=self.symbols) > self.k:
-            raise InvalidArgumentError("symbols", self.symbols, f"symbols <= k = {self.k}")
-
-    @cached_property
-    def batch_epsilon(self) -> float:
-        """What one batch may cost: all of epsilon, or less where people may be in two."""
-        if not self.overlapping:
-            return self.epsilon
-        return self.epsilon * self.tightened * batch_fraction(self.epsilon, self.delta)
+        two = self.closeness or not self.overlapping
+        checks.require(two, "overlapping", self.overlapping, "two batches (closeness) to overlap")
 
     @property
     def k(self) -> int:
@@ -105,7 +71,49 @@ class Question:
     @property
     def kind(self) -> Kind:
         """Which of the three tests it is."""
-        return kind_of(self.reference, closeness=self.closeness)
+        return "closeness" if self.closeness else kind_of(self.reference)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Question(Test):
+    """What a test has to find out, at (epsilon, delta), and by which ways it may.
+
+    ``reference`` is the hypothesis; for closeness it is only what the plan reckons with. Where
+    people may be in both of two batches epsilon is that of both together, and ``tightened`` a
+    further factor of what is left for one of them.
+    """
+
+    epsilon: float
+    coin: Coin = "auto"
+    messages_cap: float | None = 1.0
+    randomizer: str | None = None
+    partitions: int | None = None
+    symbols: int | None = None
+    coins: int = 0
+    tightened: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.target(epsilon=self.epsilon, delta=self.delta)
+        checks.share(honest_fraction=self.honest_fraction)
+        super().__post_init__()
+        coins, cap = get_args(Coin), self.messages_cap
+        checks.require(self.coin in coins, "coin", self.coin, f"one of {', '.join(coins)}")
+        checks.require(cap is None or cap >= 1, "messages_cap", cap, "messages_cap >= 1")
+        for name, value in (("partitions", self.partitions), ("symbols", self.symbols)):
+            expected = f"no {name} with private coins (partitions are public)"
+            checks.require(value is None or self.coin != "private", name, value, expected)
+        if self.partitions is not None:
+            checks.count(partitions=self.partitions)
+        if self.symbols is not None:
+            symbols = checks.count(2, symbols=self.symbols)
+            checks.require(symbols <= self.k, "symbols", symbols, f"symbols <= k = {self.k}")
+
+    @cached_property
+    def batch_epsilon(self) -> float:
+        """What one batch may cost: all of epsilon, or less where people may be in two."""
+        if not self.overlapping:
+            return self.epsilon
+        return self.epsilon * self.tightened * batch_fraction(self.epsilon, self.delta)
 
     @property
     def crowd(self) -> Crowd:
@@ -159,30 +167,25 @@ def batch_fraction(epsilon: float, delta: float) -> float:
 
 def hypothesis(k: int | None, reference: npt.ArrayLike | None) -> Array:
     """The uniform distribution on k answers, or the reference, checked and normalised."""
-    if (k is None) == (reference is None):
-        given = "both" if k is not None else "neither"
-        raise InvalidArgumentError("given", given, "exactly one of k and a reference")
+    one, given = (k is None) != (reference is None), "neither" if k is None else "both"
+    checks.require(one, "given", given, "exactly one of k and a reference")
     if reference is None:
         k = checks.count(2, k=k)  # type: ignore[arg-type]
-        if k > MOST_ANSWERS:
-            raise InvalidArgumentError("k", k, f"2 <= k <= {MOST_ANSWERS:,} answers")
+        checks.require(k <= MOST_ANSWERS, "k", k, f"2 <= k <= {MOST_ANSWERS:,} answers")
         return np.full(k, 1 / k)
     try:
         probabilities = np.array(reference, dtype=np.float64)
     except (TypeError, ValueError) as error:
         shown = type(reference).__name__
         raise InvalidArgumentError("reference", shown, "a list of probabilities") from error
-    if probabilities.ndim != 1 or probabilities.size < 2:
-        expected = "a reference with at least two answers"
-        raise InvalidArgumentError("reference", f"shape {probabilities.shape}", expected)
-    wrong = ~(np.isfinite(probabilities) & (probabilities >= 0))
-    if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
+    several, shape = probabilities.ndim == 1 and probabilities.size > 1, probabilities.shape
+    checks.require(several, "reference", f"shape {shape}", "a reference with at least two answers")
+    for place in np.flatnonzero(~(np.isfinite(probabilities) & (probabilities >= 0))):
         expected = "probabilities that are finite and not negative"
         raise InvalidArgumentError(f"reference[{place}]", float(probabilities[place]), expected)
     total = float(probabilities.sum())
-    if abs(total - 1) > _SUM_TOLERANCE:
-        raise InvalidArgumentError("sum of reference", total, "probabilities that sum to 1")
+    near = abs(total - 1) <= _SUM_TOLERANCE
+    checks.require(near, "sum of reference", total, "probabilities that sum to 1")
     return probabilities / total
 
 
@@ -191,10 +194,8 @@ def is_uniform(reference: Array) -> bool:
     return float(np.ptp(reference)) <= _EVEN / reference.size
 
 
-def kind_of(reference: Array, *, closeness: bool = False) -> Kind:
-    """Which of the three tests it is."""
-    if closeness:
-        return "closeness"
+def kind_of(reference: Array) -> Kind:
+    """Which test of one batch it is."""
     return "uniformity" if is_uniform(reference) else "identity"
 
 
@@ -202,14 +203,12 @@ def check_distance(distance: float, reference: Array) -> None:
     """No distribution is further from the reference than all mass on its rarest answer."""
     check_noticeable(distance)
     limit = 1 - float(reference.min())
-    if distance > limit:
-        expected = f"distance <= {limit:.6g}, the largest from this reference"
-        raise InvalidArgumentError("distance", distance, expected)
+    expected = f"distance <= {limit:.6g}, the largest from this reference"
+    checks.require(distance <= limit, "distance", distance, expected)
 
 
 def check_noticeable(distance: float) -> None:
     """A distance that some number of people may notice."""
     checks.open_probability(distance=distance)
-    if distance < SMALLEST_DISTANCE:
-        expected = f"distance >= {SMALLEST_DISTANCE:g} (10^15 people would not notice less)"
-        raise InvalidArgumentError("distance", distance, expected)
+    expected = f"distance >= {SMALLEST_DISTANCE:g} (10^15 people would not notice less)"
+    checks.require(distance >= SMALLEST_DISTANCE, "distance", distance, expected)

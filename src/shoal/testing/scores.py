@@ -37,8 +37,10 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 from scipy import sparse
 
+from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import Device
 from shoal.protocols.dummies import UniformDummies
@@ -264,9 +266,7 @@ class Scores(ABC):
         return self.quadratic(tables - n * self.mean) - alone
 
     @abstractmethod
-    def draw(
-        self, probabilities: Array, *, n: int, size: int, generator: np.random.Generator
-    ) -> CountTable:
+    def draw(self, probabilities: Array, *, n: int, size: int, generator: Generator) -> CountTable:
         """Rows of counts of n people with these probabilities (or, row by row, with those)."""
 
     @property
@@ -276,10 +276,10 @@ class Scores(ABC):
         return not self.gram.dense and all(np.ptp(each) <= _EVEN * each.max() for each in alike)
 
     @abstractmethod
-    def sent(self, *, n: int, size: int, generator: np.random.Generator) -> CountTable:
+    def sent(self, *, n: int, size: int, generator: Generator) -> CountTable:
         """How many messages n people send, time and again."""
 
-    def null(self, *, n: int, size: int, generator: np.random.Generator) -> Array:
+    def null(self, *, n: int, size: int, generator: Generator) -> Array:
         """T of so many made-up batches of n people under the hypothesis.
 
         If all messages are alike T depends on the sum of the squared counts alone, which can be
@@ -302,26 +302,22 @@ class Scores(ABC):
 
 def scores_of(device: Device, reference: Array) -> Scores:
     """The scores of a device's messages under the hypothesis."""
-    if getattr(device, "k", None) != reference.shape[-1]:
-        expected = f"a device for {reference.shape[-1]} answers"
-        raise InvalidArgumentError("k", getattr(device, "k", None), expected)
+    k, answers = getattr(device, "k", None), reference.shape[-1]
+    checks.require(k == answers, "k", k, f"a device for {answers} answers")
     if type(device) in _SCORES:
         return _SCORES[type(device)](device, reference)
     if not (isinstance(device, CategoryRandomizer) and isinstance(device, NumberedMessages)):
         expected = "a device whose messages are numbers (grr, hadamard, projective, dummies, ...)"
         raise InvalidArgumentError("device", getattr(device, "name", device), expected)
-    if device.outputs > LARGEST_LIST:
-        expected = f"at most {LARGEST_LIST} different messages for {device.name}"
-        raise InvalidArgumentError("outputs", device.outputs, expected)
+    expected = f"at most {LARGEST_LIST} different messages for {device.name}"
+    checks.require(device.outputs <= LARGEST_LIST, "outputs", device.outputs, expected)
     return ListedScores(device, reference)
 
 
 class OneMessage(Scores):
     """Scores of a randomizer: the counts are multinomial."""
 
-    def draw(
-        self, probabilities: Array, *, n: int, size: int, generator: np.random.Generator
-    ) -> CountTable:
+    def draw(self, probabilities: Array, *, n: int, size: int, generator: Generator) -> CountTable:
         law = self.expected(probabilities)
         return sampling.multinomial(law, n=n, size=size, generator=generator)
 
@@ -337,7 +333,7 @@ class OneMessage(Scores):
         """Every message by itself."""
         return self.gram.own(self.mean), np.zeros(())
 
-    def sent(self, *, n: int, size: int, generator: np.random.Generator) -> CountTable:  # noqa: ARG002
+    def sent(self, *, n: int, size: int, generator: Generator) -> CountTable:  # noqa: ARG002
         return np.full(size, n, dtype=np.int64)
 
     def pooled(self, counts: Counts) -> Self:
@@ -373,9 +369,9 @@ class Split:
     def __init__(self, scores: OneMessage, first: Counts, second: Counts) -> None:
         self.first, self.second = first.cells, second.cells
         self.sizes = first.n, second.n
-        if sum(self.sizes) > MOST_PEOPLE:
-            expected = "fewer than 10^9 people in both batches together: compare a part of each"
-            raise InvalidArgumentError("people", sum(self.sizes), expected)
+        people = sum(self.sizes)
+        expected = "fewer than 10^9 people in both batches together: compare a part of each"
+        checks.require(people <= MOST_PEOPLE, "people", people, expected)
         self.scores = scores.pooled(first + second)
 
     @property
@@ -384,7 +380,7 @@ class Split:
         one, two = self.first[None, :], self.second[None, :]
         return float(self.scores.differences(one, two, self.sizes)[0])
 
-    def null(self, simulations: int, generator: np.random.Generator) -> Array:
+    def null(self, simulations: int, generator: Generator) -> Array:
         """T of as many random splits of the pooled messages."""
         pooled, people = self.first + self.second, self.sizes[0]
         parts = []
@@ -642,20 +638,18 @@ class AmongDummies(Scores):
         per_person = dot(weights, 2 * truths * self.mean - truths**2 - self._alike)
         return weights * (1 - 2 * truths), per_person
 
-    def draw(
-        self, probabilities: Array, *, n: int, size: int, generator: np.random.Generator
-    ) -> CountTable:
+    def draw(self, probabilities: Array, *, n: int, size: int, generator: Generator) -> CountTable:
         """The truth is multinomial."""
         true = sampling.multinomial(self.truths(probabilities), n=n, size=size, generator=generator)
         rows = math.prod(true.shape[:-1])
         return true + self.drawn_dummies(rows, n=n, generator=generator).reshape(true.shape)
 
-    def drawn_dummies(self, size: int, *, n: int, generator: np.random.Generator) -> CountTable:
+    def drawn_dummies(self, size: int, *, n: int, generator: Generator) -> CountTable:
         """Rows of counts of n people's dummies for one histogram."""
         sent = self.sent(n=n, size=size, generator=generator) - n
         return sampling.uniform(self.symbols, sent=sent, generator=generator)
 
-    def sent(self, *, n: int, size: int, generator: np.random.Generator) -> CountTable:
+    def sent(self, *, n: int, size: int, generator: Generator) -> CountTable:
         """The truth and the dummies of one histogram."""
         always, sometimes = divmod(self.dummies, 1.0)
         return n * (1 + int(always)) + generator.binomial(n, sometimes, size=size)
@@ -768,9 +762,7 @@ class PartitionedDummiesScores(AmongDummies):
             return super().own
         return np.zeros(self.outputs), self.spread.trace
 
-    def draw(
-        self, probabilities: Array, *, n: int, size: int, generator: np.random.Generator
-    ) -> CountTable:
+    def draw(self, probabilities: Array, *, n: int, size: int, generator: Generator) -> CountTable:
         """Everybody's answer is the same in all partitions; the dummies are their own."""
         if self.device.partitions == 1:
             return super().draw(probabilities, n=n, size=size, generator=generator)
@@ -795,9 +787,9 @@ _SCORES: dict[type, type[Scores]] = {
 @lru_cache(maxsize=8)
 def _membership(layout: Partitions) -> sparse.csr_array:
     """One row per bin with a one for each of its answers."""
-    if layout.partitions > 1 and layout.cells > MOST_CELLS:
-        expected = f"partitions times symbols <= {MOST_CELLS}, or a single partition"
-        raise InvalidArgumentError("symbols", layout.symbols, expected)
+    fits = layout.partitions == 1 or layout.cells <= MOST_CELLS
+    expected = f"partitions times symbols <= {MOST_CELLS}, or a single partition"
+    checks.require(fits, "symbols", layout.symbols, expected)
     columns = layout.places.T.ravel()
     starts = np.arange(layout.k + 1) * layout.partitions
     ones = np.ones(columns.size)

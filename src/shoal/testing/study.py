@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import NormalDist
 from typing import Any
 
@@ -29,9 +29,8 @@ from shoal.protocols.registry import described
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulator
 from shoal.testing import power, ranks, rates
-from shoal.testing.designing import design, required_n
+from shoal.testing.designing import design, required_n, tester
 from shoal.testing.question import Coin, Question
-from shoal.testing.tester import Tester
 from shoal.values import Array
 
 MODELS = {
@@ -131,14 +130,7 @@ class Study:
         checks.count(_FEWEST_TRIALS, trials=self.trials)
         checks.count(0, seed=self.seed)
         object.__setattr__(self, "simulations", ranks.number(self.level, self.simulations))
-        Question(
-            n=2,
-            reference=self.reference,
-            coin=self.coin,
-            partitions=self.partitions,
-            symbols=self.symbols,
-            **self._price,
-        )
+        Question(n=2, **self._wishes)
 
     @property
     def k(self) -> int:
@@ -198,36 +190,24 @@ class Study:
         device = self._device(model, n)
         if device is None:
             return Point(model, n, None, self.trials)
-        tester = Tester(
-            device=device,
-            reference=self.reference,
-            n=n,
-            distance=self.distance,
-            level=self.level,
-            delta=self.delta,
-        )
-        power = tester.simulated_power(trials=self.trials, simulations=self.simulations, seed=seed)
+        test = tester(device, Question(n=n, **self._wishes))
+        power = test.simulated_power(trials=self.trials, simulations=self.simulations, seed=seed)
         return Point(model, n, round(power * self.trials), self.trials, device)
 
     @property
-    def _price(self) -> dict[str, Any]:
-        """What is to be noticed, and at what price: as keywords of a question."""
-        names = ("epsilon", "delta", "distance", "level", "honest_fraction", "messages_cap")
-        return {name: getattr(self, name) for name in names}
+    def _wishes(self) -> dict[str, Any]:
+        """What is to be noticed, at what price, and how: as keywords of a question."""
+        own = ("trials", "simulations", "seed")
+        return {x.name: getattr(self, x.name) for x in fields(self) if x.name not in own}
 
     def _design(self, model: str) -> dict[str, Any]:
         """The keywords of a design for this model."""
-        several = model == "several"
-        coin = self.coin if several else model
-        hidden = coin == "private"
-        return self._price | {
-            "reference": self.reference,
-            "coin": coin,
-            "messages_cap": self.messages_cap if several else 1.0,
-            "partitions": None if hidden else self.partitions,
-            "symbols": None if hidden else self.symbols,
-            "coins": self.seed,
-        }
+        wishes = self._wishes | {"coins": self.seed}
+        if model != "several":
+            wishes |= {"coin": model, "messages_cap": 1.0}
+        if wishes["coin"] == "private":
+            wishes |= {"partitions": None, "symbols": None}
+        return wishes
 
     def _device(self, model: str, n: int) -> Device | None:
         """What people run; None if nothing keeps the target."""

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 from shoal import checks
 from shoal.accounting.amplification import amplify, profile
@@ -21,7 +22,7 @@ from shoal.randomizers.base import Reports
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomness import Randomness, simulator
 from shoal.testing import power, ranks, sampling
-from shoal.testing.question import Kind, check_distance, hypothesis, is_uniform, kind_of
+from shoal.testing.question import Kind, Test, check_distance, hypothesis, is_uniform, kind_of
 from shoal.testing.sampling import CountTable
 from shoal.testing.scores import OneMessage, Scores, Split, scores_of
 from shoal.testing.verdict import Verdict
@@ -29,12 +30,16 @@ from shoal.values import Array, Batch, Counts
 
 APART = "nobody is in both groups: each person makes one report"
 TWICE = "nobody makes more than one report in each of the two groups"
+ONE_MESSAGE_EACH = (
+    "with one message for closeness (the several messages of one person are not exchangeable, so "
+    "two batches of them cannot be split anew)"
+)
 _MOST_COINS, _FEWEST_COINS = 512, 4  # public coins that a prediction averages over
 _DENSE_COINS = 64  # at most, where several partitions take them one by one
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Tester:
+class Tester(Test):
     """Tests whether n people's answers follow ``reference``, or whether two batches agree.
 
     The guarantee is for each person, whatever anybody answers. That the answers are independent
@@ -53,25 +58,13 @@ class Tester:
     """
 
     device: Device
-    reference: Array
-    n: int
-    distance: float
-    level: float = 0.05
-    delta: float = 1e-6
-    honest_fraction: float = 1.0
-    closeness: bool = False
-    overlapping: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference", hypothesis(None, self.reference))
-        object.__setattr__(self, "n", checks.count(2, n=self.n))
-        checks.open_probability(level=self.level, delta=self.delta)
-        check_distance(self.distance, self.reference)
-        _ = self.scores
+        super().__post_init__()
         if self.closeness:
             _exchangeable(self.scores)
-        elif self.overlapping:
-            raise InvalidArgumentError("overlapping", True, "two batches (closeness) to overlap")  # noqa: FBT003
+        _ = self.scores
 
     @cached_property
     def scores(self) -> Scores:
@@ -83,11 +76,6 @@ class Tester:
         """Private, or public where everybody has to know the partitions."""
         public = isinstance(self.device, PartitionedResponse | PartitionedDummies)
         return "public" if public else "private"
-
-    @property
-    def kind(self) -> Kind:
-        """Which of the three tests it is."""
-        return kind_of(self.reference, closeness=self.closeness)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -114,11 +102,7 @@ class Tester:
         return self._null(self.scores, made, self._people(n), simulator(seed))
 
     def decide(
-        self,
-        batch: Batch | Counts,
-        *,
-        simulations: int | None = None,
-        seed: int | None = None,
+        self, batch: Batch | Counts, *, simulations: int | None = None, seed: int | None = None
     ) -> Verdict:
         """Test a batch against the reference; n may differ from the plan, the guarantee with it."""
         counts = self._counted(batch)
@@ -177,12 +161,7 @@ class Tester:
         return self._rejections(hardest, people, trials, draws, simulator(seed)) / trials
 
     def _rejections(
-        self,
-        probabilities: Array,
-        people: int,
-        trials: int,
-        simulations: int,
-        generator: np.random.Generator,
+        self, probabilities: Array, people: int, trials: int, simulations: int, generator: Generator
     ) -> int:
         """How many of so many trials reject where everybody's answer has these probabilities."""
         null, statistics = [], []
@@ -195,9 +174,7 @@ class Tester:
         limit = ranks.threshold(np.concatenate(null)[:simulations], level=self.level)
         return int(np.count_nonzero(np.concatenate(statistics) > limit))
 
-    def _null(
-        self, scores: Scores, simulations: int, people: int, generator: np.random.Generator
-    ) -> Array:
+    def _null(self, scores: Scores, simulations: int, people: int, generator: Generator) -> Array:
         """So many statistics under the hypothesis, or as many in columns for each of several."""
         if scores.reference.ndim > 1:
             rows = math.ceil(simulations / len(scores.reference))
@@ -211,12 +188,7 @@ class Tester:
         )
 
     def _drawn(
-        self,
-        scores: Scores,
-        probabilities: Array,
-        size: int,
-        people: int,
-        generator: np.random.Generator,
+        self, scores: Scores, probabilities: Array, size: int, people: int, generator: Generator
     ) -> Array:
         """Statistics of made-up batches with these probabilities, or, row by row, with those."""
 
@@ -230,7 +202,7 @@ class Tester:
         return _exchangeable(scores).differences(one, two, (people, people))
 
     def _under_coins(
-        self, number: int, draws: int, generator: np.random.Generator
+        self, number: int, draws: int, generator: Generator
     ) -> Iterator[tuple[Scores, npt.NDArray[np.int64]]]:
         """The scores under so many public coins, and the answers in the order that stands for each.
 
@@ -238,7 +210,7 @@ class Tester:
         answers together as likely as others. If all answers are equally likely, the scores stay
         what they are. Private coins need none of this. ``draws`` is how many batches are drawn.
         """
-        k, cells = self.reference.size, max(self.reference.size, self.scores.outputs)
+        k, cells = self.k, max(self.k, self.scores.outputs)
         even, public = is_uniform(self.reference), self.coin == "public"
         if public and not even and self._dense:
             for _ in range(number):
@@ -259,7 +231,7 @@ class Tester:
         distance = self.distance if distance is None else distance
         check_distance(distance, self.reference)
         drawn = list(self._under_coins(self._coins, 0, simulator(0)))
-        weights = np.zeros(self.reference.size)
+        weights = np.zeros(self.k)
         for scores, orders in drawn:
             each = np.broadcast_to(scores.weights, orders.shape)
             weights += np.bincount(orders.ravel(), weights=each.ravel())
@@ -279,8 +251,8 @@ class Tester:
         """How many public coins a prediction averages over: fewer where each takes long."""
         if self.coin == "private":
             return 1
-        k, outputs = self.reference.size, self.scores.outputs
-        work = max(k, outputs**2 if self._dense else outputs)
+        outputs = self.scores.outputs
+        work = max(self.k, outputs**2 if self._dense else outputs)
         most = _DENSE_COINS if self._dense else _MOST_COINS
         return max(_FEWEST_COINS, min(most, sampling.LARGEST_CHUNK // (16 * work)))
 
@@ -328,25 +300,20 @@ class Tester:
     def _counted(self, batch: Batch | Counts) -> Counts:
         counts = self.device.counted(batch)
         cells = np.asarray(counts.cells)
-        if cells.shape != (self.scores.outputs,):
-            expected = f"counts of {self.scores.outputs} messages"
-            raise InvalidArgumentError("counts", f"shape {cells.shape}", expected)
+        shape, outputs = cells.shape, self.scores.outputs
+        expected = f"counts of {outputs} messages"
+        checks.require(shape == (outputs,), "counts", f"shape {shape}", expected)
         checks.count(2, n=counts.n)
-        least, most = counts.n, counts.n * self.device.slots
-        if (cells < 0).any() or not least <= int(cells.sum()) <= most:
-            expected = f"from {least} to {most} messages of {counts.n} people"
-            raise InvalidArgumentError("counts", int(cells.sum()), expected)
+        least, most, sent = counts.n, counts.n * self.device.slots, int(cells.sum())
+        expected = f"from {least} to {most} messages of {counts.n} people"
+        checks.require((cells >= 0).all() and least <= sent <= most, "counts", sent, expected)
         return counts
 
 
 def _exchangeable(scores: Scores) -> OneMessage:
     if isinstance(scores, OneMessage):
         return scores
-    expected = (
-        "a device with one message for closeness (the several messages of one person are "
-        "not exchangeable, so two batches of them cannot be split anew)"
-    )
-    raise InvalidArgumentError("device", scores.device.name, expected)
+    raise InvalidArgumentError("device", scores.device.name, f"a device {ONE_MESSAGE_EACH}")
 
 
 def _of_both(

@@ -15,15 +15,11 @@ from shoal.protocols.registry import described
 from shoal.testing.question import Kind
 from shoal.values import Array
 
-_DEPARTED = {
-    "uniformity": "The answers are not uniform",
-    "identity": "The answers do not follow the reference",
-    "closeness": "The two groups do not answer alike",
-}
-_UNSEEN = {
-    "uniformity": "No departure from uniform was seen",
-    "identity": "No departure from the reference was seen",
-    "closeness": "No difference between the two groups was seen",
+# Rejected, and not.
+_WORDS = {
+    "uniformity": ("The answers are not uniform", "departure from uniform"),
+    "identity": ("The answers do not follow the reference", "departure from the reference"),
+    "closeness": ("The two groups do not answer alike", "difference between the two groups"),
 }
 
 
@@ -64,10 +60,11 @@ class Verdict:
         p_value = f"p = {self.p_value:.2g}"
         if self._smallest:
             p_value = f"p ≤ {self.p_value:.2g} ({self.simulations:,} simulations)"
+        rejected, unseen = _WORDS[self.kind]
         if self.rejected:
-            return f"{_DEPARTED[self.kind]}: {p_value}, at level {self.level:g}."
+            return f"{rejected}: {p_value}, at level {self.level:g}."
         return (
-            f"{_UNSEEN[self.kind]}: {p_value}, at level {self.level:g}; a distance of "
+            f"No {unseen} was seen: {p_value}, at level {self.level:g}; a distance of "
             f"{self.distance:g} would have been noticed with probability {self.power:.2f}."
         )
 
