@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,7 @@ from shoal.auditing import data as datasets
 from shoal.auditing.data import MOST_INPUTS, Neighbours
 from shoal.auditing.result import Audit
 from shoal.auditing.statistics import learned, seen_rates, single_messages
-from shoal.auditing.subjects import (
-    BLOCK,
-    Collection,
-    Listed,
-    Progress,
-    Sampler,
-    Subject,
-    subject_of,
-)
+from shoal.auditing.subjects import BLOCK, Collection, Listed, Sampler, Subject, subject_of
 from shoal.auditing.trials import Budget, Stakes, evaluated, trained_crowd, trained_local
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import MOST_TRIED, Auditable, some_answers
@@ -60,7 +52,7 @@ def audit(
     inputs: Sequence[Hashable] | None = None,
     declared: object | None = None,
     randomness: Randomness | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """A statistically valid lower bound on epsilon, and whether it refutes what is claimed.
 

@@ -57,26 +57,18 @@ _PIECES = re.compile(r"[\w.+-]+")
 class Coder(ABC):
     """From messages to 0, ..., size - 1; the last one may be "anything else"."""
 
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """How many codes there are."""
+    size: int  # how many codes there are
 
     @abstractmethod
     def __call__(self, messages: Raw) -> Codes:
         """One whole number per message."""
 
 
-@dataclass(frozen=True)
 class Numbered(Coder):
     """Messages 0, ..., outputs - 1 as they are; what is none of them is one code more."""
 
-    outputs: int
-
-    @property
-    def size(self) -> int:
-        """One more than the outputs."""
-        return self.outputs + 1
+    def __init__(self, outputs: int) -> None:
+        self.outputs, self.size = outputs, outputs + 1
 
     def __call__(self, messages: Raw) -> Codes:
         """The messages themselves."""
@@ -90,18 +82,15 @@ class Numbered(Coder):
         return np.where(known, numbers, self.outputs).astype(np.intp)
 
 
-@dataclass(frozen=True, eq=False)
 class Supports(Coder):
     """Which of a few inputs each message supports; whether as many as ``usual``, if that shows."""
 
-    mechanism: Auditable
-    inputs: tuple[Hashable, ...]
-    usual: int | None
-
-    @property
-    def size(self) -> int:
-        """Every pattern of supported inputs; fewer, as many, or more than usual, for each."""
-        return (1 if self.usual is None else 3) << len(self.inputs)
+    def __init__(
+        self, mechanism: Auditable, inputs: tuple[Hashable, ...], usual: int | None
+    ) -> None:
+        self.mechanism, self.inputs, self.usual = mechanism, inputs, usual
+        # Every pattern of supported inputs; fewer, as many, or more than usual, for each.
+        self.size = (1 if usual is None else 3) << len(inputs)
 
     def __call__(self, messages: Raw) -> Codes:
         """The supports, the first input's the least, then how many there are."""
@@ -115,20 +104,14 @@ class Supports(Coder):
         return codes
 
 
-@dataclass(frozen=True, eq=False)
 class Distinct(Coder):
     """Messages that were seen, each by itself; what was not seen is one code more.
 
     ``unread`` estimates the fraction of messages that are anything else: all alike to this coder.
     """
 
-    seen: Mapping[Hashable, int]
-    unread: float = 0.0
-
-    @property
-    def size(self) -> int:
-        """One more than what was seen."""
-        return len(self.seen) + 1
+    def __init__(self, seen: Mapping[Hashable, int], unread: float = 0.0) -> None:
+        self.seen, self.unread, self.size = seen, unread, len(seen) + 1
 
     def __call__(self, messages: Raw) -> Codes:
         """The number of each message."""
@@ -141,20 +124,14 @@ class Distinct(Coder):
         return np.fromiter(numbers, dtype=np.intp, count=len(messages))
 
 
-@dataclass(frozen=True, eq=False)
 class Binned(Coder):
     """Numbers, or rows of numbers along one direction, by where they fall between quantiles.
 
     Minus infinity, infinity, and what is no number have codes of their own.
     """
 
-    edges: Array
-    direction: Array | None = None
-
-    @property
-    def size(self) -> int:
-        """One more than the edges, and three."""
-        return self.edges.size + 4
+    def __init__(self, edges: Array, direction: Array | None = None) -> None:
+        self.edges, self.direction, self.size = edges, direction, edges.size + 4
 
     def __call__(self, messages: Raw) -> Codes:
         """The bin of each message."""
@@ -167,16 +144,11 @@ class Binned(Coder):
         return codes
 
 
-@dataclass(frozen=True, eq=False)
 class Parts(Coder):
     """Several parts at once, each with a coder of its own."""
 
-    chosen: tuple[tuple[Part, Coder], ...]
-
-    @property
-    def size(self) -> int:
-        """Every combination of their codes."""
-        return math.prod(coder.size for _, coder in self.chosen)
+    def __init__(self, chosen: tuple[tuple[Part, Coder], ...]) -> None:
+        self.chosen, self.size = chosen, math.prod(coder.size for _, coder in chosen)
 
     def __call__(self, messages: Raw) -> Codes:
         """The combination, the first part's code the most significant."""
@@ -245,7 +217,7 @@ def telling_direction(samples: Sequence[Array]) -> Array:
     means, variances = zip(*map(_moments, samples), strict=True)
     spread = np.mean(variances, axis=0) + 1e-12
     pairs = itertools.combinations(range(len(samples)), 2)
-    a, b = max(pairs, key=lambda pair: _apart(means, spread, pair))
+    a, b = max(pairs, key=lambda p: float(((means[p[0]] - means[p[1]]) ** 2 / spread).sum()))
     return np.asarray((means[a] - means[b]) / spread)
 
 
@@ -259,16 +231,13 @@ def _moments(rows: Array) -> tuple[Array, Array]:
     return means, (np.where(finite, rows - means, 0.0) ** 2).sum(axis=0) / counts
 
 
-def _apart(means: Sequence[Array], spread: Array, pair: tuple[int, int]) -> float:
-    return float(((means[pair[0]] - means[pair[1]]) ** 2 / spread).sum())
-
-
 def projected(messages: Raw, direction: Array | None) -> Array:
     """Numbers as they are, rows along the direction; what is neither is no number."""
     if direction is None:
         return each_number(messages)
     values = np.full(len(messages), np.nan)
-    if messages.dtype.kind not in "biuf" or _width(messages) != direction.size:
+    bits = 8 if messages.dtype == np.uint8 and messages.ndim > 1 else 1
+    if messages.dtype.kind not in "biuf" or bits * _cells(messages) != direction.size:
         return values
     step = max(1, _CELLS_AT_ONCE // direction.size)
     with np.errstate(invalid="ignore", over="ignore"):  # infinity less infinity is no number
@@ -280,13 +249,12 @@ def projected(messages: Raw, direction: Array | None) -> Array:
 def as_rows(messages: Raw) -> Array:
     """Rows of numbers; bytes are taken apart into bits."""
     bits = np.unpackbits(messages, axis=1) if messages.dtype == np.uint8 else messages
-    return bits.reshape(len(messages), math.prod(bits.shape[1:])).astype(np.float64)
+    return bits.reshape(len(messages), _cells(bits)).astype(np.float64)
 
 
-def _width(messages: Raw) -> int:
-    """Of the rows that they would be."""
-    each = 8 if messages.dtype == np.uint8 and messages.ndim > 1 else 1
-    return each * math.prod(messages.shape[1:])
+def _cells(messages: Raw) -> int:
+    """Of each message."""
+    return math.prod(messages.shape[1:])
 
 
 def _are_numbers(messages: Raw) -> bool:
@@ -318,13 +286,11 @@ def each_number(messages: Raw) -> Array:
 
 def hashable(messages: Raw) -> list[Hashable]:
     """Something to tell the messages apart by; rows become tuples."""
-    flat = messages
-    if messages.ndim > 1:
-        flat = messages.reshape(len(messages), math.prod(messages.shape[1:]))
-    listed = flat.tolist()
+    rows = messages.ndim > 1
+    listed = (messages.reshape(len(messages), _cells(messages)) if rows else messages).tolist()
     if messages.dtype.kind == "f" and np.isnan(messages).any():
         return [_frozen(item) for item in listed]
-    return [tuple(row) for row in listed] if messages.ndim > 1 else listed
+    return [tuple(row) for row in listed] if rows else listed
 
 
 # ------------------------------------------------------------------------ parts of the messages
@@ -344,10 +310,9 @@ class Piece:
 
     def among(self, items: Sequence[Any]) -> Raw:
         """The same of what is at the place."""
-        found = [self._of(item) for item in items]
-        if self.what in {"number", "length"}:
-            return np.array(found, dtype=np.float64)
-        return np.fromiter(found, dtype=object, count=len(found))
+        values = [self._of(item) for item in items]
+        numeric = self.what in {"number", "length"}
+        return np.array(values, dtype=np.float64) if numeric else _objects(values)
 
     def _of(self, item: Any) -> Hashable:  # noqa: ANN401 - somebody else's messages
         if self.what == "kind":
@@ -428,9 +393,8 @@ def _column(place: int, messages: Raw) -> Raw:
     """One column of rows of numbers, one bit of rows of bytes; no number where there is none."""
     if messages.dtype == np.uint8 and messages.ndim == 2 and place < 8 * messages.shape[1]:
         return (messages[:, place // 8] >> (7 - place % 8)) & 1
-    width = math.prod(messages.shape[1:])
-    if messages.dtype.kind in "biuf" and messages.ndim > 1 and place < width:
-        return messages.reshape(len(messages), width)[:, place]
+    if messages.dtype.kind in "biuf" and messages.ndim > 1 and place < _cells(messages):
+        return messages.reshape(len(messages), _cells(messages))[:, place]
     return np.full(len(messages), np.nan)
 
 
@@ -527,9 +491,8 @@ def as_messages(returned: object) -> Raw:
     if isinstance(returned, np.ndarray) and (returned.dtype.kind in "biuf" or returned.ndim == 0):
         return returned
     listed = list(returned)  # type: ignore[call-overload]  # if it is no sequence: the caller's error
-    plain = [
-        item.tolist() if isinstance(item, np.generic | np.ndarray) else item for item in listed
-    ]
+    arrays = np.generic | np.ndarray
+    plain = [item.tolist() if isinstance(item, arrays) else item for item in listed]
     kinds = {type(item) for item in plain}
     if kinds and kinds <= {bool, int, float} and all(map(_plain, plain)):
         return np.array(plain, dtype=float if float in kinds else np.int64)
@@ -573,8 +536,7 @@ def joined(parts: Sequence[Raw]) -> Raw:
     """Several arrays of messages, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    alike = {(part.dtype.kind, part.shape[1:]) for part in parts}
-    numeric = all(part.dtype.kind in "biuf" for part in parts)
-    if len(alike) == 1 or (numeric and len({part.shape[1:] for part in parts}) == 1):
+    kinds, shapes = ({p.dtype.kind for p in parts}, {p.shape[1:] for p in parts})
+    if len(shapes) == 1 and (len(kinds) == 1 or kinds <= set("biuf")):
         return np.concatenate(parts)
     return _objects([item for part in parts for item in hashable(part)])

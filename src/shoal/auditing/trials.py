@@ -6,8 +6,7 @@ that the later runs will give.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,22 +16,11 @@ from scipy import special
 
 from shoal.auditing.data import DataSet, Neighbours
 from shoal.auditing.limits import coin_bounds
-from shoal.auditing.messages import Numbered, Supports
 from shoal.auditing.result import Evidence, Histogram
-from shoal.auditing.statistics import (
-    LEARNED,
-    Knowledge,
-    Statistic,
-    at_places,
-    noise_ratio,
-    position,
-    privacy_loss,
-    summed,
-)
-from shoal.auditing.subjects import Collection, Sampler, Transcripts
-from shoal.randomizers.base import Auditable
+from shoal.auditing.statistics import Knowledge, Statistic, privacy_loss, promising
+from shoal.auditing.subjects import Sampler
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch
+from shoal.values import Array
 
 _COINS = 1 << 24  # at once
 _FEW_VALUES = 90
@@ -44,7 +32,6 @@ _MANY_RUNS = 50_000
 _CLOSE = 0.9  # to the best promise, to be tried too
 _FEWEST = 20  # runs to compare by, however large the crowd
 _MOST_KEPT = 1 << 22  # messages kept at once
-_MOST_COUNTED = 4096  # kinds of messages that are counted one by one
 _MOST_THRESHOLDS = 400
 _FITS = 3.0  # standard errors
 _ENOUGH = 40  # runs in an event, for smoothing to be believed
@@ -217,12 +204,9 @@ def trained_local(
         for x, data in zip((pair.first, pair.second), pair.worlds, strict=True)
     }
     for pair in pairs:
-        for source in known.likelihoods:
-            name = f"privacy loss of one message ({source})"
-            loss = privacy_loss(name, known.coder, known.ratios(source, pair))
-            trials.append(
-                _trial(pair, loss, loss.of(seen[pair.first]), loss.of(seen[pair.second]), stakes)
-            )
+        one, two = seen[pair.first], seen[pair.second]
+        tried = privacy_loss(known, pair, "one message")
+        trials += [_trial(pair, each, each.of(one), each.of(two), stakes) for each in tried]
     return max(trials, key=lambda trial: trial.event.predicted)
 
 
@@ -235,23 +219,18 @@ def trained_crowd(
 ) -> Trial:
     """The data sets and the statistic that promise most; the threshold from runs of its own."""
     trials: list[Trial] = []
-    for pair in _promising(known, candidates, budget.compared):
+    promises = [known.promise(pair) for pair in candidates]
+    best_first = np.argsort(promises)[::-1][: budget.compared]
+    least = _CLOSE * promises[best_first[0]]
+    for pair in [candidates[i] for i in best_first if promises[i] >= least]:
         runs = min(budget.compare, max(_FEWEST, _MOST_KEPT // (len(pair.others) + 1)))
         one, two = (sampler.seen(world, runs, in_order=True) for world in pair.worlds)
-        statistics = _statistics(sampler, known, pair, (one, two))
-        trials += [_trial(pair, each, each.of(one), each.of(two), stakes) for each in statistics]
+        tried = promising(sampler.subject, known, pair, one, two)
+        trials += [_trial(pair, each, each.of(one), each.of(two), stakes) for each in tried]
     best = max(trials, key=lambda trial: trial.event.predicted)
     pair, statistic = best.neighbours, best.statistic
     first, second = (_values(sampler, world, budget.settle, statistic) for world in pair.worlds)
     return _trial(pair, statistic, first, second, stakes)
-
-
-def _promising(known: Knowledge, candidates: Sequence[Neighbours], most: int) -> list[Neighbours]:
-    """The data sets that promise most, and those that come close."""
-    promises = [known.promise(pair) for pair in candidates]
-    order = np.argsort(promises)[::-1][:most]
-    least = _CLOSE * promises[order[0]]
-    return [candidates[i] for i in order if promises[i] >= least]
 
 
 def _trial(
@@ -259,99 +238,6 @@ def _trial(
 ) -> Trial:
     event = best_event(first, second, stakes)
     return Trial(pair, statistic, event, bin_edges(first, second, event.threshold))
-
-
-def _statistics(
-    sampler: Sampler, known: Knowledge, pair: Neighbours, seen: tuple[Transcripts, Transcripts]
-) -> Iterator[Statistic]:
-    for source in known.likelihoods:
-        name = f"privacy loss of the counts ({source})"
-        yield privacy_loss(name, known.coder, known.ratios(source, pair))
-    yield from _positions(known, pair, seen)
-    if sampler.subject.several:
-        yield Statistic("number of messages", lambda seen: seen.sizes.astype(np.float64))
-        yield from _counted(known, seen)
-        if isinstance(sampler.subject, Collection):
-            yield from _estimated(sampler.subject.device, known, pair)
-
-
-def _positions(
-    known: Knowledge, pair: Neighbours, seen: tuple[Transcripts, Transcripts]
-) -> Iterator[Statistic]:
-    """If the messages at some places differ between the data sets, what they are."""
-    score = known.score(LEARNED, pair)
-    places = np.arange(min(int(part.sizes.min()) for part in seen), dtype=np.intp)
-    scores = [score[at_places(known.coder(part.messages), part, places)[0]] for part in seen]
-    differences, errors = _differences(*scores)
-    telling = np.flatnonzero(differences > _stands_out(places.size) * errors)
-    if telling.size:
-        weights = differences[telling] / differences[telling].sum()
-        where = f"place {telling[0] + 1}" if telling.size == 1 else f"{telling.size:,} places"
-        ratios = known.ratios(LEARNED, pair)
-        yield position(f"privacy loss at {where}", known.coder, ratios, telling, weights)
-
-
-def _counted(known: Knowledge, seen: tuple[Transcripts, Transcripts]) -> Iterator[Statistic]:
-    """Messages whose numbers differ between the data sets, by how much for their noise."""
-    size = known.coder.size
-    if size > _MOST_COUNTED or size * len(seen[0].sizes) > _MOST_KEPT * 8:
-        return
-    counts = [_counts(known.coder(part.messages), part, size) for part in seen]
-    differences, errors = _differences(*counts)
-    telling = np.abs(differences) > _stands_out(size) * errors
-    if telling.any():
-        weights = np.zeros(size)
-        weights[telling] = differences[telling] / np.maximum(errors[telling], 1e-9) ** 2
-        weights /= np.abs(weights).max()
-        yield Statistic(
-            "weighted counts", lambda seen: summed(weights[known.coder(seen.messages)], seen)
-        )
-
-
-def _estimated(mechanism: Auditable, known: Knowledge, pair: Neighbours) -> Iterator[Statistic]:
-    """What the analyzer of a known protocol would look at, and the two counts that differ."""
-    gap = mechanism.gap_estimator(pair.first, pair.second)
-    if gap is not None:
-        people = len(pair.others) + 1
-
-        def gaps(seen: Transcripts) -> Array:
-            parts = np.split(seen.messages, seen.starts[1:])
-            return np.array([gap(Batch(part, people)) for part in parts])
-
-        yield Statistic("estimate", gaps)
-    codes = np.arange(known.coder.size)
-    own = [mechanism.true_message(x) for x in (pair.first, pair.second)]
-    if isinstance(known.coder, Numbered) and None not in own:
-        marks = [codes == message for message in own]
-        certain = (pair.others.count(pair.first), pair.others.count(pair.second))
-    elif isinstance(known.coder, Supports):
-        places = [known.inputs.index(x) for x in (pair.first, pair.second)]
-        first, second = ((codes >> place) & 1 for place in places)
-        marks, certain = [first > second, second > first], (0, 0)
-    else:
-        return
-    telling = [each.astype(np.float64) for each in marks]
-    yield noise_ratio("log-ratio of two counts", known.coder, telling, certain)
-
-
-def _counts(codes: npt.NDArray[np.intp], seen: Transcripts, size: int) -> Array:
-    runs = len(seen.sizes)
-    owner = np.repeat(np.arange(runs), seen.sizes)
-    flat = np.bincount(owner * size + codes, minlength=runs * size)
-    return flat.reshape(runs, size).astype(np.float64)
-
-
-def _stands_out(columns: int) -> float:
-    """Standard errors that hardly any of so many columns of noise is off by."""
-    return 1 + math.sqrt(2 * math.log(2 * columns))
-
-
-def _differences(first: Array, second: Array) -> tuple[Array, Array]:
-    """Differences of the means of each column, and their standard errors."""
-    difference = first.mean(axis=0) - second.mean(axis=0)
-    variance = first.var(axis=0) / len(first) + second.var(axis=0) / len(second)
-    least = 1 / min(len(first), len(second)) ** 2  # a column that never varied proves little
-    return difference, np.sqrt(np.maximum(variance, least))
 
 
 def _values(sampler: Sampler, data: DataSet, runs: int, statistic: Statistic) -> Array:

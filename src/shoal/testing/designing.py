@@ -23,6 +23,7 @@ from shoal.testing import rates
 from shoal.testing.layouts import calibrated, one_message_devices, several_messages_devices
 from shoal.testing.question import Question, Test, Wishes, hypothesis
 from shoal.testing.tester import ONE_MESSAGE_EACH, Tester
+from shoal.values import attributes
 
 TARGET_POWER = 0.95
 DUMMIES = "dummies"
@@ -101,23 +102,19 @@ class Option:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        local = self.local_epsilon
-        return {
-            "name": self.name,
-            "coin": self.coin,
-            "device": None if self.device is None else described(self.device),
+        local, device = self.local_epsilon, self.device
+        return attributes(self, "name", "coin") | {
+            "device": None if device is None else described(device),
             "local_epsilon": None if local is None or math.isinf(local) else local,
             "messages": self.messages,
-            "power": None if self.device is None else self.power,
+            "power": None if device is None else self.power,
             "remark": self.remark,
         }
 
 
 def tester(device: Device, question: Question) -> Tester:
     """The test of a question by this device."""
-    return Tester(
-        device=device, **{each.name: getattr(question, each.name) for each in fields(Test)}
-    )
+    return Tester(device=device, **attributes(question, *(each.name for each in fields(Test))))
 
 
 def names(question: Question) -> tuple[str, ...]:

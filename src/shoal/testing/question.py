@@ -15,7 +15,7 @@ from shoal.accounting import gaussian, search
 from shoal.accounting.crowd import Crowd
 from shoal.engines.reading import MOST_ANSWERS
 from shoal.errors import InvalidArgumentError
-from shoal.values import Array
+from shoal.values import Array, attributes
 
 Coin = Literal["auto", "private", "public"]
 Kind = Literal["uniformity", "identity", "closeness"]
@@ -122,24 +122,14 @@ class Question(Test):
 
     def to_dict(self) -> dict[str, object]:
         """Plain values; a uniform reference is None."""
-        even = is_uniform(self.reference)
-        return {
-            "kind": self.kind,
-            "n": self.n,
-            "k": self.k,
-            "reference": None if even else self.reference.tolist(),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "distance": self.distance,
-            "level": self.level,
-            "coin": self.coin,
-            "messages_cap": self.messages_cap,
-            "randomizer": self.randomizer,
-            "partitions": self.partitions,
-            "symbols": self.symbols,
-            "honest_fraction": self.honest_fraction,
-            "overlapping": self.overlapping,
-        }
+        reference = None if is_uniform(self.reference) else self.reference.tolist()
+        return (
+            attributes(self, "kind", "n", "k")
+            | {"reference": reference}
+            | attributes(self, "epsilon", "delta", "distance", "level", "coin", "messages_cap")
+            | attributes(self, "randomizer", "partitions", "symbols", "honest_fraction")
+            | {"overlapping": self.overlapping}
+        )
 
 
 @lru_cache(maxsize=64)

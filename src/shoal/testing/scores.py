@@ -603,18 +603,14 @@ class AmongDummies(Scores):
         """The truth and its dummies."""
         return self.truths(probabilities) + self.dummies / self.symbols
 
-    @cached_property
-    def cell_variances(self) -> Array:
+    def cell_variances(self, truths: Array) -> Array:
         """Variance of each count of one person's messages."""
-        return self._cell_variances(self.truths(self.reference))
-
-    def _cell_variances(self, truths: Array) -> Array:
         return truths + self.dummies / self.symbols - truths**2 - self._alike
 
     def spread_of(self, probabilities: Array) -> Spread:
         """Σ = diag(t + ρ/L) − tt' − β 11'."""
         truths, alike = self.truths(probabilities), self._alike
-        weights, variances = self.gram.diagonal, self._cell_variances(truths)
+        weights, variances = self.gram.diagonal, self.cell_variances(truths)
         square = dot(weights**2, variances**2) + apart(weights * truths**2)
         square += 2 * alike * apart(weights * truths) + alike**2 * apart(weights)
         return Spread(dot(weights, variances), square)
@@ -666,7 +662,7 @@ class DummiesScores(AmongDummies):
 
     @cached_property
     def variances(self) -> Array:
-        return self.cell_variances
+        return self.cell_variances(self.reference)
 
     @cached_property
     def gram(self) -> Gram:
@@ -724,7 +720,7 @@ class PartitionedDummiesScores(AmongDummies):
     @cached_property
     def variances(self) -> Array:
         """Those of the answer's bins together, as if they were independent."""
-        return _over_bins(self.device.layout, self.cell_variances)
+        return _over_bins(self.device.layout, self.cell_variances(self.truths(self.reference)))
 
     @cached_property
     def gram(self) -> Gram:

@@ -31,7 +31,7 @@ from shoal.randomness import simulator
 from shoal.testing import power, ranks, rates
 from shoal.testing.designing import design, required_n, tester
 from shoal.testing.question import Coin, Question
-from shoal.values import Array
+from shoal.values import Array, attributes
 
 MODELS = {
     "non-private": "no privacy",
@@ -85,13 +85,8 @@ class Point:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        return {
-            "n": self.n,
-            "model": self.model,
-            "power": self.power,
-            "limits": self.limits,
-            "device": None if self.device is None else described(self.device),
-        }
+        device = None if self.device is None else described(self.device)
+        return attributes(self, "n", "model", "power", "limits") | {"device": device}
 
     def __str__(self) -> str:
         if self.power is None or self.limits is None:
@@ -274,25 +269,17 @@ class Powers:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        study = self.study
-        return {
-            "k": study.k,
-            "distance": study.distance,
-            "level": study.level,
-            "epsilon": study.epsilon,
-            "delta": study.delta,
-            "trials": study.trials,
-            "seed": study.seed,
+        names = ("k", "distance", "level", "epsilon", "delta", "trials", "seed")
+        return attributes(self.study, *names) | {
             f"people_for_power_{POWER:g}": self.needed,
             "points": [point.to_dict() for point in self.points],
-            "published_rates_at_constant_1": study.rates,
+            "published_rates_at_constant_1": self.study.rates,
         }
 
     def rows(self) -> list[dict[str, float | None]]:
         """Powers with their limits, what devices run, and the rates: a row for each n."""
         study = self.study
-        known = {"k": study.k, "epsilon": study.epsilon, "delta": study.delta}
-        known |= {"distance": study.distance, "level": study.level, "trials": study.trials}
+        known = attributes(study, "k", "epsilon", "delta", "distance", "level", "trials")
         rows = []
         for n in self.sizes:
             row: dict[str, float | None] = {"n": n, **known}

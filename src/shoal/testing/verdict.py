@@ -13,7 +13,7 @@ from shoal.explain.text import plain
 from shoal.protocols.base import Device
 from shoal.protocols.registry import described
 from shoal.testing.question import Kind
-from shoal.values import Array
+from shoal.values import Array, attributes
 
 # Rejected, and not.
 _WORDS = {
@@ -75,23 +75,12 @@ class Verdict:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        return {
-            "kind": self.kind,
-            "rejected": self.rejected,
-            "p_value": self.p_value,
-            "statistic": self.statistic,
-            "threshold": self.threshold,
-            "level": self.level,
-            "distance": self.distance,
-            "power": self.power,
-            "sizes": list(self.sizes),
-            "simulations": self.simulations,
-            "coin": self.coin,
-            "device": described(self.device),
-            "words": self.words,
-            "guarantee": self.guarantee.to_dict(),
-            "warnings": list(self.warnings),
-        }
+        return (
+            attributes(self, "kind", "rejected", "p_value", "statistic", "threshold", "level")
+            | attributes(self, "distance", "power", "sizes", "simulations", "coin")
+            | {"sizes": list(self.sizes), "device": described(self.device), "words": self.words}
+            | {"guarantee": self.guarantee.to_dict(), "warnings": list(self.warnings)}
+        )
 
     def document(self) -> Document:
         """The verdict in a sentence, and the numbers that it rests on; its guarantee has its own.
