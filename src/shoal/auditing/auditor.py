@@ -186,8 +186,6 @@ def _claims(
 
 def _accounted(declared: object) -> BlanketLaw | HasProfile | None:
     """What the accountant takes, if the mechanism has it."""
-    if isinstance(declared, Listed):
-        return BlanketLaw.from_table(declared.rows)
     if isinstance(declared, BlanketLaw | HasProfile):
         return declared
     law = getattr(declared, "law", None)
@@ -196,20 +194,9 @@ def _accounted(declared: object) -> BlanketLaw | HasProfile | None:
 
 def _local(declared: object) -> float | None:
     local: object = getattr(declared, "local_epsilon", None)
-    if isinstance(declared, Listed):
-        local = _steepest(declared.rows)
-    elif local is None and isinstance(law := _accounted(declared), BlanketLaw):
+    if local is None and isinstance(law := _accounted(declared), BlanketLaw):
         local = law.local_epsilon
     return local if isinstance(local, float | int) and math.isfinite(local) else None
-
-
-def _steepest(rows: Array) -> float:
-    """The largest log-ratio of two inputs' probabilities of one message."""
-    largest, least = rows.max(axis=0), rows.min(axis=0)
-    seen = largest > 0
-    if not least[seen].all():
-        return math.inf
-    return float(np.log(largest[seen] / least[seen]).max())
 
 
 # ----------------------------------------------------------------------------------- the inputs

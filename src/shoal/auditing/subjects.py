@@ -7,6 +7,7 @@ Shoal's shuffle. Somebody's own device, whole pipeline or program runs as it is.
 from __future__ import annotations
 
 import inspect
+import math
 import shlex
 import subprocess
 import traceback
@@ -22,6 +23,7 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting import table as tables
+from shoal.accounting.law import BlanketLaw
 from shoal.auditing.data import DataSet
 from shoal.auditing.messages import Raw, as_messages, joined
 from shoal.engines.shuffling import shuffle
@@ -159,6 +161,18 @@ class Listed(Auditable):
         """How many messages there are."""
         return int(self.rows.shape[1])
 
+    @property
+    def local_epsilon(self) -> float:
+        """The largest log-ratio of two inputs' probabilities of one message."""
+        largest, least = self.rows.max(axis=0), self.rows.min(axis=0)
+        seen = largest > 0
+        sure = least[seen].all()
+        return float(np.log(largest[seen] / least[seen]).max()) if sure else math.inf
+
+    def law(self) -> BlanketLaw:
+        """That of its table."""
+        return BlanketLaw.from_table(self.rows)
+
     def trial_inputs(self) -> tuple[Hashable, ...]:
         """All rows, or some of them."""
         return some_answers(len(self.rows))
@@ -266,10 +280,9 @@ class Program(_Devices):
                 timeout=self.timeout,
                 check=False,
             )
-        except OSError as error:
-            raise AuditedCodeError(self.name, error.strerror or str(error)) from error
-        except ValueError as error:  # what no program takes: a null character, say
-            raise AuditedCodeError(self.name, str(error)) from error
+        except (OSError, ValueError) as error:  # none there, or what none takes: a null character
+            reason = getattr(error, "strerror", None) or str(error)
+            raise AuditedCodeError(self.name, reason) from error
         except subprocess.TimeoutExpired as error:
             reason = f"it did not answer within {self.timeout:g} seconds"
             raise AuditedCodeError(self.name, reason) from error

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from shoal.auditing.data import DataSet, Neighbours
+from shoal.auditing.data import Neighbours
 from shoal.auditing.limits import coin_bounds
 from shoal.auditing.result import Evidence, Histogram
 from shoal.auditing.statistics import Knowledge, Statistic, privacy_loss, promising
@@ -229,8 +229,11 @@ def trained_crowd(
         trials += [_trial(pair, each, each.of(one), each.of(two), stakes) for each in tried]
     best = max(trials, key=lambda trial: trial.event.predicted)
     pair, statistic = best.neighbours, best.statistic
-    first, second = (_values(sampler, world, budget.settle, statistic) for world in pair.worlds)
-    return _trial(pair, statistic, first, second, stakes)
+    fresh = []
+    for world in pair.worlds:
+        parts = sampler.blocks(world, budget.settle, in_order=statistic.in_order)
+        fresh.append(np.concatenate([statistic.of(part) for part in parts]))
+    return _trial(pair, statistic, fresh[0], fresh[1], stakes)
 
 
 def _trial(
@@ -238,12 +241,6 @@ def _trial(
 ) -> Trial:
     event = best_event(first, second, stakes)
     return Trial(pair, statistic, event, bin_edges(first, second, event.threshold))
-
-
-def _values(sampler: Sampler, data: DataSet, runs: int, statistic: Statistic) -> Array:
-    """The statistic of so many runs."""
-    parts = sampler.blocks(data, runs, in_order=statistic.in_order)
-    return np.concatenate([statistic.of(part) for part in parts])
 
 
 # -------------------------------------------------------------------------------- evaluation

@@ -573,7 +573,7 @@ def _convolved(values: Array) -> Array:
 # --------------------------------------------------------------------- counts among uniform dummies
 
 
-class AmongDummies(Scores):
+class DummiesScores(Scores):
     """Counts of true messages, t of one person on average, and dummies uniform on L cells.
 
     Several messages of one person are not seen to belong together, so that the statistic cannot
@@ -595,9 +595,22 @@ class AmongDummies(Scores):
         always, sometimes = divmod(self.dummies, 1.0)
         self._alike = float(always + sometimes**2) / self.symbols**2
 
-    @abstractmethod
     def truths(self, probabilities: Array) -> Array:
-        """Expected true messages of one person."""
+        """Expected true messages of one person: the answer itself."""
+        return probabilities
+
+    def each(self, values: Array) -> Array:
+        """What the true messages of every answer sum to: one message."""
+        return values
+
+    @cached_property
+    def variances(self) -> Array:
+        return self.cell_variances(self.reference)
+
+    @cached_property
+    def gram(self) -> Gram:
+        """Different messages have nothing in common."""
+        return Gram(self.weights)
 
     def expected(self, probabilities: Array) -> Array:
         """The truth and its dummies."""
@@ -614,10 +627,6 @@ class AmongDummies(Scores):
         square = dot(weights**2, variances**2) + apart(weights * truths**2)
         square += 2 * alike * apart(weights * truths) + alike**2 * apart(weights)
         return Spread(dot(weights, variances), square)
-
-    @abstractmethod
-    def each(self, values: Array) -> Array:
-        """What the true messages of every answer sum to."""
 
     def variance(self, values: Array, probabilities: Array) -> Array:
         """That of the truth, and in every histogram that of ρ dummies."""
@@ -649,24 +658,6 @@ class AmongDummies(Scores):
         """The truth and the dummies of one histogram."""
         always, sometimes = divmod(self.dummies, 1.0)
         return n * (1 + int(always)) + generator.binomial(n, sometimes, size=size)
-
-
-class DummiesScores(AmongDummies):
-    """Every answer by itself: different messages have nothing in common."""
-
-    def truths(self, probabilities: Array) -> Array:
-        return probabilities
-
-    def each(self, values: Array) -> Array:
-        return values
-
-    @cached_property
-    def variances(self) -> Array:
-        return self.cell_variances(self.reference)
-
-    @cached_property
-    def gram(self) -> Gram:
-        return Gram(self.weights)
 
 
 # ------------------------------------------------------------------------ bins of public partitions
@@ -704,7 +695,7 @@ class PartitionedScores(OneMessage):
         return _bin_gram(self.device.layout, self.weights / self._truth**2)
 
 
-class PartitionedDummiesScores(AmongDummies):
+class PartitionedDummiesScores(DummiesScores):
     """A histogram among dummies for every partition.
 
     With several partitions the part of the statistic that a person adds by itself is taken at its
