@@ -20,7 +20,7 @@ from shoal.auditing.result import Evidence, Histogram
 from shoal.auditing.statistics import Knowledge, Statistic, privacy_loss, promising
 from shoal.auditing.subjects import Sampler
 from shoal.randomness import Randomness
-from shoal.values import Array
+from shoal.values import Array, attributes
 
 _COINS = 1 << 24  # at once
 _FEW_VALUES = 90
@@ -283,14 +283,12 @@ def evaluated(
         delta=stakes.delta,
         statistic=statistic.name,
         event=f"{'at least' if event.at_least else 'below'} {event.threshold:.5g}",
-        threshold=event.threshold,
-        at_least=event.at_least,
-        swapped=event.swapped,
         data=trial.neighbours.words,
         runs=runs,
         inside=(inside[0], inside[1]),
         edges=trial.edges,
         histograms=(histograms[0], histograms[1]),
+        **attributes(event, "threshold", "at_least", "swapped"),
     )
 
 

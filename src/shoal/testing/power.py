@@ -71,8 +71,7 @@ def predicted(null: Spread, departure: Departure, *, people: float, level: float
     third = departure.spread.square * departure.spread.scale + 3 * people * noise * slope
     shape = second**3 / third**2
     above = (threshold - people * signal) * np.sqrt(shape / second)
-    powers: Array = special.chdtrc(shape, np.maximum(shape + above, 0.0))
-    return powers
+    return special.chdtrc(shape, np.maximum(shape + above, 0.0))
 
 
 def largest(n: int, *, distance: float, level: float) -> float:
@@ -155,5 +154,4 @@ def _before(values: Array) -> Array:
 
 def _after(values: Array) -> Array:
     """Sums of the values from every place on, and 0."""
-    sums: Array = _before(values[::-1])[::-1]
-    return sums
+    return _before(values[::-1])[::-1]

@@ -146,8 +146,7 @@ class Gram:
 
 def dot(first: Array | npt.NDArray[np.int64], second: Array) -> Array:
     """Σ_m of the products, row by row."""
-    sums: Array = first @ second if second.ndim == 1 else np.einsum("...m,...m->...", first, second)
-    return sums
+    return first @ second if second.ndim == 1 else np.einsum("...m,...m->...", first, second)
 
 
 def others(law: Array) -> Array:
@@ -215,8 +214,7 @@ class Scores(ABC):
     def weights(self) -> Array:
         """(s²)^{−2/3}, scaled to mean 1."""
         raw: Array = self.variances ** (-2 / 3)
-        scaled: Array = raw / raw.mean(axis=-1, keepdims=True)
-        return scaled
+        return np.asarray(raw / raw.mean(axis=-1, keepdims=True))
 
     @cached_property
     def spread(self) -> Spread:
@@ -403,8 +401,8 @@ class ResponseScores(OneMessage):
     def variances(self) -> Array:
         """r_j(1 − r_j)/λ²; no message is rarer than its untruths, however few were seen."""
         law = np.maximum(self.mean, self._lie)
-        variances: Array = np.maximum(law * (1 - law), self._lie * (1 - self._lie)) / self._truth**2
-        return variances
+        least = self._lie * (1 - self._lie)
+        return np.asarray(np.maximum(law * (1 - law), least) / self._truth**2)
 
     @cached_property
     def gram(self) -> Gram:
@@ -434,8 +432,7 @@ class ListedScores(OneMessage):
         law = np.maximum(self.mean, self._table.min(axis=0))
         law = law / law.sum()
         centred = law @ (self._scores - law @ self._scores) ** 2
-        variances: Array = np.maximum(centred, _EVEN**2 * centred.max())
-        return variances
+        return np.asarray(np.maximum(centred, _EVEN**2 * centred.max()))
 
     @cached_property
     def gram(self) -> Gram:
@@ -566,8 +563,7 @@ def walsh(values: Array) -> Array:
 
 def _convolved(values: Array) -> Array:
     """Σ_i values[i] values[i ⊕ t] for every t, in each block."""
-    sums: Array = walsh(walsh(values) ** 2) / values.shape[-1]
-    return sums
+    return np.asarray(walsh(walsh(values) ** 2) / values.shape[-1])
 
 
 # --------------------------------------------------------------------- counts among uniform dummies
@@ -739,8 +735,7 @@ class PartitionedDummiesScores(DummiesScores):
         noise = np.where(together, -self._alike, 0.0)
         np.fill_diagonal(noise, self.dummies / self.symbols - self._alike)
         shared = _shared(self.device.layout, probabilities)
-        covariance: Array = shared - np.outer(truths, truths) + noise
-        return covariance
+        return shared - np.outer(truths, truths) + noise
 
     @cached_property
     def own(self) -> tuple[Array, Array]:
@@ -786,21 +781,18 @@ def _membership(layout: Partitions) -> sparse.csr_array:
 def _bin_sums(layout: Partitions, values: Array) -> Array:
     """Each row summed over every bin of every partition."""
     rows = np.asarray((_membership(layout) @ values.reshape(-1, layout.k).T).T)
-    sums: Array = rows.reshape(*values.shape[:-1], layout.cells)
-    return sums
+    return rows.reshape(*values.shape[:-1], layout.cells)
 
 
 def _over_bins(layout: Partitions, cells: Array) -> Array:
     """For each answer the sum of these numbers over its bins, row by row."""
-    sums: Array = cells[..., layout.places].sum(axis=-2)
-    return sums
+    return np.asarray(cells[..., layout.places].sum(axis=-2))
 
 
 def _shared(layout: Partitions, weights: Array) -> Array:
     """The weight of the answers that two bins share."""
     matrix = _membership(layout)
-    weight: Array = ((matrix * weights) @ matrix.T).toarray()
-    return weight
+    return np.asarray(((matrix * weights) @ matrix.T).toarray())
 
 
 def _bin_gram(layout: Partitions, weights: Array) -> Gram:

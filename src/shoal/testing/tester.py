@@ -26,7 +26,7 @@ from shoal.testing.question import Kind, Test, check_distance, hypothesis, is_un
 from shoal.testing.sampling import CountTable
 from shoal.testing.scores import OneMessage, Scores, Split, scores_of
 from shoal.testing.verdict import Verdict
-from shoal.values import Array, Batch, Counts
+from shoal.values import Array, Batch, Counts, attributes
 
 APART = "nobody is in both groups: each person makes one report"
 TWICE = "nobody makes more than one report in each of the two groups"
@@ -270,19 +270,14 @@ class Tester(Test):
         rank = ranks.ranked(statistic, null, level=self.level)
         return Verdict(
             kind=kind,
-            rejected=rank.rejected,
-            p_value=rank.p_value,
             statistic=statistic,
-            threshold=rank.threshold,
-            level=self.level,
-            distance=self.distance,
             power=self._hardest(None, sizes)[1],
             sizes=sizes,
             simulations=null.size,
             null=null,
             guarantee=self._guarantee(sizes),
-            coin=self.coin,
-            device=self.device,
+            **rank._asdict(),
+            **attributes(self, "level", "distance", "coin", "device"),
         )
 
     def _guarantee(self, sizes: tuple[int, ...]) -> Guarantee:
