@@ -70,7 +70,7 @@ def audit(
     """
     n = datasets.people(n)
     runs = checks.count(FEWEST_RUNS, runs=runs)
-    checks.require(runs <= MOST_RUNS, "runs", runs, f"runs <= {MOST_RUNS:,}")
+    checks.refuse(runs > MOST_RUNS, f"runs <= {MOST_RUNS:,}", runs=runs)
     checks.open_probability(confidence=confidence)
     subject = subject_of(device)
     described = _described(device if declared is None else declared)
@@ -125,8 +125,8 @@ def audit(
 
 def _described(device: object) -> object | None:
     """What is known of the messages and their law, if it is anything of ours or like it."""
-    kind = isinstance(device, type)
-    checks.require(not kind, "declared", device, "a mechanism, not a class of mechanisms")
+    a_class = isinstance(device, type)
+    checks.refuse(a_class, "a mechanism, not a class of mechanisms", declared=device)
     if isinstance(device, Collection):
         return device.device
     if isinstance(device, Subject):

@@ -102,11 +102,9 @@ def neighbours(data: Neighbours | Sequence[Any], n: int) -> Neighbours:
     for name, value in (("x0", pair.first), ("x1", pair.second), ("others", pair.others)):
         _check_hashable(name, value)
     others, inputs = len(pair.others), len(pair.inputs)
-    checks.require(others == n - 1, "others", others, f"the data of n - 1 = {n - 1} others")
-    different = pair.first != pair.second
-    checks.require(different, "data", pair.first, "two different data x0 and x1")
-    few = inputs <= MOST_INPUTS
-    checks.require(few, "others", inputs, f"at most {MOST_INPUTS} different data")
+    checks.refuse(others != n - 1, f"the data of n - 1 = {n - 1} others", others=others)
+    checks.refuse(pair.first == pair.second, "two different data x0 and x1", data=pair.first)
+    checks.refuse(inputs > MOST_INPUTS, f"at most {MOST_INPUTS} different data", others=inputs)
     return pair
 
 
@@ -142,7 +140,7 @@ def people(n: float) -> int:
     """How many people, if a run of them all can be made."""
     count = checks.count(n=n)
     expected = f"n <= {MOST_PEOPLE:,}, as every run makes everybody's messages (audit fewer)"
-    checks.require(count <= MOST_PEOPLE, "n", count, expected)
+    checks.refuse(count > MOST_PEOPLE, expected, n=count)
     return count
 
 
@@ -155,5 +153,5 @@ def checked_inputs(inputs: object) -> tuple[Hashable, ...]:
     for value in listed:
         _check_hashable("inputs", value)
     distinct = tuple(dict.fromkeys(listed))
-    checks.require(2 <= len(distinct) <= MOST_INPUTS, "inputs", listed, expected)
+    checks.refuse(not 2 <= len(distinct) <= MOST_INPUTS, expected, inputs=listed)
     return distinct

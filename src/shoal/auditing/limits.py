@@ -111,7 +111,7 @@ def _floored_log(over: Array, under: Array) -> Array:
 def _check_sample(successes: int, runs: int, name: str, of: str) -> None:
     checks.count(0, **{of: runs})
     checks.count(0, **{name: successes})
-    checks.require(successes <= runs, name, successes, f"{name} <= {of} = {runs}")
+    checks.refuse(successes > runs, f"{name} <= {of} = {runs}", **{name: successes})
 
 
 def _checked_tail(delta: float, confidence: float) -> float:

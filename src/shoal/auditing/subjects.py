@@ -294,8 +294,7 @@ class Program(_Devices):
 
 def subject_of(device: object) -> Subject:
     """What somebody handed in, as something that runs."""
-    kind = isinstance(device, type)
-    checks.require(not kind, "device", device, "a device, not a class of devices")
+    checks.refuse(isinstance(device, type), "a device, not a class of devices", device=device)
     if isinstance(device, Subject):
         return device
     if isinstance(device, Mechanism):
@@ -313,7 +312,7 @@ def subject_of(device: object) -> Subject:
 
 def _name(call: object) -> str:
     """What the code is called."""
-    checks.require(callable(call), "call", call, "a function")
+    checks.refuse(not callable(call), "a function", call=call)
     return getattr(call, "__qualname__", type(call).__name__)
 
 

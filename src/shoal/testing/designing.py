@@ -132,16 +132,16 @@ def names(question: Question) -> tuple[str, ...]:
 
 def _checked_name(question: Question) -> str:
     name = question.randomizer
-    known, public = name in {*CATEGORIES, *NAMES}, name in PUBLIC
-    checks.require(known, "randomizer", name, f"one of {', '.join(NAMES)}")
+    public = name in PUBLIC
+    checks.refuse(name not in {*CATEGORIES, *NAMES}, f"one of {', '.join(NAMES)}", randomizer=name)
     coin, coins = question.coin, "public" if public else "private"
-    checks.require(coin in {"auto", coins}, "coin", coin, f"coin {coins} or auto with {name}")
+    checks.refuse(coin not in {"auto", coins}, f"coin {coins} or auto with {name}", coin=coin)
     for field_name in ("partitions", "symbols"):
         value = getattr(question, field_name)
         expected = f"no {field_name} with {name} (use {' or '.join(PUBLIC)})"
-        checks.require(value is None or public, field_name, value, expected)
-    one = not question.closeness or name not in _SEVERAL
-    checks.require(one, "randomizer", name, f"a randomizer {ONE_MESSAGE_EACH}")
+        checks.refuse(value is not None and not public, expected, **{field_name: value})
+    several = question.closeness and name in _SEVERAL
+    checks.refuse(several, f"a randomizer {ONE_MESSAGE_EACH}", randomizer=name)
     return str(name)
 
 
@@ -343,7 +343,7 @@ def required_n(
     target = {"n": 2, "epsilon": epsilon, "distance": distance}
     question = _question(k, reference, coins, **target, **kind, **wishes)
     level = question.level
-    checks.require(level < power < 1, "power", power, f"level = {level:g} < power < 1")
+    checks.refuse(not level < power < 1, f"level = {level:g} < power < 1", power=power)
     # Solve for the way that looks best, then for any that beats it there.
     pending = list(names(question))
     price = {"epsilon": question.batch_epsilon, "delta": question.delta}

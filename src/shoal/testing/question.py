@@ -60,8 +60,8 @@ class Test:
         object.__setattr__(self, "n", checks.count(2, n=self.n))
         checks.open_probability(level=self.level, delta=self.delta)
         check_distance(self.distance, self.reference)
-        two = self.closeness or not self.overlapping
-        checks.require(two, "overlapping", self.overlapping, "two batches (closeness) to overlap")
+        alone = self.overlapping and not self.closeness
+        checks.refuse(alone, "two batches (closeness) to overlap", overlapping=self.overlapping)
 
     @property
     def k(self) -> int:
@@ -97,16 +97,16 @@ class Question(Test):
         checks.share(honest_fraction=self.honest_fraction)
         super().__post_init__()
         coins, cap = get_args(Coin), self.messages_cap
-        checks.require(self.coin in coins, "coin", self.coin, f"one of {', '.join(coins)}")
-        checks.require(cap is None or cap >= 1, "messages_cap", cap, "messages_cap >= 1")
+        checks.refuse(self.coin not in coins, f"one of {', '.join(coins)}", coin=self.coin)
+        checks.refuse(cap is not None and not cap >= 1, "messages_cap >= 1", messages_cap=cap)
         for name, value in (("partitions", self.partitions), ("symbols", self.symbols)):
             expected = f"no {name} with private coins (partitions are public)"
-            checks.require(value is None or self.coin != "private", name, value, expected)
+            checks.refuse(value is not None and self.coin == "private", expected, **{name: value})
         if self.partitions is not None:
             checks.count(partitions=self.partitions)
         if self.symbols is not None:
             symbols = checks.count(2, symbols=self.symbols)
-            checks.require(symbols <= self.k, "symbols", symbols, f"symbols <= k = {self.k}")
+            checks.refuse(symbols > self.k, f"symbols <= k = {self.k}", symbols=symbols)
 
     @cached_property
     def batch_epsilon(self) -> float:
@@ -157,25 +157,28 @@ def batch_fraction(epsilon: float, delta: float) -> float:
 
 def hypothesis(k: int | None, reference: npt.ArrayLike | None) -> Array:
     """The uniform distribution on k answers, or the reference, checked and normalised."""
-    one, given = (k is None) != (reference is None), "neither" if k is None else "both"
-    checks.require(one, "given", given, "exactly one of k and a reference")
+    given = "neither" if k is None else "both"
+    checks.refuse(
+        (k is None) == (reference is None), "exactly one of k and a reference", given=given
+    )
     if reference is None:
         k = checks.count(2, k=k)  # type: ignore[arg-type]
-        checks.require(k <= MOST_ANSWERS, "k", k, f"2 <= k <= {MOST_ANSWERS:,} answers")
+        checks.refuse(k > MOST_ANSWERS, f"2 <= k <= {MOST_ANSWERS:,} answers", k=k)
         return np.full(k, 1 / k)
     try:
         probabilities = np.array(reference, dtype=np.float64)
     except (TypeError, ValueError) as error:
         shown = type(reference).__name__
         raise InvalidArgumentError("reference", shown, "a list of probabilities") from error
-    several, shape = probabilities.ndim == 1 and probabilities.size > 1, probabilities.shape
-    checks.require(several, "reference", f"shape {shape}", "a reference with at least two answers")
+    shape = probabilities.shape
+    few = len(shape) != 1 or shape[0] < 2
+    checks.refuse(few, "a reference with at least two answers", reference=f"shape {shape}")
     for place in np.flatnonzero(~(np.isfinite(probabilities) & (probabilities >= 0))):
         expected = "probabilities that are finite and not negative"
         raise InvalidArgumentError(f"reference[{place}]", float(probabilities[place]), expected)
     total = float(probabilities.sum())
-    near = abs(total - 1) <= _SUM_TOLERANCE
-    checks.require(near, "sum of reference", total, "probabilities that sum to 1")
+    off = abs(total - 1) > _SUM_TOLERANCE
+    checks.refuse(off, "probabilities that sum to 1", **{"sum of reference": total})
     return probabilities / total
 
 
@@ -194,11 +197,11 @@ def check_distance(distance: float, reference: Array) -> None:
     check_noticeable(distance)
     limit = 1 - float(reference.min())
     expected = f"distance <= {limit:.6g}, the largest from this reference"
-    checks.require(distance <= limit, "distance", distance, expected)
+    checks.refuse(distance > limit, expected, distance=distance)
 
 
 def check_noticeable(distance: float) -> None:
     """A distance that some number of people may notice."""
     checks.open_probability(distance=distance)
     expected = f"distance >= {SMALLEST_DISTANCE:g} (10^15 people would not notice less)"
-    checks.require(distance >= SMALLEST_DISTANCE, "distance", distance, expected)
+    checks.refuse(distance < SMALLEST_DISTANCE, expected, distance=distance)

@@ -44,7 +44,7 @@ def number(level: float, simulations: int | None = None) -> int:
         allowed(level, simulations)
         return checks.count(simulations=simulations)
     expected = f"level >= {1 / MOST_SIMULATIONS:g} (more is not simulated)"
-    checks.require(level * MOST_SIMULATIONS >= 1, "level", level, expected)
+    checks.refuse(level * MOST_SIMULATIONS < 1, expected, level=level)
     wanted = min(max(_FEWEST_RANKS, _REJECTING / level), MOST_SIMULATIONS)
     step = Fraction(repr(float(level))).denominator
     if step > wanted:
@@ -57,10 +57,10 @@ def allowed(level: float, simulations: int) -> int:
     checks.open_probability(level=level)
     simulations = checks.count(simulations=simulations)
     expected = f"at most {MOST_SIMULATIONS:,} simulations"
-    checks.require(simulations <= MOST_SIMULATIONS, "simulations", simulations, expected)
+    checks.refuse(simulations > MOST_SIMULATIONS, expected, simulations=simulations)
     rejecting = math.floor(level * (simulations + 1) * (1 + 1e-12))
     expected = f"at least {math.ceil(1 / level * (1 - 1e-12)) - 1} simulations for level {level:g}"
-    checks.require(rejecting >= 1, "simulations", simulations, expected)
+    checks.refuse(rejecting < 1, expected, simulations=simulations)
     return rejecting
 
 

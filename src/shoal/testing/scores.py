@@ -301,14 +301,14 @@ class Scores(ABC):
 def scores_of(device: Device, reference: Array) -> Scores:
     """The scores of a device's messages under the hypothesis."""
     k, answers = getattr(device, "k", None), reference.shape[-1]
-    checks.require(k == answers, "k", k, f"a device for {answers} answers")
+    checks.refuse(k != answers, f"a device for {answers} answers", k=k)
     if type(device) in _SCORES:
         return _SCORES[type(device)](device, reference)
     if not (isinstance(device, CategoryRandomizer) and isinstance(device, NumberedMessages)):
         expected = "a device whose messages are numbers (grr, hadamard, projective, dummies, ...)"
         raise InvalidArgumentError("device", getattr(device, "name", device), expected)
     expected = f"at most {LARGEST_LIST} different messages for {device.name}"
-    checks.require(device.outputs <= LARGEST_LIST, "outputs", device.outputs, expected)
+    checks.refuse(device.outputs > LARGEST_LIST, expected, outputs=device.outputs)
     return ListedScores(device, reference)
 
 
@@ -369,7 +369,7 @@ class Split:
         self.sizes = first.n, second.n
         people = sum(self.sizes)
         expected = "fewer than 10^9 people in both batches together: compare a part of each"
-        checks.require(people <= MOST_PEOPLE, "people", people, expected)
+        checks.refuse(people > MOST_PEOPLE, expected, people=people)
         self.scores = scores.pooled(first + second)
 
     @property
@@ -769,9 +769,9 @@ _SCORES: dict[type, type[Scores]] = {
 @lru_cache(maxsize=8)
 def _membership(layout: Partitions) -> sparse.csr_array:
     """One row per bin with a one for each of its answers."""
-    fits = layout.partitions == 1 or layout.cells <= MOST_CELLS
+    wide = layout.partitions > 1 and layout.cells > MOST_CELLS
     expected = f"partitions times symbols <= {MOST_CELLS}, or a single partition"
-    checks.require(fits, "symbols", layout.symbols, expected)
+    checks.refuse(wide, expected, symbols=layout.symbols)
     columns = layout.places.T.ravel()
     starts = np.arange(layout.k + 1) * layout.partitions
     ones = np.ones(columns.size)

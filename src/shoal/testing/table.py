@@ -161,7 +161,7 @@ def _checked(name: str, values: npt.ArrayLike, k: int) -> Codes:
     shape = np.shape(values)
     shown = f"shape {shape}" if shape else type(values).__name__
     expected = "a one-dimensional list of at least two answers (of a table, one column)"
-    checks.require(len(shape) == 1 and shape[0] > 1, name, shown, expected)
+    checks.refuse(len(shape) != 1 or shape[0] < 2, expected, **{name: shown})
     return category_codes(values, k)
 
 
@@ -269,8 +269,8 @@ def run(
     codes = [_codes(each, answers.labels) for each in columns]
     if by is not None:
         groups, names = _groups(reading.column(data, by))
-        same = groups.size == codes[0].size
-        checks.require(same, "data", names[0], "a table that does not change while read")
+        changed = groups.size != codes[0].size
+        checks.refuse(changed, "a table that does not change while read", data=names[0])
         codes = [codes[0][groups == 0], codes[0][groups == 1]]
     codes = [
         _without_nulls(each, f"column {column} of {name}", drop_nulls=drop_nulls)
@@ -316,13 +316,12 @@ def _check_groups(
     if len(several) > 1:
         expected = f"one thing to compare the answers with, not {' and '.join(several)}"
         raise InvalidArgumentError(several[-1], others[several[-1]], expected)
-    checks.require(by != column, "by", by, "another column than the column that is tested")
+    checks.refuse(by == column, "another column than the column that is tested", by=by)
     if isinstance(data, str | os.PathLike) and isinstance(second, str | os.PathLike):
         one, two = Path(data), Path(second)
         same = one.exists() and two.exists() and one.samefile(two)  # maybe under another name
         expected = "another file than the first: everybody would be in both groups"
-        other = not same and one.resolve() != two.resolve()
-        checks.require(other, "second", str(second), expected)
+        checks.refuse(same or one.resolve() == two.resolve(), expected, second=str(second))
 
 
 def _name(table: Table, place: int) -> str:
@@ -340,7 +339,7 @@ def read_reference(path: str | os.PathLike[str]) -> AnswerList:
     name = os.fspath(path)
 
     def need(holds: object, expected: str) -> None:
-        checks.require(holds, "reference", name, expected)
+        checks.refuse(not holds, expected, reference=name)
 
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
@@ -387,7 +386,7 @@ def _number(text: str) -> float | None:
 def _require_list(argument: str, value: object, labels: Sequence[str]) -> None:
     """A list of two answers or more, each of them once."""
     expected = f"from 2 to {MOST_ANSWERS:,} answers, not {len(labels):,}"
-    checks.require(2 <= len(labels) <= MOST_ANSWERS, argument, str(value), expected)
+    checks.refuse(not 2 <= len(labels) <= MOST_ANSWERS, expected, **{argument: str(value)})
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise InvalidArgumentError(argument, str(value), f"every answer once, not {twice!r} twice")
@@ -439,9 +438,9 @@ def _groups(column: Column) -> tuple[Codes, list[str]]:
     """Which of two groups each row is in, and what the groups are called."""
     groups = column.answers()
     expected = f"a group in every row ({groups.nulls:,} rows have none)"
-    checks.require(not groups.nulls, "by", column.name, expected)
+    checks.refuse(groups.nulls, expected, by=column.name)
     expected = f"two groups, not {len(groups.distinct):,} different values"
-    checks.require(len(groups.distinct) == 2, "by", column.name, expected)
+    checks.refuse(len(groups.distinct) != 2, expected, by=column.name)
     codes = np.concatenate(list(column.codes(groups.distinct, none=_NULL, other=_UNLISTED)))
     return codes, [f"{column.name} = {label}" for label in groups.distinct]
 
@@ -450,9 +449,9 @@ def _without_nulls(codes: Codes, where: str, *, drop_nulls: bool) -> Codes:
     missing = int((codes == _NULL).sum())
     rows = f"the {missing:,} of {codes.size:,} rows that have none in {where}"
     expected = f"an answer in every row (drop_nulls=True leaves out {rows})"
-    checks.require(drop_nulls or not missing, "drop_nulls", drop_nulls, expected)
-    some = missing < codes.size
-    checks.require(some, "rows", 0, f"at least one row with an answer in {where}")
+    checks.refuse(not drop_nulls and missing, expected, drop_nulls=drop_nulls)
+    expected = f"at least one row with an answer in {where}"
+    checks.refuse(missing == codes.size, expected, rows=0)
     return codes[codes >= 0]
 
 

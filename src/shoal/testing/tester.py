@@ -297,11 +297,11 @@ class Tester(Test):
         cells = np.asarray(counts.cells)
         shape, outputs = cells.shape, self.scores.outputs
         expected = f"counts of {outputs} messages"
-        checks.require(shape == (outputs,), "counts", f"shape {shape}", expected)
+        checks.refuse(shape != (outputs,), expected, counts=f"shape {shape}")
         checks.count(2, n=counts.n)
         least, most, sent = counts.n, counts.n * self.device.slots, int(cells.sum())
         expected = f"from {least} to {most} messages of {counts.n} people"
-        checks.require((cells >= 0).all() and least <= sent <= most, "counts", sent, expected)
+        checks.refuse((cells < 0).any() or not least <= sent <= most, expected, counts=sent)
         return counts
 
 
