@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from shoal import checks
 from shoal.accounting.amplification import amplify, profile
-from shoal.accounting.crowd import Crowd
+from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, PrecisionError
 from shoal.protocols.base import Device
