@@ -4,6 +4,8 @@ Every search of the library is one of these, so that rounding to the safe side i
 
 * :func:`least` and :func:`largest` halve a bracket of a monotone condition;
 * :func:`kept` solves ``excess = 0`` quickly and steps back to where ``excess <= 0``;
+* :func:`reached` solves it for an excess that takes long: what was evaluated is all it looks at;
+* :func:`root` solves it to rounding, on neither side: for estimates that no guarantee rests on;
 * :func:`crossing` follows a falling privacy curve. log delta(epsilon) is smooth, falling and nearly
   quadratic, so secant steps on ``sqrt(-2 log delta)`` (nearly linear) converge in a handful of
   evaluations.
@@ -91,6 +93,35 @@ def kept(excess: Callable[[float], float], low: float, high: float, *, tolerance
     while towards * (end - root) > 0 and excess(root) > 0:
         root, step = root + towards * step, 2 * step
     return root if towards * (end - root) > 0 else end
+
+
+def reached(
+    excess: Callable[[float], float], low: float, high: float, *, tolerance: float
+) -> float:
+    """Where an ``excess`` that rises from ``low`` to ``high`` reaches 0: it has, there.
+
+    The least point evaluated of those at most ``tolerance`` before the root, or past it.
+
+    >>> round(reached(lambda x: x * x - 50, 0.0, 100.0, tolerance=1e-3), 2)
+    7.07
+    """
+    values: dict[float, float] = {}
+
+    def noted(x: float) -> float:
+        values[x] = excess(x)
+        return values[x]
+
+    near = root(noted, low, high, tolerance=tolerance) - tolerance
+    return min((x for x, value in values.items() if value >= 0 and x >= near), default=high)
+
+
+def root(
+    function: Callable[[float], float], low: float, high: float, *, tolerance: float = 2e-12
+) -> float:
+    """Where a function that has different signs at the two ends becomes 0, by Brent's method."""
+    from scipy import optimize
+
+    return float(optimize.brentq(function, low, high, xtol=tolerance))
 
 
 def _halved(
