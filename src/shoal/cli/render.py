@@ -6,7 +6,8 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,11 +15,9 @@ from shoal.cli.app import printable
 from shoal.explain.document import Document, Table
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.panel import Panel
-    from rich.table import Table as RichTable
+    from rich.console import Console, RenderableType
 
-WIDEST = 100
+WIDEST, NARROW = 100, 60
 _QUIET_SECONDS = 2.0  # without a bar
 _STYLES = {"strong": "bold", "weak": "dim", "": ""}
 
@@ -41,61 +40,88 @@ def show(document: Document) -> None:
         page.print(printable(sentence))
     if document.facts:
         page.print(panel(document))
-    remarks(page, document)
-
-
-def remarks(page: Console, document: Document) -> None:
-    """Print notes and warnings."""
     for note in document.notes:
-        page.print(f"note: {note}")
+        page.print(printable(f"note: {note}"))
     for warning in document.warnings:
-        page.print(f"warning: {warning}", style="yellow")
+        page.print(printable(f"warning: {warning}"), style="yellow")
 
 
-def panel(document: Document) -> Panel:
-    """The facts in a frame."""
+def answer(options: Any, values: object, document: Document, *written: Path | None) -> None:  # noqa: ANN401
+    """Print the values if ``--json`` is given; else the document, and which files were written."""
+    if options.json:
+        print_json(values)
+        return
+    show(document)
+    for path in written:
+        if path is not None:
+            typer.echo(f"wrote {path}")
+
+
+def answer_lines(options: Any, values: object, *parts: Document | str) -> None:  # noqa: ANN401
+    """Print the values if ``--json`` is given; else plain lines."""
+    if options.json:
+        print_json(values)
+    else:
+        print_lines(*parts)
+
+
+def panel(document: Document) -> RenderableType:
+    """The facts in a frame; where that has no room, one below the other."""
     from rich.panel import Panel
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    facts = [(printable(label), printable(text)) for label, text in document.facts]
+    title = Text(printable(document.title), style="bold")
+    if console().width < NARROW:
+        return Text("\n").join([title, *(Text(f"{label}: {text}") for label, text in facts)])
     rows = RichTable.grid(padding=(0, 2))
     rows.add_column(no_wrap=True)
     rows.add_column(overflow="fold")
-    for label, text in document.facts:
-        rows.add_row(label, printable(text))
-    title = Text(printable(document.title), style="bold")
+    for fact in facts:
+        rows.add_row(*fact)
     return Panel(rows, title=title, title_align="left")
 
 
-def table(shown: Table) -> RichTable:
-    """A table between two lines."""
+def table(shown: Table) -> RenderableType:
+    """A table between two lines; where its numbers have no room, row by row."""
     from rich import box
     from rich.table import Table as RichTable
 
     drawn = RichTable(
         box=box.HORIZONTALS,
-        title=shown.title or None,
+        title=printable(shown.title) or None,
         title_justify="left",
         title_style="bold",
         show_footer=bool(shown.footer),
     )
-    for place, heading in enumerate(shown.headings):
+    headings, footer = ([*map(printable, cells)] for cells in (shown.headings, shown.footer))
+    for place, heading in enumerate(headings):
         aligned = place in shown.numeric
         drawn.add_column(
             heading,
-            footer=shown.footer[place] if shown.footer else "",
+            footer=footer[place] if footer else "",
             justify="right" if aligned else "left",
             no_wrap=aligned or place == 0,
         )
     for row in shown.rows:
-        drawn.add_row(*row.cells, style=_STYLES[row.emphasis])
-    return drawn
+        drawn.add_row(*map(printable, row.cells), style=_STYLES[row.emphasis])
+    page = console()
+    if page.measure(drawn).minimum <= page.width:
+        return drawn
+    lines = [printable(shown.title)] if shown.title else []
+    for cells in [*(row.cells for row in shown.rows), *([shown.footer] if footer else [])]:
+        first, *others = map(printable, cells)
+        lines += ["", f"{headings[0]}: {first}"]
+        lines += [f"  {name}: {cell}" for name, cell in zip(headings[1:], others, strict=True)]
+    return "\n".join(lines)
 
 
-def print_lines(document: Document) -> None:
-    """Print a document as plain lines, to be copied: nothing is cut or wrapped."""
-    for line in str(document).splitlines():
-        typer.echo(printable(line))
+def print_lines(*parts: Document | str) -> None:
+    """Print documents and texts as plain lines, to be copied: nothing is cut or wrapped."""
+    for part in parts:
+        for line in str(part).splitlines():
+            typer.echo(printable(line))
 
 
 def print_json(value: object) -> None:
