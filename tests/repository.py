@@ -53,7 +53,7 @@ def environment() -> dict[str, str]:
 
 
 def benchmark(name: str) -> ModuleType:
-    """A script of ``benchmarks/``, loaded by its path: the directory would hide ``tests/service``."""
+    """A script, loaded by its path: on the path, its directory would hide ``tests/service``."""
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
         assert spec is not None

@@ -251,7 +251,7 @@ def test_numbers_and_people_who_stay_away(tmp_path):
 # The command
 
 
-tested = partial(command_kit.shoal, command=loadtest.app)
+command = partial(command_kit.shoal, command=loadtest.app)
 
 
 @contextmanager
@@ -267,7 +267,7 @@ def test_everything_that_was_sent_is_told_and_counted(tmp_path):
     with deployed(tmp_path) as (site, file):
         options = "--rate 150 --seconds 1 --forged 0.2 --replays 0.4 --bulk 2 --connections 8"
         asked = (file, "--this-survey-is-for-testing", *options.split())
-        found = tested(*asked, "--json").json()
+        found = command(*asked, "--json").json()
         assert found["requests"] == 150
         assert found["statuses"] == {"202": 150}
         assert found["broken"] == []
@@ -278,7 +278,7 @@ def test_everything_that_was_sent_is_told_and_counted(tmp_path):
             pass
         assert site.shuffler.store.tallies(site.survey.id) == {"opened": 120, "rejected": 60}
         # The same for people, and limits that nobody could keep.
-        done = tested(*asked, "--p99", "0.001", "--errors", "0", "--seconds", "0.1")
+        done = command(*asked, "--p99", "0.001", "--errors", "0", "--seconds", "0.1")
         assert done.status == 1
         assert "sent before" in done.stdout
         assert "answers: 15 × 202" in done.stdout
@@ -300,7 +300,7 @@ def test_ctrl_c_shows_what_was_measured(tmp_path, monkeypatch):
         noted = loadtest.Measured.answered
         monkeypatch.setattr(loadtest.Measured, "answered", interrupting)
         assert threading.current_thread() is threading.main_thread()
-        done = tested(
+        done = command(
             file, "--this-survey-is-for-testing", "--seconds", 3600, "--rate", 200, "--forged", 1
         )
         assert done.status == 130
@@ -321,18 +321,18 @@ def test_ctrl_c_shows_what_was_measured(tmp_path, monkeypatch):
 )
 def test_what_is_refused(tmp_path, words, told):
     consent = ["--this-survey-is-for-testing"] if words else []
-    assert told in tested(tmp_path / "none.json", *consent, *words).refusal()
+    assert told in command(tmp_path / "none.json", *consent, *words).refusal()
 
 
 def test_a_survey_that_cannot_be_tested_is_refused(tmp_path):
     with deployed(tmp_path) as (site, file):
         consent = (file, "--this-survey-is-for-testing")
-        assert "at most" in tested(*consent, "--bulk", 10_001).refusal()
+        assert "at most" in command(*consent, "--bulk", 10_001).refusal()
         with listen("127.0.0.1", 0) as opened:
             nobody = f"http://127.0.0.1:{opened.getsockname()[1]}"
-        assert "is the shuffler running there?" in tested(*consent, "--to", nobody).refusal()
-        assert tested(*consent, "--to", f"{site.survey.analyzer.url}/").refusal()
-    told = tested(tmp_path / "none.json", "--this-survey-is-for-testing").refusal()
+        assert "is the shuffler running there?" in command(*consent, "--to", nobody).refusal()
+        assert command(*consent, "--to", f"{site.survey.analyzer.url}/").refusal()
+    told = command(tmp_path / "none.json", "--this-survey-is-for-testing").refusal()
     assert "cannot read" in told
 
 
