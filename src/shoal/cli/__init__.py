@@ -13,20 +13,10 @@ from shoal.cli.app import app, main
 
 __all__ = ["app", "main"]
 
+# In the order of ``shoal --help``.
 _COMMANDS = (
-    *(
-        "amplify",
-        "audit",
-        "backup",
-        "collect",
-        "demo",
-        "doctor",
-        "figures",
-        "keys",
-        "peers",
-        "plan",
-    ),
-    *("run", "serve", "sgd", "submit", "survey", "test", "up", "walk"),
+    *("plan", "run", "test", "demo", "amplify", "sgd", "audit", "walk", "figures"),
+    *("survey", "submit", "collect", "up", "peers", "serve", "keys", "doctor", "backup"),
 )
 
 for _name in _COMMANDS:

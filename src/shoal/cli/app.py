@@ -17,6 +17,10 @@ from typer.core import TyperCommand, TyperGroup
 import shoal
 from shoal.errors import ShoalError
 
+# Frames need room, and letters to draw them with.
+COLUMNS, NARROW = shutil.get_terminal_size().columns, 60
+FRAMED = COLUMNS >= NARROW and "utf" in (sys.stdout.encoding or "utf").lower()
+
 REFUSED = 2
 INTERRUPTED = 130
 
@@ -70,22 +74,44 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = unicodedata.normalize("NFKD", error.object[error.start : error.end])
-    words = (_ASCII.get(letter, letter) for letter in letters)
+    words = (_ASCII.get(each, each) for each in letters if not unicodedata.combining(each))
     return "".join(word if word.isascii() else "?" for word in words), error.end
 
 
 codecs.register_error("shoal.ascii", _in_ascii)
 
 
+def printable(text: str, keep: str = "") -> str:
+    """Text without what would command the terminal, in letters that it has."""
+    shown = "".join(each if each.isprintable() or each in keep else "\ufffd" for each in text)
+    encoding = sys.stdout.encoding or "utf-8"
+    return shown.encode(encoding, "shoal.ascii").decode(encoding)
+
+
 class RefusedError(ShoalError):
     """Options that make no sense together, or a file that cannot be used."""
 
 
-class OneLineErrors:
-    """A command that reports what was refused in one line on standard error.
+class Ours:
+    """What all commands have: flags without a type, and refusals in one line on standard error.
 
     Anything unexpected is not caught: a traceback there is a bug report.
     """
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's own context
+        """The options, flags among them without a type."""
+        options: list[Any] = super().get_params(ctx)  # type: ignore[misc] # of Typer's classes
+        for option in options:
+            if getattr(option, "is_flag", False):
+                option.metavar = ""
+        return options
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the same
+        """The help; without frames in letters that the terminal has, texts below narrow options."""
+        if formatter.width < NARROW:
+            formatter.write_dl = partial(formatter.write_dl, col_max=2)
+        super().format_help(ctx, formatter)  # type: ignore[misc] # of Typer's classes
+        formatter.buffer = [printable(part, keep="\n") for part in formatter.buffer]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - what Typer passes on
         """Run, and exit with the status: 0, 2 if something was refused, 130 after Ctrl-C."""
@@ -108,7 +134,7 @@ class OneLineErrors:
         sys.exit(status if isinstance(status, int) else 0)
 
 
-class Commands(OneLineErrors, TyperGroup):
+class Commands(Ours, TyperGroup):
     """The commands, panel by panel."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer's own context
@@ -118,23 +144,8 @@ class Commands(OneLineErrors, TyperGroup):
         return sorted(names, key=lambda name: PANELS.index(panels[name]))
 
 
-class Command(OneLineErrors, TyperCommand):
-    """A command whose help names flags without a type."""
-
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's own context
-        """The options, flags among them without a type."""
-        options = super().get_params(ctx)
-        for option in options:
-            if getattr(option, "is_flag", False):
-                option.metavar = ""
-        return options
-
-
-def printable(text: str) -> str:
-    """Text without what would command the terminal, in letters that it has."""
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
-    encoding = sys.stdout.encoding or "utf-8"
-    return shown.encode(encoding, "shoal.ascii").decode(encoding)
+class Command(Ours, TyperCommand):
+    """One command."""
 
 
 def group(help_text: str) -> typer.Typer:
@@ -149,17 +160,12 @@ def group(help_text: str) -> typer.Typer:
     return made
 
 
-# Frames need room, and letters to draw them with.
-FRAMED = (
-    shutil.get_terminal_size().columns >= 60 and "utf" in (sys.stdout.encoding or "utf").lower()
-)
-
 app = typer.Typer(
     cls=Commands,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich" if FRAMED else None,
     epilog=EXAMPLES,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "terminal_width": COLUMNS},
 )
 
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from shoal.cli.app import printable
+from shoal.cli.app import NARROW, printable
 from shoal.explain.document import Document, Table
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-WIDEST, NARROW = 100, 60
+WIDEST = 100
 _QUIET_SECONDS = 2.0  # without a bar
 _STYLES = {"strong": "bold", "weak": "dim", "": ""}
 
@@ -71,50 +71,55 @@ def panel(document: Document) -> RenderableType:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    facts = [(printable(label), printable(text)) for label, text in document.facts]
     title = Text(printable(document.title), style="bold")
-    if console().width < NARROW:
-        return Text("\n").join([title, *(Text(f"{label}: {text}") for label, text in facts)])
     rows = RichTable.grid(padding=(0, 2))
     rows.add_column(no_wrap=True)
     rows.add_column(overflow="fold")
-    for fact in facts:
-        rows.add_row(*fact)
+    lines = [title]
+    for label, text in document.facts:
+        rows.add_row(printable(label), printable(text))
+        lines.append(Text(printable(f"{label}: {text}" if label else text)))
+    if console().width < NARROW:
+        return Text("\n").join(lines)
     return Panel(rows, title=title, title_align="left")
 
 
 def table(shown: Table) -> RenderableType:
-    """A table between two lines; where its numbers have no room, row by row."""
+    """A table between two lines; where its cells have no room, row by row."""
     from rich import box
     from rich.table import Table as RichTable
 
+    headings, footer = ([*map(printable, cells)] for cells in (shown.headings, shown.footer))
+    rows = [[*map(printable, row.cells)] for row in shown.rows]
     drawn = RichTable(
         box=box.HORIZONTALS,
         title=printable(shown.title) or None,
         title_justify="left",
         title_style="bold",
-        show_footer=bool(shown.footer),
+        show_footer=bool(footer),
     )
-    headings, footer = ([*map(printable, cells)] for cells in (shown.headings, shown.footer))
+    room = 1
     for place, heading in enumerate(headings):
-        aligned = place in shown.numeric
+        cells = [heading, *(row[place] for row in [*rows, *([footer] if footer else [])])]
+        whole = place in shown.numeric or place == 0
         drawn.add_column(
             heading,
             footer=footer[place] if footer else "",
-            justify="right" if aligned else "left",
-            no_wrap=aligned or place == 0,
+            justify="right" if place in shown.numeric else "left",
+            no_wrap=whole,
+            overflow="fold",
         )
-    for row in shown.rows:
-        drawn.add_row(*map(printable, row.cells), style=_STYLES[row.emphasis])
-    page = console()
-    if page.measure(drawn).minimum <= page.width:
+        room += 3 + max(len(part) for cell in cells for part in ([cell] if whole else cell.split()))
+    for cells, row in zip(rows, shown.rows, strict=True):
+        drawn.add_row(*cells, style=_STYLES[row.emphasis])
+    if room <= console().width:
         return drawn
-    lines = [printable(shown.title)] if shown.title else []
-    for cells in [*(row.cells for row in shown.rows), *([shown.footer] if footer else [])]:
-        first, *others = map(printable, cells)
-        lines += ["", f"{headings[0]}: {first}"]
-        lines += [f"  {name}: {cell}" for name, cell in zip(headings[1:], others, strict=True)]
-    return "\n".join(lines)
+    lines = [printable(shown.title)]
+    for first, *others in [*rows, *([footer] if footer else [])]:
+        lines += ["", f"{headings[0]}: {first}".removeprefix(": ")]
+        named = zip(headings[1:], others, strict=True)
+        lines += [f"  {name}: {cell}".replace(" : ", "  ") for name, cell in named if cell]
+    return "\n".join(lines).strip() + "\n"
 
 
 def print_lines(*parts: Document | str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli import files
-from shoal.cli.app import ANALYSE, RefusedError, app, printable
+from shoal.cli.app import ANALYSE, NARROW, RefusedError, app, printable
 from shoal.cli.options import (
     Excludes,
     Needs,
@@ -21,7 +21,7 @@ from shoal.cli.options import (
     option,
     read_bounds,
 )
-from shoal.cli.render import NARROW, answer, console, reporting, show
+from shoal.cli.render import answer, console, reporting, show
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -189,6 +189,7 @@ def run(options: RunOptions) -> None:
 SHOWN = 30
 WIDTH, _LABEL, _NUMBERS = 34, 24, 20  # letters of bars, labels, and numbers beside them
 _ENDS = ("?", "!", ".", "…", ":")
+_MARGIN = "± half of the 95 % interval"
 _MORE = "--csv or --report has them all"
 
 
@@ -255,7 +256,10 @@ def _shares(rows: list[Share], *, most: int) -> Iterator[RenderableType]:
         yield Text(f"and {more:,} more answers: {_MORE}", style="dim")
     noise = "" if all(row.significant for row in shown) else "; ~ cannot be told from nobody"
     truth = "; ◆ true fraction" if shown[0].truth is not None else ""
-    yield Text(printable(f"█ fraction, ▒ its 95 % interval{noise}{truth}"), style="dim")
+    legend = f"█ fraction, ▒ its 95 % interval{noise}{truth}"
+    if console().width < NARROW:
+        legend = f"{_MARGIN}{noise}"
+    yield Text(printable(legend), style="dim")
 
 
 def _open_chart(result: OpenResult) -> Iterator[RenderableType]:
@@ -335,6 +339,7 @@ def _mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Iterator[Render
     mean, reach, first, last = (
         measured(value, margin) for value in (estimate.mean, margin, low, high)
     )
+    yield Text("")
     yield Text(printable(f"mean {mean} ± {reach}   (95 % interval {first} to {last})"))
     bounds = charts.bounds(column)
     if bounds is not None:
@@ -367,6 +372,8 @@ def _vector_chart(column: ColumnResult, estimate: VectorEstimate) -> Iterator[Re
     ends = f"{charts.number(axis.low)} to {charts.number(axis.high)}"
     truth = "; ◆ true mean" if shown[0].truth is not None else ""
     legend = f"● mean, ━ its 95 % interval, ┊ zero, from {ends}{truth}"
+    if console().width < NARROW:
+        legend = _MARGIN
     yield Text(printable(legend), style="dim")
 
 
