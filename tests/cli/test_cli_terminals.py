@@ -45,7 +45,7 @@ def test_a_narrow_terminal_without_letters_is_good_enough(run_process, words):
         assert max(map(len, shown.splitlines())) <= 40
 
 
-@pytest.mark.parametrize("words", ["--help", "amplify --local-epsilon 4 --n 1e5"])
+@pytest.mark.parametrize("words", ["amplify --help", "amplify --local-epsilon 4 --n 1e5"])
 def test_narrow_or_without_letters(run_process, words):
     narrow, ascii_ = (run_process(words, **variables).success() for variables in (NARROW, ASCII))
     assert not FRAMES & set(narrow)
