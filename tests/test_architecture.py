@@ -75,8 +75,6 @@ OPTIONAL = {
     "starlette",
     "uvicorn",
 }
-# Optional too, and brought along by a declared one: uvicorn[standard].
-BROUGHT_ALONG = {"httptools", "uvloop"}
 RANDOM_SOURCES = {"random", "secrets", "numpy.random"}
 RANDOM_TYPES = {"Generator", "BitGenerator"}
 
@@ -280,7 +278,7 @@ def test_imports_are_the_declared_dependencies():
     """Nothing is used that is not declared, and nothing is declared that is not used."""
     declared = {_import_name(requirement) for requirement in project()["dependencies"]}
     used = {top(found.target) for found in imports()} - sys.stdlib_module_names - {"shoal"}
-    assert used - OPTIONAL - BROUGHT_ALONG == declared
+    assert used - OPTIONAL == declared
     extras = project()["optional-dependencies"]
     kept = {_import_name(name) for key in extras if key != "dev" for name in extras[key]}
     assert used & OPTIONAL <= kept
