@@ -5,15 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError
+from shoal.errors import InvalidArgumentError, MissingExtraError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
 
 Array = npt.NDArray[np.float64]
 Messages = npt.NDArray[np.integer]
+Record = dict[str, object]
 
 _HALVINGS = 24  # of the bracket of a limit, whose outer end is taken: seven digits
 
@@ -252,3 +258,25 @@ def bounded_numbers(values: npt.ArrayLike, low: float, high: float) -> Array:
         wrong = float(numbers[outside][0])
         raise InvalidArgumentError("value", wrong, f"numbers from {low:g} to {high:g}")
     return numbers
+
+
+class Tabular(ABC):
+    """What has a table: as a data frame of Polars or of pandas."""
+
+    @abstractmethod
+    def records(self) -> list[Record]:
+        """The rows of the table, as plain values."""
+
+    def to_polars(self) -> pl.DataFrame:
+        """The table as a Polars data frame."""
+        import polars as pl
+
+        return pl.DataFrame(self.records(), infer_schema_length=None)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The table as a pandas data frame."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError("a pandas data frame", "pandas") from error
+        return pd.DataFrame(self.records())
