@@ -16,7 +16,7 @@ from scipy import stats
 import shoal
 from shoal import randomness
 from shoal.accounting.amplification import amplify, profile, required_n
-from shoal.engines.coding import CLAMPED, NONE, OTHER, PUBLIC_LIST, PUBLIC_NULLS
+from shoal.engines.columns import CLAMPED, NONE, OTHER, PUBLIC_LIST, PUBLIC_NULLS
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.pipeline import NOT_PRIVATE, run, shuffle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from statistics import NormalDist
@@ -121,6 +122,16 @@ class Estimate:
         low = self.frequencies + below - np.hypot(below, reach) - uneven
         return low, self.frequencies + above + np.hypot(above, reach) + uneven
 
+    def noise_floor(self, level: float = 0.95) -> Array:
+        """What an answer must reach so that, with probability ``level``, no mere noise does."""
+        checks.open_probability(level=level)
+        each = -math.expm1(math.log(level) / self.frequencies.size)
+        empty = self.standard_errors if self.empty_error is None else self.empty_error
+        z = NormalDist().inv_cdf(1 - each)
+        reach: Array = np.broadcast_to(z * np.asarray(empty), self.frequencies.shape)
+        # Counts of noise are skewed to the right: the first term of the Cornish-Fisher expansion.
+        return reach + self.step * (z**2 + 2) / 6
+
 
 class Noise(ABC):
     """What randomizing adds to one report: all that confidence limits of a mean depend on."""
@@ -221,6 +232,9 @@ class VectorEstimate:
     def _limits(self, outside: float) -> tuple[Array, Array]:
         """What each coordinate is outside of with this probability."""
         return _limits(self.mean, self.standard_errors, n=self.n, noise=self.noise, outside=outside)
+
+
+AnyEstimate = Estimate | MeanEstimate | VectorEstimate
 
 
 def _limits(

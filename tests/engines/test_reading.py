@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from repository import environment
-from shoal.engines import reading
-from shoal.engines.coding import NONE, OTHER, Amounts, Choices
+from shoal.engines import columns as reading
+from shoal.engines.columns import NONE, OTHER, Amounts, Choices
 from shoal.errors import InvalidArgumentError, MissingExtraError
 
 COLOURS = ["red", "blue", None, "green", "blue", "red", "red", None]
@@ -321,7 +321,7 @@ def test_data_that_changes_between_readings_is_noticed():
 
 MEASURED = """
 import resource, sys
-from shoal.engines import reading
+from shoal.engines import columns as reading
 def read(path):
     column = reading.column(path, "v")
     rows = column.answers().rows

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from shoal.cli.app import COLLECT, app, group, printable
+from shoal.cli.app import COLLECT, app, group
 from shoal.cli.options import (
     Excludes,
     Needs,
@@ -28,9 +28,7 @@ from shoal.cli.walk import Submit
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    from rich.table import Table
 
-    from shoal.report.charts import Share
     from shoal.service.peers.collection import PeerCollection
     from shoal.values import Array, Estimate
 
@@ -40,7 +38,7 @@ _WHAT = "What is collected"
 _OUT = "What to make of it"
 _PEERS, _ANSWERS = 100, 4  # unless said
 _MOST_PEERS = 2000
-_SHOWN, _WIDTH, _LABEL = 30, 30, 20  # of the chart: answers, and letters of bars and labels
+_SHOWN = 30  # answers in the chart
 MADE_UP = "the answers are made up, the same for the same seed"
 
 peers = group("Peers that pass reports on, run for real on this machine.")
@@ -145,7 +143,7 @@ class _Question:
 
 def _collected(options: PeersOptions) -> tuple[_Question, PeerCollection]:
     from shoal import checks
-    from shoal.engines.coding import PUBLIC
+    from shoal.engines.columns import PUBLIC
     from shoal.network.generators import random_regular
     from shoal.randomizers.base import CategoryRandomizer
     from shoal.randomizers.registry import family
@@ -216,10 +214,10 @@ def _from_file(options: PeersOptions) -> _Question:
     import numpy as np
 
     from shoal.cli.files import read_list
-    from shoal.engines import reading
-    from shoal.engines.coding import Choices
+    from shoal.engines import columns
+    from shoal.engines.columns import Choices
 
-    column = reading.column(options.data, options.column or "")
+    column = columns.column(options.data, options.column or "")
     if options.categories is None:
         coded = Choices.found(column, drop_nulls=False)
     else:
@@ -234,6 +232,9 @@ def _from_file(options: PeersOptions) -> _Question:
 def _show(question: _Question, collection: PeerCollection) -> None:
     """Print what happened, the estimate and the guarantee."""
     from rich.text import Text
+
+    from shoal.cli.run import bars
+    from shoal.report import charts
 
     run, survey = collection.run, collection.survey
     onion = survey.mode == "onion"
@@ -252,57 +253,10 @@ def _show(question: _Question, collection: PeerCollection) -> None:
         f"{max(run.loads):,} held by one peer"
     )
     page.print()
-    page.print(_chart(_rows(question, collection.estimate)))
+    rows = charts.items(question.labels, collection.estimate, question.truth)
+    page.print(bars(rows[:_SHOWN]))
     truth = "" if question.truth is None else "; ◆ true fraction"
     page.print(Text(f"█ fraction, ▒ its 95 % interval{truth}", style="dim"))
     page.print()
     document = collection.guarantee.document()
     show(replace(document, notes=question.notes, warnings=collection.warnings))
-
-
-def _rows(question: _Question, estimate: Estimate) -> list[Share]:
-    import numpy as np
-
-    from shoal.estimate.ranking import noise_floor
-    from shoal.report.charts import LEVEL, Share
-
-    low, high = estimate.interval(LEVEL)
-    certain = estimate.frequencies >= noise_floor(estimate, LEVEL)
-    return [
-        Share(
-            label=question.labels[place],
-            value=100 * float(estimate.frequencies[place]),
-            low=100 * float(low[place]),
-            high=100 * float(high[place]),
-            people=float(estimate.counts[place]),
-            significant=bool(certain[place]),
-            truth=None if question.truth is None else 100 * float(question.truth[place]),
-        )
-        for place in np.argsort(-estimate.frequencies, kind="stable").tolist()[:_SHOWN]
-    ]
-
-
-def _chart(rows: list[Share]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    from shoal.cli.run import bar
-    from shoal.report.charts import percent
-    from shoal.report.drawing import Axis
-
-    axis = Axis(0.0, max(*(row.high for row in rows), *(row.truth or 0.0 for row in rows), 1e-9))
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True, max_width=_LABEL, overflow="ellipsis")
-    table.add_column(no_wrap=True, width=_WIDTH)
-    table.add_column(no_wrap=True, justify="right")
-    table.add_column(no_wrap=True, style="dim")
-    for row in rows:
-        reach = f"± {(row.high - row.low) / 2:.1f}" + ("" if row.significant else " ~")
-        cells = [
-            printable(row.label),
-            bar(row, axis, _WIDTH),
-            percent(row.value, row.margin),
-            reach,
-        ]
-        table.add_row(*(Text(cell) for cell in cells))
-    return table

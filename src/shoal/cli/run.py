@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -34,10 +34,9 @@ from shoal.cli.render import console, print_json, reporting, show
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from shoal.open_answers import OpenItem, OpenResult
-    from shoal.report.charts import Coordinate, Share
-    from shoal.report.drawing import Axis
-    from shoal.results import ColumnResult, Result
+    from shoal.open_answers import OpenResult
+    from shoal.report.charts import Axis, Item
+    from shoal.report.result import ColumnResult, Result
     from shoal.values import Estimate, MeanEstimate, VectorEstimate
 
 _WHAT = "What is collected"
@@ -241,7 +240,7 @@ _ENDS = ("?", "!", ".", "…", ":")
 
 def show_result(result: Result | OpenResult) -> None:
     """Print the charts, the guarantee, notes and warnings."""
-    from shoal.results import Result
+    from shoal.report.result import Result
 
     page = console()
     if result.contains_truth:
@@ -277,9 +276,9 @@ def chart(column: ColumnResult) -> Iterator[RenderableType]:
 def _share_chart(column: ColumnResult, estimate: Estimate) -> Iterator[RenderableType]:
     from shoal.report import charts
 
-    rows = charts.shares(column, estimate)
+    rows = charts.items(column.labels, estimate, column.truth)
     shown = rows[:SHOWN]
-    yield _bars(shown)
+    yield bars(shown)
     if len(rows) > len(shown):
         yield _dim(f"and {len(rows) - len(shown):,} more answers: --csv or --report has them all")
     noise = "" if all(row.significant for row in shown) else "; ~ cannot be told from nobody"
@@ -296,36 +295,21 @@ def _open_chart(result: OpenResult) -> Iterator[RenderableType]:
     if not result.items:
         yield Text("\nno answer stands out from the noise")
         return
-    yield _bars([_share(item, result.n) for item in result.items])
+    yield bars([item.shown(result.n) for item in result.items])
     truth = "; ◆ true share" if result.contains_truth else ""
     yield _dim(f"\n█ share, ▒ its 95 % interval{truth}")
 
 
-def _share(item: OpenItem, n: int) -> Share:
-    from shoal.report.charts import Share
-
-    return Share(
-        label=item.label,
-        value=100 * item.share,
-        low=100 * item.low,
-        high=100 * item.high,
-        people=item.count,
-        significant=True,
-        truth=None if item.truth is None else 100 * item.truth / n,
-    )
-
-
-def _bars(rows: list[Share]) -> RenderableType:
+def bars(rows: Sequence[Item]) -> RenderableType:
+    """A line for each answer: a bar with its interval, the share and its margin."""
     from shoal.explain.text import measured
-    from shoal.report.charts import percent
-    from shoal.report.drawing import Axis
+    from shoal.report.charts import Axis
 
     axis = Axis(0.0, max(*(row.high for row in rows), 1e-9))
     lines = []
     for row in rows:
         margin = measured(row.margin, row.margin) + ("" if row.significant else " ~")
-        share = percent(row.value, row.margin)
-        lines.append((row.label, bar(row, axis), share, f"± {margin}"))
+        lines.append((row.label, bar(row, axis), row.shown(row.value), f"± {margin}"))
     return _grid(lines, ["" if row.significant else "dim" for row in rows])
 
 
@@ -351,12 +335,11 @@ def _dim(text: str) -> RenderableType:
     return Text(text, style="dim")
 
 
-def bar(row: Share, axis: Axis, width: int = WIDTH) -> str:
+def bar(row: Item, axis: Axis, width: int = WIDTH) -> str:
     """Solid up to the lower limit, shaded up to the upper one.
 
-    >>> from shoal.report.charts import Share
-    >>> from shoal.report.drawing import Axis
-    >>> row = Share("red", 5.0, 4.0, 6.0, 50.0, significant=True, truth=None)
+    >>> from shoal.report.charts import Axis, Item
+    >>> row = Item("red", 5.0, 4.0, 6.0)
     >>> bar(row, Axis(0.0, 10.0), width=10)
     '████▒▒'
     """
@@ -374,7 +357,6 @@ def _mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Iterator[Render
 
     from shoal.explain.text import measured
     from shoal.report import charts
-    from shoal.report.drawing import Axis
 
     low, high = estimate.interval()
     margin = (high - low) / 2
@@ -384,7 +366,7 @@ def _mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Iterator[Render
     yield Text(f"\nmean {mean} ± {reach}   (95 % interval {first} to {last})")
     bounds = charts.bounds(column)
     if bounds is not None:
-        place = round((WIDTH - 1) * Axis(*bounds).at(estimate.mean) / 100)
+        place = round((WIDTH - 1) * charts.Axis(*bounds).at(estimate.mean) / 100)
         line = "─" * place + "◆" + "─" * (WIDTH - 1 - place)
         yield Text(f"{charts.number(bounds[0])} ├{line}┤ {charts.number(bounds[1])}")
     if column.truth is not None:
@@ -394,9 +376,9 @@ def _mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Iterator[Render
 def _vector_chart(column: ColumnResult, estimate: VectorEstimate) -> Iterator[RenderableType]:
     from shoal.report import charts
 
-    rows = charts.coordinates(column, estimate)
+    rows = charts.items(column.labels, estimate, column.truth)
     shown = rows[:SHOWN]
-    axis = charts.vector_axis(shown)
+    axis = charts.axis_of(shown)
     lines = [
         (row.label, interval(row, axis), row.shown(row.value), f"± {row.shown(row.margin)}")
         for row in shown
@@ -410,12 +392,11 @@ def _vector_chart(column: ColumnResult, estimate: VectorEstimate) -> Iterator[Re
     yield _dim(f"\n● mean, ━ its 95 % interval, ┊ zero, from {ends}{truth}")
 
 
-def interval(row: Coordinate, axis: Axis, width: int = WIDTH) -> str:
+def interval(row: Item, axis: Axis, width: int = WIDTH) -> str:
     """The interval of a coordinate, its mean in it, and zero.
 
-    >>> from shoal.report.charts import Coordinate
-    >>> from shoal.report.drawing import Axis
-    >>> row = Coordinate("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=None)
+    >>> from shoal.report.charts import Axis, Item
+    >>> row = Item("x", 5.0, 4.0, 6.0)
     >>> interval(row, Axis(0.0, 10.0), width=11)
     '┊   ━●━    '
     """

@@ -283,7 +283,7 @@ def _hypothesis(options: TestOptions) -> tuple[Array, tuple[str, ...]]:
     import numpy as np
 
     from shoal.cli.files import read_list
-    from shoal.engines.reading import MOST_ANSWERS
+    from shoal.engines.columns import MOST_ANSWERS
     from shoal.testing import read_reference
 
     if options.against is not None:

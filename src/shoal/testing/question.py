@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.crowd import Crowd
-from shoal.engines.reading import MOST_ANSWERS
+from shoal.engines.columns import MOST_ANSWERS
 from shoal.errors import InvalidArgumentError
 from shoal.testing import overlap
 from shoal.values import Array

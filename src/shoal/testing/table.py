@@ -8,14 +8,21 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 
 from shoal import checks
-from shoal.engines import LocalEngine, reading
-from shoal.engines.coding import PUBLIC_LIST, PUBLIC_NULLS, Choices
-from shoal.engines.reading import MOST_ANSWERS, Codes, Column, label_of
+from shoal.engines import columns as reading
+from shoal.engines.columns import (
+    MOST_ANSWERS,
+    PUBLIC_LIST,
+    PUBLIC_NULLS,
+    Choices,
+    Codes,
+    Column,
+    label_of,
+)
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE
 from shoal.errors import InvalidArgumentError
 from shoal.explain.document import Document
@@ -376,7 +383,7 @@ def _collected(tester: Tester, groups: Sequence[Codes], progress: Progress | Non
         parts = []
         for start in range(0, codes.size, most):
             piece = codes[start : start + most]
-            parts.append(LocalEngine().count(device, [tester.randomize(piece)]))
+            parts.append(device.tally(cast("Any", tester.randomize(piece))))
             done += piece.size
             if progress is not None:
                 progress(done, total)

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from shoal.explain.text import measured
-from shoal.report import charts, words
-from shoal.report.charts import percent, whole
-from shoal.report.drawing import Axis, canvas, row, scale, value
+from shoal.report import charts
+from shoal.report.charts import Axis, canvas, percent, row, scale, value, whole
 from shoal.report.markup import Markup, element, join
-from shoal.results import ColumnResult
+from shoal.report.page import counted
+from shoal.report.result import ColumnResult
 from shoal.values import MeanEstimate
 from shoal.web.dashboard.answers import MOST, Answer, as_asked
 from shoal.web.dashboard.parts import NOTHING, link, note, table, texted
@@ -46,7 +46,7 @@ def found(
             f"These are the {MOST} largest of {len(column.labels):,} answers; the others are in "
             "the files below."
         )
-    yield _table(shown, counted=words.counted(column.guarantee))
+    yield _table(shown, what=counted(column.guarantee))
 
 
 def _mean(estimate: MeanEstimate) -> Markup:
@@ -142,7 +142,7 @@ def _margin(answer: Answer) -> float:
 
 def said(answer: Answer) -> str:
     """A bar in words."""
-    limits = charts.share_in_words(answer.share, answer.low, answer.high)
+    limits = charts.in_words(answer.share, answer.low, answer.high)
     if not answer.significant:
         return f"{limits}; cannot be told from nobody"
     if answer.separated is None:
@@ -165,7 +165,7 @@ def _mark(mark: str, text: str) -> Markup:
     return element("span", element("span", mark, class_="mark"), f" {text}", class_="key")
 
 
-def _table(shown: Sequence[Answer], *, counted: str) -> Markup:
+def _table(shown: Sequence[Answer], *, what: str) -> Markup:
     rows = (
         (
             texted("span", answer.label, class_="long"),
@@ -181,7 +181,7 @@ def _table(shown: Sequence[Answer], *, counted: str) -> Markup:
         "answer",
         "share",
         "95 % interval",
-        f"{counted}, about",
+        f"{what}, about",
         "more than noise",
         "more than all smaller ones",
     )

@@ -6,7 +6,7 @@ import math
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.explain.text import plain, up
-from shoal.report import words
+from shoal.report import page
 from shoal.report.markup import Markup, element
 from shoal.service.analyzer.verdict import local_epsilon
 from shoal.service.survey import Survey
@@ -39,7 +39,7 @@ def result(snapshot: Snapshot, order: Order) -> Markup:
         "found",
         "What was found",
         *chart.found(found.only, snapshot.answers, order, address(survey)),
-        note(words.intervals("a share" if survey.answers else "the mean"), kind="remark"),
+        note(page.intervals("a share" if survey.answers else "the mean"), kind="remark"),
         note(_shifted(what, bound, survey), kind="remark"),
         wide=True,
     )
@@ -295,9 +295,9 @@ def privacy(snapshot: Snapshot) -> Markup:
 
 def _statement(guarantee: Guarantee) -> list[Markup]:
     return [
-        element("p", words.meaning(guarantee)),
-        element("p", words.trusted(guarantee)),
-        element("p", words.untrusted(guarantee)),
+        element("p", page.meaning(guarantee)),
+        element("p", page.trusted(guarantee)),
+        element("p", page.untrusted(guarantee)),
         element(
             "details",
             element("summary", "What it assumes"),
