@@ -103,7 +103,11 @@ def run(
         names = tables.vector_names(
             columns, norm=norm, unwanted=unwanted, randomizer=randomizer, plan=plan
         )
-    _check_one_way(epsilon=epsilon, randomizer=randomizer, plan=plan)
+    ways = {"epsilon": epsilon, "randomizer": randomizer, "plan": plan}
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) != 1:
+        expected = "exactly one of epsilon, randomizer and plan"
+        raise InvalidArgumentError("given", ", ".join(given) or "none", expected)
     checks.share(honest_fraction=honest_fraction)
     limits = {"local_epsilon_cap": local_epsilon_cap, "local_epsilon": local_epsilon}
     for name, value in {"epsilon": epsilon, **limits}.items():
@@ -158,23 +162,11 @@ def run(
     bits, total = source(randomness), sum(each.n for each in coded)
     results: list[ColumnResult] = []
     for step in steps:
-        before = sum(each.n for each in results)
-
-        def tell(done: int, before: int = before) -> None:
-            if progress is not None:
-                progress(before + done, total)
-
-        results.append(_collected(step, bits, stages, tell, compare_truth=compare_truth))
+        done = sum(each.n for each in results)
+        results.append(_collected(step, bits, stages, progress, done, total, truth=compare_truth))
     notes = _notes(results, guarantee, divided=parts > 1)
     seconds = {stage: round(taken, 3) for stage, taken in stages.items()}
     return Result(columns=tuple(results), guarantee=guarantee, notes=notes, stages=seconds)
-
-
-def _check_one_way(**ways: object) -> None:
-    given = [name for name, value in ways.items() if value is not None]
-    if len(given) != 1:
-        expected = "exactly one of epsilon, randomizer and plan"
-        raise InvalidArgumentError("given", ", ".join(given) or "none", expected)
 
 
 def _refuse_wishes(split: Split | None, **wishes: object) -> None:
@@ -351,15 +343,16 @@ def _collected(
     step: Step,
     bits: Randomness,
     stages: Stages,
-    tell: Callable[[int], None],
+    progress: Callable[[int, int], None] | None,
+    done: int,
+    total: int,
     *,
-    compare_truth: bool,
+    truth: bool,
 ) -> ColumnResult:
     """Everybody's reports on a column, made and counted a chunk at a time, and the estimate."""
     coded, device = step.coded, cast("Any", step.randomizer)
     counts: Counts | None = None
-    truth: Array = np.zeros(max(1, len(coded.labels)))
-    done = 0
+    totals: Array = np.zeros(max(1, len(coded.labels)))
     most = max(1, _MOST_BITS // (8 * device.message_bytes * math.ceil(device.messages)))
     for values in stages.each("read", coded.chunks()):
         for start in range(0, len(values), most):
@@ -369,10 +362,11 @@ def _collected(
             with stages("count"):
                 part = device.tally(reports)
                 counts = part if counts is None else counts + part
-        if compare_truth:
-            truth += coded.totals(values)
+        if truth:
+            totals += coded.totals(values)
         done += len(values)
-        tell(done)
+        if progress is not None:
+            progress(done, total)
     if counts is None or counts.n != coded.n:
         raise tables.changed(coded.name)
     with stages("estimate"):
@@ -385,7 +379,7 @@ def _collected(
         guarantee=step.guarantee,
         n=counts.n,
         plan=step.plan,
-        truth=truth / counts.n if compare_truth else None,
+        truth=totals / counts.n if truth else None,
         notes=step.notes,
         warnings=step.warnings,
     )

@@ -227,7 +227,7 @@ def _answer(options: AmplifyOptions) -> tuple[object, Document]:
         family = None if options.randomizer is None else _family(options)
         value = shoal.local_epsilon(family, **options.only("epsilon", "delta", *crowd))
         solved = {"local_epsilon": value}
-        title = f"ε0 = {down(value, 7)} on each device is private enough"
+        title = f"ε0 = {down(value)} on each device is private enough"
     elif options.solve is Unknown.N:
         target = ("epsilon", "delta", "rounds", "participation", "honest_fraction")
         people = shoal.required_n(**_devices(options), **options.only(*target))

@@ -86,7 +86,7 @@ def demo(options: DemoOptions) -> None:
         from rich.console import Group
 
         import shoal
-        from shoal.report.page import factor
+        from shoal.explain.text import factor
 
         people = answers()
     question = (

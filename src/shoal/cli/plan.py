@@ -131,7 +131,7 @@ def draw(plan: Plan, path: Path) -> None:
 
 
 def _fill(axes: Axes, plan: Plan) -> None:
-    from shoal.explain.text import plain
+    from shoal.explain.text import down, plain
     from shoal.figures import style
 
     names: list[str] = []
@@ -140,7 +140,7 @@ def _fill(axes: Axes, plan: Plan) -> None:
             continue
         local, error, place = each.local_epsilon, each.errors.l2, len(names)
         sends = f"{each.messages or 1.0:.3g} messages"
-        how = sends if local is None or math.isinf(local) else f"ε₀ = {local:.2f}"
+        how = sends if local is None or math.isinf(local) else f"ε₀ = {down(local)}"
         names.append(f"{each.name}, {how}")
         color = style.FAINT if place else style.BLUE
         axes.plot([error], [place], "o", color=color, markersize=8)

@@ -110,6 +110,7 @@ class Choices(Coded):
     """A column of answers, each one of ``labels``; ``none`` and ``other`` are numbers of theirs."""
 
     column: Column
+    known: int  # labels before those that were added
     none: int | None
     other: int | None
 
@@ -178,6 +179,7 @@ class Choices(Coded):
             question={"categories": len(labels)},
             family=partial(registry.family, k=len(labels)),
             column=column,
+            known=len(values),
             none=len(values) if none else None,
             other=len(labels) - 1 if other else None,
         )
@@ -185,7 +187,7 @@ class Choices(Coded):
     def chunks(self) -> Iterator[Values]:
         """The number of everybody's answer."""
         other = _UNKNOWN if self.other is None else self.other
-        for codes in self.column.codes(self.labels[: self._known], none=self.none, other=other):
+        for codes in self.column.codes(self.labels[: self.known], none=self.none, other=other):
             if codes.size and int(codes.min()) < 0:
                 raise changed(self.name)
             yield codes
@@ -201,14 +203,10 @@ class Choices(Coded):
             expected = f"a randomizer of answers for {self.name} (bounds are for numbers)"
             raise InvalidArgumentError("randomizer", randomizer, expected)
         if randomizer.k != k:
-            counted = " and ".join([f"the list of {self._known}", *self.labels[self._known :]])
+            counted = " and ".join([f"the list of {self.known}", *self.labels[self.known :]])
             advice = f"plan with --categories {k}: " if planned else ""
             expected = f"a randomizer of k={k} answers for {self.name} ({advice}{counted})"
             raise InvalidArgumentError("k", randomizer.k, expected)
-
-    @property
-    def _known(self) -> int:
-        return len(self.labels) - (self.none is not None) - (self.other is not None)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -486,7 +484,8 @@ class Column:
         """How many rows there are, and how many of them have no answer."""
         import polars as pl
 
-        return self._counted(self._labelled(), pl.col(_VALUE))
+        rows, nulls = _row(self._labelled().select(pl.len(), pl.first().null_count()), self.name)
+        return rows, nulls
 
     def answers(self) -> Answers:
         """The different answers; too many of them end the reading early."""
@@ -494,14 +493,14 @@ class Column:
 
         found = pl.DataFrame(schema={_VALUE: pl.String, "count": pl.UInt64})
         rows = nulls = 0
-        with _reading(self.name):
-            for chunk in _chunks(self._labelled()):
-                rows, nulls = rows + chunk.len(), nulls + chunk.null_count()
-                part = chunk.drop_nulls().value_counts().cast({"count": pl.UInt64})
-                found = pl.concat([found, part]).group_by(_VALUE).agg(pl.col("count").sum())
-                if found.height > MOST_ANSWERS:
-                    expected = f"at most {MOST_ANSWERS:,} different answers (is it an identifier?)"
-                    raise InvalidArgumentError("column", self.name, expected)
+        for batch in _batches(self._labelled(), self.name):
+            chunk = batch.to_series()
+            rows, nulls = rows + chunk.len(), nulls + chunk.null_count()
+            part = chunk.drop_nulls().value_counts().cast({"count": pl.UInt64})
+            found = pl.concat([found, part]).group_by(_VALUE).agg(pl.col("count").sum())
+            if found.height > MOST_ANSWERS:
+                expected = f"at most {MOST_ANSWERS:,} different answers (is it an identifier?)"
+                raise InvalidArgumentError("column", self.name, expected)
         single = int((found["count"] == 1).sum())
         return Answers(rows, nulls, tuple(found[_VALUE].sort().to_list()), single)
 
@@ -517,34 +516,27 @@ class Column:
         code = pl.when(value.is_null()).then(none).otherwise(known.fill_null(other))
         frame = self._labelled()
         frame = frame.drop_nulls() if none is None else frame
-        with _reading(self.name):
-            for chunk in _chunks(frame.select(code.cast(pl.Int64).alias(_VALUE))):
-                yield chunk.to_numpy()
+        for batch in _batches(frame.select(code.cast(pl.Int64).alias(_VALUE)), self.name):
+            yield batch.to_series().to_numpy()
 
     def numeric_size(self) -> tuple[int, int]:
         """How many rows there are, and how many of them have no number (but text, perhaps)."""
-        return self._counted(self.frame, _numeric(self.frame, _VALUE, shown=self.name))
-
-    def _counted(self, frame: pl.LazyFrame, value: pl.Expr) -> tuple[int, int]:
-        import polars as pl
-
-        counts = frame.select(pl.len().alias("rows"), value.null_count().alias("nulls"))
-        with _reading(self.name):
-            rows, nulls = counts.collect(engine="streaming").row(0)
-        return int(rows), int(nulls)
+        rows, _, nulls = self._numeric.size()
+        return rows, nulls
 
     def numbers(self) -> Iterator[Numbers]:
         """The numbers; rows without one are left out."""
-        frame = self.frame.select(_numeric(self.frame, _VALUE, shown=self.name)).drop_nulls()
-        with _reading(self.name):
-            for chunk in _chunks(frame):
-                yield chunk.to_numpy()
+        return (vectors[:, 0] for vectors in self._numeric.vectors())
+
+    @property
+    def _numeric(self) -> Rows:
+        return Rows((self.name,), self.frame.rename({_VALUE: self.name}))
 
     def _labelled(self) -> pl.LazyFrame:
         """The column as text: whole numbers without a decimal point, nothing for not-a-number."""
         import polars as pl
 
-        value, kind = pl.col(_VALUE), _kind(self.frame, _VALUE, shown=self.name)
+        value, kind = pl.col(_VALUE), self.frame.collect_schema()[_VALUE]
         if kind.is_float():
             number = value.fill_nan(None)
             whole = (number == number.floor()) & (number.abs() < _EXACT_WHOLE)
@@ -558,34 +550,43 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Several columns of numbers, read together: one row of them per person."""
+    """Columns of numbers, read together: one row of them per person."""
 
     names: tuple[str, ...]
     frame: pl.LazyFrame
 
-    def size(self) -> tuple[int, tuple[int, ...], int]:
+    def size(self) -> tuple[int, list[int], int]:
         """How many rows there are, how many lack a number in each column, and in any."""
         import polars as pl
 
         numbers = self._numbers()
-        asked = self.frame.select(
+        counts = self.frame.select(
             pl.len().alias("rows"),
             *(number.null_count().alias(f"{i}") for i, number in enumerate(numbers)),
             pl.any_horizontal(number.is_null() for number in numbers).sum().alias("any"),
         )
-        with _reading(self.names[0]):
-            rows, *nulls, lacking = asked.collect(engine="streaming").row(0)
-        return int(rows), tuple(map(int, nulls)), int(lacking)
+        rows, *nulls, lacking = _row(counts, self.names[0])
+        return rows, nulls, lacking
 
     def vectors(self) -> Iterator[Numbers]:
         """Rows of numbers; those that lack one are left out."""
         frame = self.frame.select(self._numbers()).drop_nulls()
-        with _reading(self.names[0]):
-            for batch in _batches(frame, max(1, CHUNK // len(self.names))):
-                yield batch.to_numpy()
+        for batch in _batches(frame, self.names[0], max(1, CHUNK // len(self.names))):
+            yield batch.to_numpy()
 
     def _numbers(self) -> list[pl.Expr]:
-        return [_numeric(self.frame, name, shown=name) for name in self.names]
+        """The columns as floating-point numbers, nothing for not-a-number."""
+        import polars as pl
+
+        numbers, kinds = [], self.frame.collect_schema()
+        for name in self.names:
+            value, kind = pl.col(name), kinds[name]
+            if kind == pl.String:
+                value = value.str.strip_chars()
+            elif not kind.is_numeric():
+                raise InvalidArgumentError("column", name, f"a column of numbers (not of {kind})")
+            numbers.append(value.cast(pl.Float64, strict=False).fill_nan(None))
+        return numbers
 
 
 def column(data: object, name: str) -> Column:
@@ -593,28 +594,6 @@ def column(data: object, name: str) -> Column:
     import polars as pl
 
     return Column(name, table(data, [name]).select(pl.col(name).alias(_VALUE)))
-
-
-def rows(data: object, names: Sequence[str]) -> Rows:
-    """Columns of a table or file, or an error that lists the columns there are."""
-    return Rows(tuple(names), table(data, names))
-
-
-def _numeric(frame: pl.LazyFrame, name: str, *, shown: str) -> pl.Expr:
-    """The column called ``shown`` as floating-point numbers, nothing for not-a-number."""
-    import polars as pl
-
-    value, kind = pl.col(name), _kind(frame, name, shown=shown)
-    if kind == pl.String:
-        value = value.str.strip_chars()
-    elif not kind.is_numeric():
-        raise InvalidArgumentError("column", shown, f"a column of numbers (not of {kind})")
-    return value.cast(pl.Float64, strict=False).fill_nan(None)
-
-
-def _kind(frame: pl.LazyFrame, name: str, *, shown: str) -> Any:  # noqa: ANN401 — a Polars data type, instance or class
-    with _reading(shown):
-        return frame.collect_schema()[name]
 
 
 def table(data: object, names: Sequence[str]) -> pl.LazyFrame:
@@ -722,14 +701,16 @@ def _require_columns(wanted: Sequence[str], names: Sequence[str]) -> None:
     raise InvalidArgumentError("column", name, f"one of the columns {listed or 'of data'}{meant}")
 
 
-def _chunks(frame: pl.LazyFrame) -> Iterator[pl.Series]:
-    for batch in _batches(frame):
-        yield batch.to_series()
+def _batches(frame: pl.LazyFrame, name: str, size: int = CHUNK) -> Iterator[pl.DataFrame]:
+    """The rows, a chunk at a time, in order: a simulation's seed gives the same reports again."""
+    with _reading(name):
+        yield from frame.collect_batches(chunk_size=size, maintain_order=True, lazy=True)
 
 
-def _batches(frame: pl.LazyFrame, size: int = CHUNK) -> Iterator[pl.DataFrame]:
-    # In order, so that a simulation's seed gives the same reports again.
-    yield from frame.collect_batches(chunk_size=size, maintain_order=True, lazy=True)
+def _row(frame: pl.LazyFrame, name: str) -> list[int]:
+    """The one row of counts."""
+    with _reading(name):
+        return list(map(int, frame.collect(engine="streaming").row(0)))
 
 
 @contextmanager

@@ -75,7 +75,9 @@ def central(k: int, epsilon: float) -> Errors:
     rate = epsilon if one_is_enough else epsilon / 2
     cell = math.sqrt(0.5) * _inverse_sinh(rate / 2)  # sqrt(2 a)/(1 - a) for a = e^-rate
     noises = 1 if one_is_enough else k
-    return Errors(cell * math.sqrt(k), cell * _laplace_largest(noises), cell)
+    # E max of k Laplace variables, in standard deviations: the k-th harmonic number / sqrt 2.
+    largest = float(special.digamma(noises + 1) + np.euler_gamma) / math.sqrt(2)
+    return Errors(cell * math.sqrt(k), cell * largest, cell)
 
 
 def local(k: int, epsilon: float, n: int) -> Errors:
@@ -110,8 +112,3 @@ def expected_largest(deviations: Array) -> float:
             piece = slice(start, start + _AT_ONCE // _NODES)
             inside += np.log(special.erf(times[:, None] / scales[piece])) @ counts[piece]
     return float(-np.expm1(inside) @ weights * reach)
-
-
-def _laplace_largest(k: int) -> float:
-    """E max of k Laplace variables, in standard deviations: the k-th harmonic number / sqrt 2."""
-    return float(special.digamma(k + 1) + np.euler_gamma) / math.sqrt(2)

@@ -380,7 +380,7 @@ class Plan(Tabular):
         for option in self.options:
             if option.errors is not None:
                 local = option.local_epsilon or 0.0
-                shown = f"{local:.3f}" if math.isfinite(local) else "none"
+                shown = down(local) if math.isfinite(local) else "none"
                 sent = [f"{option.messages or 1.0:,.4g}"] * several
                 line = (option.name, shown, *cells(option.errors), *sent, f"{option.bits:,.1f}")
                 rows.append(Row(line, "" if rows else "strong"))

@@ -179,29 +179,33 @@ def upright(x: float, top: float, bottom: float, kind: str) -> Markup:
     return element("line", x1=pc(x), x2=pc(x), y1=top, y2=bottom, class_=kind)
 
 
-def row(label: str, said: str, *parts: str, faint: bool = False, **numbers: str) -> Markup:
-    """A label and what is beside it; ``said`` is that in words, ``numbers`` are for scripts."""
+def row(
+    axis: Axis,
+    label: str,
+    said: str,
+    marks: Iterable[Markup],
+    value: str,
+    margin: str,
+    *more: str,
+    faint: bool = False,
+    **numbers: str,
+) -> Markup:
+    """A label, what is drawn over the round numbers of the axis, and the value with its margin.
+
+    ``said`` is that in words, ``more`` comes after the value, and ``numbers`` are for scripts.
+    """
+    grid = [upright(axis.at(tick), 0, HEIGHT, "grid") for tick in axis.ticks() if tick]
+    title = element("title", f"{label}: {value}")
     return element(
         "div",
         element("span", label, class_="label", dir="auto", title=label),
-        *parts,
+        element("svg", title, *grid, *marks, height=HEIGHT, width="100%", aria_hidden="true"),
+        element("span", value, element("small", f" ± {margin}"), *more, class_="value"),
         class_="bar faint" if faint else "bar",
         role="img",
         aria_label=f"{label}: {said}",
         **numbers,
     )
-
-
-def value(text: str, margin: str, *more: str) -> Markup:
-    """The number at the end of a row, and half the width of its interval."""
-    return element("span", text, element("small", f" ± {margin}"), *more, class_="value")
-
-
-def canvas(axis: Axis, *parts: str, title: str = "") -> Markup:
-    """What is drawn in a row, over the round numbers of its axis."""
-    grid = [upright(axis.at(tick), 0, HEIGHT, "grid") for tick in axis.ticks() if tick]
-    named = [element("title", title)] if title else []
-    return element("svg", *named, *grid, *parts, height=HEIGHT, width="100%", aria_hidden="true")
 
 
 def interval(axis: Axis, low: float, high: float, truth: float | None = None) -> list[Markup]:
@@ -284,16 +288,9 @@ def chart(rows: Sequence[Item], name: str) -> Markup:
         if not shares:
             at = pc(axis.at(each.value))
             marks.insert(4, element("circle", cx=at, cy=HEIGHT / 2, r=5, class_="fill"))
-        text = each.shown(each.value)
-        lines.append(
-            row(
-                each.label,
-                in_words(each.value, each.low, each.high, each.unit),
-                canvas(axis, *marks, title=f"{each.label}: {text}"),
-                value(text, measured(each.margin, each.margin)),
-                faint=not each.significant,
-            )
-        )
+        said = in_words(each.value, each.low, each.high, each.unit)
+        numbers = each.shown(each.value), measured(each.margin, each.margin)
+        lines.append(row(axis, each.label, said, marks, *numbers, faint=not each.significant))
     what = "answers" if shares else "coordinates"
     more = f"and {len(rows) - len(shown):,} more {what}, in the table below"
     return element(

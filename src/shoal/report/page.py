@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import resources
 
 from shoal.accounting.guarantee import Guarantee
-from shoal.explain.text import down, plain, up
+from shoal.explain.text import down, factor, plain, up
 from shoal.report import charts
 from shoal.report.markup import Markup, document, element, join
 from shoal.report.result import ColumnResult, Result
@@ -27,11 +27,12 @@ def html(result: Result) -> str:
     """The result as one self-contained HTML page."""
     columns, guarantee = result.columns, result.guarantee
     names = [column.column for column in columns]
-    reports = guarantee.rounds * guarantee.columns
     banner = element("strong", BANNER), element("p", _WARNING)
     neighbours = f"neighbours: {guarantee.neighbouring} of one person's datum"
     remarks = [*result.warnings, *result.notes]
-    embedded = _embedded(result)
+    text = json.dumps(finite(statement(result)), ensure_ascii=False, allow_nan=False, indent=1)
+    # As JSON that may stand inside a script element.
+    embedded = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     parts = {
         "banner": element("aside", *banner, class_="banner", role="alert")
         if result.contains_truth
@@ -41,21 +42,16 @@ def html(result: Result) -> str:
         "people": f"{columns[0].n:,}",
         "epsilon": up(guarantee.epsilon),
         "delta": plain(guarantee.delta),
-        "reports": "each report alone"
-        if reports == 1
-        else f"one person's {reports} reports together",
+        "reports": _reports(guarantee),
         "local_epsilon": _local(guarantee.local_epsilon),
         "charts": join(*(_chart(column, headed=len(columns) > 1) for column in columns)),
-        "meaning": meaning(guarantee),
-        "trusted": trusted(guarantee),
-        "untrusted": untrusted(guarantee),
-        "tightness": tightness(guarantee),
+        **sentences(guarantee),
         "assumptions": _list(neighbours, *guarantee.assumptions),
         "remarks": join(element("h2", "To know"), _list(*remarks)) if remarks else Markup(""),
         "tables": join(*map(_table, columns)),
         "method": _method(result),
-        "statement": str(embedded),
-        "embedded": embedded,
+        "statement": embedded,
+        "embedded": Markup(embedded),
     }
     home = resources.files(__package__ or "shoal.report")
     shape, style = (
@@ -124,18 +120,6 @@ def counted(guarantee: Guarantee) -> str:
     return "people" if guarantee.rounds == 1 else "reports"
 
 
-def meaning(guarantee: Guarantee) -> str:
-    """What the numbers say about one person."""
-    return (
-        f"Take any one of the people in this collection. Whatever somebody believed about that "
-        f"person's answer before, after seeing everything that comes out of the shuffler the odds "
-        f"between any two answers have moved by at most a factor of {factor(guarantee.epsilon)} "
-        f"(ε = {up(guarantee.epsilon)}), except with a probability of about "
-        f"δ = {plain(guarantee.delta)}. It does not matter what else they know, or how clever they "
-        "are."
-    )
-
-
 def intervals(what: str) -> str:
     """What an interval is of, and what it leaves out."""
     return (
@@ -144,53 +128,53 @@ def intervals(what: str) -> str:
     )
 
 
-def trusted(guarantee: Guarantee) -> str:
-    """Who has to keep a promise."""
-    promise = f"One promise has to be kept: {guarantee.trust}. And at least {guarantee.n:,} of the"
-    if guarantee.rounds > 1:
-        return (
-            f"{promise} reports must be from people who have followed the protocol, at most "
-            f"{guarantee.rounds:,} from each: they are the crowd that hides each of them."
-        )
-    return (
-        f"{promise} people must have followed the protocol: they are the crowd that hides each of "
-        "them."
-    )
+def sentences(guarantee: Guarantee) -> dict[str, str]:
+    """The meaning of the numbers, who is trusted, what holds without trust, how good the proof is.
 
-
-def untrusted(guarantee: Guarantee) -> str:
-    """What is left if everybody colludes; each person makes one report per column and round."""
-    if not math.isfinite(guarantee.local_epsilon):
-        return "Nothing: if the names are kept, a report may give its sender's answer away."
+    Each person makes one report per column and round.
+    """
+    epsilon, local, lower = guarantee.epsilon, guarantee.local_epsilon, down(guarantee.lower)
     many = guarantee.rounds * guarantee.columns
-    own = "report" if many == 1 else "reports"
-    whole = "it" if many == 1 else f"one person's {many} reports together"
-    delta = f" and δ0 = {up(guarantee.local_delta)}" if guarantee.local_delta else ""
-    return (
-        f"If everybody else colludes and the names are kept after all, each person still has the "
-        f"noise in their own {own}: ε0 = {up(guarantee.local_epsilon)}{delta} for {whole}, so the "
-        f"odds move by at most a factor of {factor(guarantee.local_epsilon)}."
-    )
-
-
-def tightness(guarantee: Guarantee) -> str:
-    """How good the proof is."""
-    proved = f"A proved upper bound (theorem: {guarantee.theorem})."
-    if guarantee.lower <= 0:
-        return proved
-    if guarantee.columns > 1:
-        return (
-            f"{proved} Some data really lose at least {down(guarantee.lower)}, by one column alone."
+    crowd = "people must have followed the protocol"
+    if guarantee.rounds > 1:
+        followed = "reports must be from people who have followed the protocol"
+        crowd = f"{followed}, at most {guarantee.rounds:,} from each"
+    untrusted = "Nothing: if the names are kept, a report may give its sender's answer away."
+    if math.isfinite(local):
+        own, together = ("report", "it") if many == 1 else ("reports", _reports(guarantee))
+        delta = f" and δ0 = {up(guarantee.local_delta)}" if guarantee.local_delta else ""
+        untrusted = (
+            "If everybody else colludes and the names are kept after all, each person still has "
+            f"the noise in their own {own}: ε0 = {up(local)}{delta} for {together}, so the odds "
+            f"move by at most a factor of {factor(local)}."
         )
-    return (
-        f"{proved} No analysis of this collection can prove less than {down(guarantee.lower)}: "
-        "some data really lose that much."
-    )
+    tightness = f"A proved upper bound (theorem: {guarantee.theorem})."
+    if guarantee.lower > 0 and guarantee.columns > 1:
+        tightness += f" Some data really lose at least {lower}, by one column alone."
+    elif guarantee.lower > 0:
+        least = f"No analysis of this collection can prove less than {lower}"
+        tightness += f" {least}: some data really lose that much."
+    return {
+        "meaning": (
+            "Take any one of the people in this collection. Whatever somebody believed about that "
+            "person's answer before, after seeing everything that comes out of the shuffler the "
+            f"odds between any two answers have moved by at most a factor of {factor(epsilon)} "
+            f"(ε = {up(epsilon)}), except with a probability of about "
+            f"δ = {plain(guarantee.delta)}. It does not matter what else they know, or how clever "
+            "they are."
+        ),
+        "trusted": (
+            f"One promise has to be kept: {guarantee.trust}. And at least {guarantee.n:,} of the "
+            f"{crowd}: they are the crowd that hides each of them."
+        ),
+        "untrusted": untrusted,
+        "tightness": tightness,
+    }
 
 
-def factor(epsilon: float) -> str:
-    """e^epsilon, rounded up."""
-    return up(math.exp(epsilon), 4) if epsilon < 500 else "no limit"
+def _reports(guarantee: Guarantee) -> str:
+    many = guarantee.rounds * guarantee.columns
+    return "each report alone" if many == 1 else f"one person's {many} reports together"
 
 
 # ------------------------------------------------------------ the privacy statement, for programs
@@ -219,12 +203,6 @@ def statement(result: Result) -> dict[str, object]:
         "warnings": list(result.warnings),
         "contains_true_values": result.contains_truth,
     }
-
-
-def _embedded(result: Result) -> Markup:
-    """The statement as JSON that may stand inside a script element."""
-    text = json.dumps(finite(statement(result)), ensure_ascii=False, allow_nan=False, indent=1)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def finite(value: object) -> object:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from shoal.explain.text import measured
 from shoal.report import charts
-from shoal.report.charts import Axis, canvas, percent, row, scale, value, whole
+from shoal.report.charts import Axis, percent, row, scale, whole
 from shoal.report.markup import Markup, element, join
 from shoal.report.page import counted
 from shoal.report.result import ColumnResult
@@ -121,14 +121,13 @@ def _zoom() -> Markup:
 def _bar(answer: Answer, axis: Axis) -> Markup:
     mark = _MARKS[answer.separated] if answer.significant else ""
     return row(
+        axis,
         answer.label,
         said(answer),
-        canvas(axis, *charts.bar(axis, answer.share, answer.low, answer.high)),
-        value(
-            percent(answer.share, _margin(answer)),
-            measured(_margin(answer), _margin(answer)),
-            element("span", mark, class_="mark") if mark else "",
-        ),
+        charts.bar(axis, answer.share, answer.low, answer.high),
+        percent(answer.share, _margin(answer)),
+        measured(_margin(answer), _margin(answer)),
+        element("span", mark, class_="mark") if mark else "",
         faint=not answer.significant,
         data_value=f"{answer.share:.6g}",
         data_low=f"{answer.low:.6g}",
