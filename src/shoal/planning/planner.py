@@ -313,17 +313,20 @@ def _surely_worse(candidate: Candidate, known: Option, question: Question) -> bo
         return False
     target = known.errors.l2
 
-    def no_better(local: float) -> bool:
-        return _predicted_error(candidate, local, question) >= target
-
     cap = min(question.local_epsilon_cap or math.inf, candidate.largest_epsilon)
-    if no_better(cap):
-        return True
     low = min(question.epsilon, cap)
-    if not no_better(low):
+    if _predicted_error(candidate, cap, question) >= target:
+        return True
+    if _predicted_error(candidate, low, question) < target:
         return False
+    reach = search.largest(
+        lambda local: _predicted_error(candidate, local, question) >= target,
+        low,
+        cap,
+        tolerance=1e-3,
+    )
     curve = amplification.profile(
-        candidate.family(epsilon=search.largest(no_better, low, cap, tolerance=1e-3)),
+        candidate.family(epsilon=reach),
         n=question.n,
         honest_fraction=question.honest_fraction,
         participation=question.participation,

@@ -97,12 +97,6 @@ def items(
     ]
 
 
-def in_words(value: float, low: float, high: float, unit: str = " %") -> str:
-    """A share (or another value) and its interval in words."""
-    value_, low_, high_ = (measured(x, (high - low) / 2) + unit for x in (value, low, high))
-    return f"{value_}, between {low_} and {high_}"
-
-
 def percent(value: float, margin: float) -> str:
     """A share in percent, to the two digits of its margin.
 
@@ -179,55 +173,41 @@ def upright(x: float, top: float, bottom: float, kind: str) -> Markup:
     return element("line", x1=pc(x), x2=pc(x), y1=top, y2=bottom, class_=kind)
 
 
-def row(
-    axis: Axis,
-    label: str,
-    said: str,
-    marks: Iterable[Markup],
-    value: str,
-    margin: str,
-    *more: str,
-    faint: bool = False,
-    **numbers: str,
-) -> Markup:
-    """A label, what is drawn over the round numbers of the axis, and the value with its margin.
+def row(axis: Axis, item: Item, *more: str, remark: str = "", **numbers: str) -> Markup:
+    """A label, its bar or dot with the interval on the axis, and the value with its margin.
 
-    ``said`` is that in words, ``more`` comes after the value, and ``numbers`` are for scripts.
+    ``more`` comes after the value, ``remark`` where the row is put into words, and ``numbers`` are
+    for scripts.
     """
-    grid = [upright(axis.at(tick), 0, HEIGHT, "grid") for tick in axis.ticks() if tick]
-    title = element("title", f"{label}: {value}")
-    return element(
-        "div",
-        element("span", label, class_="label", dir="auto", title=label),
-        element("svg", title, *grid, *marks, height=HEIGHT, width="100%", aria_hidden="true"),
-        element("span", value, element("small", f" ± {margin}"), *more, class_="value"),
-        class_="bar faint" if faint else "bar",
-        role="img",
-        aria_label=f"{label}: {said}",
-        **numbers,
-    )
-
-
-def interval(axis: Axis, low: float, high: float, truth: float | None = None) -> list[Markup]:
-    """Zero, an interval (the line, then its ends), and what is true, if that is known."""
-    first, last, middle = axis.at(low), axis.at(high), HEIGHT / 2
-    return [
-        upright(axis.at(0.0), 0, HEIGHT, "zero"),
+    zero, place, first, last = (axis.at(x) for x in (0.0, item.value, item.low, item.high))
+    value, low, high = map(item.shown, (item.value, item.low, item.high))
+    middle = HEIGHT / 2
+    marks = [upright(axis.at(tick), 0, HEIGHT, "grid") for tick in axis.ticks() if tick]
+    if item.unit:
+        size = {"x": pc(min(zero, place)), "width": pc(abs(place - zero))}
+        marks.append(element("rect", **size, y=5, height=HEIGHT - 10, rx=2, class_="fill"))
+    marks += [
+        upright(zero, 0, HEIGHT, "zero"),
         element("line", x1=pc(first), x2=pc(last), y1=middle, y2=middle, class_="reach"),
         upright(first, middle - 4, middle + 4, "reach"),
         upright(last, middle - 4, middle + 4, "reach"),
-        *([] if truth is None else [upright(axis.at(truth), 1, HEIGHT - 1, "truth")]),
     ]
-
-
-def bar(
-    axis: Axis, share: float, low: float, high: float, truth: float | None = None
-) -> list[Markup]:
-    """A bar from zero to a share, and its interval."""
-    start, end = sorted((axis.at(0.0), axis.at(share)))
-    size = {"width": pc(end - start), "height": f"{HEIGHT - 10}"}
-    filled = element("rect", x=pc(start), y=5, **size, rx=2, class_="fill")
-    return [filled, *interval(axis, low, high, truth)]
+    if not item.unit:
+        marks.append(element("circle", cx=pc(place), cy=middle, r=5, class_="fill"))
+    if item.truth is not None:
+        marks.append(upright(axis.at(item.truth), 1, HEIGHT - 1, "truth"))
+    title = element("title", f"{item.label}: {value}")
+    margin = element("small", f" ± {measured(item.margin, item.margin)}")
+    return element(
+        "div",
+        element("span", item.label, class_="label", dir="auto", title=item.label),
+        element("svg", title, *marks, height=HEIGHT, width="100%", aria_hidden="true"),
+        element("span", value, margin, *more, class_="value"),
+        class_="bar" if item.significant else "bar faint",
+        role="img",
+        aria_label=f"{item.label}: {value}, between {low} and {high}{remark}",
+        **numbers,
+    )
 
 
 def scale(axis: Axis, unit: str = "") -> Markup:
@@ -265,8 +245,8 @@ def share_keys(*, faint: bool) -> list[Markup]:
 
 def axis_of(rows: Sequence[Item]) -> Axis:
     """An axis that holds zero, all intervals and what is true."""
-    truths = [row.truth for row in rows if row.truth is not None]
-    ends = [0.0, *(end for row in rows for end in (row.low, row.high)), *truths]
+    truths = [item.truth for item in rows if item.truth is not None]
+    ends = [0.0, *(end for item in rows for end in (item.low, item.high)), *truths]
     return Axis.spanning(*ends) if rows[0].unit else Axis.between(min(ends), max(ends))
 
 
@@ -278,25 +258,17 @@ def chart(rows: Sequence[Item], name: str) -> Markup:
     axis = axis_of(shown)
     keys = [key("reach", f"mean of the coordinate, {INTERVAL}")]
     if shares:
-        keys = share_keys(faint=not all(row.significant for row in shown))
+        keys = share_keys(faint=not all(item.significant for item in shown))
     if shown[0].truth is not None:
         keys.append(key("truth", f"true {'share' if shares else 'mean'}: not private"))
-    lines = []
-    for each in shown:
-        limits = (each.low, each.high, each.truth)
-        marks = bar(axis, each.value, *limits) if shares else interval(axis, *limits)
-        if not shares:
-            at = pc(axis.at(each.value))
-            marks.insert(4, element("circle", cx=at, cy=HEIGHT / 2, r=5, class_="fill"))
-        said = in_words(each.value, each.low, each.high, each.unit)
-        numbers = each.shown(each.value), measured(each.margin, each.margin)
-        lines.append(row(axis, each.label, said, marks, *numbers, faint=not each.significant))
     what = "answers" if shares else "coordinates"
     more = f"and {len(rows) - len(shown):,} more {what}, in the table below"
     return element(
         "figure",
         element("figcaption", *keys, class_="legend"),
-        element("div", *lines, scale(axis, rows[0].unit), class_="bars"),
+        element(
+            "div", *(row(axis, item) for item in shown), scale(axis, rows[0].unit), class_="bars"
+        ),
         element("p", more, class_="more") if len(rows) > len(shown) else "",
         class_="chart",
         aria_label=f"Estimated {'shares of the answers to' if shares else 'mean of'} {name}",

@@ -20,6 +20,10 @@ _WARNING = (
     "The true answers were drawn beside the estimates to compare them. The guarantee below "
     "does not cover this page: do not pass it on."
 )
+INTERVALS = (
+    "A 95 % interval is of {} among those who answered, and counts the noise alone: not who "
+    "happened to answer, and not false reports."
+)
 _FOLDED = 12
 
 
@@ -42,7 +46,6 @@ def html(result: Result) -> str:
         "people": f"{columns[0].n:,}",
         "epsilon": up(guarantee.epsilon),
         "delta": plain(guarantee.delta),
-        "reports": _reports(guarantee),
         "local_epsilon": _local(guarantee.local_epsilon),
         "charts": join(*(_chart(column, headed=len(columns) > 1) for column in columns)),
         **sentences(guarantee),
@@ -80,7 +83,7 @@ def _chart(column: ColumnResult, *, headed: bool) -> Markup:
             note = "A share below zero is noise around zero: read it as few or none."
             parts.append(element("p", note, class_="more"))
     what = "a share" if isinstance(column.estimate, Estimate) else "the mean"
-    return element("section", *parts, element("p", intervals(what), class_="more"))
+    return element("section", *parts, element("p", INTERVALS.format(what), class_="more"))
 
 
 def _table(column: ColumnResult) -> Markup:
@@ -120,32 +123,25 @@ def counted(guarantee: Guarantee) -> str:
     return "people" if guarantee.rounds == 1 else "reports"
 
 
-def intervals(what: str) -> str:
-    """What an interval is of, and what it leaves out."""
-    return (
-        f"A 95 % interval is of {what} among those who answered, and counts the noise alone: not "
-        "who happened to answer, and not false reports."
-    )
-
-
 def sentences(guarantee: Guarantee) -> dict[str, str]:
     """The meaning of the numbers, who is trusted, what holds without trust, how good the proof is.
 
-    Each person makes one report per column and round.
+    And what the local epsilon is of: each person makes one report per column and round.
     """
     epsilon, local, lower = guarantee.epsilon, guarantee.local_epsilon, down(guarantee.lower)
     many = guarantee.rounds * guarantee.columns
+    together = f"one person's {many} reports together"
     crowd = "people must have followed the protocol"
     if guarantee.rounds > 1:
         followed = "reports must be from people who have followed the protocol"
         crowd = f"{followed}, at most {guarantee.rounds:,} from each"
     untrusted = "Nothing: if the names are kept, a report may give its sender's answer away."
     if math.isfinite(local):
-        own, together = ("report", "it") if many == 1 else ("reports", _reports(guarantee))
+        own, whole = ("report", "it") if many == 1 else ("reports", together)
         delta = f" and δ0 = {up(guarantee.local_delta)}" if guarantee.local_delta else ""
         untrusted = (
             "If everybody else colludes and the names are kept after all, each person still has "
-            f"the noise in their own {own}: ε0 = {up(local)}{delta} for {together}, so the odds "
+            f"the noise in their own {own}: ε0 = {up(local)}{delta} for {whole}, so the odds "
             f"move by at most a factor of {factor(local)}."
         )
     tightness = f"A proved upper bound (theorem: {guarantee.theorem})."
@@ -169,12 +165,8 @@ def sentences(guarantee: Guarantee) -> dict[str, str]:
         ),
         "untrusted": untrusted,
         "tightness": tightness,
+        "reports": "each report alone" if many == 1 else together,
     }
-
-
-def _reports(guarantee: Guarantee) -> str:
-    many = guarantee.rounds * guarantee.columns
-    return "each report alone" if many == 1 else f"one person's {many} reports together"
 
 
 # ------------------------------------------------------------ the privacy statement, for programs

@@ -10,7 +10,7 @@ from typing import Literal
 
 from shoal.explain.text import measured
 from shoal.report import charts
-from shoal.report.charts import Axis, percent, row, scale, whole
+from shoal.report.charts import Axis, Item, percent, row, scale, whole
 from shoal.report.markup import Markup, element, join
 from shoal.report.page import counted
 from shoal.report.result import ColumnResult
@@ -122,13 +122,16 @@ def _bar(answer: Answer, axis: Axis) -> Markup:
     mark = _MARKS[answer.separated] if answer.significant else ""
     return row(
         axis,
-        answer.label,
-        said(answer),
-        charts.bar(axis, answer.share, answer.low, answer.high),
-        percent(answer.share, _margin(answer)),
-        measured(_margin(answer), _margin(answer)),
+        Item(
+            answer.label,
+            answer.share,
+            answer.low,
+            answer.high,
+            unit=" %",
+            significant=answer.significant,
+        ),
         element("span", mark, class_="mark") if mark else "",
-        faint=not answer.significant,
+        remark=_remark(answer),
         data_value=f"{answer.share:.6g}",
         data_low=f"{answer.low:.6g}",
         data_high=f"{answer.high:.6g}",
@@ -139,15 +142,14 @@ def _margin(answer: Answer) -> float:
     return (answer.high - answer.low) / 2
 
 
-def said(answer: Answer) -> str:
-    """A bar in words."""
-    limits = charts.in_words(answer.share, answer.low, answer.high)
+def _remark(answer: Answer) -> str:
+    """What can be said about a bar beyond its interval."""
     if not answer.significant:
-        return f"{limits}; cannot be told from nobody"
+        return "; cannot be told from nobody"
     if answer.separated is None:
-        return limits
+        return ""
     sure = "" if answer.separated else "not "
-    return f"{limits}; {sure}more than the answers with smaller shares, beyond the noise"
+    return f"; {sure}more than the answers with smaller shares, beyond the noise"
 
 
 def _legend(shown: Sequence[Answer]) -> Markup:

@@ -39,7 +39,7 @@ def result(snapshot: Snapshot, order: Order) -> Markup:
         "found",
         "What was found",
         *chart.found(found.only, snapshot.answers, order, address(survey)),
-        note(page.intervals("a share" if survey.answers else "the mean"), kind="remark"),
+        note(page.INTERVALS.format(what), kind="remark"),
         note(_shifted(what, bound, survey), kind="remark"),
         wide=True,
     )
