@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -314,7 +315,7 @@ def test_data_that_changes_between_readings_is_noticed():
     column = reading.Column("v", pl.DataFrame(values).lazy().rename({"v": "value"}))
     found = Choices.found(column, drop_nulls=False)
     later = reading.Column("v", pl.DataFrame({"value": ["a", "c"]}).lazy())
-    changed = Choices(later, found.labels, found.n, found.none, found.other, found.notes)
+    changed = replace(found, column=later)
     with pytest.raises(InvalidArgumentError, match="stays the same"):
         list(changed.chunks())
 

@@ -42,7 +42,7 @@ class PlanOptions(Options):
     """The target, the question, who takes part, and what to make of the plan."""
 
     epsilon: Annotated[float | None, number("ε that the collection may cost.", _TARGET)] = None
-    delta: Annotated[float | None, number("δ; 1e-6 if not given.", _TARGET)] = None
+    delta: Annotated[float | None, number("δ; min(1e-6, 1/(10 n)) if not given.", _TARGET)] = None
     local_epsilon_cap: Annotated[
         float | None, number("The most that ε0 of one report may be.", _TARGET)
     ] = None

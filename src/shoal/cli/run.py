@@ -104,7 +104,7 @@ class RunOptions(Options):
         option("With --open: the only characters of answers; fewer find more.", _WHAT, "CHARS"),
     ] = None
     epsilon: Annotated[float | None, number("ε: plans the rest by itself.", _HOW)] = None
-    delta: Annotated[float | None, number("δ; 1e-6 if not given.", _HOW)] = None
+    delta: Annotated[float | None, number("δ; min(1e-6, 1/(10 n)) if not given.", _HOW)] = None
     randomizer: Annotated[
         str | None, option("A randomizer by name, with --local-epsilon.", _HOW, "NAME")
     ] = None

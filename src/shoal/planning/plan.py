@@ -367,7 +367,7 @@ class Plan(Tabular):
         several = any((option.messages or 1) > 1 for option in self.options)
         counts = self.question.categories is not None
         kind = (
-            ("L2 error", "largest", "per answer") if counts else ("error of the sum", "of the mean")
+            ("L2 error", "largest", "per answer") if counts else ("error of sum", "of mean")
         )
         heads = ("randomizer", "ε0", *kind, *["msgs"] * several, "bits")
 
