@@ -428,7 +428,7 @@ def _smallest_noise(run: Run, epsilon: float) -> float:
 
 
 def _too_quiet(run: Run, epsilon: float) -> ShoalError:
-    reached = f"{epsilon:.3g}" if math.isfinite(epsilon) else "beyond all numbers"
+    reached = up(epsilon) if math.isfinite(epsilon) else "beyond all numbers"
     return UnreachableTargetError(
         f"a guarantee with noise multiplier {run.noise_multiplier:g}",
         f"epsilon would be {reached}, and over {LARGEST_EPSILON:g} it guarantees nothing",

@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.engines import Progress, Tell
 from shoal.errors import InvalidArgumentError
 from shoal.learning.accountant import account
 from shoal.learning.guarantee import LearningGuarantee
 from shoal.learning.losses import Label, Logistic, Loss, numbers
-from shoal.learning.steps import Schedule, Task, Watch, descend
+from shoal.learning.steps import Progress, Schedule, Task, Tell, Watch, descend
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.values import Array

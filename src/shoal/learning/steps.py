@@ -25,20 +25,35 @@ many steps at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from shoal.engines import Progress
 from shoal.learning.losses import Loss
 from shoal.learning.noise import standard_normals
 from shoal.randomness import Randomness
 from shoal.values import Array
 
+Tell = Callable[[int, int], None]
 _TOGETHER = 1 << 18  # numbers of examples, and of noise, that are laid out at once
+
+
+@dataclass
+class Progress:
+    """Tells how many of all steps are made."""
+
+    tell: Tell | None
+    total: int
+    done: int = 0
+
+    def add(self, steps: int) -> None:
+        """So many more are made."""
+        self.done += steps
+        if self.tell is not None:
+            self.tell(self.done, self.total)
 
 
 @dataclass(frozen=True, eq=False)

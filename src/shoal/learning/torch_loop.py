@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.engines import Progress, Tell
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.learning.accountant import account
 from shoal.learning.guarantee import LearningGuarantee
 from shoal.learning.noise import standard_normals
+from shoal.learning.steps import Progress, Tell
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 
