@@ -14,8 +14,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shoal.network.account import WalkAccountant, amplify_walk, walk_profile
-    from shoal.network.devices import Reports
+    from shoal.network.account import (
+        UserEpsilons,
+        WalkAccountant,
+        amplify_walk,
+        cost,
+        rounds_for,
+        user_epsilons,
+        walk_profile,
+    )
     from shoal.network.generators import (
         barabasi_albert,
         complete,
@@ -27,11 +34,9 @@ if TYPE_CHECKING:
     )
     from shoal.network.graph import Graph
     from shoal.network.locations import Locations
-    from shoal.network.means import NetworkMean, network_mean
     from shoal.network.mixing import exact_mixing, spectral_mixing
-    from shoal.network.profile import WalkProfile
-    from shoal.network.rounds import UserEpsilons, cost, rounds_for, user_epsilons
-    from shoal.network.simulation import Simulation, simulate
+    from shoal.network.profile import Reports, WalkProfile
+    from shoal.network.simulation import NetworkMean, Simulation, network_mean, simulate
     from shoal.network.spectrum import SpectralBound, spectral_bound
     from shoal.network.walk import Absences, Varying, Walk
     from shoal.network.walk_table import WalkTable, table
@@ -40,11 +45,11 @@ _HOMES = {
     "Absences": "shoal.network.walk",
     "Graph": "shoal.network.graph",
     "Locations": "shoal.network.locations",
-    "NetworkMean": "shoal.network.means",
-    "Reports": "shoal.network.devices",
+    "NetworkMean": "shoal.network.simulation",
+    "Reports": "shoal.network.profile",
     "Simulation": "shoal.network.simulation",
     "SpectralBound": "shoal.network.spectrum",
-    "UserEpsilons": "shoal.network.rounds",
+    "UserEpsilons": "shoal.network.account",
     "Varying": "shoal.network.walk",
     "Walk": "shoal.network.walk",
     "WalkAccountant": "shoal.network.account",
@@ -53,19 +58,19 @@ _HOMES = {
     "amplify_walk": "shoal.network.account",
     "barabasi_albert": "shoal.network.generators",
     "complete": "shoal.network.generators",
-    "cost": "shoal.network.rounds",
+    "cost": "shoal.network.account",
     "erdos_renyi": "shoal.network.generators",
     "exact_mixing": "shoal.network.mixing",
     "grid": "shoal.network.generators",
-    "network_mean": "shoal.network.means",
+    "network_mean": "shoal.network.simulation",
     "random_regular": "shoal.network.generators",
     "ring": "shoal.network.generators",
-    "rounds_for": "shoal.network.rounds",
+    "rounds_for": "shoal.network.account",
     "simulate": "shoal.network.simulation",
     "spectral_bound": "shoal.network.spectrum",
     "spectral_mixing": "shoal.network.mixing",
     "table": "shoal.network.walk_table",
-    "user_epsilons": "shoal.network.rounds",
+    "user_epsilons": "shoal.network.account",
     "walk_profile": "shoal.network.account",
     "watts_strogatz": "shoal.network.generators",
 }

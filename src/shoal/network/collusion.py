@@ -19,37 +19,28 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.network import kernels, law
+from shoal.network import law
 from shoal.network.graph import Nodes, node_numbers
 from shoal.network.law import StopLoss
 from shoal.network.locations import Locations
-from shoal.network.walk import Walk
+from shoal.network.mixing import lowered
+from shoal.network.walk import UNIT, Walk, growth
 from shoal.values import Array
 
 _EVERY = 6  # so many first rounds are looked at one by one
 _STRIDE = 1.25  # then this much apart
 _LARGEST_WEIGHT = 1e6
 _MOST_PEOPLE = 2500
-_UNDERFLOW = 1e-290
 
+Caught = tuple[StopLoss, int, float, float]
+"""Stop-loss, honest people, and what may be wrong with the laws behind it.
 
-@dataclass(frozen=True)
-class Caught:
-    """Stop-loss, honest people, and what may be wrong with the laws behind it.
-
-    ``rounding`` is a total variation, ``failure`` the probability that some bound does not hold.
-    """
-
-    loss: StopLoss
-    honest: int
-    rounding: float
-    failure: float = 0.0
+That is a total variation, and the probability that some bound does not hold.
+"""
 
 
 def random_colluders(
@@ -60,7 +51,6 @@ def random_colluders(
     Between the rounds looked at, the report is shown as it was at the last of them: that is more
     than is seen, since what follows depends on where it was then alone.
     """
-    checks.closed_probability(collusion=probability)
     at = law.points(_LARGEST_WEIGHT, count=count)
     losses = (1 - probability) ** rounds * locations.after(rounds).losses(users, at)
     looked = [*_checkpoints(rounds), rounds]
@@ -73,7 +63,7 @@ def random_colluders(
     if honest < 1:
         raise InvalidArgumentError("collusion", probability, "at least one honest person")
     loss = StopLoss(at, np.minimum(losses * (1 + 1e-13), 1.0))
-    return Caught(loss, honest, locations.after(rounds).rounding, locations.failure)
+    return loss, honest, locations.after(rounds).rounding, locations.failure
 
 
 def _checkpoints(rounds: int) -> Iterator[int]:
@@ -94,36 +84,30 @@ def named_colluders(
     if honest.size > _MOST_PEOPLE:
         expected = f"a probability for more than {_MOST_PEOPLE} honest people"
         raise InvalidArgumentError("collusion", f"{caught.size} nodes", expected)
-    targets = np.arange(honest.size) if user is None else _place(honest, user)
+    targets = np.arange(honest.size) if user is None else np.flatnonzero(honest == user)
+    if not targets.size:
+        raise InvalidArgumentError("user", user, "an honest person")
     at = law.points(_LARGEST_WEIGHT, count=count)
     steps = walk.transitions[honest]
     within = steps[:, honest].T.tocsr()
     leaving = np.asarray(steps[:, caught].sum(axis=1), dtype=np.float64).ravel()
     laws = np.eye(honest.size)  # columns: where each report is, if nobody has caught it
-    error = walk.rounding(rounds) + kernels.growth(walk.n + 16)
+    error = walk.rounding(rounds) + growth(walk.n + 16)
     losses = np.zeros((targets.size, at.size))
     for _ in range(rounds):
         losses += _losses(laws, targets, at, leaving, error)
         laws = np.asarray(within @ laws)
     losses += _losses(laws, targets, at, np.ones(honest.size), error)
-    worst = losses.max(axis=0) * (1 + 2 * error) + (rounds + 1) * 4 * kernels.UNIT
+    worst = losses.max(axis=0) * (1 + 2 * error) + (rounds + 1) * 4 * UNIT
     worst[0] = 1.0
-    return Caught(StopLoss(at, np.minimum(worst, 1.0)), int(honest.size), 2 * error)
+    return StopLoss(at, np.minimum(worst, 1.0)), int(honest.size), 2 * error, 0.0
 
 
-def _losses(laws: Array, targets: Nodes, at: Array, shares: Array, error: float) -> Array:
-    """Σ_v share(v) (Q_u(v) - k min Q(v))_+ for each person and point."""
-    minimum = laws.min(axis=1)
-    minimum = np.where(minimum > _UNDERFLOW, minimum * (1 - error), 0.0)
+def _losses(laws: Array, targets: Nodes, at: Array, leaving: Array, error: float) -> Array:
+    """Σ_v leaving(v) (Q_u(v) - k min Q(v))_+ for each person and point."""
+    minimum = lowered(laws.min(axis=1), error)
     rows = laws[:, targets].T
     totals = np.empty((len(rows), at.size))
     for index, point in enumerate(at):
-        totals[:, index] = np.maximum(rows - point * minimum, 0.0) @ shares
+        totals[:, index] = np.maximum(rows - point * minimum, 0.0) @ leaving
     return totals
-
-
-def _place(honest: Nodes, user: int) -> Nodes:
-    places = np.flatnonzero(honest == user)
-    if not places.size:
-        raise InvalidArgumentError("user", user, "an honest person")
-    return places

@@ -1,4 +1,4 @@
-"""The step of :mod:`shoal.network.stepping`, compiled: the same numbers, sooner.
+"""The steps of :mod:`shoal.network.simulation`, compiled: the same numbers, sooner.
 
 A walk waits for memory. Round by round the steps do not wait for each other, as those of one
 report would; and a block of them first finds all its places in the list of neighbours, then reads
@@ -14,8 +14,16 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from shoal.network import stepping
-from shoal.network.stepping import Holders, Present, Rounds
+from shoal.network.simulation import (
+    FACTORS,
+    HALF,
+    LOWER,
+    SHIFTS,
+    STRIDE,
+    Course,
+    Holders,
+    Present,
+)
 from shoal.randomness import Words
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -24,19 +32,16 @@ Rule = tuple[np.uint64, bool]  # the probability of staying over 2^32; whether s
 
 _BLOCK = 1024  # what is remembered of a block stays in the nearest cache
 _ONE = np.uint64(1)
-_STRIDE = np.uint64(stepping.STRIDE)
-_FACTOR_1, _FACTOR_2 = (np.uint64(factor) for factor in stepping.FACTORS)
-_SHIFT_1, _SHIFT_2, _SHIFT_3 = (np.uint64(shift) for shift in stepping.SHIFTS)
-_HALF = np.uint64(stepping.HALF_BITS)
-_LOWER = np.uint64((1 << stepping.HALF_BITS) - 1)
+_STRIDE = np.uint64(STRIDE)
+_FACTOR_1, _FACTOR_2 = (np.uint64(factor) for factor in FACTORS)
+_SHIFT_1, _SHIFT_2, _SHIFT_3 = (np.uint64(shift) for shift in SHIFTS)
 
 
-def advance(positions: Holders, first: int, rounds: Rounds) -> int:
-    """Move the reports number first, first + 1, ... on, in place; how often one was sent."""
-    course = rounds.course
+def advance(positions: Holders, first: int, course: Course, keys: Words, there: Present) -> int:
+    """The same as the one without compiling."""
     graph = (course.offsets, course.neighbours, np.uint64(course.degree))
     rule = (np.uint64(course.stay), course.refusing)
-    return int(_advance(positions, first, rounds.keys, graph, rule, rounds.there))
+    return int(_advance(positions, first, keys, graph, rule, there))
 
 
 def _compiled(function: Function) -> Function:
@@ -63,8 +68,8 @@ def _choose(
         if degree == 0:  # degrees differ: another look into memory
             start = np.uint64(offsets[here])
             mine = np.uint64(offsets[here + _ONE]) - start
-        picked[0, i] = start + (((word >> _HALF) * mine) >> _HALF)
-        picked[1, i] = word & _LOWER
+        picked[0, i] = start + (((word >> HALF) * mine) >> HALF)
+        picked[1, i] = word & LOWER
 
 
 @_compiled
@@ -75,7 +80,7 @@ def _stays(
     if refusing:
         mine = np.uint64(offsets[here + _ONE] - offsets[here])
         theirs = np.uint64(offsets[other + _ONE] - offsets[other])
-        return lower * theirs >= mine << _HALF
+        return lower * theirs >= mine << HALF
     return lower < stay
 
 

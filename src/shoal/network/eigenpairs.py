@@ -40,18 +40,21 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.network import kernels
-from shoal.network.certificates import random_start
-from shoal.network.certificates.operator import Operator, cube_points
 from shoal.network.graph import Nodes
-from shoal.network.spectrum import FAILURE, PRECISION, SpectralBound
-from shoal.network.walk import Walk
+from shoal.network.spectrum import (
+    FAILURE,
+    PRECISION,
+    Operator,
+    SpectralBound,
+    cube_points,
+    random_bound,
+)
+from shoal.network.walk import UNIT, Walk, growth, longest_row
 from shoal.randomness import Randomness, secure
 from shoal.values import Array
 
 _PAIRS = 60
-_STEPS = 2
-_SHORTEST = 2 * _STEPS + 1
+_BACK = 4  # rounds: twice the steps from both ends
 _WORK = 3e7  # products for probabilities of being back
 _BLOCK = 512
 
@@ -60,7 +63,7 @@ _BLOCK = 512
 class Leading:
     """Eigenpairs of the symmetrised walk, √π first, and a bound on the remaining eigenvalues."""
 
-    stationary: Array
+    walk: Walk
     values: Array  # (k,)
     vectors: Array  # (n, k)
     remainder: SpectralBound
@@ -72,37 +75,89 @@ class Leading:
         """The probability that the bound on the remaining eigenvalues does not hold."""
         return self.remainder.failure
 
-    def factors(self, rounds: int) -> tuple[Array, Array]:
-        """F and G with P^t(u, v)/π_v >= (F Gᵀ)(u, v), for all u and v."""
-        left, error = self._scaled(rounds)
-        unseen, scale = np.sqrt(self.unseen), 1 / np.sqrt(self.stationary)
-        lost = np.column_stack([self.remainder.decay(rounds) * unseen, np.full_like(scale, error)])
-        kept = np.column_stack([self.vectors, unseen, np.ones_like(scale)])
-        return np.column_stack([left, -lost]) * scale[:, None], kept * scale[:, None]
+    def factors(self, rounds: int, *, refined: bool = True) -> tuple[Array, Array]:
+        """F and G with P^t(u, v)/π_v >= (F Gᵀ)(u, v); the last two columns are the allowance."""
+        rounds = checks.count(0, rounds=rounds)
+        unseen, decay, error = self._left_out(rounds, refined=refined)
+        root, scale = np.sqrt(unseen), 1 / np.sqrt(self.walk.stationary)
+        lost = np.column_stack([decay * root, np.full_like(scale, error)])
+        left = np.column_stack([self.vectors * self.values**rounds, -lost])
+        right = np.column_stack([self.vectors, root, np.ones_like(scale)])
+        return left * scale[:, None], right * scale[:, None]
 
     def chi_squared(self, rounds: int) -> Array:
         """χ²_u(t) = P^(2t)(u, u)/π_u - 1, rounded up; the first pair makes up for the 1."""
-        left, error = self._scaled(2 * checks.count(0, rounds=rounds))
-        inside: Array = np.einsum("uk,uk->u", left[:, 1:], self.vectors[:, 1:])
-        inside += self.remainder.decay(2 * rounds) * self.unseen + error
-        return np.asarray(inside / self.stationary * (1 + kernels.growth(8)))
+        rounds, stationary = 2 * checks.count(0, rounds=rounds), self.walk.stationary
+        unseen, decay, error = self._left_out(rounds, refined=False)
+        powers = self.vectors * self.values**rounds
+        inside: Array = np.einsum("uk,uk->u", powers[:, 1:], self.vectors[:, 1:])
+        inside += decay * unseen + error
+        plain = np.asarray(inside / stationary * (1 + growth(8)))
+        if rounds <= _BACK:
+            return plain
+        unseen, decay, error = self._left_out(rounds)
+        inside = np.square(self.vectors[:, 1:]) @ self.values[1:] ** rounds
+        inside += decay * unseen
+        inside += error
+        return np.asarray(np.minimum(plain, inside / stationary * (1 + growth(16))))
+
+    def unseen(self, rounds: int) -> Array:
+        """About how much the eigenpairs leave open of P_u(u)/π_u: who should be looked at."""
+        return np.asarray(self._left_out(rounds)[0] / self.walk.stationary)
+
+    def allowance(self, rounds: int, excepted: int) -> float:
+        """About how much is left open of anybody's P_u(v)/π_v, but for a few people's."""
+        unseen = np.sort(self.unseen(rounds))[::-1]
+        return float(unseen[min(excepted // 2, unseen.size - 1)]) * self._left_out(rounds)[1]
+
+    def _left_out(self, rounds: int, *, refined: bool = True) -> tuple[Array, float, float]:
+        """r_u, the power of λ it comes with, and the error that has nothing to do with either."""
+        refined = refined and rounds > _BACK
+        steps = rounds - _BACK if refined else rounds
+        others = max(float(np.abs(self.values[1:]).max()), self.remainder.value) + 2 * self.residual
+        drift = 2 * rounds * self.residual * others ** max(steps - 1, 0)
+        start = ((8 * self.residual if refined else 0.0) + 3 * self.skew) * others**steps
+        # Of a sum of k products of sizes that add up to 1, with powers and scales rounded too.
+        error = (drift + start + growth(4 * len(self.values) + 64)) * (1 + 1e-9)
+        unseen = self.returning if refined else self._plain
+        return unseen, self.remainder.decay(steps), error
 
     @property
-    def unseen(self) -> Array:
+    def _plain(self) -> Array:
         """r_u, how much of each node the vectors do not see."""
         seen: Array = np.einsum("uk,uk->u", self.vectors, self.vectors)
-        rounding = kernels.growth(len(self.values) + 4)
+        rounding = growth(len(self.values) + 4)
         return np.asarray(np.maximum(1 - seen, 0.0) + 3 * self.skew + rounding)
 
-    def _scaled(self, rounds: int) -> tuple[Array, float]:
-        """Q Θ^t, and the error of S^t(u, v) that has nothing to do with the remainder."""
-        rounds = checks.count(0, rounds=rounds)
-        others = max(float(np.abs(self.values[1:]).max()), self.remainder.value) + 2 * self.residual
-        drift = 2 * rounds * self.residual * others ** max(rounds - 1, 0)
-        # Of a sum of k products of sizes that add up to 1, with powers and scales rounded too.
-        rounding = kernels.growth(4 * len(self.values) + 64)
-        error = drift + 3 * self.skew * others**rounds + rounding
-        return self.vectors * self.values**rounds, error * (1 + 1e-9)
+    @cached_property
+    def returning(self) -> Array:
+        """r_u of the refined inequality, from S²(u, u) and S⁴(u, u), rounded up."""
+        kernel = self.walk.symmetric
+        squares = np.asarray(kernel.multiply(kernel).sum(axis=1), dtype=np.float64).ravel()
+        once = self._without(squares, self.vectors, 1)
+        left = np.square(self.remainder.value * np.sqrt(once) + self.residual)
+        # Those of whom most is left out, as far as there is time for.
+        degrees = np.diff(self.walk.transitions.indptr)
+        products = self.walk.graph.adjacency @ degrees + degrees
+        order = np.argsort(-once / self.walk.stationary)
+        chosen: Nodes = np.sort(order[np.cumsum(products[order]) <= _WORK])
+        twice = np.empty(len(chosen))
+        for first in range(0, len(chosen), _BLOCK):
+            part = slice(first, first + _BLOCK)
+            steps = kernel[chosen[part]] @ kernel
+            steps.data = np.square(steps.data)
+            twice[part] = np.asarray(steps.sum(axis=1)).ravel()
+        twice = self._without(twice, self.vectors[chosen], 2)
+        left[chosen] = np.minimum(left[chosen], twice)
+        return left * (1 + 1e-12)
+
+    def _without(self, returns: Array, vectors: Array, steps: int) -> Array:
+        """The part of S^steps e_u that the vectors do not see, squared and rounded up."""
+        seen = np.square(vectors) @ self.values ** (2 * steps)
+        rows = longest_row(self.walk.transitions)
+        roundings = growth(4 * (rows + self.walk.roundings(1)) + len(self.values) + 64)
+        added = 3 * self.skew + 8 * self.residual + 2 * roundings
+        return np.asarray(np.maximum(returns - seen, 0.0) + added)
 
 
 def leading(
@@ -124,11 +179,10 @@ def leading(
     residual, skew = _quality(operator, values, vectors)
     # An eigenvector of the rest meets Q only by its skew, S Q by the residual, and a projection
     # rounds: k terms a component, √k times the norm at most.
-    rounding = kernels.growth(vectors.shape[1] ** 1.5 + 16)
+    rounding = growth(vectors.shape[1] ** 1.5 + 16)
     rest = replace(operator, basis=vectors, leak=2 * residual + 4 * skew + rounding)
-    value = random_start.certified(rest, failure=failure, precision=precision, randomness=source)
-    bound = SpectralBound(value, failure, "random")
-    return Leading(walk.stationary, values, vectors, bound, residual, skew)
+    value = random_bound(rest, failure=failure, precision=precision, randomness=source)
+    return Leading(walk, values, vectors, SpectralBound(value, failure, "random"), residual, skew)
 
 
 def _computed(operator: Operator, pairs: int, source: Randomness) -> tuple[Array, Array]:
@@ -155,114 +209,11 @@ def _quality(operator: Operator, values: Array, vectors: Array) -> tuple[float, 
     # Long doubles, where the machine has them: n roundings of a double would be most of it.
     wide = vectors.astype(np.longdouble)
     gram = (wide.T @ wide - np.eye(k)).astype(np.float64)
-    rounded = float(np.finfo(np.longdouble).eps) * (n + 4) + kernels.growth(4)
-    skew = 2 * (float(np.linalg.norm(gram)) + k * rounded) + kernels.growth(8)
+    rounded = float(np.finfo(np.longdouble).eps) * (n + 4) + growth(4)
+    skew = 2 * (float(np.linalg.norm(gram)) + k * rounded) + growth(8)
     image = operator.matrix @ vectors - vectors * values
     terms = np.diff(operator.matrix.indptr)[:, None] + operator.roundings + 8.0
     # Row by row, a sum of d products rounds d times; long rows have small entries.
-    errors = kernels.UNIT * terms * (operator.matrix @ np.abs(vectors) + np.abs(vectors))
+    errors = UNIT * terms * (operator.matrix @ np.abs(vectors) + np.abs(vectors))
     residual = float(np.linalg.norm(image)) + float(np.linalg.norm(errors))
     return residual * (1 + 1e-9) + 2 * skew, skew
-
-
-@dataclass(frozen=True, eq=False)
-class Refined:
-    """Eigenpairs of a walk with what they leave out of each node, two steps later."""
-
-    walk: Walk
-    pairs: Leading
-
-    @property
-    def failure(self) -> float:
-        """The probability that the bound on the remaining eigenvalues does not hold."""
-        return self.pairs.failure
-
-    def unseen(self, rounds: int) -> Array:
-        """About how much the eigenpairs leave open of P_u(u)/π_u: who should be looked at."""
-        if rounds < _SHORTEST:
-            return np.asarray(self.pairs.unseen / self.pairs.stationary)
-        return np.asarray(self.left / self.pairs.stationary)
-
-    def allowance(self, rounds: int, excepted: int) -> float:
-        """About how much is left open of anybody's P_u(v)/π_v, but for a few people's."""
-        steps = 2 * _STEPS if rounds >= _SHORTEST else 0
-        unseen = np.sort(self.unseen(rounds))[::-1]
-        return float(unseen[min(excepted // 2, unseen.size - 1)]) * (
-            self.pairs.remainder.decay(rounds - steps)
-        )
-
-    def factors(self, rounds: int) -> tuple[Array, Array]:
-        """F and G with P^t(u, v)/π_v >= (F Gᵀ)(u, v); the last two columns are the allowance."""
-        if rounds < _SHORTEST:
-            return self.pairs.factors(rounds)
-        scale = 1 / np.sqrt(self.pairs.stationary)
-        error, root = self._error(rounds), np.sqrt(self.left)
-        decay = self.pairs.remainder.decay(rounds - 2 * _STEPS)
-        powers = self.pairs.vectors * self.pairs.values**rounds
-        lost = np.column_stack([decay * root, np.full_like(scale, error)])
-        kept = np.column_stack([self.pairs.vectors, root, np.ones_like(scale)])
-        return np.column_stack([powers, -lost]) * scale[:, None], kept * scale[:, None]
-
-    def chi_squared(self, rounds: int) -> Array:
-        """χ²_u(t) = P^(2t)(u, u)/π_u - 1, rounded up."""
-        known = self.pairs.chi_squared(rounds)
-        if 2 * rounds < _SHORTEST:
-            return known
-        powers = self.pairs.values[1:] ** (2 * rounds)
-        inside = np.square(self.pairs.vectors[:, 1:]) @ powers
-        inside += self.pairs.remainder.decay(2 * rounds - 2 * _STEPS) * self.left
-        inside += self._error(2 * rounds)
-        refined = inside / self.pairs.stationary * (1 + kernels.growth(16))
-        return np.asarray(np.minimum(known, refined))
-
-    @cached_property
-    def left(self) -> Array:
-        """r_u, rounded up."""
-        once = self._without(self._returns_once, 1)
-        left = np.square(self.pairs.remainder.value * np.sqrt(once) + self.pairs.residual)
-        chosen = self._chosen(once)
-        left[chosen] = np.minimum(
-            left[chosen], self._without(self._returns_twice(chosen), 2, chosen)
-        )
-        return left * (1 + 1e-12)
-
-    @property
-    def _returns_once(self) -> Array:
-        """S²(u, u) = Σ_v S(u, v)²."""
-        kernel = self.walk.symmetric
-        return np.asarray(kernel.multiply(kernel).sum(axis=1), dtype=np.float64).ravel()
-
-    def _returns_twice(self, nodes: Nodes) -> Array:
-        """S⁴(u, u) = Σ_v S²(u, v)² for some nodes."""
-        kernel = self.walk.symmetric
-        returns = np.empty(len(nodes))
-        for first in range(0, len(nodes), _BLOCK):
-            part = slice(first, first + _BLOCK)
-            squares = kernel[nodes[part]] @ kernel
-            squares.data = np.square(squares.data)
-            returns[part] = np.asarray(squares.sum(axis=1)).ravel()
-        return returns
-
-    def _chosen(self, once: Array) -> Nodes:
-        """Those of whom most is left out, as far as there is time for."""
-        degrees = np.diff(self.walk.transitions.indptr)
-        products = self.walk.graph.adjacency @ degrees + degrees
-        order = np.argsort(-once / self.pairs.stationary)
-        return np.sort(order[np.cumsum(products[order]) <= _WORK])
-
-    def _without(self, returns: Array, steps: int, nodes: Nodes | None = None) -> Array:
-        """The part of S^steps e_u that the vectors do not see, squared and rounded up."""
-        vectors = self.pairs.vectors if nodes is None else self.pairs.vectors[nodes]
-        seen = np.square(vectors) @ self.pairs.values ** (2 * steps)
-        rows = kernels.longest_row(self.walk.transitions)
-        roundings = kernels.growth(4 * (rows + self.walk.roundings) + len(self.pairs.values) + 64)
-        added = 3 * self.pairs.skew + 8 * self.pairs.residual + 2 * roundings
-        return np.asarray(np.maximum(returns - seen, 0.0) + added)
-
-    def _error(self, rounds: int) -> float:
-        """The error of S^t(u, v) that has nothing to do with the remainder."""
-        others = float(np.abs(self.pairs.values[1:]).max())
-        others = max(others, self.pairs.remainder.value) + 2 * self.pairs.residual
-        drift = 2 * rounds * self.pairs.residual * others ** (rounds - _SHORTEST)
-        start = (8 * self.pairs.residual + 3 * self.pairs.skew) * others ** (rounds - 2 * _STEPS)
-        return (drift + start + kernels.growth(4 * len(self.pairs.values) + 64)) * (1 + 1e-9)

@@ -149,7 +149,7 @@ def erdos_renyi(
     last = -1
     while last < pairs:
         size = int((pairs - last) * probability * 1.1) + 64
-        gaps = np.floor(np.log1p(-_uniform(source, size)) / np.log1p(-probability))
+        gaps = np.floor(np.log1p(-uniform(source, size)) / np.log1p(-probability))
         places = last + np.cumsum(np.minimum(gaps, pairs).astype(np.int64) + 1)
         chosen.append(places[places < pairs])
         last = int(places[-1])
@@ -216,7 +216,7 @@ def watts_strogatz(
     source = _source(seed, randomness)
     kept = np.repeat(np.arange(n), neighbours // 2)
     moved = (kept + np.tile(np.arange(1, neighbours // 2 + 1), n)) % n
-    drawn = np.flatnonzero(_uniform(source, len(kept)) < rewired)
+    drawn = np.flatnonzero(uniform(source, len(kept)) < rewired)
     again = drawn
     while again.size:
         moved[again] = source.below(n, again.size).astype(np.int64)
@@ -232,13 +232,14 @@ def _source(seed: int, randomness: Randomness | None) -> Randomness:
     return simulated(checks.count(0, seed=seed)) if randomness is None else randomness
 
 
-def _uniform(source: Randomness, size: int) -> Array:
+def uniform(source: Randomness, size: int) -> Array:
+    """Multiples of 2^-53 in [0, 1), all alike."""
     return (source.words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _below_each(source: Randomness, bounds: Edges) -> Edges:
     """One number below each bound; the bias of bounds below 2^40 is under 2^-13 of a float's."""
-    return np.minimum((_uniform(source, len(bounds)) * bounds).astype(np.int64), bounds - 1)
+    return np.minimum((uniform(source, len(bounds)) * bounds).astype(np.int64), bounds - 1)
 
 
 def _repeats(keys: Edges) -> Edges:

@@ -28,16 +28,18 @@ import numpy.typing as npt
 from scipy import optimize, special
 
 from shoal import checks
+from shoal.accounting.search import least
 from shoal.errors import InvalidArgumentError
-from shoal.network.devices import Reports
+from shoal.network.generators import uniform
 from shoal.network.graph import node_numbers
+from shoal.network.profile import Reports
 from shoal.network.walk import Walk
 from shoal.randomness import Randomness, secure
 from shoal.values import Array
 
 _TOGETHER = 1 << 20  # reports moved on at a time
 _FAILED = 0.1  # of δ, for the simulation's confidence
-_BISECTIONS = 40
+_HALVINGS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,28 +54,38 @@ class Traffic:
 
     def delta(self, epsilon: float, *, failure: float) -> float:
         """An upper bound on δ(ε), but for ``failure``, which is not yet added."""
-        alone = self.reports.divergence(epsilon)
+        alone = self._alone(epsilon)
         if alone <= 0:
             return 0.0
-        shares = np.minimum(self._given(epsilon) / alone, 1.0)
-        return alone * mean_bound(float(shares.mean()), shares.size, failure)
+        fractions = np.minimum(self._given(epsilon) / alone, 1.0)
+        return alone * mean_bound(float(fractions.mean()), fractions.size, failure)
 
     def estimate(self, epsilon: float) -> float:
         """The average over the runs: not a bound."""
-        return float(np.minimum(self._given(epsilon), self.reports.divergence(epsilon)).mean())
+        return float(np.minimum(self._given(epsilon), self._alone(epsilon)).mean())
 
     def epsilon(self, delta: float) -> float:
         """The smallest ε certified at this δ, the simulation's failure included; at most ε0."""
         checks.open_probability(delta=delta)
-        low, high = 0.0, self.reports.local[0]
-        if not math.isfinite(high):
-            raise InvalidArgumentError("local_epsilon", high, "a finite local epsilon")
-        room = delta * (1 - _FAILED)
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            kept = self.delta(middle, failure=delta * _FAILED) <= room
-            low, high = (low, middle) if kept else (middle, high)
-        return high
+        local = self.reports.local[0]
+        if not math.isfinite(local):
+            raise InvalidArgumentError("local_epsilon", local, "a finite local epsilon")
+        failure, rest = delta * _FAILED, delta * (1 - _FAILED)
+        return least(
+            lambda epsilon: self.delta(epsilon, failure=failure) <= rest,
+            0.0,
+            local,
+            steps=_HALVINGS,
+        )
+
+    def _alone(self, epsilon: float) -> float:
+        """D_x of a report by itself, at most, between any two data."""
+        growth = math.exp(epsilon)
+        return max(
+            float(pair.mass @ (pair.rho0 - growth * pair.rho1).clip(min=0.0))
+            + pair.lost_divergence(epsilon).upper
+            for pair in self.reports.own.pairs
+        )
 
     def _given(self, epsilon: float) -> Array:
         """The bound given the traffic, for each run; the worst pair of inputs."""
@@ -100,24 +112,24 @@ def simulated_traffic(
         raise InvalidArgumentError("local_delta", reports.local_delta, "a pure randomizer here")
     (origin,) = node_numbers([user], walk.n, name="user")
     source = secure() if randomness is None else randomness
-    kept = min(float(pair.mass.sum()) for pair in reports.own.pairs)
+    mass = min(float(pair.mass.sum()) for pair in reports.own.pairs)
     width = max(1, _TOGETHER // walk.n)
     sizes = [min(width, runs - start) for start in range(0, runs, width)]
-    crowds = [_crowds(walk, rounds, int(origin), kept, size, source) for size in sizes]
+    crowds = [_crowds(walk, rounds, int(origin), mass, size, source) for size in sizes]
     return Traffic(int(origin), rounds, walk.n, np.concatenate(crowds), reports)
 
 
 def _crowds(
-    walk: Walk, rounds: int, origin: int, kept: float, runs: int, source: Randomness
+    walk: Walk, rounds: int, origin: int, mass: float, runs: int, source: Randomness
 ) -> Array:
     n = walk.n
-    alike = _uniform(source, runs * n).reshape(runs, n) < kept
+    alike = uniform(source, runs * n).reshape(runs, n) < mass
     alike[:, origin] = True
     run, holder = np.nonzero(alike)
     weights = (holder == origin).astype(np.float64)
     move = _Mover(walk)
     for _ in range(rounds):
-        holder = move(holder, _uniform(source, holder.size))
+        holder = move(holder, uniform(source, holder.size))
         weights = averaged(weights, run * n + holder)
     return 1 / np.bincount(run, weights=np.square(weights), minlength=runs)
 
@@ -140,8 +152,8 @@ class _Mover:
         self._ends = rows + np.minimum(before[1:] - before[kernel.indptr[:-1]][rows], 1.0)
         self._starts, self._neighbours = kernel.indptr, kernel.indices
 
-    def __call__(self, holders: npt.NDArray[np.int64], chances: Array) -> npt.NDArray[np.int64]:
-        entries = np.searchsorted(self._ends, holders + chances, side="right")
+    def __call__(self, holders: npt.NDArray[np.int64], uniforms: Array) -> npt.NDArray[np.int64]:
+        entries = np.searchsorted(self._ends, holders + uniforms, side="right")
         entries = np.minimum(entries, self._starts[holders + 1] - 1)
         return self._neighbours[entries].astype(np.int64)
 
@@ -158,9 +170,7 @@ def positive_part(crowds: Array, drift: float, length: float) -> Array:
 
 def _interval(values: Array, mass: Array) -> tuple[float, float]:
     """η and ℓ of X = γ z, z a value with probability mass/γ."""
-    share = float(mass.sum())
-    drift = -float(values @ mass)
-    return drift, share * float(np.ptp(values))
+    return -float(values @ mass), float(mass.sum()) * float(np.ptp(values))
 
 
 def mean_bound(average: float, runs: int, failure: float) -> float:
@@ -182,7 +192,3 @@ def _relative_entropy(one: float, other: float) -> float:
     if other <= one:
         return 0.0
     return float(special.rel_entr(one, other) + special.rel_entr(1 - one, 1 - other))
-
-
-def _uniform(source: Randomness, size: int) -> Array:
-    return (source.words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
