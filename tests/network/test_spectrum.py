@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 
 from network_graphs import complete_edges, connected_graphs, dense_truth, pendant_clique, windmill
 from shoal.errors import InvalidArgumentError
-from shoal.network.eigenpairs import leading
 from shoal.network.generators import (
     barabasi_albert,
     complete,
@@ -26,6 +25,7 @@ from shoal.network.spectrum import (
     chebyshev_bound,
     count_above,
     cube_points,
+    leading,
     spectral_bound,
     starts_for,
 )

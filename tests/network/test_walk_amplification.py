@@ -19,13 +19,12 @@ from shoal.network.account import (
     user_epsilons,
     walk_profile,
 )
-from shoal.network.eigenpairs import leading
 from shoal.network.generators import barabasi_albert, complete, random_regular, ring
 from shoal.network.graph import Graph
 from shoal.network.locations import Locations
 from shoal.network.profile import Route, WalkProfile
 from shoal.network.published import WalkQuery, all_epsilon, published
-from shoal.network.spectrum import spectral_bound
+from shoal.network.spectrum import leading, spectral_bound
 from shoal.network.walk import Absences, Varying, Walk
 from shoal.randomness import simulated
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal, TypedDict, Unpack, get_args
 
 from shoal import checks
 from shoal.accounting.devices import Randomizer
@@ -80,10 +80,8 @@ class WalkAccountant:
     randomness: Randomness | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.view not in get_args(View):
-            raise InvalidArgumentError("view", self.view, "'final' or 'traffic'")
-        if self.submit not in get_args(Submit):
-            raise InvalidArgumentError("submit", self.submit, "'all' or 'single'")
+        checks.one_of(get_args(View), view=self.view)
+        checks.one_of(get_args(Submit), submit=self.submit)
         require_independent(self.walk)
         if not self._named:
             checks.closed_probability(collusion=self.collusion)  # type: ignore[arg-type]
@@ -119,7 +117,7 @@ class WalkAccountant:
         routes = self._routes(rounds, quantile, user)
         # A holder that submits one report drops others: less is known of it from below.
         central = self.reports.central(routes[0].n).lower_epsilon
-        lower = central if self.submit == "all" else lambda _: 0.0
+        lower = central if self.submit == "all" else _unknown
         return WalkProfile(routes=routes, local=self.reports.local, central=lower)
 
     def guarantee(
@@ -145,17 +143,38 @@ class WalkAccountant:
                 raise InvalidArgumentError("user", user, "a person to follow, with view='traffic'")
             if epsilon is not None:
                 raise InvalidArgumentError("epsilon", epsilon, "a delta, with view='traffic'")
-            reached = self.traffic(rounds, user=user).epsilon(target)
-            return self._stated(reached, target, TRAFFIC, rounds, self.walk.n, 1.0, user)
-        if epsilon is not None:
-            checks.non_negative(epsilon=epsilon)
-        profile = self.profile(rounds, quantile=quantile, user=user)
-        if epsilon is None:
-            epsilon, theorem = profile.answer(target, near_local=near_local)
+            epsilon, theorem = self.traffic(rounds, user=user).epsilon(target), TRAFFIC
+            n, lower = self.walk.n, _unknown
         else:
-            target, theorem = profile.delta(epsilon), profile.theorem
-        stated = self._stated(epsilon, target, theorem, rounds, profile.n, quantile, user)
-        return replace(stated, lower_bound=lambda: profile.lower_epsilon(target))
+            if epsilon is not None:
+                checks.non_negative(epsilon=epsilon)
+            profile = self.profile(rounds, quantile=quantile, user=user)
+            if epsilon is None:
+                epsilon, theorem = profile.answer(target, near_local=near_local)
+            else:
+                target, theorem = profile.delta(epsilon), profile.theorem
+            n, lower = profile.n, profile.lower_epsilon
+        people = "everybody" if quantile == 1 else f"{quantile:.6g} of people"
+        about = people if user is None else f"person {user}"
+        length = plural(rounds, "round")
+        return Guarantee(
+            epsilon=epsilon,
+            delta=target,
+            n=n,
+            local_epsilon=self.reports.local[0],
+            local_delta=self.reports.local[1],
+            theorem=theorem,
+            assumptions=(
+                self.reports.scope,
+                f"reports are passed on for {length} as the walk says; this is about {about}",
+                _EDGES,
+                f"{n:,} of {self.walk.n:,} people follow the protocol",
+                _TIMES,
+                *self._adversary,
+            ),
+            trust=TRUST[self.view],
+            lower_bound=lambda: lower(target),
+        )
 
     def checked_delta(self, delta: float | None) -> float:
         """The δ that was asked for, or min(1e-6, 1/(10 n)) for the n people of the walk."""
@@ -167,55 +186,20 @@ class WalkAccountant:
         """Simulated runs under a server that sees who passes to whom."""
         if not isinstance(self.walk, Walk):
             raise InvalidArgumentError("walk", self.walk, "a walk that is the same every round")
+        runs, source = self.runs, self.randomness
         return simulated_traffic(
-            self.walk,
-            rounds,
-            user=user,
-            reports=self.reports,
-            runs=self.runs,
-            randomness=self.randomness,
+            self.walk, rounds, user=user, reports=self.reports, runs=runs, randomness=source
         )
 
-    def _stated(
-        self,
-        epsilon: float,
-        delta: float,
-        theorem: str,
-        rounds: int,
-        n: int,
-        quantile: float,
-        user: int | None,
-    ) -> Guarantee:
-        length = plural(rounds, "round")
-        people = "everybody" if quantile == 1 else f"{quantile:.6g} of people"
-        about = people if user is None else f"person {user}"
-        adversary = [_ALONE]
+    @property
+    def _adversary(self) -> list[str]:
         if self._named:
-            adversary = [f"{len(set(self.collusion)):,} people work for the server"]  # type: ignore[arg-type]
-        elif self._corrupt:
+            return [f"{len(set(self.collusion)):,} people work for the server"]  # type: ignore[arg-type]
+        if self._corrupt:
             probability = f"with probability {self.collusion:g}, independently"
-            adversary = [f"each new holder works for the server {probability}"]
-        if self.submit == "single":
-            adversary.append(single.DUMMIES)
-        if self.view == "traffic":
-            adversary += [_UNLINKED, _ONE_SIMULATION]
-        return Guarantee(
-            epsilon=epsilon,
-            delta=delta,
-            n=n,
-            local_epsilon=self.reports.local[0],
-            local_delta=self.reports.local[1],
-            theorem=theorem,
-            assumptions=(
-                self.reports.scope,
-                f"reports are passed on for {length} as the walk says; this is about {about}",
-                _EDGES,
-                f"{n:,} of {self.walk.n:,} people follow the protocol",
-                _TIMES,
-                *adversary,
-            ),
-            trust=TRUST[self.view],
-        )
+            return [f"each new holder works for the server {probability}"]
+        special = {"single": [single.DUMMIES], "traffic": [_UNLINKED, _ONE_SIMULATION]}
+        return [_ALONE, *special.get(self.submit, []), *special.get(self.view, [])]
 
     @property
     def _named(self) -> bool:
@@ -261,75 +245,63 @@ class WalkAccountant:
         )
 
 
+def _unknown(delta: float) -> float:  # noqa: ARG001 - at any δ
+    """No lower bound on ε but 0."""
+    return 0.0
+
+
+class Setting(TypedDict, total=False):
+    """What a :class:`WalkAccountant` takes besides the walk, and with the same defaults."""
+
+    randomizer: Randomizer | None
+    local_epsilon: float | None
+    local_delta: float
+    view: View
+    submit: Submit
+    collusion: float | Sequence[int]
+    method: Method
+    runs: int
+    randomness: Randomness | None
+
+
 def walk_profile(
     walk: Process,
     rounds: int,
     *,
-    randomizer: Randomizer | None = None,
-    local_epsilon: float | None = None,
-    local_delta: float = 0.0,
-    submit: Submit = "all",
-    collusion: float | Sequence[int] = 0.0,
     quantile: float = 1.0,
     user: int | None = None,
-    method: Method = "auto",
-    randomness: Randomness | None = None,
+    **setting: Unpack[Setting],
 ) -> WalkProfile:
-    """The whole curve δ(ε) of reports passed on for some rounds."""
-    accountant = WalkAccountant(
-        walk=walk,
-        randomizer=randomizer,
-        local_epsilon=local_epsilon,
-        local_delta=local_delta,
-        submit=submit,
-        collusion=collusion,
-        method=method,
-        randomness=randomness,
-    )
-    return accountant.profile(rounds, quantile=quantile, user=user)
+    """The whole curve δ(ε) of reports passed on for some rounds; see :func:`amplify_walk`."""
+    return WalkAccountant(walk=walk, **setting).profile(rounds, quantile=quantile, user=user)
 
 
 def amplify_walk(
     walk: Process,
     rounds: int,
     *,
-    randomizer: Randomizer | None = None,
-    local_epsilon: float | None = None,
-    local_delta: float = 0.0,
     delta: float | None = None,
     epsilon: float | None = None,
-    view: View = "final",
-    submit: Submit = "all",
-    collusion: float | Sequence[int] = 0.0,
     quantile: float = 1.0,
     user: int | None = None,
-    method: Method = "auto",
-    runs: int = 10_000,
-    randomness: Randomness | None = None,
+    **setting: Unpack[Setting],
 ) -> Guarantee:
     """The (ε, δ) of reports passed on for some rounds, for everybody unless said otherwise.
 
-    ``delta`` (min(1e-6, 1/(10 n)) unless said) asks for ε; ``epsilon`` asks for δ. ``quantile`` is
-    the fraction of people it has to hold for, those whose reports are spread best; ``user`` asks
-    about one person.
+    ``randomizer`` is what devices run; else any randomizer with ``local_epsilon`` (and perhaps
+    ``local_delta``) is covered. ``delta`` (min(1e-6, 1/(10 n)) unless said) asks for ε; ``epsilon``
+    asks for δ. ``quantile`` is the fraction of people it has to hold for, those whose reports are
+    spread best; ``user`` asks about one person.
 
     ``view="traffic"`` is for a server that sees who passes to whom, such as one that relays the
-    messages: simulated in ``runs`` runs, for one ``user``. ``submit="single"``: every holder
-    submits one report only. ``collusion`` is the probability that a new holder works for the
-    server, or a list of the people who do.
+    messages: simulated in ``runs`` runs (10,000 unless said), for one ``user``.
+    ``submit="single"``: every holder submits one report only. ``collusion`` is the probability that
+    a new holder works for the server, or a list of the people who do.
+
+    ``method`` is how it is learned where reports are: "exact", "leading" or "spectral", by the size
+    of the graph unless said; ``randomness`` is for proofs and simulations that draw.
     """
-    accountant = WalkAccountant(
-        walk=walk,
-        randomizer=randomizer,
-        local_epsilon=local_epsilon,
-        local_delta=local_delta,
-        view=view,
-        submit=submit,
-        collusion=collusion,
-        method=method,
-        runs=runs,
-        randomness=randomness,
-    )
+    accountant = WalkAccountant(walk=walk, **setting)
     return accountant.guarantee(rounds, delta=delta, epsilon=epsilon, quantile=quantile, user=user)
 
 

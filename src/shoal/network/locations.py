@@ -23,11 +23,10 @@ import numpy as np
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.network import law
-from shoal.network.eigenpairs import Leading, leading
 from shoal.network.graph import Nodes, node_numbers
 from shoal.network.law import Floor, Moments, StopLoss
 from shoal.network.mixing import Mixing, exact_mixing, lowered, spectral_mixing
-from shoal.network.spectrum import SpectralBound, spectral_bound
+from shoal.network.spectrum import Leading, SpectralBound, leading, spectral_bound
 from shoal.network.walk import Process, Walk, growth, moved, round_count
 from shoal.randomness import Randomness
 from shoal.values import Array
@@ -185,9 +184,7 @@ class Locations:
     _computed: dict[int, Leading] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.method not in get_args(Method):
-            expected = "'auto', 'exact', 'leading' or 'spectral'"
-            raise InvalidArgumentError("method", self.method, expected)
+        checks.one_of(get_args(Method), method=self.method)
         require_independent(self.process)
         if self.chosen != "exact" and not isinstance(self.process, Walk):
             expected = "method 'exact' for rounds that differ"

@@ -12,9 +12,9 @@ a bound λ on the eigenvalues (any size),
 
     χ²_u <= (1/π_u - 1) λ^(2t),   P_u(v)/π_v >= 1 - λ^t √((1/π_u - 1)(1/π_v - 1)).
 
-Leading eigenpairs (:mod:`shoal.network.eigenpairs`) say far more than λ alone where few eigenvalues
-are large. In any case Σ_v P_u(v)² <= (‖π‖_2 + √(max π · χ²_u))²: the form Σ π_v² + λ^(2t) that has
-been published for graphs of any degrees holds for regular graphs only.
+Leading eigenpairs (:func:`shoal.network.spectrum.leading`) say far more than λ alone where few
+eigenvalues are large. In any case Σ_v P_u(v)² <= (‖π‖_2 + √(max π · χ²_u))²: the form
+Σ π_v² + λ^(2t) that has been published for graphs of any degrees holds for regular graphs only.
 """
 
 from __future__ import annotations

@@ -167,8 +167,7 @@ def simulate(
         expected = "offline=0: the walk itself says who is there"
         raise InvalidArgumentError("offline", offline, expected)
     dead = node_numbers(killed, walk.n, name="killed") if np.size(killed) else _NOBODY
-    if submit not in get_args(Submit):
-        raise InvalidArgumentError("submit", submit, "'all' or 'single'")
+    checks.one_of(get_args(Submit), submit=submit)
     name, advance = _engine(engine, len(origins) * rounds)
     count = checks.count(1, threads=threads) if threads is not None else os.cpu_count() or 1
     positions = origins.astype(np.int32)
@@ -249,8 +248,7 @@ def _origins(n: int, walkers: int | npt.ArrayLike | None) -> Nodes:
 
 
 def _engine(name: EngineName, steps: int) -> tuple[str, Engine]:
-    if name not in get_args(EngineName):
-        raise InvalidArgumentError("engine", name, "'auto', 'numba' or 'numpy'")
+    checks.one_of(get_args(EngineName), engine=name)
     if name == "numpy" or (name == "auto" and steps < _WORTH_COMPILING):
         return "numpy", advance
     try:
@@ -401,7 +399,7 @@ def network_mean(
     if len(rows) != walked.walkers:
         expected = f"{walked.walkers} rows, one for each report that walked"
         raise InvalidArgumentError("vectors", f"{len(rows)} rows", expected)
-    source = secure() if randomness is None else randomness
+    source = randomness or secure()
     reports: Messages = randomizer.randomize(rows, randomness=source)[walked.delivered]
     variance = randomizer.variance(n=1)
     if walked.submit == "all":

@@ -111,7 +111,7 @@ def simulated_traffic(
     if reports.local_delta:
         raise InvalidArgumentError("local_delta", reports.local_delta, "a pure randomizer here")
     (origin,) = node_numbers([user], walk.n, name="user")
-    source = secure() if randomness is None else randomness
+    source = randomness or secure()
     mass = min(float(pair.mass.sum()) for pair in reports.own.pairs)
     width = max(1, _TOGETHER // walk.n)
     sizes = [min(width, runs - start) for start in range(0, runs, width)]

@@ -125,8 +125,7 @@ class Walk(Process):
     online: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise InvalidArgumentError("kind", self.kind, "'simple', 'lazy' or 'metropolis'")
+        checks.one_of(get_args(Kind), kind=self.kind)
         if self.kind == "lazy":
             object.__setattr__(self, "stay", 0.5 if self.stay is None else self.stay)
             checks.open_probability(stay=self.stay)  # type: ignore[arg-type]
@@ -254,7 +253,7 @@ class Absences(Process):
         """
         rounds = checks.count(0, rounds=rounds)
         checks.share(online=online)
-        source = secure() if randomness is None else randomness
+        source = randomness or secure()
         limit = np.uint64(round(online * 2**32))
         words = source.words(rounds * walk.n) >> np.uint64(32)
         return cls(walk, (words < limit).reshape(rounds, walk.n))
