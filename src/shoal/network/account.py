@@ -16,7 +16,6 @@ True
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -413,8 +412,7 @@ class UserEpsilons:
         """For this fraction of people, from the next larger one that was computed."""
         checks.share(quantile=quantile)
         pairs = zip(self.fractions, self.epsilons, strict=True)
-        covering = [epsilon for fraction, epsilon in pairs if fraction >= quantile * (1 - 1e-12)]
-        return min(covering, default=math.inf)
+        return next(epsilon for fraction, epsilon in pairs if fraction >= quantile * (1 - 1e-12))
 
 
 def user_epsilons(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -53,7 +53,10 @@ def random_colluders(
     """
     at = law.points(_LARGEST_WEIGHT, count=count)
     losses = (1 - probability) ** rounds * locations.after(rounds).losses(users, at)
-    looked = [*_checkpoints(rounds), rounds]
+    looked = [0]
+    while (last := looked[-1]) < rounds:
+        following = last + 1 if last < _EVERY else max(last + 1, int(last * _STRIDE))
+        looked.append(min(following, rounds))
     for first, after in itertools.pairwise(looked):
         # Caught in the rounds first + 1, ..., after.
         caught = (1 - probability) ** first - (1 - probability) ** after
@@ -64,13 +67,6 @@ def random_colluders(
         raise InvalidArgumentError("collusion", probability, "at least one honest person")
     loss = StopLoss(at, np.minimum(losses * (1 + 1e-13), 1.0))
     return loss, honest, locations.after(rounds).rounding, locations.failure
-
-
-def _checkpoints(rounds: int) -> Iterator[int]:
-    at = 0
-    while at < rounds:
-        yield at
-        at = at + 1 if at < _EVERY else max(at + 1, int(at * _STRIDE))
 
 
 def named_colluders(

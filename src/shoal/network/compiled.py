@@ -14,16 +14,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from shoal.network.simulation import (
-    FACTORS,
-    HALF,
-    LOWER,
-    SHIFTS,
-    STRIDE,
-    Course,
-    Holders,
-    Present,
-)
+from shoal.network.simulation import FACTORS, HALF, LOWER, SHIFTS, STRIDE, Course, Holders, Present
 from shoal.randomness import Words
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -32,9 +23,6 @@ Rule = tuple[np.uint64, bool]  # the probability of staying over 2^32; whether s
 
 _BLOCK = 1024  # what is remembered of a block stays in the nearest cache
 _ONE = np.uint64(1)
-_STRIDE = np.uint64(STRIDE)
-_FACTOR_1, _FACTOR_2 = (np.uint64(factor) for factor in FACTORS)
-_SHIFT_1, _SHIFT_2, _SHIFT_3 = (np.uint64(shift) for shift in SHIFTS)
 
 
 def advance(positions: Holders, first: int, course: Course, keys: Words, there: Present) -> int:
@@ -51,9 +39,9 @@ def _compiled(function: Function) -> Function:
 
 @_compiled
 def _mixed(word: np.uint64) -> np.uint64:
-    word = (word ^ (word >> _SHIFT_1)) * _FACTOR_1
-    word = (word ^ (word >> _SHIFT_2)) * _FACTOR_2
-    return word ^ (word >> _SHIFT_3)
+    word = (word ^ (word >> SHIFTS[0])) * FACTORS[0]
+    word = (word ^ (word >> SHIFTS[1])) * FACTORS[1]
+    return word ^ (word >> SHIFTS[2])
 
 
 @_compiled
@@ -62,7 +50,7 @@ def _choose(
 ) -> None:
     """Places of the chosen neighbours in the list, and the lower halves of the words."""
     for i in range(len(block)):
-        word = _mixed(stream + np.uint64(i + 1) * _STRIDE)
+        word = _mixed(stream + np.uint64(i + 1) * STRIDE)
         here = np.uint64(block[i])
         start, mine = here * degree, degree
         if degree == 0:  # degrees differ: another look into memory
@@ -100,7 +88,7 @@ def _advance(
     for at in range(len(keys)):
         for low in range(0, len(positions), _BLOCK):
             block = positions[low : low + _BLOCK]
-            stream = keys[at] + np.uint64(first + low) * _STRIDE
+            stream = keys[at] + np.uint64(first + low) * STRIDE
             _choose(block, stream, offsets, degree, picked)
             for i in range(len(block)):
                 here, other = block[i], neighbours[picked[0, i]]

@@ -177,12 +177,7 @@ def _ends(picks: Edges, old: Edges, newcomers: Edges) -> Edges:
 
 
 def watts_strogatz(
-    n: int,
-    neighbours: int,
-    rewired: float,
-    *,
-    seed: int = 0,
-    randomness: Randomness | None = None,
+    n: int, neighbours: int, rewired: float, *, seed: int = 0, randomness: Randomness | None = None
 ) -> Graph:
     """A ring of nodes joined to their nearest, some of whose edges lead elsewhere.
 

@@ -17,7 +17,7 @@ import gzip
 import math
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from numbers import Real
@@ -217,16 +217,11 @@ class Graph:
         if self.connected:
             return self
         largest = np.bincount(self.component_of).argmax()
-        part = self.subgraph(np.flatnonzero(self.component_of == largest))
-        note = f"kept the largest of {self.components} components: {part.n} of {self.n} nodes"
-        return replace(part, notes=(*self.notes, note))
-
-    def subgraph(self, nodes: npt.ArrayLike) -> Graph:
-        """The edges among these nodes, numbered anew in ascending order."""
-        chosen = np.unique(node_numbers(nodes, self.n, name="nodes"))
-        part = _matrix(self.offsets, self.neighbours)[chosen][:, chosen]
+        nodes = np.flatnonzero(self.component_of == largest)
+        part = _matrix(self.offsets, self.neighbours)[nodes][:, nodes]
         offsets, neighbours = part.indptr.astype(np.int64), part.indices.astype(np.int32)
-        return Graph(offsets, neighbours, self.labels[chosen], self.notes)
+        note = f"kept the largest of {self.components} components: {len(nodes)} of {self.n} nodes"
+        return Graph(offsets, neighbours, self.labels[nodes], (*self.notes, note))
 
 
 def node_numbers(nodes: npt.ArrayLike, n: int, *, name: str) -> Nodes:
@@ -241,10 +236,7 @@ def node_numbers(nodes: npt.ArrayLike, n: int, *, name: str) -> Nodes:
 
 
 def simple_graph(
-    n: int,
-    edges: npt.NDArray[np.integer],
-    labels: Nodes | None = None,
-    notes: tuple[str, ...] = (),
+    n: int, edges: npt.NDArray[np.integer], labels: Nodes | None = None, notes: tuple[str, ...] = ()
 ) -> Graph:
     """The graph of edges known to be distinct, one row each."""
     first, second = edges[:, 0].astype(np.int32), edges[:, 1].astype(np.int32)

@@ -36,7 +36,7 @@ Method = Literal["auto", "exact", "leading", "spectral"]
 _MOST_EXACT = 2500
 _MOST_LEADING = 60_000  # n² products of a few dozen terms: minutes beyond
 _PAIRS = 24
-_MORE = 3  # times as many, if need be
+_MORE = 72  # if need be
 _LEFT_OPEN, _HOPELESS = 0.25, 1e3  # of P_u(v)/π_v, which should be near 1
 _ROW_WORK = 2e9  # products for laws computed exactly
 _FEWEST_ROWS, _MOST_ROWS = 16, 96
@@ -116,7 +116,7 @@ class Spread:
 
     def stop_loss(self, users: Nodes, *, count: int) -> StopLoss:
         """Of all these people's reports at once."""
-        rows, moments = self._rows(users), self._moments(users)
+        rows, moments = self._known_of(users)
         heaviest, common = 1.0, self.minimum > 0  # weights P/μ, where they are finite
         if common.any():
             for row in rows:
@@ -128,7 +128,7 @@ class Spread:
 
     def losses(self, users: Nodes, at: Array) -> Array:
         """The largest stop-loss of these people at given points, the first of them 0."""
-        rows, moments = self._rows(users), self._moments(users)
+        rows, moments = self._known_of(users)
         values = law.stop_loss(rows, self.minimum, at) if len(rows) else np.zeros(at.size)
         if moments is not None:
             values = np.maximum(values, self.floor.stop_loss(moments, at))
@@ -140,8 +140,8 @@ class Spread:
 
         On holders of mass a of π, P is at most a + √(χ² a), and at most the highest ratio times a.
         """
-        moments, sums = self._moments(users), np.zeros(self.n + 1)
-        for row in self._rows(users):
+        (rows, moments), sums = self._known_of(users), np.zeros(self.n + 1)
+        for row in rows:
             sums[1:] = np.maximum(sums[1:], np.cumsum(np.sort(row)[::-1]))
         if moments is not None:
             mass = np.cumsum(np.sort(self.stationary)[::-1])
@@ -155,16 +155,14 @@ class Spread:
         """The error of the laws behind the answer, if any of these people's are computed."""
         return self.rounding if (self._places[users] >= 0).any() else 0.0
 
-    def _rows(self, users: Nodes) -> Array:
+    def _known_of(self, users: Nodes) -> tuple[Array, Moments | None]:
+        """The laws of those whose are computed, and moments that cover the others."""
         places = self._places[users]
-        return self.laws[places[places >= 0]]
-
-    def _moments(self, users: Nodes) -> Moments | None:
-        others = users[self._places[users] < 0]
+        rows, others = self.laws[places[places >= 0]], users[places < 0]
         if not others.size:
-            return None
-        highest = float(self.highest[others].max())
-        return Moments(float(self.chi_squared[others].max()), self.floor.least, highest)
+            return rows, None
+        variance, highest = self.chi_squared[others].max(), self.highest[others].max()
+        return rows, Moments(float(variance), self.floor.least, float(highest))
 
 
 def normalised(laws: Array) -> Array:
@@ -178,7 +176,6 @@ class Locations:
 
     process: Process
     method: Method = "auto"
-    pairs: int = _PAIRS
     randomness: Randomness | None = field(default=None, repr=False)
     _spreads: dict[int, Spread] = field(default_factory=dict, init=False, repr=False)
     _computed: dict[int, Leading] = field(default_factory=dict, init=False, repr=False)
@@ -246,9 +243,9 @@ class Locations:
     def leading(self, rounds: int) -> Spread:
         """From eigenpairs, and the laws of those who are spread worst."""
         count = self._row_count(rounds)
-        pairs = self._eigenpairs(self.pairs)
+        pairs = self._eigenpairs(_PAIRS)
         if _LEFT_OPEN < pairs.allowance(rounds, count) < _HOPELESS:
-            pairs = self._eigenpairs(_MORE * self.pairs)  # they would help
+            pairs = self._eigenpairs(_MORE)  # they would help
         chi_squared = pairs.chi_squared(rounds)
         rows = np.union1d(_worst(chi_squared, count // 2), _worst(pairs.unseen(rounds), count // 2))
         laws = normalised(moved(self.process, rows, rounds).T)

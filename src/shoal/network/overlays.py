@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 
@@ -189,7 +190,23 @@ def compare(
     for done, candidate in enumerate(candidates):
         if progress is not None:
             progress(done, len(candidates))
-        overlays.append(_measured(candidate, epsilon, delta, local_epsilon, seed))
+        if candidate.relaxation > MOST_ROUNDS:  # λ^t is above 1/e for all of them
+            overlays.append(Overlay(candidate.name, candidate.neighbours, None, None, 1.0))
+            continue
+        walk = Walk(candidate.make(), kind=candidate.kind)
+        accountant = WalkAccountant(
+            walk=walk,
+            local_epsilon=local_epsilon,
+            method="spectral",
+            randomness=simulated(_STARTS + seed),
+        )
+        rounds, reached = None, None
+        with suppress(UnreachableTargetError):
+            enough = rounds_for(accountant, epsilon=epsilon, delta=delta, most=MOST_ROUNDS)
+            rounds, reached = enough.rounds, enough.guarantee.epsilon
+        load = walk.n * float(walk.stationary.max())
+        neighbours = int(walk.graph.degrees.max())
+        overlays.append(Overlay(candidate.name, neighbours, rounds, reached, load))
     return Comparison(n, degree, epsilon, delta, local_epsilon, central, tuple(overlays))
 
 
@@ -223,25 +240,3 @@ def _candidates(n: int, degree: int, seed: int) -> list[_Candidate]:
         _Candidate("grid, lazy", 4, lambda: generators.grid(side, side), "lazy", grid),
         _Candidate("ring, lazy", 2, lambda: generators.ring(n), "lazy", ring),
     ]
-
-
-def _measured(
-    candidate: _Candidate, epsilon: float, delta: float, local_epsilon: float, seed: int
-) -> Overlay:
-    name = candidate.name
-    if candidate.relaxation > MOST_ROUNDS:  # λ^t is above 1/e for all of them
-        return Overlay(name, candidate.neighbours, None, None, 1.0)
-    walk = Walk(candidate.make(), kind=candidate.kind)
-    accountant = WalkAccountant(
-        walk=walk,
-        local_epsilon=local_epsilon,
-        method="spectral",
-        randomness=simulated(_STARTS + seed),
-    )
-    neighbours = int(walk.graph.degrees.max())
-    load = walk.n * float(walk.stationary.max())
-    try:
-        enough = rounds_for(accountant, epsilon=epsilon, delta=delta, most=MOST_ROUNDS)
-    except UnreachableTargetError:
-        return Overlay(name, neighbours, None, None, load)
-    return Overlay(name, neighbours, enough.rounds, enough.guarantee.epsilon, load)

@@ -66,17 +66,6 @@ def all_epsilon(
     return (scale * norm) ** 2 / 2 + norm * scale * math.sqrt(-2 * math.log(delta))
 
 
-def single_epsilon(*, local_epsilon: float, delta: float, collision: float) -> float:
-    """(e^ε0 - 1)² e^ε0 Σ P²/2 + √(2 (e^ε0 - 1)² e^ε0 Σ P² log(1/δ)): one report a holder.
-
-    Holders in order of falling P: the posterior that the next message is the person's is at most
-    P over what is left of P, e^-ε0 of what has passed included; the squares sum to e^ε0 Σ P² at
-    most. Then advanced composition with unequal ε.
-    """
-    scale = (exp_or_inf(local_epsilon) - 1) ** 2 * exp_or_inf(local_epsilon) * collision
-    return scale / 2 + math.sqrt(-2 * scale * math.log(delta))
-
-
 def network_all(query: WalkQuery) -> float:
     """Theorem 5.3, as recalled. Regime: the walk has forgotten where it began."""
     if query.rounds is not None:
@@ -107,13 +96,18 @@ def _all(query: WalkQuery, *, collision: float) -> float:
 
 
 def network_single(query: WalkQuery) -> float:
-    """One message a holder, as recalled. Regime: any rounds, holders with none send dummies."""
-    if query.rounds is None:
-        law = query.walk.stationary
-    else:
+    """(e^ε0 - 1)² e^ε0 Σ P²/2 + √(2 (e^ε0 - 1)² e^ε0 Σ P² log(1/δ)): one report a holder, recalled.
+
+    Regime: any rounds, holders with no report send dummies. Holders in order of falling P: the
+    posterior that the next message is the person's is at most P over what is left of P, e^-ε0 of
+    what has passed included; the squares sum to e^ε0 Σ P² at most. Then advanced composition with
+    unequal ε.
+    """
+    law, growth = query.walk.stationary, exp_or_inf(query.local_epsilon)
+    if query.rounds is not None:
         law = query.walk.position(query.user, query.rounds)
-    met = float(np.square(law).sum())
-    return single_epsilon(local_epsilon=query.local_epsilon, delta=query.delta, collision=met)
+    scale = (growth - 1) ** 2 * growth * float(np.square(law).sum())
+    return scale / 2 + math.sqrt(-2 * scale * math.log(query.delta))
 
 
 _BOUNDS: dict[str, Callable[[WalkQuery], float]] = {

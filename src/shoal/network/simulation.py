@@ -50,9 +50,9 @@ EngineName = Literal["auto", "numba", "numpy"]
 Holders = npt.NDArray[np.int32]
 Present = npt.NDArray[np.bool_]
 
-STRIDE = 0x9E3779B97F4A7C15
-FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-SHIFTS = (30, 27, 31)
+STRIDE = np.uint64(0x9E3779B97F4A7C15)
+FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 HALF = np.uint64(32)  # bits: probabilities are whole numbers over 2^32
 LOWER = np.uint64((1 << 32) - 1)
 
@@ -274,13 +274,12 @@ def key(*path: int) -> np.uint64:
 def words(start: np.uint64, *, first: int, size: int) -> Words:
     """Words number first, ..., first + size - 1 of a stream."""
     drawn = np.arange(first + 1, first + size + 1, dtype=np.uint64)
-    drawn *= np.uint64(STRIDE)
+    drawn *= STRIDE
     drawn += start
     for shift, factor in zip(SHIFTS[:2], FACTORS, strict=True):
-        drawn ^= drawn >> np.uint64(shift)
-        drawn *= np.uint64(factor)
-    drawn ^= drawn >> np.uint64(SHIFTS[-1])
-    return drawn
+        drawn ^= drawn >> shift
+        drawn *= factor
+    return drawn ^ (drawn >> SHIFTS[2])
 
 
 def heads(start: np.uint64, size: int, *, probability: float) -> Present:

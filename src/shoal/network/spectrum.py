@@ -411,7 +411,6 @@ def _norm(vectors: Array) -> float:
 
 # --------------------------------------------------------------- leading eigenpairs, and the rest
 
-_PAIRS = 60
 _BACK = 4  # rounds: twice the steps from both ends
 _WORK = 3e7  # products for probabilities of being back
 _BLOCK = 512
@@ -549,17 +548,9 @@ class Leading:
         return np.asarray(np.maximum(returns - seen, 0.0) + added)
 
 
-def leading(
-    walk: Walk,
-    *,
-    pairs: int = _PAIRS,
-    failure: float = FAILURE,
-    precision: float = PRECISION,
-    randomness: Randomness | None = None,
-) -> Leading:
+def leading(walk: Walk, *, pairs: int, randomness: Randomness | None = None) -> Leading:
     """The eigenpairs of largest size, computed, and a proof about the rest."""
     pairs = checks.count(1, pairs=pairs)
-    checks.open_probability(failure=failure, precision=precision)
     if 2 * pairs + 2 >= walk.n:
         raise InvalidArgumentError("pairs", pairs, f"fewer than half of {walk.n} nodes")
     source = randomness or secure()
@@ -570,8 +561,8 @@ def leading(
     # rounds: k terms a component, √k times the norm at most.
     rounding = growth(vectors.shape[1] ** 1.5 + 16)
     rest = replace(operator, basis=vectors, leak=2 * residual + 4 * skew + rounding)
-    value = random_bound(rest, failure=failure, precision=precision, randomness=source)
-    return Leading(walk, values, vectors, SpectralBound(value, failure, "random"), residual, skew)
+    value = random_bound(rest, failure=FAILURE, precision=PRECISION, randomness=source)
+    return Leading(walk, values, vectors, SpectralBound(value, FAILURE, "random"), residual, skew)
 
 
 def _computed(operator: Operator, pairs: int, source: Randomness) -> tuple[Array, Array]:

@@ -46,9 +46,6 @@ _HALVINGS = 40
 class Traffic:
     """Effective crowds of one person's report, one a simulated run."""
 
-    user: int
-    rounds: int
-    n: int
     crowds: Array
     reports: Reports
 
@@ -116,7 +113,7 @@ def simulated_traffic(
     width = max(1, _TOGETHER // walk.n)
     sizes = [min(width, runs - start) for start in range(0, runs, width)]
     crowds = [_crowds(walk, rounds, int(origin), mass, size, source) for size in sizes]
-    return Traffic(int(origin), rounds, walk.n, np.concatenate(crowds), reports)
+    return Traffic(np.concatenate(crowds), reports)
 
 
 def _crowds(
