@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 
 import shoal
 from network_graphs import pendant_clique, windmill
-from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
+from shoal.errors import (
+    InvalidArgumentError,
+    MissingExtraError,
+    OutOfRegimeError,
+    UnreachableTargetError,
+)
 from shoal.network import account
 from shoal.network.account import (
     WalkAccountant,
@@ -26,6 +32,7 @@ from shoal.network.profile import Route, WalkProfile
 from shoal.network.published import WalkQuery, all_epsilon, published
 from shoal.network.spectrum import leading, spectral_bound
 from shoal.network.walk import Absences, Varying, Walk
+from shoal.network.walk_table import table
 from shoal.randomness import simulated
 
 
@@ -118,6 +125,30 @@ def test_epsilon_and_delta_agree(exact):
     assert curve.delta(-0.2) == pytest.approx(
         1 - math.exp(-0.2) + math.exp(-0.2) * curve.delta(0.2)
     )
+
+
+def test_delta_is_well_below_one_over_n_unless_chosen(exact):
+    assert exact.guarantee(15).delta == user_epsilons(exact, 15).delta == 1e-6
+    assert rounds_for(exact, epsilon=0.9).guarantee.delta == 1e-6
+    many = WalkAccountant(walk=Walk(ring(200_001)), local_epsilon=1.0)
+    assert many.checked_delta(None) == pytest.approx(1 / (10 * 200_001))
+    assert many.checked_delta(1e-3) == 1e-3
+
+
+def test_a_table_is_a_data_frame(monkeypatch):
+    walked = table(Walk(random_regular(60, 8)), rounds=2, local_epsilon=1.0)
+    frame = walked.to_polars()
+    assert frame.columns == ["rounds", "worst", "99 %", "90 %", "median"]
+    assert frame["rounds"].to_list() == [1, 2]
+    assert frame["worst"].to_list() == [row.epsilons["worst"] for row in walked.rows]
+    assert walked.to_pandas().to_dict("records") == walked.records()
+
+    def missing(_):
+        raise ModuleNotFoundError
+
+    monkeypatch.setattr(pl.DataFrame, "to_pandas", missing)
+    with pytest.raises(MissingExtraError, match=r"\.\[pandas\]"):
+        walked.to_pandas()
 
 
 def test_known_randomizers_are_better_than_any(hubs):

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from shoal import checks
-from shoal.accounting.devices import Randomizer
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import decimals_for, plain, plural, up_to
 from shoal.network.account import (
     Cost,
-    Submit,
-    View,
+    Setting,
     WalkAccountant,
     cost,
     rounds_for,
@@ -208,19 +206,14 @@ def table(
     rounds: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
-    randomizer: Randomizer | None = None,
-    local_epsilon: float | None = None,
-    view: View = "final",
-    submit: Submit = "all",
-    collusion: float = 0.0,
     user: int | None = None,
-    runs: int = 2000,
     offline: float = 0.0,
     steps: Sequence[float] | None = None,
     report_bytes: int = 1024,
     simulation: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
+    **setting: Unpack[Setting],
 ) -> WalkTable:
     """ε of reports passed on along a walk, by rounds and by fraction of people.
 
@@ -229,35 +222,33 @@ def table(
     ``steps`` are the rows, as fractions of the last number of rounds. ``offline`` is the
     probability that a peer misses a round: one pattern of absences is drawn. With
     ``view="traffic"`` the table is about one ``user``, the worst spread one unless said.
-    ``simulation=True`` walks it once, too. ``seed`` is that of all that is drawn.
+    ``simulation=True`` walks it once, too. ``seed`` is that of all that is drawn. The devices and
+    the adversary are those of :func:`amplify_walk`, with 2,000 ``runs`` unless said.
     """
     checks.closed_probability(offline=offline)
-    checks.count(runs=runs)
+    checks.count(runs=setting.setdefault("runs", 2000))
     checks.count(report_bytes=report_bytes)
     checks.count(0, seed=seed)
     if rounds is not None:
         checks.count(1, rounds=rounds)
         if epsilon is not None:
             raise InvalidArgumentError("epsilon", epsilon, "rounds or epsilon, not both")
-    accountant = WalkAccountant(
-        walk=_with_absences(walk, rounds, offline, seed) if offline else walk,
-        randomizer=randomizer,
-        local_epsilon=local_epsilon,
-        view=view,
-        submit=submit,
-        collusion=collusion,
-        runs=runs,
-        randomness=simulated(seed) if view == "traffic" else None,
-    )
+    process = _with_absences(walk, rounds, offline, seed) if offline else walk
+    if setting.get("view") == "traffic":
+        setting.setdefault("randomness", simulated(seed))
+    accountant = WalkAccountant(walk=process, **setting)
+    submit = accountant.submit
     delta = accountant.checked_delta(delta)
     central = accountant.reports.central(walk.n).epsilon(delta)
     goal = ""
     if rounds is None:
         target, goal = _target(accountant, epsilon, central)
         rounds = rounds_for(accountant, epsilon=target, delta=delta).rounds
-    if view == "traffic" and user is None:
+    if accountant.view == "traffic" and user is None:
         user = int(accountant.locations.after(rounds).order[-1])
-    slow = bool(collusion) or submit == "single"  # every length of a walk, or every holder
+    slow = (
+        bool(accountant.collusion) or submit == "single"
+    )  # every length of a walk, or every holder
     fractions = _FEW_FRACTIONS if slow else FRACTIONS
     parts = steps or (_FEW_STEPS if slow else _STEPS)
     lengths = sorted({max(1, round(part * rounds)) for part in parts})
