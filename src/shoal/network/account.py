@@ -28,12 +28,7 @@ from shoal.accounting.search import doubled, least
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.explain.text import plural
 from shoal.network import law, single
-from shoal.network.adversaries import (
-    Traffic,
-    named_colluders,
-    random_colluders,
-    simulated_traffic,
-)
+from shoal.network.adversaries import Traffic, named_colluders, random_colluders, simulated_traffic
 from shoal.network.law import StopLoss
 from shoal.network.locations import Locations, Method, require_independent
 from shoal.network.profile import AGREEMENT, Reports, Route, WalkProfile

@@ -190,18 +190,18 @@ def watts_strogatz(
         raise InvalidArgumentError("neighbours", neighbours, "an even number of neighbours")
     checks.closed_probability(rewired=rewired)
     source = _source(seed, randomness)
-    kept = np.repeat(np.arange(n), neighbours // 2)
-    moved = (kept + np.tile(np.arange(1, neighbours // 2 + 1), n)) % n
-    drawn = np.flatnonzero(uniform(source, len(kept)) < rewired)
+    first = np.repeat(np.arange(n), neighbours // 2)
+    second = (first + np.tile(np.arange(1, neighbours // 2 + 1), n)) % n
+    drawn = np.flatnonzero(uniform(source, len(first)) < rewired)
     again = drawn
     while again.size:
-        moved[again] = source.below(n, again.size).astype(np.int64)
-        keys = np.minimum(kept, moved) * n + np.maximum(kept, moved)
+        second[again] = source.below(n, again.size).astype(np.int64)
+        keys = np.minimum(first, second) * n + np.maximum(first, second)
         # Rewired edges come last, so that of two equal ones a rewired one is drawn again.
-        order = np.argsort(np.isin(np.arange(len(kept)), drawn), kind="stable")
-        wrong = np.union1d(order[_repeats(keys[order])], np.flatnonzero(kept == moved))
+        order = np.argsort(np.isin(np.arange(len(first)), drawn), kind="stable")
+        wrong = np.union1d(order[_repeats(keys[order])], np.flatnonzero(first == second))
         again = np.intersect1d(wrong, drawn)
-    return simple_graph(n, np.column_stack([kept, moved]))
+    return simple_graph(n, np.column_stack([first, second]))
 
 
 def _source(seed: int, randomness: Randomness | None) -> Randomness:

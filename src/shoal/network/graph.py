@@ -16,7 +16,7 @@ from __future__ import annotations
 import gzip
 import math
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -367,10 +367,13 @@ def _from_text(path: Path) -> Listed:
     try:
         opened = gzip.open if path.suffix == ".gz" else open
         with opened(path, "rt", encoding="utf-8-sig") as file:
-            first, lines = _first_line(path, file)
+            lines = (line for line in file if line.strip() and line.lstrip()[0] not in _COMMENTS)
+            first = next(lines, "")
             delimiter = next((mark for mark in ",;" if mark in first), None)
             if not _is_edge(first, delimiter):  # a header
-                first, lines = _first_line(path, lines)
+                first = next(lines, "")
+            if not first:
+                raise _no_graph(path, "at least one edge")
             if not _is_edge(first, delimiter):
                 raise _no_graph(path, "two whole numbers a line", first)
             columns = len(first.split(delimiter))
@@ -391,14 +394,6 @@ def _from_text(path: Path) -> Listed:
     labels, numbers = np.unique(edges, return_inverse=True)
     notes = (f"ignored all but the first two columns: {_ALIKE}",) if columns > 2 else ()
     return numbers.reshape(-1, 2).astype(np.int64), len(labels), labels, notes
-
-
-def _first_line(path: Path, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
-    """The first line that says something, and the lines after it."""
-    for line in lines:
-        if line.strip() and not line.lstrip().startswith(_COMMENTS):
-            return line, lines
-    raise _no_graph(path, "at least one edge")
 
 
 def _is_edge(line: str, delimiter: str | None) -> bool:

@@ -412,8 +412,8 @@ def network_mean(
     sent = np.concatenate([reports, randomizer.randomize(axes, randomness=source)])
     if not len(sent):
         raise InvalidArgumentError("walked", "nobody left", "a peer that submits")
-    held = -np.expm1(walked.walkers * np.log1p(-walk.stationary[walked.present]))
-    filled = float(held.sum())
+    nonempty = -np.expm1(walked.walkers * np.log1p(-walk.stationary[walked.present]))
+    filled = float(nonempty.sum())
     scale = len(sent) / filled
     mean = randomizer.estimate(Batch(sent)).mean * scale
     return NetworkMean(mean, math.sqrt((variance + 1) * scale / filled), len(sent))

@@ -17,14 +17,7 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import decimals_for, plain, plural, up_to
-from shoal.network.account import (
-    Cost,
-    Setting,
-    WalkAccountant,
-    cost,
-    rounds_for,
-    user_epsilons,
-)
+from shoal.network.account import Cost, Setting, WalkAccountant, cost, rounds_for, user_epsilons
 from shoal.network.simulation import Simulation, simulate
 from shoal.network.walk import Absences, Progress, Walk
 from shoal.randomness import simulated
@@ -65,7 +58,6 @@ class WalkTable:
     guarantee: Guarantee
     central: float  # ε of a shuffler
     cost: Cost
-    remarks: tuple[str, ...] = ()
     offline: float = 0.0
     goal: str = ""
     user: int | None = None
@@ -90,6 +82,23 @@ class WalkTable:
     def warnings(self) -> tuple[str, ...]:
         """What to know before relying on it."""
         return (*self.guarantee.warnings, *self.remarks)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the adversary or the number of runs makes of the last row."""
+        remarks, runs, delta = [], self.accountant.runs, self.guarantee.delta
+        met = 1 - (1 - float(self.accountant.collusion)) ** self.rounds  # type: ignore[arg-type]
+        if met > delta:
+            remarks.append(
+                f"a report meets somebody who works for the server with probability {met:.3g}, "
+                "more than δ: fewer rounds or onion layers help, more rounds do not"
+            )
+        if self.accountant.view == "traffic" and runs * delta < _PER_DELTA:
+            remarks.append(
+                f"{runs:,} runs certify no δ much below {_PER_DELTA / runs:.2g}: ask for a larger "
+                "delta or more runs"
+            )
+        return tuple(remarks)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -246,9 +255,8 @@ def table(
         rounds = rounds_for(accountant, epsilon=target, delta=delta).rounds
     if accountant.view == "traffic" and user is None:
         user = int(accountant.locations.after(rounds).order[-1])
-    slow = (
-        bool(accountant.collusion) or submit == "single"
-    )  # every length of a walk, or every holder
+    # Every length of a walk, or every holder: accounts that take long.
+    slow = bool(accountant.collusion) or submit == "single"
     fractions = _FEW_FRACTIONS if slow else FRACTIONS
     parts = steps or (_FEW_STEPS if slow else _STEPS)
     lengths = sorted({max(1, round(part * rounds)) for part in parts})
@@ -285,7 +293,6 @@ def table(
         guarantee=stated,
         central=central,
         cost=cost(accountant, rounds, report_bytes=report_bytes),
-        remarks=_remarks(accountant, rounds, delta),
         offline=offline,
         goal=goal,
         user=None if user is None else int(walk.graph.labels[user]),
@@ -311,22 +318,6 @@ def _with_absences(walk: Walk, rounds: int | None, offline: float, seed: int) ->
         raise InvalidArgumentError("offline", offline, expected)
     longest = rounds or _PATTERN // walk.n
     return Absences.drawn(walk, longest, online=1 - offline, randomness=simulated(seed))
-
-
-def _remarks(accountant: WalkAccountant, rounds: int, delta: float) -> tuple[str, ...]:
-    remarks = []
-    met = 1 - (1 - float(accountant.collusion)) ** rounds  # type: ignore[arg-type]
-    if met > delta:
-        remarks.append(
-            f"a report meets somebody who works for the server with probability {met:.3g}, more "
-            "than δ: fewer rounds or onion layers help, more rounds do not"
-        )
-    if accountant.view == "traffic" and accountant.runs * delta < _PER_DELTA:
-        remarks.append(
-            f"{accountant.runs:,} runs certify no δ much below {_PER_DELTA / accountant.runs:.2g}: "
-            "ask for a larger delta or more runs"
-        )
-    return tuple(remarks)
 
 
 def _size(count: float) -> str:
