@@ -58,14 +58,8 @@ class Overlay:
         name = (self.name, f"{self.neighbours:,}")
         if self.rounds is None:
             return (*name, f"> {MOST_ROUNDS:,}", "", "", "")
-        sends = f"{self.most_messages or 0.0:,.0f}"
-        return (
-            *name,
-            f"{self.rounds:,}",
-            up(self.epsilon or 0.0, 4),
-            sends,
-            f"{self.most_load:,.1f}",
-        )
+        sends, holds = f"{self.most_messages or 0.0:,.0f}", f"{self.most_load:,.1f}"
+        return (*name, f"{self.rounds:,}", up(self.epsilon or 0.0, 4), sends, holds)
 
 
 @dataclass(frozen=True)
@@ -83,11 +77,7 @@ class Comparison:
     @property
     def recommended(self) -> Overlay | None:
         """The fewest rounds among overlays with at most ``degree`` neighbours each."""
-        within = [
-            each
-            for each in self.overlays
-            if each.rounds is not None and each.neighbours <= self.degree
-        ]
+        within = [each for each in self.overlays if each.rounds and each.neighbours <= self.degree]
         return min(within, key=lambda each: (each.most_messages, each.neighbours), default=None)
 
     def to_dict(self) -> dict[str, object]:
@@ -194,11 +184,9 @@ def compare(
             overlays.append(Overlay(candidate.name, candidate.neighbours, None, None, 1.0))
             continue
         walk = Walk(candidate.make(), kind=candidate.kind)
+        starts = simulated(_STARTS + seed)
         accountant = WalkAccountant(
-            walk=walk,
-            local_epsilon=local_epsilon,
-            method="spectral",
-            randomness=simulated(_STARTS + seed),
+            walk=walk, local_epsilon=local_epsilon, method="spectral", randomness=starts
         )
         rounds, reached = None, None
         with suppress(UnreachableTargetError):
@@ -213,6 +201,7 @@ def compare(
 def _candidates(n: int, degree: int, seed: int) -> list[_Candidate]:
     """Overlays with neighbours to spare, with as many as allowed, and with fewer."""
     half, side = degree // 2, math.isqrt(n)
+    regular = partial(generators.random_regular, n, seed=seed)
     degrees = [
         each
         for each in (2 * degree, degree, half + half % 2)
@@ -223,14 +212,7 @@ def _candidates(n: int, degree: int, seed: int) -> list[_Candidate]:
     grid = 2 / math.sin(math.pi / (2 * (side - 1))) ** 2
     ring = 1 / math.sin(math.pi / n) ** 2
     return [
-        *(
-            _Candidate(
-                f"random {each}-regular",
-                each,
-                partial(generators.random_regular, n, each, seed=seed),
-            )
-            for each in degrees
-        ),
+        *(_Candidate(f"random {each}-regular", each, partial(regular, each)) for each in degrees),
         _Candidate(
             "small world",
             degree,
