@@ -52,13 +52,18 @@ def largest(
     *,
     steps: int = _MOST_STEPS,
     tolerance: float = 0.0,
+    geometric: bool = False,
 ) -> Number:
     """Where a condition that holds at ``low`` and fails at ``high`` ceases to: it holds there.
+
+    ``geometric`` halves the logarithm of a bracket of positive numbers.
 
     >>> largest(lambda n: n * n <= 50, 0, 100)
     7
     """
-    end, _ = _halved(lambda x: not holds(x), low, high, steps=steps, tolerance=tolerance)
+    end, _ = _halved(
+        lambda x: not holds(x), low, high, steps=steps, tolerance=tolerance, geometric=geometric
+    )
     return end
 
 
@@ -133,12 +138,20 @@ def root(
 
 
 def _halved(
-    above: Callable[[Number], bool], low: Number, high: Number, *, steps: int, tolerance: float
+    above: Callable[[Number], bool],
+    low: Number,
+    high: Number,
+    *,
+    steps: int,
+    tolerance: float,
+    geometric: bool = False,
 ) -> tuple[Number, Number]:
     """The bracket of where ``above`` begins to hold, halved; what is not looked at are its ends."""
     whole = {type(low), type(high)} == {int}
     for _ in range(steps):
         middle: Number = (low + high) // 2 if whole else (low + high) / 2  # type: ignore[assignment]
+        if geometric:
+            middle = math.sqrt(low * high)  # type: ignore[assignment]
         if not low < middle < high or high - low <= tolerance * high:
             break
         low, high = (low, middle) if above(middle) else (middle, high)
