@@ -204,8 +204,9 @@ def train_module(
                 name: torch.zeros_like(parameter, dtype=torch.float64)
                 for name, parameter in parameters.items()
             }
-            for rows in torch.from_numpy(taken).split(at_once):
-                here = inputs[rows].to(device), targets[rows].to(device)
+            data = (rows[torch.from_numpy(taken)].split(at_once) for rows in (inputs, targets))
+            for some, their_answers in zip(*data, strict=True):
+                here = some.to(device), their_answers.to(device)
                 for name, gradient in learner.clipped_sum(*here, clip=clip).items():
                     total[name] += gradient
             drawn = standard_normals(sum(sizes), randomness=source) * noise
