@@ -15,7 +15,7 @@ from shoal.learning.permuted import Blanket
     "asked",
     [
         {"noise_multiplier": 20, "n": 10**8, "epochs": 10, "delta": 1e-3},
-        {"noise_multiplier": 3e5, "n": 10**6, "epochs": 10},
+        {"noise_multiplier": 3e5, "n": 10**6, "epochs": 10, "delta": 1e-6},
         {"noise_multiplier": 1e15, "n": 1000},
         {"noise_multiplier": 1e18, "n": 1000, "sampling": "poisson"},
         {"noise_multiplier": 1e18, "n": 1000, "sampling": "replacement"},

@@ -335,6 +335,17 @@ def test_the_guarantee_is_the_accountants(epochs, batch, drop_last):
     assert len(fit.iterates) == fit.guarantee.steps == epochs * (100 // batch)
 
 
+@pytest.mark.usefixtures("quickly")
+def test_the_delta_of_a_large_training_set_is_well_below_one_over_n():
+    examples = np.zeros((200_000, 1))
+    fit = train(examples, np.ones(200_000), loss=Ridge(), noise_multiplier=5.0, batch=1000)
+    assert fit.guarantee.delta == pytest.approx(5e-7)
+    assert (
+        train(examples[:10], np.ones(10), loss=Ridge(), noise_multiplier=5.0).guarantee.delta
+        == 1e-6
+    )
+
+
 def test_an_epsilon_is_kept_with_no_more_noise_than_it_takes():
     examples, answers = labelled(120, 2)
     fit = train(examples, answers, epsilon=1.5, batch=40)

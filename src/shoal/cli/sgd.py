@@ -65,7 +65,10 @@ class SgdOptions(Options):
         number("Deviation of the noise over the clipping norm; the answer is ε.", _QUESTION),
     ] = None
     epsilon: Annotated[float | None, number("ε; the answer is the noise.", _QUESTION)] = None
-    delta: Annotated[float, number("δ, with either.", _QUESTION)] = 1e-6
+    delta: Annotated[
+        float | None,
+        number("δ, with either; the smaller of 1e-6 and 1/(10 n) if not given.", _QUESTION),
+    ] = None
     plot: Annotated[Path | None, option("Draw ε against epochs (.svg, .png).", _OUT, "FILE")] = None
     json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False
 
