@@ -22,13 +22,12 @@ from shoal.learning.steps import (
     StepLaw,
     certificate,
     composed_epsilon,
-    poisson_epsilon,
     poisson_laws,
-    poisson_replaced_epsilon,
     poisson_replaced_laws,
     published_epsilon,
     replacement_laws,
     saddle,
+    sampled_epsilon,
 )
 
 
@@ -75,7 +74,7 @@ def test_poisson_steps_agree_with_dp_accounting(noise, rate, steps):
         .self_compose(steps)
         .get_epsilon_for_delta(1e-6)
     )
-    ours = poisson_epsilon(noise, rate, steps, 1e-6)
+    ours = sampled_epsilon(poisson_laws, 1, noise, rate, steps, 1e-6)
     assert ours == pytest.approx(theirs, rel=3e-3)
 
 
@@ -133,7 +132,8 @@ def test_noise_beyond_what_floats_can_tell_apart(noise):
 
 def test_infinite_moments_are_no_obstacle():
     steps = (0.2, 0.05, 20, 1e-6)
-    assert 90 < poisson_epsilon(*steps) < poisson_replaced_epsilon(*steps) < 96
+    removed = sampled_epsilon(poisson_laws, 1, *steps)
+    assert 90 < removed < sampled_epsilon(poisson_replaced_laws, 2, *steps) < 96
 
 
 def mixture_divergence(rate, first, second, epsilon):
@@ -185,7 +185,7 @@ def test_replacing_under_poisson_sampling_agrees_with_sums_on_a_grid(noise, rate
     size = 1 << (steps * law.size).bit_length()
     total = np.fft.irfft(np.fft.rfft(law, size) ** steps, size)
     losses_ = (np.arange(size) + steps * loss.min()) * width
-    found = poisson_replaced_epsilon(noise, rate, steps, 1e-6)
+    found = sampled_epsilon(poisson_replaced_laws, 2, noise, rate, steps, 1e-6)
     for epsilon, compared in ((found * 0.99, 1), (found * 1.001, -1)):
         delta = float(np.maximum(total * -np.expm1(np.minimum(epsilon - losses_, 0)), 0).sum())
         assert (delta - 1e-6) * compared > 0

@@ -191,13 +191,12 @@ def _guarantee(
             f"epsilon would be {shown}, and over {LARGEST_EPSILON:g} it guarantees nothing",
             f"raise it to at least {up(_smallest_noise(run, LARGEST_EPSILON))}",
         )
-    moved = 1 if run.neighbouring == ADD_OR_REMOVE else 2
     composed = run.epochs > 1 and best.name in permuted.ROUTES
     return LearningGuarantee(
         **vars(run),
         epsilon=reached,
         theorem=f"{best.name}, epochs composed" if composed else best.name,
-        local=gaussian.epsilon(moved / run.noise_multiplier, run.delta),
+        local=gaussian.epsilon(run.moved / run.noise_multiplier, run.delta),
         routes=routes,
         assumptions=(
             "each example's gradient is clipped to norm C before the sum; noise of deviation z C",
@@ -220,14 +219,16 @@ def _routes(run: Run, *, every: bool) -> Iterator[Route]:
         epsilon = permuted.fixed_epsilon(run.noise_multiplier, run.epochs, run.delta)
         yield Route(permuted.FIXED, epsilon, "each example is used once an epoch")
     elif run.sampling is Sampling.REPLACEMENT:
-        yield Route("subsampling, composed numerically", steps.replacement_epsilon(*drawn))
+        epsilon = steps.sampled_epsilon(steps.replacement_laws, run.moved, *drawn)
+        yield Route("subsampling, composed numerically", epsilon)
         if every:
             published = steps.published_epsilon(*drawn)
             yield Route("subsampling, advanced composition", published, "as published in 2014")
     else:
         replaced = run.neighbouring == REPLACE
-        solve = steps.poisson_replaced_epsilon if replaced else steps.poisson_epsilon
-        yield Route("Poisson subsampling, composed numerically", solve(*drawn))
+        laws = steps.poisson_replaced_laws if replaced else steps.poisson_laws
+        epsilon = steps.sampled_epsilon(laws, run.moved, *drawn)
+        yield Route("Poisson subsampling, composed numerically", epsilon)
 
 
 def _value(route: Route) -> float:

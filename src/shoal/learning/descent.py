@@ -379,11 +379,11 @@ def descend(
     allowed = steepest(examples, clip=clip)
     shrink = 1 - rate * loss.l2  # what the step of the l2 term leaves of theta
 
-    def walk(theta: Array, taken: Order, noise: Array) -> Array:
+    def walk(theta: Array, taken: Order, shaken: Array) -> Array:
         """The iterates of the steps over these examples, in this order."""
-        iterates = np.empty_like(noise)
+        iterates = np.empty_like(shaken)
         rows, answers, most = examples[taken], targets[taken], allowed[taken]
-        for step, (shaken, following) in enumerate(zip(noise, iterates, strict=True)):
+        for step, (by_noise, following) in enumerate(zip(shaken, iterates, strict=True)):
             if batch == 1:  # score and slope are plain numbers: arrays of one would take longer
                 x, cut = rows[step], float(most[step])
                 slope = loss.slope(float(x.dot(theta)), float(answers[step]))
@@ -393,7 +393,7 @@ def descend(
                 slopes = loss.slopes(rows[here] @ theta, answers[here])
                 moved = clipped_sum(rows[here], slopes, most[here])
                 moved *= rate / batch
-            moved += shaken
+            moved += by_noise
             if shrink != 1:
                 theta = theta * shrink  # a new one: rows of iterates stay as they are
             theta = np.subtract(theta, moved, out=following)
@@ -417,8 +417,8 @@ def descend(
                 progress(done, steps)
         if history:
             losses.append(float(loss.values(examples @ theta, targets).mean()))
-    kept = np.concatenate(pieces) if keep_iterates else None
-    return Path(theta.copy(), total / steps, kept, tuple(losses))
+    every = np.concatenate(pieces) if keep_iterates else None
+    return Path(theta.copy(), total / steps, every, tuple(losses))
 
 
 def shuffled(n: int, batch: int, randomness: Randomness, *, together: int = 1) -> Iterator[Order]:

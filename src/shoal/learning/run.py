@@ -30,13 +30,8 @@ class Sampling(StrEnum):
     FIXED = "fixed"
 
     @classmethod
-    def named(cls, name: Sampling | str) -> Sampling:
-        """The kind of sampling, or an error that lists them."""
-        try:
-            return cls(name)
-        except ValueError:
-            expected = f"sampling to be one of {', '.join(cls)}"
-            raise InvalidArgumentError("sampling", name, expected) from None
+    def _missing_(cls, value: object) -> Sampling:
+        raise InvalidArgumentError("sampling", value, f"sampling to be one of {', '.join(cls)}")
 
     @property
     def words(self) -> str:
@@ -91,7 +86,7 @@ class Run:
         n, batch, epochs = checks.count(n=n), checks.count(batch=batch), checks.count(epochs=epochs)
         delta = default_delta(n) if delta is None else delta
         checks.open_probability(delta=delta)
-        kind = Sampling.named(sampling)
+        kind = Sampling(sampling)
         if batch > n:
             raise InvalidArgumentError("batch", batch, f"batch <= n = {n} examples")
         if kind is Sampling.PERMUTATION and n % batch and not drop_last:
@@ -109,6 +104,11 @@ class Run:
     def noise(self) -> float:
         """The deviation of the noise over the clipping norm, as far as it is counted on."""
         return min(self.noise_multiplier, _MOST_NOISE)
+
+    @property
+    def moved(self) -> int:
+        """How far one example moves the sum of a batch, in clipping norms."""
+        return 1 if self.neighbouring == ADD_OR_REMOVE else 2
 
     @property
     def blocks(self) -> int:
@@ -154,7 +154,7 @@ def sampling_of(loader: object) -> Sampling:
     for part in (loader, *samplers):
         stated, name = getattr(part, "sampling", None), type(part).__name__
         if isinstance(stated, str):
-            return Sampling.named(stated)
+            return Sampling(stated)
         if name not in _LOADERS:
             continue
         kind = _LOADERS[name]
@@ -168,7 +168,7 @@ def sampling_of(loader: object) -> Sampling:
 
 def require(loader: object, sampling: Sampling | str) -> None:
     """Raise unless the loader does the kind of sampling that a guarantee is for."""
-    wanted, actual = Sampling.named(sampling), sampling_of(loader)
+    wanted, actual = Sampling(sampling), sampling_of(loader)
     if actual is not wanted:
         expected = (
             f"a loader with sampling {wanted} ({wanted.loader}): a guarantee for {wanted} says "

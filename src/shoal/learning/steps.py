@@ -240,36 +240,22 @@ def _power(law: StepLaw, tilted: Array, steps: int, t: Array) -> tuple[Array, Ar
     return log_size, angle
 
 
-def replacement_epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
-    """epsilon of all steps, replacing one example. Never above no sampling."""
-    return _sampled(2 / noise, replacement_laws, noise, rate, steps, delta)
-
-
-def poisson_epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
-    """epsilon of all steps, adding or removing one example. Never above no sampling."""
-    return _sampled(1 / noise, poisson_laws, noise, rate, steps, delta)
-
-
-def poisson_replaced_epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
-    """epsilon of all Poisson-sampled steps, replacing one example. Never above no sampling."""
-    return _sampled(2 / noise, poisson_replaced_laws, noise, rate, steps, delta)
-
-
-def _sampled(
-    mu: float,
-    law: Callable[..., Laws],
-    noise: float,
-    rate: float,
-    steps: int,
-    delta: float,
+def sampled_epsilon(
+    sampling: Callable[..., Laws], moved: int, noise: float, rate: float, steps: int, delta: float
 ) -> float:
-    """All steps under the worst of these laws; ``mu`` is what one step without sampling shows."""
+    """epsilon of all steps that draw their examples anew; never above no sampling.
+
+    ``sampling`` gives the laws of a step, of which the worst counts: :func:`replacement_laws`,
+    :func:`poisson_laws` or :func:`poisson_replaced_laws`. ``moved`` is how far one example moves
+    the sum of a batch, in clipping norms.
+    """
+    mu = moved / noise  # what one step without sampling shows
     most = gaussian.epsilon(mu * math.sqrt(steps), delta)
     if rate >= 1 or mu > _LARGEST_MU:
         return most
     # The divergence, before sampling, of outputs that may be cut off a step.
-    laws = law(noise=noise, rate=rate, beyond=_LOST * delta / (steps * rate))
-    return min(most, max(composed_epsilon(each, steps, delta) for each in laws))
+    laws = sampling(noise=noise, rate=rate, beyond=_LOST * delta / (steps * rate))
+    return min(most, max(composed_epsilon(law, steps, delta) for law in laws))
 
 
 def published_epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
@@ -289,7 +275,10 @@ def published_epsilon(noise: float, rate: float, steps: int, delta: float) -> fl
 
 
 def replacement_laws(*, noise: float, rate: float, beyond: float) -> Laws:
-    """The loss of one step with replacement; ``beyond`` is the divergence of what is cut off."""
+    """The loss of one step with replacement when an example is replaced.
+
+    ``beyond`` is the divergence of what is cut off.
+    """
     mu = 2 / noise
     cells = _cut(mu / 2, mu + _depth(mu, beyond), mu)
     ratios, masses, infinite = _split(cells, mu)
@@ -299,7 +288,7 @@ def replacement_laws(*, noise: float, rate: float, beyond: float) -> Laws:
 
 
 def poisson_laws(*, noise: float, rate: float, beyond: float) -> Laws:
-    """The loss of one Poisson-sampled step, in both orders."""
+    """The loss of one Poisson-sampled step when an example is removed, and when it is added."""
     mu = 1 / noise
     low = float(special.ndtri(max(beyond * rate, _SMALLEST)))
     cells = _cut(low, mu + _depth(mu, beyond), mu)

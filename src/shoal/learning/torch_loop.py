@@ -63,9 +63,7 @@ class Learner:
         for name, part in self.module.named_modules():
             if isinstance(part, _BatchNorm) or getattr(part, "track_running_stats", False):
                 where = f" ({name})" if name else ""
-                expected = (
-                    "layers that treat every example by itself, such as GroupNorm or LayerNorm"
-                )
+                expected = "layers that treat every example alone, such as GroupNorm or LayerNorm"
                 raise InvalidArgumentError("module", f"{type(part).__name__}{where}", expected)
         if not self.parameters:
             expected = "a module with parameters that require gradients"
