@@ -44,18 +44,14 @@ if TYPE_CHECKING:
     from shoal.protocols.split_and_mix import SplitAndMixSum
     from shoal.protocols.split_vectors import SplitAndMixVectors
     from shoal.protocols.zero_sum import ZeroSumCount, ZeroSumHistogram
-    from shoal.randomizers.duchi import Duchi
+    from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
+    from shoal.randomizers.grid import Duchi, Piecewise, RoundedResponse
     from shoal.randomizers.hadamard import HadamardResponse
     from shoal.randomizers.hashing import LocalHashing
     from shoal.randomizers.laplace import Laplace
-    from shoal.randomizers.piecewise import Piecewise
-    from shoal.randomizers.privunit import PrivUnit
-    from shoal.randomizers.privunitg import PrivUnitG
     from shoal.randomizers.projective import ProjectiveGeometryResponse
     from shoal.randomizers.response import RandomizedResponse
-    from shoal.randomizers.rounded import RoundedResponse
-    from shoal.randomizers.subset import SubsetSelection
-    from shoal.randomizers.unary import UnaryEncoding
+    from shoal.randomizers.vectors import PrivUnit, PrivUnitG
     from shoal.service.client import AsyncClient, Client
     from shoal.service.survey import Survey
     from shoal.values import Batch, Counts, Envelopes, Estimate, MeanEstimate, VectorEstimate
@@ -127,7 +123,7 @@ _HOMES = {
     "BlanketLaw": "shoal.accounting.law",
     "Client": "shoal.service.client",
     "Counts": "shoal.values",
-    "Duchi": "shoal.randomizers.duchi",
+    "Duchi": "shoal.randomizers.grid",
     "Envelopes": "shoal.values",
     "Estimate": "shoal.values",
     "FairCoins": "shoal.protocols.coins",
@@ -139,21 +135,21 @@ _HOMES = {
     "MeanEstimate": "shoal.values",
     "NearCentralCount": "shoal.protocols.near_central",
     "NearCentralSum": "shoal.protocols.near_central",
-    "Piecewise": "shoal.randomizers.piecewise",
+    "Piecewise": "shoal.randomizers.grid",
     "Plan": "shoal.planning.plan",
-    "PrivUnit": "shoal.randomizers.privunit",
-    "PrivUnitG": "shoal.randomizers.privunitg",
+    "PrivUnit": "shoal.randomizers.vectors",
+    "PrivUnitG": "shoal.randomizers.vectors",
     "PrivacyProfile": "shoal.accounting.profile",
     "ProjectiveGeometryResponse": "shoal.randomizers.projective",
     "RandomizedResponse": "shoal.randomizers.response",
     "Result": "shoal.pipeline",
-    "RoundedResponse": "shoal.randomizers.rounded",
+    "RoundedResponse": "shoal.randomizers.grid",
     "SparseHistogram": "shoal.protocols.sparse",
     "SplitAndMixSum": "shoal.protocols.split_and_mix",
     "SplitAndMixVectors": "shoal.protocols.split_vectors",
-    "SubsetSelection": "shoal.randomizers.subset",
+    "SubsetSelection": "shoal.randomizers.bits",
     "Survey": "shoal.service.survey",
-    "UnaryEncoding": "shoal.randomizers.unary",
+    "UnaryEncoding": "shoal.randomizers.bits",
     "UniformDummies": "shoal.protocols.dummies",
     "VectorEstimate": "shoal.values",
     "ZeroSumCount": "shoal.protocols.zero_sum",

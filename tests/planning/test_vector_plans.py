@@ -13,7 +13,7 @@ import pytest
 import shoal
 from shoal import randomness
 from shoal.planning import Plan, candidates
-from shoal.randomizers.ball import Ball
+from shoal.randomizers.vectors import Ball
 
 TARGET = {"epsilon": 1.0, "delta": 1e-6}
 

@@ -12,11 +12,9 @@ from shoal import randomness
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.grid import Duchi, Piecewise, RoundedResponse
 from shoal.randomizers.laplace import Laplace
 from shoal.randomizers.laws import envelope_law, two_level_law
-from shoal.randomizers.piecewise import Piecewise
-from shoal.randomizers.rounded import RoundedResponse
 
 
 class TestLaplace(NumberContract):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import command_kit
 from service.live import live
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.grid import Duchi
 from shoal.service.clock import system_clock
 from shoal.service.loadtest import Load, Measured, Mix, Reports, run
 from shoal.service.loadtest.connection import Target

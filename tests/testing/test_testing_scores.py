@@ -16,11 +16,11 @@ from shoal import randomness
 from shoal.engines.shuffling import shuffle
 from shoal.protocols.dummies import UniformDummies
 from shoal.protocols.partitioned import PartitionedDummies
+from shoal.randomizers.bits import SubsetSelection
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.projective import ProjectiveGeometryResponse
 from shoal.randomizers.response import RandomizedResponse
-from shoal.randomizers.subset import SubsetSelection
 from shoal.testing import alternatives, devices, power, splitting
 from shoal.testing.gram import Departure
 from shoal.testing.scores import ListedScores

@@ -18,7 +18,6 @@ from shoal.engines import reading
 from shoal.engines.reading import MOST_ANSWERS, Answers, Codes, Column, Numbers, Rows, label_of
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers import registry
-from shoal.randomizers.ball import Ball
 from shoal.randomizers.base import (
     AnswerMechanism,
     Mechanism,
@@ -26,6 +25,7 @@ from shoal.randomizers.base import (
     Randomizer,
     VectorMechanism,
 )
+from shoal.randomizers.vectors import Ball
 from shoal.values import Array, Estimate, MeanEstimate, VectorEstimate
 
 NONE = "(none)"

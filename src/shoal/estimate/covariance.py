@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import LARGEST_TABLE, CategoryRandomizer, NumberedMessages
-from shoal.randomizers.unary import UnaryEncoding
+from shoal.randomizers.bits import UnaryEncoding
 from shoal.values import Array, Counts, Estimate
 
 

@@ -20,8 +20,8 @@ from shoal.explain.text import down, plain, up
 from shoal.planning.errors import Errors
 from shoal.protocols.base import Device, Protocol
 from shoal.protocols.registry import described, restored
-from shoal.randomizers.ball import Ball
 from shoal.randomizers.base import VectorMechanism
+from shoal.randomizers.vectors import Ball
 
 FORMAT = 1
 MOST_CATEGORIES = 10_000_000  # beyond, predicting the error of every answer takes too long

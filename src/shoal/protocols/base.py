@@ -27,7 +27,6 @@ from shoal.randomizers.base import (
     encode_integers,
     integer_width,
     integers_of,
-    populated,
 )
 from shoal.randomness import Randomness
 from shoal.values import Batch, Counts, Envelopes, Messages, category_codes
@@ -109,7 +108,10 @@ class Protocol(Mechanism):
         if isinstance(batch, Batch) and batch.people is None:
             expected = "a batch that says how many people sent it (shoal.shuffle makes one)"
             raise InvalidArgumentError("batch", repr(batch), expected)
-        return populated(self.tally(batch) if isinstance(batch, Batch) else batch)
+        counts = self.tally(batch) if isinstance(batch, Batch) else batch
+        if counts.n < 1:
+            raise InvalidArgumentError("batch", counts.n, "at least one report")
+        return counts
 
     def kept(self, *, n: int, epsilon: float, delta: float) -> Self:
         """This protocol, if n honest people's messages keep the target; else an error."""

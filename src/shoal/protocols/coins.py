@@ -15,7 +15,7 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerProtocol, NumberedEnvelopes
 from shoal.randomizers.base import Integers, source
-from shoal.randomizers.support import Support
+from shoal.randomizers.weights import Support
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, category_codes
 

@@ -20,7 +20,7 @@ from shoal.accounting.noise import (
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.dummies import AmongDummies
 from shoal.randomizers import hashing
-from shoal.randomizers.base import Integers, Rows, checked_rows, populated, source
+from shoal.randomizers.base import Integers, Rows, checked_rows, source
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Messages, category_codes
 
@@ -176,7 +176,7 @@ class HashedDummies(AmongDummies):
         if counts.cells.size != asked.size:
             expected = f"counts of {asked.size} candidates"
             raise InvalidArgumentError("counts", counts.cells.size, expected)
-        return self._estimate(populated(counts))
+        return self._estimate(self.counted(counts))
 
     def _estimate(self, counts: Counts) -> Estimate:
         n, c = counts.n, self.collision

@@ -306,10 +306,11 @@ class NearCentralSum(_NearCentral, NumberProtocol):
         self, values: npt.ArrayLike, *, randomness: Randomness | None = None
     ) -> Envelopes:
         """The messages −1 first, then the messages +1: the shuffler has to mix them."""
-        numbers, drawn = bounded_numbers(values, self.low, self.high), source(randomness)
+        drawn = source(randomness)
         if self.levels is not None:
-            shares = (numbers - self.low) / (self.high - self.low)
-            return self._envelopes(rounded(shares, self.levels, drawn), drawn)
+            steps = rounded(values, self.low, self.high, self.levels, drawn)
+            return self._envelopes(steps, drawn)
+        numbers = bounded_numbers(values, self.low, self.high)
         whole = np.floor(numbers)
         if (whole != numbers).any():
             wrong = float(numbers[whole != numbers][0])

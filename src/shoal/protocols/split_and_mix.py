@@ -15,11 +15,11 @@ from shoal.accounting.noise.split import discrete_laplace_delta
 from shoal.accounting.noise.windows import checked_target
 from shoal.protocols.base import NumberProtocol
 from shoal.protocols.laplace_mean import LaplaceMean
-from shoal.protocols.splitting import SplitProtocol, Whole, default_levels, fitted
+from shoal.protocols.splitting import SplitProtocol, default_levels, fitted
 from shoal.randomizers.base import source
 from shoal.randomizers.grid import rounded
 from shoal.randomness import Randomness
-from shoal.values import Batch, Counts, Envelopes, bounded_numbers
+from shoal.values import Batch, Counts, Envelopes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +114,8 @@ class SplitAndMixSum(SplitProtocol, NumberProtocol):
     ) -> Envelopes:
         """Everybody's shares, which add up to the rounded number and its noise."""
         drawn = source(randomness)
-        return self._sent(self._rounded(values, drawn)[:, None], drawn)
-
-    def _rounded(self, values: npt.ArrayLike, randomness: Randomness) -> Whole:
-        numbers = bounded_numbers(values, self.low, self.high)
-        return rounded((numbers - self.low) / (self.high - self.low), self.levels, randomness)
+        levels = rounded(values, self.low, self.high, self.levels, drawn)
+        return self._sent(levels[:, None], drawn)
 
     def estimate(self, batch: Batch | Counts) -> LaplaceMean:
         """The sum in the middle of what is plausible, as a mean; worst-case rounding in its error.

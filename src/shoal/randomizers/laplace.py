@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
@@ -15,13 +16,11 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import Integers
 from shoal.randomizers.grid import GridRandomizer, Levels
 from shoal.randomizers.laws import Weights, envelope_law
-from shoal.randomizers.weights import LARGEST_EPSILON, Odds
+from shoal.randomizers.weights import EXACT, LARGEST_EPSILON, Odds
 from shoal.randomness import Randomness
 from shoal.values import Array
 
-MOST_LAPLACE_LEVELS = 1024
 _TOTAL = 1 << 52
-_EXACT = Context(prec=60)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,19 +53,9 @@ class Laplace(GridRandomizer):
     """
 
     name: ClassVar[str] = "laplace"
+    most_levels: ClassVar[int] = 1024
 
-    low: float
-    high: float
-    epsilon: float
     levels: int = 256
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.epsilon > LARGEST_EPSILON:
-            raise InvalidArgumentError("epsilon", self.epsilon, f"epsilon <= {LARGEST_EPSILON:g}")
-        if self.levels > MOST_LAPLACE_LEVELS:
-            raise InvalidArgumentError("levels", self.levels, f"levels <= {MOST_LAPLACE_LEVELS}")
-        _ = self._odds
 
     @property
     def outputs(self) -> int:
@@ -76,21 +65,19 @@ class Laplace(GridRandomizer):
     @cached_property
     def _tails(self) -> list[int]:
         """U_0, ..., U_m: whole numbers next to U_0 a^j, the last one not below it."""
+        if self.epsilon > LARGEST_EPSILON:
+            raise InvalidArgumentError("epsilon", self.epsilon, f"epsilon <= {LARGEST_EPSILON:g}")
         m = self.levels - 1
-        with localcontext(_EXACT):
+        with localcontext(EXACT):
             exact = [(-Decimal(self.epsilon) * j / m).exp() for j in range(m + 1)]
             first = int(_TOTAL / (1 + exact[1]))
             inner = [int((first * e).to_integral_value(ROUND_FLOOR)) for e in exact[:m]]
             return [*inner, int((first * exact[m]).to_integral_value(ROUND_CEILING))]
 
     @property
-    def _total(self) -> int:
-        return self._tails[0] + self._tails[1]
-
-    @property
     def integers(self) -> Integers:
         """The weights of noise 0, 1, ... or more, and what the draws are below."""
-        return {"tails": self._tails, "total": self._total}
+        return {"tails": self._tails, "total": self._odds.total}
 
     @cached_property
     def _weights(self) -> Weights:
@@ -108,18 +95,16 @@ class Laplace(GridRandomizer):
     def _odds(self) -> Odds:
         """The largest ratio of two weights of one output, checked against epsilon."""
         high, low = self._weights.max(axis=0).tolist(), self._weights.min(axis=0).tolist()
-        with localcontext(_EXACT):
+        with localcontext(EXACT):
             allowed = Decimal(self.epsilon).exp()
             broken = any(w == 0 or h > allowed * w for h, w in zip(high, low, strict=True))
         if broken:
             expected = f"few enough levels for 52-bit weights at epsilon={self.epsilon:g}"
             raise InvalidArgumentError("levels", self.levels, expected)
-        return Odds(*max(zip(high, low, strict=True), key=lambda pair: Fraction(*pair)))
-
-    @property
-    def local_epsilon(self) -> float:
-        """The epsilon of the sampler as implemented."""
-        return min(self._odds.epsilon, self.epsilon)
+        over, under = max(zip(high, low, strict=True), key=lambda pair: Fraction(*pair))
+        exact = EXACT.ln(EXACT.divide(Decimal(over), Decimal(under)))
+        above = min(math.nextafter(float(exact), math.inf), self.epsilon)
+        return Odds(over, under, over, self._tails[0] + self._tails[1], above)
 
     def law(self) -> BlanketLaw:
         """The covering law of the whole-number table."""
@@ -131,14 +116,14 @@ class Laplace(GridRandomizer):
 
     def table(self) -> Array:
         """Pr[message y | level l], one row per level."""
-        return self._weights / self._total
+        return self._weights / self._odds.total
 
     def _perturb(self, levels: Levels, randomness: Randomness) -> Levels:
         """Noise by its whole-number distribution function, from -m to m."""
         m = self.levels - 1
-        tails = np.array(self._tails, dtype=np.uint64)
-        below = np.concatenate([tails[:0:-1], np.uint64(self._total) - tails[1:]])
-        noise = np.searchsorted(below, randomness.below(self._total, levels.size), side="right") - m
+        total, tails = self._odds.total, np.array(self._tails, dtype=np.uint64)
+        below = np.concatenate([tails[:0:-1], np.uint64(total) - tails[1:]])
+        noise = np.searchsorted(below, randomness.below(total, levels.size), side="right") - m
         clamped: Levels = np.clip(levels + noise, 0, m)
         return clamped
 
@@ -150,7 +135,7 @@ class Laplace(GridRandomizer):
     @property
     def _lies(self) -> float:
         """2 U_1/T: the noise is not zero."""
-        return 2 * self._tails[1] / self._total
+        return 2 * self._tails[1] / self._odds.total
 
     @cached_property
     def _scores(self) -> Array:

@@ -17,11 +17,16 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting import table as tables
-from shoal.accounting.atoms import AtomLike
-from shoal.accounting.law import BlanketLaw, Claim
+from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import LARGEST_TABLE, Integers, NumberedMessages, TakesAnswers, source
-from shoal.randomizers.mixing import GOLDEN, WORD, mixed
+from shoal.randomizers.base import (
+    NumberedMessages,
+    OddsRandomizer,
+    TakesAnswers,
+    check_table,
+    source,
+)
+from shoal.randomizers.hadamard import GOLDEN, WORD, mixed
 from shoal.randomizers.weights import Odds
 from shoal.randomness import Randomness, Words
 from shoal.values import Array, Messages, category_codes
@@ -48,10 +53,8 @@ class Partitions:
     coins: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", checks.count(2, k=self.k))
-        object.__setattr__(self, "partitions", checks.count(partitions=self.partitions))
-        object.__setattr__(self, "symbols", checks.count(2, symbols=self.symbols))
-        object.__setattr__(self, "coins", checks.count(0, coins=self.coins))
+        for name, least in (("k", 2), ("partitions", 1), ("symbols", 2), ("coins", 0)):
+            object.__setattr__(self, name, checks.count(least, **{name: getattr(self, name)}))
         if self.symbols > self.k:
             raise InvalidArgumentError("symbols", self.symbols, f"symbols <= k = {self.k}")
         if self.partitions * self.k > LARGEST_BINS:
@@ -66,12 +69,12 @@ class Partitions:
     @property
     def bins(self) -> Codes:
         """The bin of answer x in partition g, at [g, x]."""
-        return _bins(self.k, self.partitions, self.symbols, self.coins)
+        return _bins(self)
 
     @property
     def places(self) -> Codes:
         """The same with the bins of all partitions numbered through: g symbols + bin."""
-        return _places(self.k, self.partitions, self.symbols, self.coins)
+        return _places(self)
 
     @property
     def fewest_shared(self) -> int:
@@ -79,16 +82,16 @@ class Partitions:
 
         Exact up to 1,024 answers; of more, only some are compared with all others.
         """
-        return _most_apart(self.k, self.partitions, self.symbols, self.coins)[0]
+        return _most_apart(self)[0]
 
     @property
     def most_apart(self) -> tuple[int, int]:
         """Two answers that share few bins: of those compared, as few as any two."""
-        return _most_apart(self.k, self.partitions, self.symbols, self.coins)[1]
+        return _most_apart(self)[1]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionedResponse(NumberedMessages, TakesAnswers):
+class PartitionedResponse(OddsRandomizer, NumberedMessages, TakesAnswers):
     """Say which bin of a random one of G partitions holds the answer, by randomized response.
 
     The device draws the partition g by its own coin and sends (g, y), the symbol y being the bin
@@ -143,23 +146,9 @@ class PartitionedResponse(NumberedMessages, TakesAnswers):
         return Odds.of(self.epsilon, highs=1, lows=self.symbols - 1)
 
     @property
-    def _total(self) -> int:
-        return self._odds.high + (self.symbols - 1) * self._odds.low
-
-    @property
-    def integers(self) -> Integers:
-        """The odds, and what the draws are below."""
-        return {**self._odds.integers, "total": self._total}
-
-    @property
     def truth(self) -> float:
         """By how much likelier the true symbol is than another: (e - 1)/z."""
-        return (self._odds.high - self._odds.low) / self._total
-
-    @property
-    def local_epsilon(self) -> float:
-        """The epsilon of the sampler as implemented."""
-        return min(self._odds.epsilon, self.epsilon)
+        return (self._odds.high - self._odds.low) / self._odds.total
 
     @property
     def outputs(self) -> int:
@@ -173,7 +162,7 @@ class PartitionedResponse(NumberedMessages, TakesAnswers):
         """
         answers = category_codes(values, self.k)
         generator = source(randomness)
-        drawn = generator.below(self._total, answers.size).view(np.int64)
+        drawn = generator.below(self._odds.total, answers.size).view(np.int64)
         chosen = generator.below(self.partitions, answers.size).view(np.int64)
         excess = self._odds.high - self._odds.low
         truths = self.layout.bins[chosen, answers]
@@ -182,26 +171,18 @@ class PartitionedResponse(NumberedMessages, TakesAnswers):
 
     def law(self) -> BlanketLaw:
         """The atoms of the two answers that share the fewest bins, which cover all pairs."""
-        e = self._odds.high / self._odds.low
-        z = e + self.symbols - 1
+        z = self._odds.high / self._odds.low + self.symbols - 1
         shared = self.layout.fewest_shared / self.partitions
-        atoms: list[AtomLike] = [
-            ((1 - shared) / z, e, 1.0),
-            ((1 - shared) / z, 1.0, e),
-            (shared / z, e, e),
-            ((self.symbols - 2 + shared) / z, 1.0, 1.0),
-        ]
-        return BlanketLaw(
-            atoms,
+        return self._odds.law(
+            (1 - shared) / z,
+            shared / z,
+            (self.symbols - 2 + shared) / z,
             witnesses=lambda: tables.witness_pairs(self._telling_rows()),
-            claim=Claim(local_epsilon=self.local_epsilon),
         )
 
     def table(self) -> Array:
         """Pr[message | answer x], one row per answer."""
-        if self.k * self.outputs > LARGEST_TABLE:
-            expected = f"k times {self.outputs} outputs <= {LARGEST_TABLE} for a table"
-            raise InvalidArgumentError("k", self.k, expected)
+        check_table(self.outputs, k=self.k)
         return self._rows(np.arange(self.k))
 
     def probabilities(self, inputs: Sequence[Any]) -> Array:
@@ -213,7 +194,7 @@ class PartitionedResponse(NumberedMessages, TakesAnswers):
         return self.layout.most_apart
 
     def _rows(self, answers: Codes) -> Array:
-        each = self._total * self.partitions
+        each = self._odds.total * self.partitions
         rows = np.full((answers.size, self.outputs), self._odds.low / each)
         np.put_along_axis(rows, self.layout.places[:, answers].T, self._odds.high / each, axis=1)
         return rows
@@ -227,28 +208,29 @@ class PartitionedResponse(NumberedMessages, TakesAnswers):
 
 
 @lru_cache(maxsize=8)
-def _bins(k: int, partitions: int, symbols: int, coins: int) -> Codes:
-    found = np.empty((partitions, k), dtype=np.int64)
-    for number in range(partitions):
-        order = np.argsort(_hashed(np.arange(k, dtype=np.uint64), k, symbols, coins, number))
-        found[number, order] = np.arange(k) * symbols // k
-    found.flags.writeable = False
-    return found
+def _bins(layout: Partitions) -> Codes:
+    k, symbols = layout.k, layout.symbols
+    bins = np.empty((layout.partitions, k), dtype=np.int64)
+    for number in range(layout.partitions):
+        order = np.argsort(_hashed(np.arange(k, dtype=np.uint64), k, symbols, layout.coins, number))
+        bins[number, order] = np.arange(k) * symbols // k
+    bins.flags.writeable = False
+    return bins
 
 
 @lru_cache(maxsize=8)
-def _places(k: int, partitions: int, symbols: int, coins: int) -> Codes:
-    found: Codes = _bins(k, partitions, symbols, coins) + symbols * np.arange(partitions)[:, None]
-    found.flags.writeable = False
-    return found
+def _places(layout: Partitions) -> Codes:
+    places: Codes = layout.bins + layout.symbols * np.arange(layout.partitions)[:, None]
+    places.flags.writeable = False
+    return places
 
 
 @lru_cache(maxsize=64)
-def _most_apart(k: int, partitions: int, symbols: int, coins: int) -> tuple[int, tuple[int, int]]:
+def _most_apart(layout: Partitions) -> tuple[int, tuple[int, int]]:
     """The fewest bins that two answers share, and two answers that do."""
-    bins = _bins(k, partitions, symbols, coins)
+    k, bins = layout.k, layout.bins
     every = k <= _ANSWERS_COMPARED
-    fewest, pair = partitions, (0, 1)
+    fewest, pair = layout.partitions, (0, 1)
     for answer in range(k - 1 if every else _ROWS_COMPARED):
         later = bins[:, answer + 1 :]
         shared = np.count_nonzero(later == bins[:, answer : answer + 1], axis=0)

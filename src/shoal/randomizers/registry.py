@@ -14,19 +14,19 @@ CATEGORIES = {
     "grr": ("response", "RandomizedResponse"),
     "hadamard": ("hadamard", "HadamardResponse"),
     "projective": ("projective", "ProjectiveGeometryResponse"),
-    "subset": ("subset", "SubsetSelection"),
-    "unary": ("unary", "UnaryEncoding"),
+    "subset": ("bits", "SubsetSelection"),
+    "unary": ("bits", "UnaryEncoding"),
     "hashing": ("hashing", "LocalHashing"),
 }
 NUMBERS = {
     "laplace": ("laplace", "Laplace"),
-    "duchi": ("duchi", "Duchi"),
-    "piecewise": ("piecewise", "Piecewise"),
-    "rounded": ("rounded", "RoundedResponse"),
+    "duchi": ("grid", "Duchi"),
+    "piecewise": ("grid", "Piecewise"),
+    "rounded": ("grid", "RoundedResponse"),
 }
 VECTORS = {
-    "privunit": ("privunit", "PrivUnit"),
-    "privunitg": ("privunitg", "PrivUnitG"),
+    "privunit": ("vectors", "PrivUnit"),
+    "privunitg": ("vectors", "PrivUnitG"),
 }
 NAMES = (*CATEGORIES, *NUMBERS, *VECTORS)
 
