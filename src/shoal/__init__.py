@@ -37,12 +37,10 @@ if TYPE_CHECKING:
     from shoal.planning.plan import Plan
     from shoal.planning.planner import plan
     from shoal.protocols.coins import FairCoins
-    from shoal.protocols.dummies import UniformDummies
-    from shoal.protocols.hashed import HashedDummies
+    from shoal.protocols.dummies import HashedDummies, UniformDummies
     from shoal.protocols.near_central import NearCentralCount, NearCentralSum
     from shoal.protocols.sparse import SparseHistogram
-    from shoal.protocols.split_and_mix import SplitAndMixSum
-    from shoal.protocols.split_vectors import SplitAndMixVectors
+    from shoal.protocols.split_and_mix import SplitAndMixSum, SplitAndMixVectors
     from shoal.protocols.zero_sum import ZeroSumCount, ZeroSumHistogram
     from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
     from shoal.randomizers.grid import Duchi, Piecewise, RoundedResponse
@@ -129,7 +127,7 @@ _HOMES = {
     "FairCoins": "shoal.protocols.coins",
     "Guarantee": "shoal.accounting.guarantee",
     "HadamardResponse": "shoal.randomizers.hadamard",
-    "HashedDummies": "shoal.protocols.hashed",
+    "HashedDummies": "shoal.protocols.dummies",
     "Laplace": "shoal.randomizers.laplace",
     "LocalHashing": "shoal.randomizers.hashing",
     "MeanEstimate": "shoal.values",
@@ -146,7 +144,7 @@ _HOMES = {
     "RoundedResponse": "shoal.randomizers.grid",
     "SparseHistogram": "shoal.protocols.sparse",
     "SplitAndMixSum": "shoal.protocols.split_and_mix",
-    "SplitAndMixVectors": "shoal.protocols.split_vectors",
+    "SplitAndMixVectors": "shoal.protocols.split_and_mix",
     "SubsetSelection": "shoal.randomizers.bits",
     "Survey": "shoal.service.survey",
     "UnaryEncoding": "shoal.randomizers.bits",

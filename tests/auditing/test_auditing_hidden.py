@@ -15,7 +15,7 @@ from shoal.auditing.parts import Parts, fitted
 from shoal.auditing.screening import farthest
 from shoal.auditing.trials import Budget
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomness import secure, simulated, simulator
 

@@ -14,8 +14,7 @@ from scipy import stats
 import shoal
 from shoal import randomness
 from shoal.engines.shuffling import shuffle
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies, UniformDummies
 from shoal.randomizers.bits import SubsetSelection
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse

@@ -10,8 +10,7 @@ import pytest
 
 from shoal.protocols import registry
 from shoal.protocols.coins import FairCoins
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.hashed import HashedDummies
+from shoal.protocols.dummies import HashedDummies, UniformDummies
 from shoal.protocols.near_central import NearCentralCount, NearCentralSum
 from shoal.protocols.sparse import SparseHistogram
 from shoal.protocols.split_and_mix import SplitAndMixSum

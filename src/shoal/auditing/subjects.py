@@ -27,7 +27,7 @@ from shoal.auditing.data import DataSet
 from shoal.auditing.messages import Raw, as_messages, joined
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError, ShoalError
-from shoal.protocols.base import Protocol
+from shoal.protocols.base import MultiMessageMechanism
 from shoal.randomizers.base import Auditable, Mechanism, check_answer, some_answers
 from shoal.randomness import Randomness
 from shoal.values import Array, Envelopes
@@ -129,7 +129,7 @@ class Collection(Subject):
     @property
     def several(self) -> bool:
         """Whether it is a protocol with several messages."""
-        return isinstance(self.device, Protocol)
+        return isinstance(self.device, MultiMessageMechanism)
 
     @property
     def block(self) -> int:

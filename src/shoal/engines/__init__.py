@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.base import Protocol as SeveralMessages
+from shoal.protocols.base import MultiMessageMechanism
 from shoal.randomizers.base import Mechanism, Randomizer, Reports
 from shoal.values import Counts, Envelopes
 
@@ -47,7 +47,7 @@ class LocalEngine:
         return total
 
     def _parts(self, mechanism: Mechanism, reports: Reports) -> Iterator[Counts]:
-        if isinstance(reports, Envelopes) and isinstance(mechanism, SeveralMessages):
+        if isinstance(reports, Envelopes) and isinstance(mechanism, MultiMessageMechanism):
             yield mechanism.tally(reports)
         elif isinstance(mechanism, Randomizer) and not isinstance(reports, Envelopes):
             for start in range(0, len(reports), self.chunk):

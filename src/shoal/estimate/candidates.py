@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.protocols.detection import Detector
-from shoal.protocols.strings import Codes
-from shoal.protocols.tree import PrefixTree, Words
+from shoal.protocols.tree import Codes, PrefixTree, Words
 
 Indices = npt.NDArray[np.int64]
 

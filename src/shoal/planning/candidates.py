@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from shoal.protocols.base import Protocol
+from shoal.protocols.base import MultiMessageMechanism
 from shoal.protocols.registry import calibration
 from shoal.randomizers.base import Randomizer
 from shoal.randomizers.registry import CATEGORIES, by_name
 
 Family = Callable[..., Randomizer]
-Calibration = Callable[..., Protocol]  # takes n, epsilon and delta
+Calibration = Callable[..., MultiMessageMechanism]  # takes n, epsilon and delta
 
 LARGEST_VECTOR = 10_000  # answers: beyond, a message with a bit per answer is too long
 LARGEST_DECODING = 1e10  # reports times answers: beyond, trying every answer takes hours
@@ -114,7 +114,7 @@ def sums_with_messages(
 
 def _near_central_sum(
     *, bounds: tuple[float, float], few: tuple[int, ...], most: float, **target: float
-) -> Protocol:
+) -> MultiMessageMechanism:
     """With as many levels as the messages allow: the more of them, the less rounding."""
     make = calibration("near-central-sum")
     for levels in few:

@@ -18,7 +18,7 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
 from shoal.planning.errors import Errors
-from shoal.protocols.base import Device, Protocol
+from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.protocols.registry import described, restored
 from shoal.randomizers.base import VectorMechanism
 from shoal.randomizers.vectors import Ball
@@ -138,7 +138,11 @@ class Option:
     @property
     def influence(self) -> float | None:
         """What one dishonest person can add to one answer's count, where that is known."""
-        return self.randomizer.influence if isinstance(self.randomizer, Protocol) else None
+        return (
+            self.randomizer.influence
+            if isinstance(self.randomizer, MultiMessageMechanism)
+            else None
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -400,7 +404,7 @@ def _option(stored: Mapping[str, object]) -> Option:
     description = stored.get("randomizer")
     made = None if description is None else restored(description)  # type: ignore[arg-type]
     local = stored.get("local_epsilon")
-    if local is None and isinstance(made, Protocol):
+    if local is None and isinstance(made, MultiMessageMechanism):
         local = made.local_epsilon
     return Option(
         str(stored["name"]),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.base import Device, Protocol
+from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.randomizers import registry as randomizers
 from shoal.randomizers.base import Mechanism
 
@@ -17,7 +17,7 @@ ANSWERS = {
     "dummies": ("dummies", "UniformDummies"),
     "sparse": ("sparse", "SparseHistogram"),
     "zero-sum": ("zero_sum", "ZeroSumHistogram"),
-    "hashed-dummies": ("hashed", "HashedDummies"),
+    "hashed-dummies": ("dummies", "HashedDummies"),
 }
 BITS = {
     "near-central": ("near_central", "NearCentralCount"),
@@ -28,23 +28,23 @@ NUMBERS = {
     "split-and-mix": ("split_and_mix", "SplitAndMixSum"),
     "near-central-sum": ("near_central", "NearCentralSum"),
 }
-VECTORS = {"split-and-mix-vectors": ("split_vectors", "SplitAndMixVectors")}
+VECTORS = {"split-and-mix-vectors": ("split_and_mix", "SplitAndMixVectors")}
 PROTOCOLS = {**ANSWERS, **BITS, **NUMBERS, **VECTORS}
 NAMES = (*randomizers.NAMES, *PROTOCOLS)
 
 
-def protocol(name: str) -> type[Protocol]:
+def protocol(name: str) -> type[MultiMessageMechanism]:
     """The class of a protocol with several messages, or an error that lists the names."""
     if name not in PROTOCOLS:
         raise unknown(name, tuple(PROTOCOLS))
     module, attribute = PROTOCOLS[name]
     home = importlib.import_module(f"shoal.protocols.{module}")
-    return cast("type[Protocol]", getattr(home, attribute))
+    return cast("type[MultiMessageMechanism]", getattr(home, attribute))
 
 
-def calibration(name: str) -> Callable[..., Protocol]:
+def calibration(name: str) -> Callable[..., MultiMessageMechanism]:
     """What makes a protocol with the least noise for n honest people, epsilon and delta."""
-    made: Callable[..., Protocol] = protocol(name).calibrated  # type: ignore[attr-defined]
+    made: Callable[..., MultiMessageMechanism] = protocol(name).calibrated  # type: ignore[attr-defined]
     return made
 
 

@@ -13,18 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.noise import Divergence, NoiseProfile, two_bin_delta, two_bin_gamma
+from shoal.accounting.noise import Divergence, two_bin_delta, two_bin_gamma
 from shoal.errors import InvalidArgumentError
 from shoal.protocols import shares
-from shoal.protocols.base import (
-    AnswerProtocol,
-    NumberedEnvelopes,
-    margins,
-    ragged,
-)
-from shoal.protocols.counting import noisy_counts
-from shoal.protocols.zero_rule import Whole, Withheld
-from shoal.randomizers.base import Integers, source
+from shoal.protocols.base import MultiMessageAnswers, NumberedEnvelopes, Whole, margins, ragged
+from shoal.protocols.estimates import NoisyCounts
+from shoal.protocols.zero_sum import Withheld
+from shoal.randomizers.base import Integers
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, category_codes
 
@@ -34,7 +29,7 @@ _DIGITS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseHistogram(NumberedEnvelopes, AnswerProtocol):
+class SparseHistogram(NumberedEnvelopes, MultiMessageAnswers):
     """Send the answer, and of each of the k answers one more copy with probability γ.
 
     The noise of every answer is an independent Bin(n, γ). The zero-sum histogram shows n minus
@@ -53,6 +48,8 @@ class SparseHistogram(NumberedEnvelopes, AnswerProtocol):
     """
 
     name: ClassVar[str] = "sparse"
+    theorem = "sparse histogram, exact divergence"
+    scope = "everybody sends the truth and independent copies, each message by itself"
 
     k: int
     gamma: float
@@ -90,9 +87,9 @@ class SparseHistogram(NumberedEnvelopes, AnswerProtocol):
 
     @property
     def integers(self) -> Integers:
-        """The chance of a copy, of 2^52, and what their number is drawn by."""
-        chance = shares.numerator(self.gamma)
-        return {"gamma": chance, "bits": shares.BITS, "copies_steps": self._table.integers}
+        """The probability of a copy, of 2^52, and what their number is drawn by."""
+        gamma = shares.numerator(self.gamma)
+        return {"gamma": gamma, "bits": shares.BITS, "copies_steps": self._table.integers}
 
     @property
     def outputs(self) -> int:
@@ -114,38 +111,26 @@ class SparseHistogram(NumberedEnvelopes, AnswerProtocol):
         """All slots filled with one answer, where the estimate expects γ copies."""
         return self.slots - self.gamma
 
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
-        """The answer first, then the copies: the shuffler has to mix them."""
+    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
         truths = category_codes(values, self.k)
-        bits = source(randomness)
         added = self._table.draw(truths.size, bits)
         return ragged(truths, distinct_answers(self.k, added, bits), added)
 
-    def profile(self, n: int) -> NoiseProfile:
-        """The exact divergence, and what the table of copies differs from a binomial law."""
-        return NoiseProfile(
-            divergence=Divergence.of(two_bin_delta, n=n, gamma=self.gamma),
-            n=n,
-            theorem="sparse histogram, exact divergence",
-            scope="everybody sends the truth and independent copies, each message by itself",
-            slack=n * self._table.error,
-        )
+    def _divergence(self, n: int) -> Divergence:
+        return Divergence.of(two_bin_delta, n=n, gamma=self.gamma)
 
-    @property
-    def _noise(self) -> float:
-        """Variance of the copies that one person adds to one answer."""
-        return self.gamma * (1 - self.gamma)
+    def _slack(self, n: int) -> float:
+        """By how much the table of copies differs from a binomial law."""
+        return n * self._table.error
 
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Counts less the copies expected."""
         counts = self.counted(batch)
-        return noisy_counts(counts.cells, ((counts.n, self.gamma),), n=counts.n)
+        return NoisyCounts.of(counts.cells, ((counts.n, self.gamma),), n=counts.n)
 
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """The same for every answer, whatever its share."""
-        return np.full(np.shape(frequencies), self._noise / n)
+        """The same for every answer, whatever its fraction."""
+        return np.full(np.shape(frequencies), self.gamma * (1 - self.gamma) / n)
 
     def threshold(self, n: int, beta: float) -> int:
         """No answer that nobody gave gets more messages, with probability 1 − beta for all of them.

@@ -35,7 +35,7 @@ from scipy import stats
 from shoal.accounting.amplification import local_epsilon
 from shoal.accounting.noise import dummies_rho
 from shoal.protocols.base import Device
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.testing import alternatives, power
 from shoal.testing.gram import Departure, Spread

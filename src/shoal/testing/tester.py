@@ -14,7 +14,7 @@ from shoal import checks
 from shoal.accounting.amplification import amplify
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.base import Device, Protocol
+from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.randomizers.base import Reports
 from shoal.randomness import Randomness, simulator
 from shoal.testing import alternatives, devices, overlap, power, ranks, sampling, splitting
@@ -346,7 +346,7 @@ class Tester:
         return counts
 
     def _exchangeable(self, scores: Scores) -> OneMessage:
-        if isinstance(self.device, Protocol) or not isinstance(scores, OneMessage):
+        if isinstance(self.device, MultiMessageMechanism) or not isinstance(scores, OneMessage):
             expected = (
                 "a device with one message for closeness (the several messages of one person are "
                 "not exchangeable, so two batches of them cannot be split anew)"
