@@ -36,17 +36,14 @@ if TYPE_CHECKING:
     from shoal.pipeline import Result, run
     from shoal.planning.plan import Plan
     from shoal.planning.planner import plan
-    from shoal.protocols.coins import FairCoins
+    from shoal.protocols.counts import FairCoins, NearCentralCount, NearCentralSum
     from shoal.protocols.dummies import HashedDummies, UniformDummies
-    from shoal.protocols.near_central import NearCentralCount, NearCentralSum
-    from shoal.protocols.sparse import SparseHistogram
     from shoal.protocols.split_and_mix import SplitAndMixSum, SplitAndMixVectors
-    from shoal.protocols.zero_sum import ZeroSumCount, ZeroSumHistogram
+    from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram
     from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
-    from shoal.randomizers.grid import Duchi, Piecewise, RoundedResponse
+    from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
     from shoal.randomizers.hadamard import HadamardResponse
     from shoal.randomizers.hashing import LocalHashing
-    from shoal.randomizers.laplace import Laplace
     from shoal.randomizers.projective import ProjectiveGeometryResponse
     from shoal.randomizers.response import RandomizedResponse
     from shoal.randomizers.vectors import PrivUnit, PrivUnitG
@@ -124,15 +121,15 @@ _HOMES = {
     "Duchi": "shoal.randomizers.grid",
     "Envelopes": "shoal.values",
     "Estimate": "shoal.values",
-    "FairCoins": "shoal.protocols.coins",
+    "FairCoins": "shoal.protocols.counts",
     "Guarantee": "shoal.accounting.guarantee",
     "HadamardResponse": "shoal.randomizers.hadamard",
     "HashedDummies": "shoal.protocols.dummies",
-    "Laplace": "shoal.randomizers.laplace",
+    "Laplace": "shoal.randomizers.grid",
     "LocalHashing": "shoal.randomizers.hashing",
     "MeanEstimate": "shoal.values",
-    "NearCentralCount": "shoal.protocols.near_central",
-    "NearCentralSum": "shoal.protocols.near_central",
+    "NearCentralCount": "shoal.protocols.counts",
+    "NearCentralSum": "shoal.protocols.counts",
     "Piecewise": "shoal.randomizers.grid",
     "Plan": "shoal.planning.plan",
     "PrivUnit": "shoal.randomizers.vectors",
@@ -142,7 +139,7 @@ _HOMES = {
     "RandomizedResponse": "shoal.randomizers.response",
     "Result": "shoal.pipeline",
     "RoundedResponse": "shoal.randomizers.grid",
-    "SparseHistogram": "shoal.protocols.sparse",
+    "SparseHistogram": "shoal.protocols.zero_sum",
     "SplitAndMixSum": "shoal.protocols.split_and_mix",
     "SplitAndMixVectors": "shoal.protocols.split_and_mix",
     "SubsetSelection": "shoal.randomizers.bits",

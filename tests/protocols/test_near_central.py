@@ -21,7 +21,7 @@ from shoal.accounting.noise.near_central import (
     near_central_delta,
 )
 from shoal.accounting.noise.negative_binomial import NegativeBinomial
-from shoal.protocols.near_central import Difference, NearCentralCount, NearCentralSum
+from shoal.protocols.counts import Difference, NearCentralCount, NearCentralSum
 from shoal.protocols.shares import RareCount
 from shoal.values import Counts, Envelopes
 

@@ -14,13 +14,11 @@ from shoal import randomness
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.protocols import registry, shares
-from shoal.protocols.coins import FairCoins
+from shoal.protocols.counts import FairCoins, NearCentralCount, NearCentralSum
 from shoal.protocols.dummies import HashedDummies, PartitionedDummies, UniformDummies
-from shoal.protocols.near_central import NearCentralCount, NearCentralSum
 from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
-from shoal.protocols.sparse import SparseHistogram, copies_table
 from shoal.protocols.split_and_mix import SplitAndMixSum, SplitAndMixVectors
-from shoal.protocols.zero_sum import ZeroSumCount, ZeroSumHistogram
+from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram, copies_table
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.sealing import canonical
 from shoal.values import Batch

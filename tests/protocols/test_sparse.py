@@ -14,7 +14,7 @@ import shoal
 from protocol_contract import AnswerProtocolContract
 from shoal import randomness
 from shoal.accounting.noise import two_bin_delta
-from shoal.protocols.sparse import SparseHistogram, copies_table, distinct_answers
+from shoal.protocols.zero_sum import SparseHistogram, copies_table, distinct_answers
 from shoal.values import Counts
 
 RARE = 1e-7

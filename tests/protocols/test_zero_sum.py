@@ -14,8 +14,13 @@ from protocol_contract import AnswerProtocolContract, crowd_law, divergence
 from shoal import randomness
 from shoal.accounting.noise import one_bin_delta, two_bin_delta
 from shoal.estimate import top
-from shoal.protocols.sparse import SparseHistogram
-from shoal.protocols.zero_sum import MOST_MESSAGES, Withheld, ZeroSumCount, ZeroSumHistogram
+from shoal.protocols.zero_sum import (
+    MOST_MESSAGES,
+    SparseHistogram,
+    Withheld,
+    ZeroSumCount,
+    ZeroSumHistogram,
+)
 from shoal.values import Counts, Envelopes
 
 # A failure is a run whose error exceeds the claim; a correct build exceeds these numbers of

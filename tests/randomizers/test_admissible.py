@@ -23,10 +23,9 @@ from shoal.randomizers.base import (
     readable,
 )
 from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
-from shoal.randomizers.grid import Duchi, Piecewise, RoundedResponse
+from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.hashing import PRIME, LocalHashing
-from shoal.randomizers.laplace import Laplace
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.projective import ProjectiveGeometryResponse
 from shoal.randomizers.response import RandomizedResponse

@@ -12,9 +12,8 @@ from shoal import randomness
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.grid import Duchi, Piecewise, RoundedResponse
-from shoal.randomizers.laplace import Laplace
-from shoal.randomizers.laws import envelope_law, two_level_law
+from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
+from shoal.randomizers.weights import envelope_law, two_level_law
 
 
 class TestLaplace(NumberContract):

@@ -9,18 +9,15 @@ import numpy as np
 import pytest
 
 from shoal.protocols import registry
-from shoal.protocols.coins import FairCoins
+from shoal.protocols.counts import FairCoins, NearCentralCount, NearCentralSum
 from shoal.protocols.dummies import HashedDummies, UniformDummies
-from shoal.protocols.near_central import NearCentralCount, NearCentralSum
-from shoal.protocols.sparse import SparseHistogram
 from shoal.protocols.split_and_mix import SplitAndMixSum
-from shoal.protocols.zero_sum import ZeroSumCount, ZeroSumHistogram
+from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram
 from shoal.randomizers import registry as randomizers
 from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
-from shoal.randomizers.grid import Duchi, Piecewise, RoundedResponse
+from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.hashing import LocalHashing
-from shoal.randomizers.laplace import Laplace
 from shoal.randomizers.projective import ProjectiveGeometryResponse
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated

@@ -166,8 +166,7 @@ class MultiMessageMechanism(Mechanism):
             expected = "a batch that says how many people sent it (shoal.shuffle makes one)"
             raise InvalidArgumentError("batch", repr(batch), expected)
         counts = self.tally(batch) if isinstance(batch, Batch) else batch
-        if counts.n < 1:
-            raise InvalidArgumentError("batch", counts.n, "at least one report")
+        checks.refuse(counts.n < 1, "at least one report", batch=counts.n)
         return counts
 
     def kept(self, *, n: int, epsilon: float, delta: float) -> Self:
@@ -183,14 +182,6 @@ class MultiMessageMechanism(Mechanism):
 
 
 Device = Randomizer | MultiMessageMechanism  # what a device may run
-
-
-class MultiMessageAnswers(MultiMessageMechanism, AnswerMechanism):
-    """Several messages for one of k answers."""
-
-    def true_message(self, value: int) -> int | None:
-        """The answer's own number, if every answer has a message of its own."""
-        return value if self.outputs == self.k else None
 
 
 class NumberedEnvelopes(MultiMessageMechanism):
@@ -234,6 +225,19 @@ class NumberedEnvelopes(MultiMessageMechanism):
         """Numbers below ``outputs``, and the empty slot if there are any."""
         largest = self.outputs - self.always_full
         return integers_of(rows, self.message_bytes) <= np.uint64(largest)
+
+
+class AnswerEnvelopes(NumberedEnvelopes, AnswerMechanism):
+    """Several messages for one of k answers, by default numbers of answers themselves."""
+
+    @property
+    def outputs(self) -> int:
+        """How many messages there are."""
+        return self.k
+
+    def true_message(self, value: int) -> int | None:
+        """The answer's own number, if every answer has a message of its own."""
+        return value if self.outputs == self.k else None
 
 
 def checked_messages(messages: Messages, outputs: int) -> Whole:

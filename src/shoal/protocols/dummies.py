@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,7 +24,7 @@ from shoal.accounting.noise import (
 from shoal.errors import InvalidArgumentError
 from shoal.protocols import shares
 from shoal.protocols.base import (
-    MultiMessageAnswers,
+    AnswerEnvelopes,
     MultiMessageMechanism,
     NumberedEnvelopes,
     Whole,
@@ -32,8 +32,8 @@ from shoal.protocols.base import (
 )
 from shoal.protocols.estimates import NoisyCounts
 from shoal.randomizers import hashing
-from shoal.randomizers.base import Integers, Rows, TakesAnswers, checked_rows
-from shoal.randomizers.partitioned import Partitions
+from shoal.randomizers.base import AnswerMechanism, Integers, Rows, checked_rows
+from shoal.randomizers.partitioned import PartitionedAnswers, Partitions
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Messages, category_codes
 
@@ -57,9 +57,8 @@ class AmongDummies(MultiMessageMechanism):
 
     def __post_init__(self) -> None:
         checks.positive(dummies=self.dummies)
-        if self.dummies > MOST_DUMMIES:
-            expected = f"at most {MOST_DUMMIES:g} dummies per person (more people need fewer each)"
-            raise InvalidArgumentError("dummies", self.dummies, expected)
+        expected = f"at most {MOST_DUMMIES:g} dummies per person (more people need fewer each)"
+        checks.refuse(self.dummies > MOST_DUMMIES, expected, dummies=self.dummies)
         exact = math.floor(self.dummies) + shares.rounded_up(self.dummies % 1.0)
         object.__setattr__(self, "dummies", float(exact))
 
@@ -108,7 +107,7 @@ class AmongDummies(MultiMessageMechanism):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UniformDummies(AmongDummies, NumberedEnvelopes, MultiMessageAnswers):
+class UniformDummies(AmongDummies, AnswerEnvelopes):
     """Send the answer, and ``dummies`` answers on average drawn at random.
 
     Of ⌊ρ⌋ dummies and one more with probability ρ − ⌊ρ⌋ each is uniform on the k answers.
@@ -140,11 +139,6 @@ class UniformDummies(AmongDummies, NumberedEnvelopes, MultiMessageAnswers):
         return cls(k=k, dummies=dummies).kept(n=n, epsilon=epsilon, delta=delta)
 
     @property
-    def outputs(self) -> int:
-        """How many messages there are."""
-        return self.k
-
-    @property
     def influence(self) -> float:
         """All slots filled with one answer, where the estimate expects dummies."""
         return self.slots - self.dummies / self.k
@@ -172,7 +166,7 @@ class UniformDummies(AmongDummies, NumberedEnvelopes, MultiMessageAnswers):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HashedDummies(AmongDummies, MultiMessageAnswers):
+class HashedDummies(AmongDummies, AnswerMechanism):
     """Send a hash function with the answer's bucket, and ``dummies`` of them with random buckets.
 
     Every message has a function of its own, ``h(x) = ((u x + v) mod p) mod buckets`` as in
@@ -285,9 +279,8 @@ class HashedDummies(AmongDummies, MultiMessageAnswers):
 
     def cells(self, messages: Messages) -> Whole:
         """How many messages support each of the k answers, if that is not too much work."""
-        if self.k * len(messages) > MOST_EVALUATIONS:
-            expected = f"messages x answers <= {MOST_EVALUATIONS} (estimate_of takes candidates)"
-            raise InvalidArgumentError("k", self.k, expected)
+        expected = f"messages x answers <= {MOST_EVALUATIONS} (estimate_of takes candidates)"
+        checks.refuse(self.k * len(messages) > MOST_EVALUATIONS, expected, k=self.k)
         return self._cells(messages, np.arange(self.k, dtype=np.int64))
 
     def _cells(self, messages: Messages, candidates: Whole) -> Whole:
@@ -311,9 +304,8 @@ class HashedDummies(AmongDummies, MultiMessageAnswers):
         """The same of the candidates only, in their order; counts are those of :meth:`support`."""
         chosen = category_codes(candidates, self.k)
         counts = batch if isinstance(batch, Counts) else self.support(batch, chosen)
-        if counts.cells.size != chosen.size:
-            expected = f"counts of {chosen.size} candidates"
-            raise InvalidArgumentError("counts", counts.cells.size, expected)
+        expected = f"counts of {chosen.size} candidates"
+        checks.refuse(counts.cells.size != chosen.size, expected, counts=counts.cells.size)
         return self._estimate(self.counted(counts))
 
     def _estimate(self, counts: Counts) -> Estimate:
@@ -363,7 +355,7 @@ def _collision(buckets: int) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionedDummies(AmongDummies, NumberedEnvelopes, TakesAnswers):
+class PartitionedDummies(PartitionedAnswers, AmongDummies, NumberedEnvelopes):
     """For every partition send the bin of the answer, and ``dummies`` bins on average at random.
 
     A message (g, y) says that y is a bin of partition g. The messages of a partition are the
@@ -393,9 +385,8 @@ class PartitionedDummies(AmongDummies, NumberedEnvelopes, TakesAnswers):
     coins: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("k", "symbols", "partitions", "coins"):
-            object.__setattr__(self, name, getattr(self.layout, name))
         super().__post_init__()
+        AmongDummies.__post_init__(self)
 
     @classmethod
     def calibrated(
@@ -414,7 +405,7 @@ class PartitionedDummies(AmongDummies, NumberedEnvelopes, TakesAnswers):
         Among several partitions the first guess is the number for one of them with epsilon divided
         by the root of their number, right for Gaussian noise; a secant of log delta does the rest.
         """
-        layout = Partitions(k=k, partitions=partitions, symbols=symbols, coins=coins)
+        layout = Partitions.of(k=k, partitions=partitions, symbols=symbols, coins=coins)
         rounds = _rounds(layout)
         guess = dummies_rho(n=n, k=symbols, epsilon=epsilon / math.sqrt(rounds), delta=delta)
 
@@ -426,22 +417,6 @@ class PartitionedDummies(AmongDummies, NumberedEnvelopes, TakesAnswers):
 
         dummies = guess if rounds == 1 else _least(excess, guess, -math.log(delta))
         return made(dummies=dummies).kept(n=n, epsilon=epsilon, delta=delta)
-
-    @cached_property
-    def layout(self) -> Partitions:
-        """The public partitions."""
-        return Partitions(
-            k=self.k, partitions=self.partitions, symbols=self.symbols, coins=self.coins
-        )
-
-    def far_apart(self) -> tuple[int, ...]:
-        """Two answers that share few bins."""
-        return self.layout.most_apart
-
-    @property
-    def outputs(self) -> int:
-        """How many messages there are."""
-        return self.partitions * self.symbols
 
     @property
     def messages(self) -> float:

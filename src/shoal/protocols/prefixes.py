@@ -149,8 +149,7 @@ class PrefixDummies(PrefixMechanism, AmongDummies, NumberedEnvelopes):
         n = checks.count(n=n)
         checks.open_probability(beta=beta)
         checks.positive(messages_cap=messages_cap)
-        if messages_cap <= 1:
-            raise InvalidArgumentError("messages_cap", messages_cap, "messages_cap > 1")
+        checks.refuse(messages_cap <= 1, "messages_cap > 1", messages_cap=messages_cap)
         symbols = Alphabet.of(alphabet, length=length)
         cuts = longest_cuts(symbols)
         probe = UniformDummies.calibrated(k=_PROBE, n=n, epsilon=epsilon, delta=delta)
@@ -262,7 +261,7 @@ class PrefixResponse(PrefixMechanism, OddsRandomizer, NumberedMessages):
         """What reports the cells."""
         return RandomizedResponse(k=self.tree.k, epsilon=self.epsilon)
 
-    @property
+    @cached_property
     def _odds(self) -> Odds:
         return self.oracle._odds  # noqa: SLF001 - the same sampler
 

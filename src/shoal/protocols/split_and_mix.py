@@ -33,7 +33,7 @@ from shoal.protocols.estimates import LaplaceMean
 from shoal.protocols.shares import MOST_COUNTS, TAIL, RareCount
 from shoal.randomizers.base import Integers, NumberMechanism, VectorMechanism, integer_width
 from shoal.randomizers.grid import rounded
-from shoal.randomizers.vectors import LARGEST_DIMENSION
+from shoal.randomizers.vectors import LARGEST_DIMENSION, vector_rows
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Messages, VectorEstimate
 
@@ -88,10 +88,8 @@ class SplitAndMix(NumberedEnvelopes):
         for name in ("levels", "people", "modulus_bits"):
             object.__setattr__(self, name, checks.count(**{name: getattr(self, name)}))
         object.__setattr__(self, "shares", checks.count(LEAST_SHARES, shares=self.shares))
-        if self.levels > MOST_LEVELS:
-            raise InvalidArgumentError("levels", self.levels, "levels <= 2^30")
-        if self.shares > MOST_SHARES:
-            raise InvalidArgumentError("shares", self.shares, f"shares <= {MOST_SHARES}")
+        checks.refuse(self.levels > MOST_LEVELS, "levels <= 2^30", levels=self.levels)
+        checks.at_most(MOST_SHARES, shares=self.shares)
         if self.coordinates << self.modulus_bits > 1 << MOST_BITS:
             raise _too_long(self.modulus_bits, self.coordinates)
         if self.epsilon is not None:
@@ -404,9 +402,7 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", checks.count(1, dimension=self.dimension))
-        if self.dimension > LARGEST_DIMENSION:
-            expected = f"dimension <= {LARGEST_DIMENSION}"
-            raise InvalidArgumentError("dimension", self.dimension, expected)
+        checks.at_most(LARGEST_DIMENSION, dimension=self.dimension)
         checks.positive(bound=self.bound)
         super().__post_init__()
 
@@ -452,10 +448,7 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
         return self._sent(self._rounded(self._short(values), bits), bits)
 
     def _short(self, values: npt.ArrayLike) -> Array:
-        vectors = np.asarray(values, dtype=np.float64)
-        if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
-            expected = f"one row of {self.dimension} numbers per person"
-            raise InvalidArgumentError("values", f"shape {vectors.shape}", expected)
+        vectors = vector_rows(values, self.dimension)
         lengths = np.abs(vectors).sum(axis=1)
         wrong = ~(lengths <= self.bound * (1 + _TOLERANCE))
         if wrong.any():

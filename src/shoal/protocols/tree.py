@@ -51,8 +51,7 @@ class Alphabet:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "length", checks.count(length=self.length))
-        if self.length > LONGEST:
-            raise InvalidArgumentError("length", self.length, f"length <= {LONGEST} bytes")
+        checks.refuse(self.length > LONGEST, f"length <= {LONGEST} bytes", length=self.length)
         ascending = bytes(sorted(set(self.symbols)))
         if not self.symbols or 0 in self.symbols or ascending != self.symbols:
             expected = "different bytes in ascending order, without the byte 0"
@@ -160,8 +159,7 @@ class PrefixTree:
         if not self.cuts or any(b <= a for a, b in pairwise(ends)) or self.cuts[-1] != self.length:
             expected = f"ascending cuts, the last of them the length {self.length}"
             raise InvalidArgumentError("cuts", self.cuts, expected)
-        if self.levels > MOST_LEVELS:
-            raise InvalidArgumentError("cuts", self.cuts, f"at most {MOST_LEVELS} levels")
+        checks.refuse(self.levels > MOST_LEVELS, f"at most {MOST_LEVELS} levels", cuts=self.cuts)
         if not len(self.tables) == len(self.buckets) == self.levels:
             expected = f"tables and buckets for each of the {self.levels} levels"
             raise InvalidArgumentError("tables, buckets", (self.tables, self.buckets), expected)

@@ -231,9 +231,8 @@ class VectorMechanism(Mechanism):
         """Refuse what is no tuple of so many numbers."""
         parts = value if isinstance(value, tuple) else ()
         numbers = all(isinstance(part, Real) and math.isfinite(part) for part in parts)
-        if len(parts) != self.dimension or not numbers:
-            expected = f"tuples of {self.dimension} finite numbers, as declared"
-            raise InvalidArgumentError("inputs", value, expected)
+        expected = f"tuples of {self.dimension} finite numbers, as declared"
+        checks.refuse(len(parts) != self.dimension or not numbers, expected, inputs=value)
 
     def gap_estimator(self, first: Any, second: Any) -> Callable[[Batch], float] | None:  # noqa: ANN401
         """The estimated mean, along the direction from one vector to the other."""
@@ -282,8 +281,7 @@ class Randomizer(Mechanism):
     def counted(self, batch: Batch | Counts) -> Counts:
         """Counts of a batch, or counts as they are: at least of one person."""
         counts = self.tally(batch.messages) if isinstance(batch, Batch) else batch
-        if counts.n < 1:
-            raise InvalidArgumentError("batch", counts.n, "at least one report")
+        checks.refuse(counts.n < 1, "at least one report", batch=counts.n)
         return counts
 
 
@@ -316,11 +314,10 @@ class CategoryRandomizer(Randomizer, AnswerMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", checks.count(2, k=self.k))
         checks.positive(epsilon=self.epsilon)
-        if self.k > self.most_answers:
-            raise InvalidArgumentError("k", self.k, f"k <= {self.most_answers}")
+        checks.at_most(self.most_answers, k=self.k)
         _ = self.local_epsilon  # an epsilon that no odds can express is an error
 
-    @property
+    @cached_property
     def _support(self) -> Support:
         """How often a message supports the true answer, and any other."""
         raise NotImplementedError

@@ -120,15 +120,13 @@ class UnaryEncoding(BitRandomizer):
     @cached_property
     def _weights(self) -> tuple[int, int]:
         """2^32 P and 2^32 Q, Q rounded up: a likelier false bit only hides more."""
-        if self.epsilon > LARGEST_EPSILON:
-            raise InvalidArgumentError("epsilon", self.epsilon, f"epsilon <= {LARGEST_EPSILON:g}")
+        checks.at_most(LARGEST_EPSILON, epsilon=self.epsilon)
         exponent = EXACT.divide(Decimal(self.epsilon), Decimal(2 if self.symmetric else 1))
         rare = EXACT.divide(Decimal(_SCALE), EXACT.add(EXACT.exp(exponent), Decimal(1)))
         false = int(rare.to_integral_value(rounding=ROUND_CEILING, context=EXACT))
         true = _SCALE - false if self.symmetric else _SCALE // 2
-        if false >= true:
-            expected = "an epsilon that probabilities of 32 bits can express"
-            raise InvalidArgumentError("epsilon", self.epsilon, expected)
+        expected = "an epsilon that probabilities of 32 bits can express"
+        checks.refuse(false >= true, expected, epsilon=self.epsilon)
         return true, false
 
     @cached_property
@@ -197,7 +195,7 @@ class UnaryEncoding(BitRandomizer):
         probabilities = np.where(np.eye(self.k, dtype=bool), p, q)[:, None, :]
         return np.asarray(np.where(bits == 1, probabilities, 1 - probabilities).prod(axis=2))
 
-    @property
+    @cached_property
     def _support(self) -> Support:
         true, false = self._weights
         return Support(true / _SCALE, false / _SCALE)
@@ -260,8 +258,7 @@ class SubsetSelection(BitRandomizer):
         if self.size is not None:
             object.__setattr__(self, "size", checks.count(1, size=self.size))
         super().__post_init__()
-        if self._w >= self.k:
-            raise InvalidArgumentError("size", self.size, f"size < k = {self.k}")
+        checks.refuse(self._w >= self.k, f"size < k = {self.k}", size=self.size)
 
     @property
     def _w(self) -> int:
@@ -357,7 +354,7 @@ class SubsetSelection(BitRandomizer):
         """Rows of k bits, w of them set."""
         return np.asarray(super().admissible(rows) & (self.support_sizes(rows) == self._w))
 
-    @property
+    @cached_property
     def _support(self) -> Support:
         """Of the other answers a set holds w - 1 with the truth, and w without it."""
         w, total = self._w, self._odds.total

@@ -10,10 +10,10 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from shoal import checks
 from shoal.accounting import table as tables
 from shoal.accounting.atoms import AtomLike
 from shoal.accounting.law import BlanketLaw, Claim
-from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     CategoryRandomizer,
     Integers,
@@ -220,8 +220,7 @@ class HadamardResponse(OddsRandomizer, NumberedMessages, CategoryRandomizer):
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """Variance of each estimated fraction, given the true ones of all k answers."""
         f = np.asarray(frequencies, dtype=np.float64)
-        if f.shape != (self.k,):
-            raise InvalidArgumentError("frequencies", f.shape, f"{self.k} fractions")
+        checks.refuse(f.shape != (self.k,), f"{self.k} fractions", frequencies=f.shape)
         blocks, (scale, least) = self.homes[0], self._scale
         shared = np.bincount(blocks, weights=f, minlength=self.layout.blocks)[blocks]
         return (least + scale * shared - f) / n

@@ -175,7 +175,7 @@ class LocalHashing(OddsRandomizer, CategoryRandomizer):
         """A function of the family and a bucket."""
         return admissible_rows(rows, self.g)
 
-    @property
+    @cached_property
     def _support(self) -> Support:
         """Another answer is supported if it shares the bucket told truly, or gets one told falsely.
 
@@ -210,9 +210,8 @@ class LocalHashing(OddsRandomizer, CategoryRandomizer):
         """
         names = self._everything() if candidates is None else _listed(candidates)
         counts = batch if isinstance(batch, Counts) else self.support(batch.messages, names)
-        if counts.cells.size != len(names):
-            expected = f"counts of {len(names)} candidates"
-            raise InvalidArgumentError("counts", counts.cells.size, expected)
+        expected = f"counts of {len(names)} candidates"
+        checks.refuse(counts.cells.size != len(names), expected, counts=counts.cells.size)
         return self._support.estimate(self.counted(counts))
 
     def _everything(self) -> list[object]:
@@ -319,8 +318,7 @@ def row_parts(rows: Messages, g: int) -> tuple[Functions, Words]:
         if factors.size and int(factors.max()) >= PRIME:
             largest = int(factors.max())
             raise InvalidArgumentError("hash function", largest, f"numbers below {PRIME}")
-    if (u == 0).any():
-        raise InvalidArgumentError("u", 0, "a hash function with u > 0")
+    checks.refuse((u == 0).any(), "a hash function with u > 0", u=0)
     if buckets.size and int(buckets.max()) >= g:
         raise InvalidArgumentError("message", int(buckets.max()), f"messages below {g}")
     return (u, v), buckets

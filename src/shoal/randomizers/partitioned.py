@@ -18,7 +18,6 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting import table as tables
 from shoal.accounting.law import BlanketLaw
-from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     NumberedMessages,
     OddsRandomizer,
@@ -55,26 +54,38 @@ class Partitions:
     def __post_init__(self) -> None:
         for name, least in (("k", 2), ("partitions", 1), ("symbols", 2), ("coins", 0)):
             object.__setattr__(self, name, checks.count(least, **{name: getattr(self, name)}))
-        if self.symbols > self.k:
-            raise InvalidArgumentError("symbols", self.symbols, f"symbols <= k = {self.k}")
-        if self.partitions * self.k > LARGEST_BINS:
-            expected = f"partitions times answers <= {LARGEST_BINS}"
-            raise InvalidArgumentError("partitions", self.partitions, expected)
+        checks.refuse(self.symbols > self.k, f"symbols <= k = {self.k}", symbols=self.symbols)
+        expected = f"partitions times answers <= {LARGEST_BINS}"
+        checks.refuse(self.partitions * self.k > LARGEST_BINS, expected, partitions=self.partitions)
 
     @property
     def cells(self) -> int:
         """Bins of all partitions together."""
         return self.partitions * self.symbols
 
-    @property
+    @classmethod
+    @lru_cache(maxsize=8)
+    def of(cls, *, k: int, partitions: int, symbols: int, coins: int) -> Partitions:
+        """The partitions, with all that is computed of them once: who asks again gets the same."""
+        return cls(k=k, partitions=partitions, symbols=symbols, coins=coins)
+
+    @cached_property
     def bins(self) -> Codes:
         """The bin of answer x in partition g, at [g, x]."""
-        return _bins(self)
+        k, symbols = self.k, self.symbols
+        bins = np.empty((self.partitions, k), dtype=np.int64)
+        for number in range(self.partitions):
+            words = _hashed(np.arange(k, dtype=np.uint64), k, symbols, self.coins, number)
+            bins[number, np.argsort(words)] = np.arange(k) * symbols // k
+        bins.flags.writeable = False
+        return bins
 
-    @property
+    @cached_property
     def places(self) -> Codes:
         """The same with the bins of all partitions numbered through: g symbols + bin."""
-        return _places(self)
+        places: Codes = self.bins + self.symbols * np.arange(self.partitions)[:, None]
+        places.flags.writeable = False
+        return places
 
     @property
     def fewest_shared(self) -> int:
@@ -82,16 +93,60 @@ class Partitions:
 
         Exact up to 1,024 answers; of more, only some are compared with all others.
         """
-        return _most_apart(self)[0]
+        return self._apart[0]
 
     @property
     def most_apart(self) -> tuple[int, int]:
         """Two answers that share few bins: of those compared, as few as any two."""
-        return _most_apart(self)[1]
+        return self._apart[1]
+
+    @cached_property
+    def _apart(self) -> tuple[int, tuple[int, int]]:
+        """The fewest bins that two answers share, and two answers that do."""
+        every = self.k <= _ANSWERS_COMPARED
+        fewest, pair = self.partitions, (0, 1)
+        for answer in range(self.k - 1 if every else _ROWS_COMPARED):
+            later = self.bins[:, answer + 1 :]
+            shared = np.count_nonzero(later == self.bins[:, answer : answer + 1], axis=0)
+            least = int(shared.argmin())
+            if shared[least] < fewest or answer == 0:
+                fewest, pair = int(shared[least]), (answer, answer + 1 + least)
+            if fewest == 0:
+                break
+        # Answers that were not compared may share none.
+        return (fewest if every else 0), pair
+
+
+class PartitionedAnswers(TakesAnswers):
+    """Takes one of k answers, of which messages tell bins of public partitions."""
+
+    symbols: int
+    partitions: int
+    coins: int
+
+    @cached_property
+    def layout(self) -> Partitions:
+        """The public partitions."""
+        return Partitions.of(
+            k=self.k, partitions=self.partitions, symbols=self.symbols, coins=self.coins
+        )
+
+    @property
+    def outputs(self) -> int:
+        """How many messages there are."""
+        return self.partitions * self.symbols
+
+    def far_apart(self) -> tuple[int, ...]:
+        """Two answers that share few bins."""
+        return self.layout.most_apart
+
+    def __post_init__(self) -> None:
+        for name in ("k", "symbols", "partitions", "coins"):
+            object.__setattr__(self, name, getattr(self.layout, name))
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionedResponse(OddsRandomizer, NumberedMessages, TakesAnswers):
+class PartitionedResponse(PartitionedAnswers, OddsRandomizer, NumberedMessages):
     """Say which bin of a random one of G partitions holds the answer, by randomized response.
 
     The device draws the partition g by its own coin and sends (g, y), the symbol y being the bin
@@ -129,17 +184,9 @@ class PartitionedResponse(OddsRandomizer, NumberedMessages, TakesAnswers):
     coins: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         checks.positive(epsilon=self.epsilon)
-        for name in ("k", "symbols", "partitions", "coins"):
-            object.__setattr__(self, name, getattr(self.layout, name))
         _ = self._odds
-
-    @cached_property
-    def layout(self) -> Partitions:
-        """The public partitions."""
-        return Partitions(
-            k=self.k, partitions=self.partitions, symbols=self.symbols, coins=self.coins
-        )
 
     @cached_property
     def _odds(self) -> Odds:
@@ -149,11 +196,6 @@ class PartitionedResponse(OddsRandomizer, NumberedMessages, TakesAnswers):
     def truth(self) -> float:
         """By how much likelier the true symbol is than another: (e - 1)/z."""
         return (self._odds.high - self._odds.low) / self._odds.total
-
-    @property
-    def outputs(self) -> int:
-        """How many messages there are."""
-        return self.partitions * self.symbols
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One message g symbols + y per value.
@@ -189,10 +231,6 @@ class PartitionedResponse(OddsRandomizer, NumberedMessages, TakesAnswers):
         """The rows of these answers."""
         return self._rows(np.array(inputs, dtype=np.int64))
 
-    def far_apart(self) -> tuple[int, ...]:
-        """Two answers that share few bins."""
-        return self.layout.most_apart
-
     def _rows(self, answers: Codes) -> Array:
         each = self._odds.total * self.partitions
         rows = np.full((answers.size, self.outputs), self._odds.low / each)
@@ -205,42 +243,6 @@ class PartitionedResponse(OddsRandomizer, NumberedMessages, TakesAnswers):
         answers = np.unique(np.append(others, self.layout.most_apart))
         alike, group = np.unique(self._rows(answers), axis=1, return_inverse=True)
         return alike * np.bincount(group.reshape(-1))
-
-
-@lru_cache(maxsize=8)
-def _bins(layout: Partitions) -> Codes:
-    k, symbols = layout.k, layout.symbols
-    bins = np.empty((layout.partitions, k), dtype=np.int64)
-    for number in range(layout.partitions):
-        order = np.argsort(_hashed(np.arange(k, dtype=np.uint64), k, symbols, layout.coins, number))
-        bins[number, order] = np.arange(k) * symbols // k
-    bins.flags.writeable = False
-    return bins
-
-
-@lru_cache(maxsize=8)
-def _places(layout: Partitions) -> Codes:
-    places: Codes = layout.bins + layout.symbols * np.arange(layout.partitions)[:, None]
-    places.flags.writeable = False
-    return places
-
-
-@lru_cache(maxsize=64)
-def _most_apart(layout: Partitions) -> tuple[int, tuple[int, int]]:
-    """The fewest bins that two answers share, and two answers that do."""
-    k, bins = layout.k, layout.bins
-    every = k <= _ANSWERS_COMPARED
-    fewest, pair = layout.partitions, (0, 1)
-    for answer in range(k - 1 if every else _ROWS_COMPARED):
-        later = bins[:, answer + 1 :]
-        shared = np.count_nonzero(later == bins[:, answer : answer + 1], axis=0)
-        least = int(shared.argmin())
-        if shared[least] < fewest or answer == 0:
-            fewest, pair = int(shared[least]), (answer, answer + 1 + least)
-        if fewest == 0:
-            break
-    # Answers that were not compared may share none.
-    return (fewest if every else 0), pair
 
 
 def _hashed(numbers: Words, *key: int) -> Words:

@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from shoal import checks
 from shoal.accounting.atoms import AtomLike
 from shoal.accounting.law import BlanketLaw
-from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     CategoryRandomizer,
     Integers,
@@ -233,9 +233,8 @@ class ProjectiveGeometryResponse(OddsRandomizer, NumberedMessages, CategoryRando
         inside = self.space.points(self.space.t - 1)
         odds = Odds.of(self.epsilon, highs=inside, lows=self.space.points() - inside)
         support = self.space.support(odds.high, odds.low)
-        if support.true <= support.other:
-            expected = "an epsilon that whole-number odds of 52 bits can express"
-            raise InvalidArgumentError("epsilon", self.epsilon, expected)
+        expected = "an epsilon that whole-number odds of 52 bits can express"
+        checks.refuse(support.true <= support.other, expected, epsilon=self.epsilon)
         return odds
 
     @property
@@ -306,7 +305,7 @@ class ProjectiveGeometryResponse(OddsRandomizer, NumberedMessages, CategoryRando
         suits = coordinates[:, : self.k].T @ coordinates % space.q == 0
         return np.where(suits, odds.high / odds.total, odds.low / odds.total)
 
-    @property
+    @cached_property
     def _support(self) -> Support:
         return self.space.support(self._odds.high, self._odds.low)
 

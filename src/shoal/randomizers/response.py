@@ -79,6 +79,6 @@ class RandomizedResponse(OddsRandomizer, NumberedMessages, CategoryRandomizer):
         np.fill_diagonal(weights, self._odds.high / self._odds.total)
         return weights
 
-    @property
+    @cached_property
     def _support(self) -> Support:
         return Support(self._odds.high / self._odds.total, self._odds.low / self._odds.total)

@@ -52,8 +52,7 @@ from shoal.randomizers.base import (
     checked_rows,
     source,
 )
-from shoal.randomizers.laws import two_level_law
-from shoal.randomizers.weights import EXACT, LARGEST_EPSILON
+from shoal.randomizers.weights import EXACT, LARGEST_EPSILON, two_level_law
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Messages, Noise, VectorEstimate
 
@@ -110,9 +109,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
-        if self.dimension > LARGEST_DIMENSION:
-            expected = f"dimension <= {LARGEST_DIMENSION}"
-            raise InvalidArgumentError("dimension", self.dimension, expected)
+        checks.at_most(LARGEST_DIMENSION, dimension=self.dimension)
         checks.positive(epsilon=self.epsilon)
         if not _SMALLEST_EPSILON <= self.epsilon <= LARGEST_EPSILON:
             expected = f"{_SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g}"
@@ -213,10 +210,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
         return reports
 
     def _unit_vectors(self, values: npt.ArrayLike) -> Array:
-        vectors = np.asarray(values, dtype=np.float64)
-        if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
-            expected = f"one row of {self.dimension} numbers per person"
-            raise InvalidArgumentError("values", f"shape {vectors.shape}", expected)
+        vectors = vector_rows(values, self.dimension)
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         wrong = ~(np.abs(norms - 1) <= NORM_TOLERANCE)
         if wrong.any():
@@ -316,6 +310,15 @@ class CapRandomizer(Randomizer, VectorMechanism):
         contrast = excess / (1 + excess * self.cap)
         along = self._along(self.cap, contrast) / self.shrinkage**2 - 1
         return along, (self._best[2] - along) / (self.dimension - 1)
+
+
+def vector_rows(values: npt.ArrayLike, dimension: int) -> Array:
+    """One row of so many numbers per person."""
+    vectors = np.asarray(values, dtype=np.float64)
+    if vectors.ndim != 2 or vectors.shape[1] != dimension:
+        expected = f"one row of {dimension} numbers per person"
+        raise InvalidArgumentError("values", f"shape {vectors.shape}", expected)
+    return vectors
 
 
 def _long(reports: Messages) -> Array:
@@ -448,9 +451,8 @@ class Ball:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", checks.count(1, dimension=self.dimension))
         checks.positive(norm=self.norm)
-        if not SMALLEST_RANGE <= self.norm <= LARGEST_RANGE:
-            expected = f"a norm from {SMALLEST_RANGE:g} to {LARGEST_RANGE:g} (take other units)"
-            raise InvalidArgumentError("norm", self.norm, expected)
+        expected = f"a norm from {SMALLEST_RANGE:g} to {LARGEST_RANGE:g} (take other units)"
+        checks.refuse(not SMALLEST_RANGE <= self.norm <= LARGEST_RANGE, expected, norm=self.norm)
 
     @property
     def bound(self) -> float:
@@ -462,12 +464,8 @@ class Ball:
 
         An infinite coordinate counts as the largest number there is.
         """
-        vectors = np.asarray(values, dtype=np.float64)
-        if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
-            expected = f"one row of {self.dimension} numbers per person"
-            raise InvalidArgumentError("values", f"shape {vectors.shape}", expected)
-        if np.isnan(vectors).any():
-            raise InvalidArgumentError("values", "not a number", "numbers in all coordinates")
+        vectors = vector_rows(values, self.dimension)
+        checks.refuse(np.isnan(vectors).any(), "numbers in all coordinates", values="not a number")
         vectors = np.clip(vectors, -_LARGEST, _LARGEST)
         # Squares of the coordinates themselves might overflow; those of their shares do not.
         largest = np.abs(vectors).max(axis=1)

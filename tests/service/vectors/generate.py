@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import shoal
 from example_surveys import example, mechanism
-from shoal.protocols.coins import FairCoins
+from shoal.protocols.counts import FairCoins
 from shoal.randomness import Randomness, simulated
 from shoal.sealing import KeyPair
 from shoal.sealing.suites import HYBRID, X25519
