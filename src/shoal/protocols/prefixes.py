@@ -380,22 +380,33 @@ class Prospect:
         self, level: int, tables: int, buckets: int, *, parents: int, near: Ladder | None = None
     ) -> Ladder:
         """The detectors of an inner level, below so many prefixes; its texts go on to the next."""
-        return Ladder.built(
-            self._channel(tables, buckets, depth=level + 2),
-            false=self.inner_false(level, parents),
-            missed=self._missed(level + 2),
-            most=self.n * self.keep / (level + 2),
-            near=near,
-        )
+        false = self.inner_false(level, parents)
+        return self._ladder(tables, buckets, level + 2, level + 2, false=false, near=near)
 
     def whole(
         self, depth: int, tables: int, buckets: int, *, parents: int, near: Ladder | None = None
     ) -> Ladder:
         """The detectors of whole texts with ``depth`` levels, below so many prefixes."""
+        false = self.whole_false(depth, parents, chosen=False)
+        return self._ladder(tables, buckets, 1, depth, false=false, near=near)
+
+    def _ladder(
+        self,
+        tables: int,
+        buckets: int,
+        least: int,
+        depth: int,
+        *,
+        false: float,
+        near: Ladder | None,
+    ) -> Ladder:
+        """The detectors of texts with ``depth`` levels, where others have ``least`` levels."""
+        sent = self.keep / least
         return Ladder.built(
-            self._channel(tables, buckets, depth=1),
-            false=self.whole_false(depth, parents, chosen=False),
-            missed=self._missed(depth),
+            Channel(tables, buckets, cells=self.cells, n=self.n, noise=self.noise, sent=sent),
+            false=false,
+            # The probability that a text may be missed, for each of its messages.
+            missed=self.beta * depth / (2 * self.levels * self.keep * self.n),
             most=self.n * self.keep / depth,
             near=near,
         )
@@ -426,21 +437,6 @@ class Prospect:
             depth * max([last, *inner[: depth - 1]]) / self.keep
             for depth, last in enumerate(whole, start=1)
         )
-
-    def _channel(self, tables: int, buckets: int, *, depth: int) -> Channel:
-        """Where people whose texts have ``depth`` levels at least send a message."""
-        return Channel(
-            tables=tables,
-            buckets=buckets,
-            cells=self.cells,
-            n=self.n,
-            noise=self.noise,
-            sent=self.keep / depth,
-        )
-
-    def _missed(self, depth: int) -> float:
-        """The chance that a text of ``depth`` levels may be missed, for each of its messages."""
-        return self.beta * depth / (2 * self.levels * self.keep * self.n)
 
     def planned(self, cells: float, *, hash_key: int) -> tuple[PrefixTree, float] | None:
         """The layout within so many cells that finds the rarest of the longest texts, and how rare.
