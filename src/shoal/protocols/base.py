@@ -19,6 +19,7 @@ from shoal.accounting.noise import Divergence, NoiseProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.randomizers.base import (
     AnswerMechanism,
+    Flags,
     Mechanism,
     Randomizer,
     Rows,
@@ -150,7 +151,7 @@ class MultiMessageMechanism(Mechanism):
         slots = checked_rows(rows, self.message_bytes)
         return self._decoded(slots[self._used(slots)])
 
-    def _used(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def _used(self, rows: Rows) -> Flags:
         """Which slots are not empty."""
         empty = self._empty
         return np.ones(len(rows), dtype=bool) if empty is None else (rows != empty).any(axis=1)
@@ -221,7 +222,7 @@ class NumberedEnvelopes(MultiMessageMechanism):
         numbers = checked_messages(messages, self.outputs)
         return np.bincount(numbers, minlength=self.outputs).astype(np.int64)
 
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """Numbers below ``outputs``, and the empty slot if there are any."""
         largest = self.outputs - self.always_full
         return integers_of(rows, self.message_bytes) <= np.uint64(largest)

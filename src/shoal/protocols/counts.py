@@ -101,12 +101,11 @@ class _NearCentral(NumberedEnvelopes):
     @classmethod
     def _least(
         cls,
-        *,
         n: int,
         epsilon: float,
         delta: float,
         inflation: float,
-        copies: int = 1,
+        copies: int,
         **numbers: Any,  # noqa: ANN401
     ) -> Self:
         """The fewest pairs that keep the target, the rounding of the tables counted.
@@ -193,10 +192,6 @@ class _NearCentral(NumberedEnvelopes):
         kinds = np.tile(np.array([_MINUS, _PLUS], dtype=np.int64), copies.size)
         return Envelopes(np.repeat(kinds, numbers.ravel()), numbers.sum(axis=1))
 
-    def _total(self, counts: Counts) -> int:
-        """Messages +1 less messages −1."""
-        return int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])
-
     def _error(self, n: int) -> Difference:
         """The law of the error of the sum over n people."""
         law = NegativeBinomial.geometric(self._noise.rate)
@@ -235,7 +230,7 @@ class NearCentralCount(_NearCentral, AnswerEnvelopes):
         ``inflation`` is the variance paid, as a multiple of the central model's: nearer to 1 takes
         more pairs.
         """
-        return cls._least(n=n, epsilon=epsilon, delta=delta, inflation=inflation)
+        return cls._least(n, epsilon, delta, inflation, copies=1)
 
     @property
     def influence(self) -> float:
@@ -246,9 +241,9 @@ class NearCentralCount(_NearCentral, AnswerEnvelopes):
         return self._sent(category_codes(values, 2), bits)
 
     def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Messages +1 less messages −1, as the share of the answer 1; the rest answered 0."""
+        """Messages +1 less messages −1, as the fraction of the answer 1; the rest answered 0."""
         counts = self.counted(batch)
-        ones = self._total(counts) / counts.n
+        ones = (int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])) / counts.n
         error = self._error(counts.n)
         deviation = math.sqrt(error.variance) / counts.n
         return NearCentralShares(
@@ -261,7 +256,7 @@ class NearCentralCount(_NearCentral, AnswerEnvelopes):
         )
 
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """The same for both answers, whatever their shares."""
+        """The same for both answers, whatever their fractions."""
         return np.full(np.shape(frequencies), self._error(n).variance / n**2)
 
 
@@ -310,16 +305,8 @@ class NearCentralSum(_NearCentral, NumberMechanism):
         inflation: float = 1.25,
     ) -> Self:
         """The fewest pairs that keep (epsilon, delta) among n honest people."""
-        return cls._least(
-            n=n,
-            epsilon=epsilon,
-            delta=delta,
-            inflation=inflation,
-            copies=_copies(low, high, levels),
-            low=low,
-            high=high,
-            levels=levels,
-        )
+        copies, bounds = _copies(low, high, levels), {"low": low, "high": high, "levels": levels}
+        return cls._least(n, epsilon, delta, inflation, copies, **bounds)
 
     @property
     def _copies(self) -> int:
@@ -362,7 +349,7 @@ class NearCentralSum(_NearCentral, NumberMechanism):
     def estimate(self, batch: Batch | Counts) -> MeanEstimate:
         """Messages +1 less messages −1, divided by the number of people."""
         counts = self.counted(batch)
-        n, total = counts.n, self._total(counts)
+        n, total = counts.n, int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])
         if self.levels is not None:
             unit = self.step / n
             return LaplaceMean.noisy(

@@ -32,7 +32,7 @@ from shoal.protocols.base import (
 )
 from shoal.protocols.estimates import NoisyCounts
 from shoal.randomizers import hashing
-from shoal.randomizers.base import AnswerMechanism, Integers, Rows, checked_rows
+from shoal.randomizers.base import AnswerMechanism, Flags, Integers, Rows, checked_rows
 from shoal.randomizers.partitioned import PartitionedAnswers, Partitions
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Messages, category_codes
@@ -287,9 +287,7 @@ class HashedDummies(AmongDummies, AnswerMechanism):
         parts = hashing.row_parts(messages, self.buckets)
         return hashing.supports(parts, candidates.astype(np.uint64), self.buckets)
 
-    def supports(
-        self, messages: npt.NDArray[Any], inputs: Sequence[Any]
-    ) -> npt.NDArray[np.bool_] | None:
+    def supports(self, messages: npt.NDArray[Any], inputs: Sequence[Any]) -> Flags | None:
         """The answers that a message's function sends to its bucket."""
         return hashing.supported(messages, np.array(inputs, dtype=np.uint64), self.buckets)
 
@@ -342,7 +340,7 @@ class HashedDummies(AmongDummies, AnswerMechanism):
     def _decoded(self, rows: Rows) -> Messages:
         return self._encoded(rows)
 
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """A function of the family and a bucket, or the zeros of an empty slot if there are any."""
         found = checked_rows(rows, self.message_bytes)
         sent = hashing.admissible_rows(found, self.buckets)

@@ -23,7 +23,7 @@ from shoal import checks
 from shoal.accounting.noise.negative_binomial import STEP_ERROR, NegativeBinomial
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import Whole
-from shoal.randomizers.base import Integers
+from shoal.randomizers.base import Flags, Integers
 from shoal.randomness import Randomness
 
 BITS = 52  # of a probability
@@ -54,7 +54,7 @@ def numerator(probability: float) -> int:
     return round(probability * _UNIT)
 
 
-def coins(probability: float, size: int, randomness: Randomness) -> npt.NDArray[np.bool_]:
+def coins(probability: float, size: int, randomness: Randomness) -> Flags:
     """Independent coins that are true with exactly this probability."""
     return randomness.below(_UNIT, size) < np.uint64(numerator(probability))
 

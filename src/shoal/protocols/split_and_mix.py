@@ -56,6 +56,7 @@ class SplitAndMix(NumberedEnvelopes):
 
     theorem = "split and mix, discrete Laplace noise of all honest people together"
     scope = "everybody's shares go through the shuffler one by one"
+    changes: ClassVar[int]  # 2 if all levels may go, and come back elsewhere or negative; else 1
     always_full = True
     _empty = None
 
@@ -71,18 +72,14 @@ class SplitAndMix(NumberedEnvelopes):
         """How many sums there are."""
 
     @property
-    @abstractmethod
     def sensitivity(self) -> int:
         """By how much one person changes the sums, in levels, all coordinates together."""
+        return self.changes * self.levels
 
     @property
     @abstractmethod
     def step(self) -> float:
         """What one level is worth."""
-
-    @abstractmethod
-    def _extremes(self, n: int) -> tuple[int, int]:
-        """Least and largest sum of n people, without noise, in levels."""
 
     def __post_init__(self) -> None:
         for name in ("levels", "people", "modulus_bits"):
@@ -103,18 +100,17 @@ class SplitAndMix(NumberedEnvelopes):
         epsilon: float,
         delta: float,
         levels: int | None,
-        sensitivity: int,
         **numbers: Any,  # noqa: ANN401
     ) -> Self:
         """The fewest shares that keep (epsilon, delta) among n honest people.
 
         By default levels so fine that rounding adds at most an eighth of the noise's variance, and
-        no finer than the noise can be drawn; ``sensitivity`` is that of one level. A modulus with
+        no finer than the noise can be drawn. A modulus with
         24 bits to spare, 16 for very large crowds, makes an altered share show.
         """
         checked_target(epsilon=epsilon, delta=delta)
         if levels is None:
-            finest = math.floor(0.99 * MOST_COUNTS / TAIL * epsilon / sensitivity)
+            finest = math.floor(0.99 * MOST_COUNTS / TAIL * epsilon / cls.changes)
             wanted = math.ceil(math.sqrt(checks.count(n=n)) * max(1.0, epsilon))
             levels = max(1, min(wanted, finest))
         numbers |= {"levels": levels, "people": n, "epsilon": epsilon}
@@ -233,7 +229,7 @@ class SplitAndMix(NumberedEnvelopes):
 
     def plausible(self, n: int) -> tuple[int, int]:
         """Least and largest sum that n honest people and their noise may have, in levels."""
-        low, high = self._extremes(n)
+        low, high = (1 - self.changes) * n * self.levels, n * self.levels
         if self.rate is None:
             return low, high
         parts = math.ceil(n / self.people)
@@ -300,6 +296,7 @@ class SplitAndMixSum(SplitAndMix, NumberMechanism):
     """
 
     name: ClassVar[str] = "split-and-mix"
+    changes = 1
     coordinates = 1
 
     low: float
@@ -321,20 +318,12 @@ class SplitAndMixSum(SplitAndMix, NumberMechanism):
         levels: int | None = None,
     ) -> Self:
         """Noise of epsilon from n honest people together, and the fewest shares that keep delta."""
-        return cls._fitted(n, epsilon, delta, levels, 1, low=low, high=high)
-
-    @property
-    def sensitivity(self) -> int:
-        """All levels."""
-        return self.levels
+        return cls._fitted(n, epsilon, delta, levels, low=low, high=high)
 
     @property
     def step(self) -> float:
         """What one level is worth."""
         return (self.high - self.low) / self.levels
-
-    def _extremes(self, n: int) -> tuple[int, int]:
-        return 0, n * self.levels
 
     def _divergence(self, n: int) -> Divergence:
         del n
@@ -396,6 +385,7 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
     """
 
     name: ClassVar[str] = "split-and-mix-vectors"
+    changes = 2
 
     dimension: int
     bound: float
@@ -418,7 +408,7 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
         levels: int | None = None,
     ) -> Self:
         """Noise of epsilon from n honest people together, and the fewest shares that keep delta."""
-        return cls._fitted(n, epsilon, delta, levels, 2, dimension=dimension, bound=bound)
+        return cls._fitted(n, epsilon, delta, levels, dimension=dimension, bound=bound)
 
     @property
     def coordinates(self) -> int:
@@ -426,17 +416,9 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
         return self.dimension
 
     @property
-    def sensitivity(self) -> int:
-        """All levels go, and all come back elsewhere."""
-        return 2 * self.levels
-
-    @property
     def step(self) -> float:
         """What one level is worth."""
         return self.bound / self.levels
-
-    def _extremes(self, n: int) -> tuple[int, int]:
-        return -n * self.levels, n * self.levels
 
     def _divergence(self, n: int) -> Divergence:
         del n

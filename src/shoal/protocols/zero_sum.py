@@ -36,7 +36,7 @@ from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, Whole, margins, ragged
 from shoal.protocols.estimates import NoisyCounts
-from shoal.randomizers.base import Integers, source
+from shoal.randomizers.base import Flags, Integers, source
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, category_codes
 
@@ -104,7 +104,7 @@ class Withheld:
         failing = -np.expm1(frequent * np.log1p(-self.above)) * (1 + _ROUNDING)
         return self._first(failing <= beta)
 
-    def _first(self, holds: npt.NDArray[np.bool_]) -> int:
+    def _first(self, holds: Flags) -> int:
         found = np.flatnonzero(holds)
         return int(self.window.counts[found[0]]) if found.size else self.window.n
 

@@ -32,6 +32,7 @@ from shoal.values import (
 
 Reports = Messages | Envelopes
 Rows = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
 # The whole numbers of a sampler; those that a double may not hold are written as text.
 Integers: TypeAlias = dict[str, int | str | list[int] | list[str]]
 
@@ -73,7 +74,7 @@ class Auditable:
         self,
         messages: npt.NDArray[Any],  # noqa: ARG002
         inputs: Sequence[Any],  # noqa: ARG002
-    ) -> npt.NDArray[np.bool_] | None:
+    ) -> Flags | None:
         """Which inputs (columns) each message (row) speaks for; None if messages do no such thing.
 
         A randomizer with local epsilon sends what supports its input e^epsilon times likelier.
@@ -139,7 +140,7 @@ class Mechanism(Auditable, ABC):
         return {}
 
     @abstractmethod
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """Which rows of ``message_bytes`` bytes a device can have sent as one of its messages."""
 
     @abstractmethod
@@ -274,7 +275,7 @@ class Randomizer(Mechanism):
     def decode(self, rows: Rows) -> Messages:
         """Rows of bytes as messages; what no device can have sent is an error."""
 
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """Which rows a device can have sent: those that decode."""
         return readable(checked_rows(rows, self.message_bytes), self.decode)
 
@@ -377,7 +378,7 @@ class NumberedMessages(Randomizer):
         """The messages' numbers."""
         return decode_integers(rows, self.message_bytes, self.outputs)
 
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """Numbers below ``outputs``: each of them is sent now and then."""
         return integers_of(rows, self.message_bytes) < np.uint64(self.outputs)
 
@@ -446,7 +447,7 @@ def byte_rows(messages: Messages, width: int) -> Rows:
     return rows.astype(np.uint8, copy=False)
 
 
-def readable(rows: Rows, read: Callable[[Rows], object]) -> npt.NDArray[np.bool_]:
+def readable(rows: Rows, read: Callable[[Rows], object]) -> Flags:
     """Which rows ``read`` takes: all of them at once, or else each half by itself."""
     try:
         read(rows)

@@ -20,6 +20,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     LARGEST_TABLE,
     CategoryRandomizer,
+    Flags,
     Integers,
     OddsRandomizer,
     Rows,
@@ -69,18 +70,16 @@ class BitRandomizer(OddsRandomizer, CategoryRandomizer):
             raise InvalidArgumentError("rows", "set bits after the last answer's", expected)
         return found
 
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """Rows with nothing after the k bits."""
         return self._padded(checked_rows(rows, self.message_bytes))
 
-    def _padded(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def _padded(self, rows: Rows) -> Flags:
         """Which rows have no bit set after the last answer's."""
         padding = np.uint8((1 << (8 * self.message_bytes - self.k)) - 1)
         return np.asarray((rows[:, -1] & padding) == 0)
 
-    def supports(
-        self, messages: npt.NDArray[Any], inputs: Sequence[Any]
-    ) -> npt.NDArray[np.bool_] | None:
+    def supports(self, messages: npt.NDArray[Any], inputs: Sequence[Any]) -> Flags | None:
         """The answers whose bits are set."""
         if messages.dtype != np.uint8 or messages.ndim != 2:
             return None
@@ -201,7 +200,7 @@ class UnaryEncoding(BitRandomizer):
         return Support(true / _SCALE, false / _SCALE)
 
 
-def _coins(weight: int, size: int, randomness: Randomness) -> npt.NDArray[np.bool_]:
+def _coins(weight: int, size: int, randomness: Randomness) -> Flags:
     """Independent coins, heads with probability exactly weight/2^32."""
     return (randomness.words(size) >> np.uint64(32)) < np.uint64(weight)
 
@@ -350,7 +349,7 @@ class SubsetSelection(BitRandomizer):
             raise InvalidArgumentError("set", int(sizes[wrong[0]]), f"sets of {self._w} answers")
         return found
 
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """Rows of k bits, w of them set."""
         return np.asarray(super().admissible(rows) & (self.support_sizes(rows) == self._w))
 
@@ -364,11 +363,11 @@ class SubsetSelection(BitRandomizer):
 
 def _completed(
     truths: npt.NDArray[np.int64],
-    included: npt.NDArray[np.bool_],
+    included: Flags,
     k: int,
     w: int,
     randomness: Randomness,
-) -> npt.NDArray[np.bool_]:
+) -> Flags:
     """Uniformly random w-subsets of k answers that contain the truth, or do not, as told.
 
     The w smallest of independent random keys win; the truth's own key is set to come first or

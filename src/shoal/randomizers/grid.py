@@ -163,10 +163,10 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
     def _square_scores(self) -> Array:
         """q with E[q(Y) | l] = l^2."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def _second_moments(self) -> Array:
         """E[g(Y)^2 | l] for every level l."""
+        return self.table() @ self._scores**2
 
     @property
     @abstractmethod
@@ -501,8 +501,7 @@ class Laplace(GridRandomizer):
         total, tails = self._odds.total, np.array(self._tails, dtype=np.uint64)
         below = np.concatenate([tails[:0:-1], np.uint64(total) - tails[1:]])
         noise = np.searchsorted(below, randomness.below(total, levels.size), side="right") - m
-        clamped: Levels = np.clip(levels + noise, 0, m)
-        return clamped
+        return np.asarray(np.clip(levels + noise, 0, m))
 
     @property
     def _overshoot(self) -> float:
@@ -528,7 +527,3 @@ class Laplace(GridRandomizer):
         squares = self._scores**2
         squares[[0, -1]] += o * (1 + o)
         return squares - 2 * o * (1 + o)
-
-    @cached_property
-    def _second_moments(self) -> Array:
-        return self.table() @ self._scores**2

@@ -16,6 +16,7 @@ from shoal.accounting.atoms import AtomLike
 from shoal.accounting.law import BlanketLaw, Claim
 from shoal.randomizers.base import (
     CategoryRandomizer,
+    Flags,
     Integers,
     NumberedMessages,
     OddsRandomizer,
@@ -226,10 +227,9 @@ class HadamardResponse(OddsRandomizer, NumberedMessages, CategoryRandomizer):
         return (least + scale * shared - f) / n
 
 
-def _members(pattern: int, width: int) -> npt.NDArray[np.bool_]:
+def _members(pattern: int, width: int) -> Flags:
     """Which outputs of a block belong to the answer with this pattern."""
-    parities: npt.NDArray[np.bool_] = np.bitwise_count(np.arange(width) & pattern) % 2 == 0
-    return parities
+    return np.asarray(np.bitwise_count(np.arange(width) & pattern) % 2 == 0)
 
 
 def _transformed(cells: Codes) -> Codes:

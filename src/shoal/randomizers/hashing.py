@@ -18,6 +18,7 @@ from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     CategoryRandomizer,
+    Flags,
     Integers,
     OddsRandomizer,
     Rows,
@@ -171,7 +172,7 @@ class LocalHashing(OddsRandomizer, CategoryRandomizer):
         """The rows as they are; each holds a function of the family and a bucket."""
         return self.encode(rows)
 
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """A function of the family and a bucket."""
         return admissible_rows(rows, self.g)
 
@@ -197,11 +198,10 @@ class LocalHashing(OddsRandomizer, CategoryRandomizer):
         elif not isinstance(value, str):
             raise InvalidArgumentError("inputs", value, "strings, as there is no k")
 
-    def supports(
-        self, messages: npt.NDArray[Any], inputs: Sequence[Any]
-    ) -> npt.NDArray[np.bool_] | None:
+    def supports(self, messages: npt.NDArray[Any], inputs: Sequence[Any]) -> Flags | None:
         """The answers that a message's function sends to its bucket."""
-        return supported(messages, self._keys([*inputs]), self.g)
+        keys = fingerprints([*inputs]) if self.k is None else np.array(inputs, dtype=np.uint64)
+        return supported(messages, keys, self.g)
 
     def estimate(self, batch: Batch | Counts, candidates: npt.ArrayLike | None = None) -> Estimate:
         """Unbiased estimates of the share of each candidate, in order; by default of all k answers.
@@ -276,7 +276,7 @@ def drawn_functions(size: int, randomness: Randomness) -> Functions:
     return u, randomness.below(PRIME, size)
 
 
-def supported(rows: npt.NDArray[Any], keys: Words, g: int) -> npt.NDArray[np.bool_] | None:
+def supported(rows: npt.NDArray[Any], keys: Words, g: int) -> Flags | None:
     """Which keys (columns) each row's function sends to its bucket; None if these are no rows."""
     if rows.dtype != np.uint8 or rows.ndim != 2:
         return None
@@ -324,12 +324,11 @@ def row_parts(rows: Messages, g: int) -> tuple[Functions, Words]:
     return (u, v), buckets
 
 
-def admissible_rows(rows: Rows, g: int) -> npt.NDArray[np.bool_]:
+def admissible_rows(rows: Rows, g: int) -> Flags:
     """Which rows are a function of the family and a bucket."""
     u, v, buckets = _numbers(checked_rows(rows, row_bytes(g)), g)
     prime = np.uint64(PRIME)
-    inside: npt.NDArray[np.bool_] = (u > 0) & (u < prime) & (v < prime) & (buckets < np.uint64(g))
-    return inside
+    return np.asarray((u > 0) & (u < prime) & (v < prime) & (buckets < np.uint64(g)))
 
 
 def _numbers(rows: Rows, g: int) -> tuple[Words, Words, Words]:

@@ -149,8 +149,7 @@ class Space:
         found = digits[0] * sign % self.q
         for power, digit in zip(self._powers.tolist(), digits[1:], strict=False):
             found += digit * sign % self.q * power * kept
-        counts: Codes = np.rint((cells.sum() + transform[found]) / self.q).astype(np.int64)
-        return counts
+        return np.asarray(np.rint((cells.sum() + transform[found]) / self.q).astype(np.int64))
 
     def _only_orthogonal(self, k: int) -> Codes:
         """In the plane the point (1, a) is orthogonal to (1, -1/a) only, and (0, 1) to (1, 0)."""

@@ -45,6 +45,7 @@ from shoal.accounting.law import BlanketLaw
 from shoal.checks import LARGEST_RANGE, SMALLEST_RANGE
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
+    Flags,
     Integers,
     Randomizer,
     Rows,
@@ -215,8 +216,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
         wrong = ~(np.abs(norms - 1) <= NORM_TOLERANCE)
         if wrong.any():
             raise InvalidArgumentError("norm", float(norms[wrong][0]), "vectors of length 1")
-        scaled: Array = vectors / norms[:, None]
-        return scaled
+        return np.asarray(vectors / norms[:, None])
 
     def _reported(self, vectors: Array, randomness: Randomness) -> Array:
         n, d = vectors.shape
@@ -228,8 +228,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
         across: Array = special.ndtri(_uniforms(randomness, n * d)).reshape(n, d)
         across -= np.einsum("ij,ij->i", across, vectors)[:, None] * vectors
         factors = self._assembled(heights, across)
-        reports: Array = heights[:, None] * vectors + factors[:, None] * across
-        return reports
+        return np.asarray(heights[:, None] * vectors + factors[:, None] * across)
 
     def tally(self, messages: Messages) -> Counts:
         """Sums of the coordinates, in units of 2^-24."""
@@ -259,16 +258,15 @@ class CapRandomizer(Randomizer, VectorMechanism):
             raise InvalidArgumentError("message", float(_long(reports[wrong][:1])[0]), expected)
         return reports
 
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """Coordinates of a length that a report can have."""
         found = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
         return self._possible(found.view(">i4"))
 
-    def _possible(self, reports: Messages) -> npt.NDArray[np.bool_]:
+    def _possible(self, reports: Messages) -> Flags:
         lengths = _long(reports)
         shortest, longest = self._lengths
-        possible: npt.NDArray[np.bool_] = (lengths >= shortest) & (lengths <= longest)
-        return possible
+        return np.asarray((lengths >= shortest) & (lengths <= longest))
 
     @property
     def _lengths(self) -> tuple[float, float]:
@@ -323,8 +321,7 @@ def vector_rows(values: npt.ArrayLike, dimension: int) -> Array:
 
 def _long(reports: Messages) -> Array:
     """Lengths of reports in units of 2^-24."""
-    lengths: Array = np.sqrt((reports.astype(np.float64) ** 2).sum(axis=1)) / _UNIT
-    return lengths
+    return np.asarray(np.sqrt((reports.astype(np.float64) ** 2).sum(axis=1)) / _UNIT)
 
 
 def _uniforms(randomness: Randomness, size: int) -> Array:
