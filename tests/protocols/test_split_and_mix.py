@@ -21,6 +21,7 @@ from shoal.protocols import registry
 from shoal.protocols.estimates import LaplaceMean
 from shoal.protocols.shares import RareCount
 from shoal.protocols.split_and_mix import SplitAndMixSum
+from shoal.randomizers.grid import rounded
 from shoal.values import Batch, Counts, Envelopes
 
 TARGETS = ((0.5, 1e-6), (1.0, 1e-6), (1.2, 1e-9), (2.0, 1e-4), (4.0, 1e-6))
@@ -215,11 +216,10 @@ class TestErrors:
         assert mean.interval(0.99)[1] > mean.interval(0.9)[1]
 
     def test_numbers_are_rounded_to_neighbouring_levels_right_on_average(self):
-        protocol = plain(low=-1.0, high=1.0, levels=4)
-        drawn = protocol._rounded(np.full(100_000, 0.1), randomness.simulated(6))
+        drawn = rounded(np.full(100_000, 0.1), -1.0, 1.0, 4, randomness.simulated(6))
         assert set(drawn.tolist()) == {2, 3}
         assert drawn.mean() == pytest.approx(2.2, abs=5.5 * 0.4 / math.sqrt(100_000))
-        assert protocol._rounded([-1.0, 1.0], randomness.simulated(6)).tolist() == [0, 4]
+        assert rounded([-1.0, 1.0], -1.0, 1.0, 4, randomness.simulated(6)).tolist() == [0, 4]
 
 
 class TestLostAndForged:

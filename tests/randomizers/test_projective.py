@@ -125,8 +125,8 @@ def test_the_prime_is_near_the_odds_and_randomized_response_takes_over():
     assert middle.t == 3
     assert 40 <= middle.q <= 70
     optimum = 4 * np.exp(4.0) / np.expm1(4.0) ** 2
-    per_answer = middle.total_variance(1000, np.exp(4.0)) / 1000
-    assert per_answer == pytest.approx(optimum, rel=0.05)
+    variances = middle.support(np.exp(4.0), 1.0).variance([1.0, 0.0], n=1)
+    assert variances @ [1, 999] / 1000 == pytest.approx(optimum, rel=0.05)
     assert ProjectiveGeometryResponse(k=1000, epsilon=9.0).space == Space(1009, 2)
     assert ProjectiveGeometryResponse(k=1000, epsilon=0.5).space.q <= 3
 

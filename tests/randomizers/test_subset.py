@@ -74,8 +74,8 @@ class TestLargeSubsets(SubsetContract):
 def test_epsilon_and_supports_are_exact(k, epsilon, data):
     randomizer = SubsetSelection(k=k, epsilon=epsilon, size=data.draw(st.integers(1, k - 1)))
     w, total = randomizer._w, randomizer._odds.total
-    inside = Fraction(randomizer._with, total * math.comb(k - 1, w - 1))
-    outside = Fraction(randomizer._without, total * math.comb(k - 1, w))
+    inside = Fraction(randomizer._odds.raised, total * math.comb(k - 1, w - 1))
+    outside = Fraction(total - randomizer._odds.raised, total * math.comb(k - 1, w))
     assert inside / outside == Fraction(randomizer._odds.high, randomizer._odds.low)
     sets = list(itertools.combinations(range(k), w))
     chances = [inside if 0 in chosen else outside for chosen in sets]
