@@ -127,8 +127,10 @@ class MultiMessageMechanism(Mechanism):
             raise InvalidArgumentError("envelopes", int(wrong.max()), expected)
         rows = self._encoded(envelopes.messages)
         if empty is not None:
-            slots = np.tile(empty, (len(envelopes), self.slots, 1))
-            slots[np.arange(self.slots) < sizes[:, None]] = rows
+            # The empty message everywhere, then the messages at their places.
+            slots = np.tile(empty, (len(envelopes) * self.slots, 1))
+            shifts = np.arange(len(envelopes)) * self.slots - np.cumsum(sizes) + sizes
+            slots[np.arange(len(rows)) + np.repeat(shifts, sizes)] = rows
             rows = slots
         return rows.reshape(len(envelopes), self.envelope_bytes)
 
@@ -141,7 +143,7 @@ class MultiMessageMechanism(Mechanism):
         slots = rows.reshape(-1, self.message_bytes)
         used = self._used(slots)
         sizes = used.reshape(len(rows), self.slots).sum(axis=1, dtype=np.int64)
-        return Envelopes(self._decoded(slots[used]), sizes)
+        return Envelopes(self._decoded(slots if self._empty is None else slots[used]), sizes)
 
     def decode_slots(self, rows: Rows) -> Messages:
         """The messages of single slots, a row each, after the shuffler mixed them.
@@ -149,12 +151,14 @@ class MultiMessageMechanism(Mechanism):
         Empty slots are left out; what no device can have sent is an error.
         """
         slots = checked_rows(rows, self.message_bytes)
-        return self._decoded(slots[self._used(slots)])
+        return self._decoded(slots if self._empty is None else slots[self._used(slots)])
 
     def _used(self, rows: Rows) -> Flags:
         """Which slots are not empty."""
-        empty = self._empty
-        return np.ones(len(rows), dtype=bool) if empty is None else (rows != empty).any(axis=1)
+        empty, whole = self._empty, f"V{self.message_bytes}"  # a row compared as one value
+        if empty is None:
+            return np.ones(len(rows), dtype=bool)
+        return np.asarray(np.ascontiguousarray(rows).view(whole).ravel() != empty.view(whole)[0])
 
     def tally(self, reports: Envelopes | Batch) -> Counts:
         """Add up the messages of so many people."""
