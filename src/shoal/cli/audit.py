@@ -153,16 +153,16 @@ def _no_other_verdict() -> Iterator[None]:
 def _audited(options: AuditOptions, progress: Any) -> Audit:  # noqa: ANN401 - done and total
     """Run it. What the audited code prints goes to standard error."""
     import shoal
+    from shoal.protocols.base import MultiMessageMechanism
     from shoal.randomness import simulated
 
     declared = _declared(options)
+    several = isinstance(declared, MultiMessageMechanism)
     with redirect_stdout(sys.stderr):
         return shoal.audit(
             _code(options) or declared,
             **options.only("n", "epsilon", "delta", "runs", "confidence", "values"),
-            local_epsilon=None
-            if isinstance(declared, MultiMessageMechanism)
-            else options.local_epsilon,
+            local_epsilon=None if several else options.local_epsilon,
             declared=declared,
             randomness=None if options.seed is None else simulated(options.seed),
             progress=progress,
