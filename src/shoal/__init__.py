@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from shoal.auditing.auditor import audit
     from shoal.engines.shuffling import shuffle
     from shoal.open_answers import heavy_hitters
-    from shoal.pipeline import Result, run
+    from shoal.pipeline import run
     from shoal.planning.plan import Plan
     from shoal.planning.planner import plan
     from shoal.protocols.coins import FairCoins
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from shoal.randomizers.rounded import RoundedResponse
     from shoal.randomizers.subset import SubsetSelection
     from shoal.randomizers.unary import UnaryEncoding
+    from shoal.report.result import Result
     from shoal.service.client import AsyncClient, Client
     from shoal.service.survey import Survey
     from shoal.values import Batch, Counts, Envelopes, Estimate, MeanEstimate, VectorEstimate
@@ -146,7 +147,7 @@ _HOMES = {
     "PrivacyProfile": "shoal.accounting.profile",
     "ProjectiveGeometryResponse": "shoal.randomizers.projective",
     "RandomizedResponse": "shoal.randomizers.response",
-    "Result": "shoal.pipeline",
+    "Result": "shoal.report.result",
     "RoundedResponse": "shoal.randomizers.rounded",
     "SparseHistogram": "shoal.protocols.sparse",
     "SplitAndMixSum": "shoal.protocols.split_and_mix",

@@ -14,8 +14,7 @@ import pytest
 
 import shoal
 from shoal import open_answers, randomness
-from shoal.estimate.candidates import Tables
-from shoal.estimate.hitters import heavy_hitters
+from shoal.estimate.hitters import Tables, heavy_hitters
 from shoal.open_answers import threshold_statement
 from shoal.protocols.detection import Detector
 from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
@@ -192,8 +191,8 @@ class TestCandidates:
     @pytest.mark.parametrize("added", [0, 1, 3])
     @pytest.mark.parametrize("level", [0, 1])
     def test_the_search_finds_what_trying_everything_finds(self, level, added, monkeypatch):
-        monkeypatch.setattr("shoal.estimate.candidates._MOST_TAILS", 9)
-        monkeypatch.setattr("shoal.estimate.candidates._PIECE", 20)
+        monkeypatch.setattr("shoal.estimate.hitters._MOST_TAILS", 9)
+        monkeypatch.setattr("shoal.estimate.hitters._PIECE", 20)
         tree = PrefixTree(
             alphabet=Alphabet.of("abc", length=5),
             cuts=(added + 2, 5) if added < 3 else (4, 5),

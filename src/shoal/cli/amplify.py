@@ -178,7 +178,7 @@ def _answer(options: AmplifyOptions) -> tuple[object, Document]:
         family = None if options.randomizer is None else _family(options)
         answer: float = shoal.local_epsilon(family, **target, **crowd)
         options = replace(options, local_epsilon=answer)
-        title = f"ε0 = {down(answer, 7)} on each device is private enough"
+        title = f"ε0 = {down(answer)} on each device is private enough"
     else:
         answer = shoal.required_n(**_devices(options), **target, **crowd)
         crowd["n"] = answer

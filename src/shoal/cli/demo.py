@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
 
-    from shoal.results import Result
+    from shoal.report.result import Result
     from shoal.values import Estimate
 
 REPORT = "shoal-report.html"
@@ -82,7 +82,7 @@ def demo(options: DemoOptions) -> None:
         from rich.console import Group
 
         import shoal
-        from shoal.report.words import factor
+        from shoal.explain.text import factor
 
         people = answers()
     question = (

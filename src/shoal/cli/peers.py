@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from shoal.results import ColumnResult
+    from shoal.report.result import ColumnResult
     from shoal.service.peers.collection import PeerCollection
     from shoal.values import Array, Estimate
 
@@ -116,11 +116,11 @@ def _estimates(column: ColumnResult) -> list[dict[str, object]]:
 
 def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
     from shoal import checks
-    from shoal.engines.coding import PUBLIC
+    from shoal.engines.columns import PUBLIC
     from shoal.network.generators import random_regular
     from shoal.randomizers.base import CategoryRandomizer
     from shoal.randomizers.registry import family
-    from shoal.results import ColumnResult
+    from shoal.report.result import ColumnResult
     from shoal.service.peers import Conditions, PeerSurvey
     from shoal.service.peers.collection import collect, hops_in_time
 
@@ -188,10 +188,10 @@ def _made_up(options: PeersOptions) -> _Answers:
 def _from_file(options: PeersOptions) -> _Answers:
     import numpy as np
 
-    from shoal.engines import reading
-    from shoal.engines.coding import Choices
+    from shoal.engines import columns
+    from shoal.engines.columns import Choices
 
-    column = reading.column(options.data, options.column or "")
+    column = columns.column(options.data, options.column or "")
     if options.categories is None:
         coded = Choices.found(column, drop_nulls=False)
     else:

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from shoal.open_answers import OpenResult
-    from shoal.report.charts import Coordinate, Share
-    from shoal.report.drawing import Axis
-    from shoal.results import ColumnResult, Result
+    from shoal.report.charts import Axis, Item
+    from shoal.report.result import ColumnResult, Result
     from shoal.values import MeanEstimate, VectorEstimate
 
 _WHAT = "What is collected"
@@ -201,7 +200,7 @@ def show_result(result: Result | OpenResult) -> None:
 
 def show_charts(result: Result | OpenResult) -> None:
     """Print what was estimated."""
-    from shoal.results import Result
+    from shoal.report.result import Result
 
     page = console()
     if result.contains_truth:
@@ -227,20 +226,19 @@ def chart(column: ColumnResult) -> Iterator[RenderableType]:
     joined = f"{name} Estimated" if name.endswith(_ENDS) else f"{name}, estimated"
     yield Text(f"{joined} from {column.n:,} reports", style="bold")
     if isinstance(column.estimate, Estimate):
-        yield from _shares(charts.shares(column, column.estimate), most=SHOWN)
+        yield from bars(charts.items(column.labels, column.estimate, column.truth))
     elif isinstance(column.estimate, VectorEstimate):
         yield from _vector_chart(column, column.estimate)
     else:
         yield from _mean_chart(column, column.estimate)
 
 
-def _shares(rows: list[Share], *, most: int) -> Iterator[RenderableType]:
+def bars(rows: list[Item], most: int = SHOWN) -> Iterator[RenderableType]:
     """A bar for each of the first answers, and what its signs mean."""
     from rich.text import Text
 
     from shoal.explain.text import measured
-    from shoal.report.charts import percent
-    from shoal.report.drawing import Axis
+    from shoal.report.charts import Axis
 
     shown = rows[:most]
     axis = Axis(0.0, max(*(max(row.high, row.truth or 0.0) for row in shown), 1e-9))
@@ -248,8 +246,7 @@ def _shares(rows: list[Share], *, most: int) -> Iterator[RenderableType]:
     lines = []
     for row in shown:
         margin = measured(row.margin, row.margin) + ("" if row.significant else " ~")
-        value = percent(row.value, row.margin)
-        lines.append((row.label, bar(row, axis, width), value, f"± {margin}"))
+        lines.append((row.label, bar(row, axis, width), row.shown(row.value), f"± {margin}"))
     yield _grid(lines, ["" if row.significant else "dim" for row in shown])
     if len(rows) > len(shown):
         more = len(rows) - len(shown)
@@ -266,25 +263,11 @@ def _open_chart(result: OpenResult) -> Iterator[RenderableType]:
     """The answers as lines of text, the most frequent first."""
     from rich.text import Text
 
-    from shoal.report.charts import Share
-
     people = f"{result.n:,} people, {result.mechanism.messages:.2f} messages each"
     heading = printable(f"{result.column}, found in the reports of {people}")
     yield Text(heading, style="bold")
-    rows = [
-        Share(
-            label=item.label,
-            value=100 * item.share,
-            low=100 * item.low,
-            high=100 * item.high,
-            people=item.count,
-            significant=True,
-            truth=None if item.truth is None else 100 * item.truth / result.n,
-        )
-        for item in result.items
-    ]
-    if rows:
-        yield from _shares(rows, most=len(rows))
+    if result.items:
+        yield from bars([item.shown(result.n) for item in result.items], len(result.items))
     else:
         yield Text("\nno answer stands out from the noise")
 
@@ -309,12 +292,11 @@ def _grid(lines: list[tuple[str, str, str, str]], styles: list[str]) -> Renderab
     return Padding(table, (1, 0))
 
 
-def bar(row: Share, axis: Axis, width: int = WIDTH) -> str:
+def bar(row: Item, axis: Axis, width: int = WIDTH) -> str:
     """Solid up to the lower limit, shaded up to the upper one.
 
-    >>> from shoal.report.charts import Share
-    >>> from shoal.report.drawing import Axis
-    >>> row = Share("red", 5.0, 4.0, 6.0, 50.0, significant=True, truth=None)
+    >>> from shoal.report.charts import Axis, Item
+    >>> row = Item("red", 5.0, 4.0, 6.0)
     >>> bar(row, Axis(0.0, 10.0), width=10)
     '████▒▒'
     """
@@ -332,7 +314,6 @@ def _mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Iterator[Render
 
     from shoal.explain.text import measured
     from shoal.report import charts
-    from shoal.report.drawing import Axis
 
     low, high = estimate.interval()
     margin = (high - low) / 2
@@ -345,7 +326,7 @@ def _mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Iterator[Render
     if bounds is not None:
         start, end = map(charts.number, bounds)
         last_place = min(WIDTH, console().width - len(start + end) - 4) - 1
-        place = round(last_place * Axis(*bounds).at(estimate.mean) / 100)
+        place = round(last_place * charts.Axis(*bounds).at(estimate.mean) / 100)
         line = "─" * place + "◆" + "─" * (last_place - place)
         yield Text(printable(f"{start} ├{line}┤ {end}"))
     if column.truth is not None:
@@ -357,9 +338,9 @@ def _vector_chart(column: ColumnResult, estimate: VectorEstimate) -> Iterator[Re
 
     from shoal.report import charts
 
-    rows = charts.coordinates(column, estimate)
+    rows = charts.items(column.labels, estimate, column.truth)
     shown = rows[:SHOWN]
-    axis = charts.vector_axis(shown)
+    axis = charts.axis_of(shown)
     width = max(1, min(WIDTH, console().width - _LABEL - _NUMBERS))
     lines = [
         (row.label, interval(row, axis, width), row.shown(row.value), f"± {row.shown(row.margin)}")
@@ -377,12 +358,11 @@ def _vector_chart(column: ColumnResult, estimate: VectorEstimate) -> Iterator[Re
     yield Text(printable(legend), style="dim")
 
 
-def interval(row: Coordinate, axis: Axis, width: int = WIDTH) -> str:
+def interval(row: Item, axis: Axis, width: int = WIDTH) -> str:
     """The interval of a coordinate, its mean in it, and zero.
 
-    >>> from shoal.report.charts import Coordinate
-    >>> from shoal.report.drawing import Axis
-    >>> row = Coordinate("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=None)
+    >>> from shoal.report.charts import Axis, Item
+    >>> row = Item("x", 5.0, 4.0, 6.0)
     >>> interval(row, Axis(0.0, 10.0), width=11)
     '┊   ━●━    '
     """

@@ -210,7 +210,7 @@ def _hypothesis(options: TestOptions) -> tuple[Array, tuple[str, ...]]:
     """Uniform on so many answers, or the reference; and what to know of it."""
     import numpy as np
 
-    from shoal.engines.reading import MOST_ANSWERS
+    from shoal.engines.columns import MOST_ANSWERS
     from shoal.testing import read_reference
 
     if options.against is not None:
