@@ -366,9 +366,7 @@ class Plan(Tabular):
         """One line per option, then what a trusted curator and what no shuffler would give."""
         several = any((option.messages or 1) > 1 for option in self.options)
         counts = self.question.categories is not None
-        kind = (
-            ("L2 error", "largest", "per answer") if counts else ("error of sum", "of mean")
-        )
+        kind = ("L2 error", "largest", "per answer") if counts else ("error of sum", "of mean")
         heads = ("randomizer", "ε0", *kind, *["msgs"] * several, "bits")
 
         def cells(errors: Errors) -> tuple[str, ...]:
