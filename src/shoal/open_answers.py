@@ -13,7 +13,7 @@ import numpy as np
 
 from shoal import checks
 from shoal.accounting import amplification
-from shoal.accounting.crowd import Crowd
+from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.engines import columns
 from shoal.engines.shuffling import RUN_HERE

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -272,6 +272,11 @@ def bounded_numbers(values: npt.ArrayLike, low: float, high: float) -> Array:
         wrong = float(numbers[outside][0])
         raise InvalidArgumentError("value", wrong, f"numbers from {low:g} to {high:g}")
     return numbers
+
+
+def attributes(of: object, *names: str) -> dict[str, Any]:
+    """The attributes of these names, in their order."""
+    return {name: getattr(of, name) for name in names}
 
 
 class Tabular(ABC):

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 import shoal
 from bit_contract import BitProtocolContract
 from shoal import randomness
-from shoal.accounting.noise.incomplete import incomplete_delta
 from shoal.accounting.noise.near_central import (
     NearCentralNoise,
+    NegativeBinomial,
+    incomplete_delta,
     near_central_calibration,
     near_central_delta,
 )
-from shoal.accounting.noise.negative_binomial import NegativeBinomial
 from shoal.protocols.near_central import NearCentralCount, NearCentralSum
 from shoal.protocols.negative_binomial import Difference, SharedCount
 from shoal.values import Counts, Envelopes

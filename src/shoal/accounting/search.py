@@ -4,6 +4,8 @@ Every search of the library is one of these, so that rounding to the safe side i
 
 * :func:`least` and :func:`largest` halve a bracket of a monotone condition;
 * :func:`kept` solves ``excess = 0`` quickly and steps back to where ``excess <= 0``;
+* :func:`reached` solves it for an excess that takes long: what was evaluated is all it looks at;
+* :func:`root` solves it to rounding, on neither side: for estimates that no guarantee rests on;
 * :func:`crossing` follows a falling privacy curve. log delta(epsilon) is smooth, falling and nearly
   quadratic, so secant steps on ``sqrt(-2 log delta)`` (nearly linear) converge in a handful of
   evaluations.
@@ -14,7 +16,6 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from shoal.errors import UncertifiedError
@@ -51,13 +52,18 @@ def largest(
     *,
     steps: int = _MOST_STEPS,
     tolerance: float = 0.0,
+    geometric: bool = False,
 ) -> Number:
     """Where a condition that holds at ``low`` and fails at ``high`` ceases to: it holds there.
+
+    ``geometric`` halves the logarithm of a bracket of positive numbers.
 
     >>> largest(lambda n: n * n <= 50, 0, 100)
     7
     """
-    end, _ = _halved(lambda x: not holds(x), low, high, steps=steps, tolerance=tolerance)
+    end, _ = _halved(
+        lambda x: not holds(x), low, high, steps=steps, tolerance=tolerance, geometric=geometric
+    )
     return end
 
 
@@ -83,29 +89,69 @@ def kept(
     high: float,
     *,
     tolerance: float,
-    step: float,
+    step: float | None = None,
 ) -> float:
     """Where a monotone ``excess`` becomes 0, from the side where it is at most 0: it is so there.
 
-    ``excess`` is at most 0 at exactly one of the two ends, which is where the steps back lead,
-    each twice as long as the one before.
+    ``excess`` is at most 0 at exactly one of the two ends. Steps lead back to it from a root on the
+    other side, each twice as long as the one before. ``tolerance`` is relative; with a first
+    ``step``, as for logarithms, it is absolute too.
     """
     from scipy import optimize
 
     end, towards = (low, -1) if excess(low) <= 0 else (high, 1)
-    root = float(optimize.brentq(excess, low, high, xtol=tolerance, rtol=max(tolerance, 1e-15)))
+    absolute = tolerance * abs(low) if step is None else tolerance
+    root = float(optimize.brentq(excess, low, high, xtol=absolute, rtol=max(tolerance, 1e-15)))
+    step = tolerance * abs(root) if step is None else step
     while towards * (end - root) > 0 and excess(root) > 0:
         root, step = root + towards * step, 2 * step
     return root if towards * (end - root) > 0 else end
 
 
+def reached(
+    excess: Callable[[float], float], low: float, high: float, *, tolerance: float
+) -> float:
+    """Where an ``excess`` that rises from ``low`` to ``high`` reaches 0: it has, there.
+
+    The least point evaluated of those at most ``tolerance`` before the root, or past it.
+
+    >>> round(reached(lambda x: x * x - 50, 0.0, 100.0, tolerance=1e-3), 2)
+    7.07
+    """
+    values: dict[float, float] = {}
+
+    def noted(x: float) -> float:
+        values[x] = excess(x)
+        return values[x]
+
+    near = root(noted, low, high, tolerance=tolerance) - tolerance
+    return min((x for x, value in values.items() if value >= 0 and x >= near), default=high)
+
+
+def root(
+    function: Callable[[float], float], low: float, high: float, *, tolerance: float = 2e-12
+) -> float:
+    """Where a function that has different signs at the two ends becomes 0, by Brent's method."""
+    from scipy import optimize
+
+    return float(optimize.brentq(function, low, high, xtol=tolerance))
+
+
 def _halved(
-    above: Callable[[Number], bool], low: Number, high: Number, *, steps: int, tolerance: float
+    above: Callable[[Number], bool],
+    low: Number,
+    high: Number,
+    *,
+    steps: int,
+    tolerance: float,
+    geometric: bool = False,
 ) -> tuple[Number, Number]:
     """The bracket of where ``above`` begins to hold, halved; what is not looked at are its ends."""
     whole = {type(low), type(high)} == {int}
     for _ in range(steps):
         middle: Number = (low + high) // 2 if whole else (low + high) / 2  # type: ignore[assignment]
+        if geometric:
+            middle = math.sqrt(low * high)  # type: ignore[assignment]
         if not low < middle < high or high - low <= tolerance * high:
             break
         low, high = (low, middle) if above(middle) else (middle, high)
@@ -117,18 +163,6 @@ class Side(enum.Enum):
 
     UPPER = 1  # the curve is at or below the target there
     LOWER = -1  # the curve is at or above the target there
-
-
-@dataclass(frozen=True)
-class Point:
-    """One evaluation of the curve."""
-
-    epsilon: float
-    log_delta: float
-
-    def __post_init__(self) -> None:
-        if math.isnan(self.log_delta):
-            raise UncertifiedError(self.log_delta, self.log_delta)
 
 
 def crossing(
@@ -144,32 +178,34 @@ def crossing(
 
     ``at_zero`` is the curve's value at 0, if it is known already.
     The curve is taken to be at or below the target at ``cap``. The answer is the end of the last
-    bracket on the side asked for: never short of the crossing for ``Side.UPPER``, never past it
+    bracket on the side that is named: never short of the crossing for ``Side.UPPER``, never past it
     for ``Side.LOWER``.
     """
-    start = Point(0.0, curve(0.0)) if at_zero is None else Point(0.0, at_zero)
-    if start.log_delta <= log_target:
+    low, high = 0.0, cap
+    at, value = 0.0, curve(0.0) if at_zero is None else at_zero
+    if value <= log_target:
         return 0.0
-    above, below = start, Point(cap, -math.inf)
-    previous, epsilon = start, guess
+    epsilon = guess
     for _ in range(_MOST_STEPS):
-        width = below.epsilon - above.epsilon
-        if math.isfinite(width) and width <= RELATIVE_TOLERANCE * below.epsilon:
+        if math.isnan(value):
+            raise UncertifiedError(value, value)
+        if math.isfinite(high - low) and high - low <= RELATIVE_TOLERANCE * high:
             break
-        if not above.epsilon < epsilon < below.epsilon:
-            epsilon = _between(above.epsilon, below.epsilon)
-        point = Point(epsilon, curve(epsilon))
-        if point.log_delta > log_target:
-            above = point
-        else:
-            below = point
-        slope = _slope(previous, point)
-        if _close_enough(point, log_target, slope, side):
-            return point.epsilon
-        # Aim a little past the target, so that the next point lands on the side asked for.
-        aim = log_target + side.value * 0.5 * RELATIVE_TOLERANCE * slope * point.epsilon
-        previous, epsilon = point, _secant(previous, point, aim)
-    return below.epsilon if side is Side.UPPER else above.epsilon
+        if not low < epsilon < high:
+            epsilon = _between(low, high)
+        previous, before, at, value = at, value, epsilon, curve(epsilon)
+        low, high = (at, high) if value > log_target else (low, at)
+        run, rise = at - previous, value - before
+        slope = min(rise / run, 0.0) if run and math.isfinite(rise) else 0.0
+        if 0 <= side.value * (log_target - value) <= RELATIVE_TOLERANCE * -slope * at:
+            return at
+        # Aim a little past the target, so that the next point lands on the side that is named.
+        aim = log_target + side.value * 0.5 * RELATIVE_TOLERANCE * slope * at
+        depths = [math.sqrt(max(0.0, -2 * log)) for log in (before, value, aim)]
+        rise = depths[1] - depths[0]
+        known = math.isfinite(rise) and rise != 0
+        epsilon = at + (depths[2] - depths[1]) * run / rise if known else math.nan
+    return high if side is Side.UPPER else low
 
 
 def gaussian_guess(spread: float, log_target: float) -> float:
@@ -179,27 +215,6 @@ def gaussian_guess(spread: float, log_target: float) -> float:
         tail = math.log(spread) - log_target - 2 * math.log(s) - 0.919
         s = math.sqrt(max(2 * tail, 0.04))
     return s * spread
-
-
-def _slope(previous: Point, point: Point) -> float:
-    """d log delta / d epsilon from two points (a finite negative number, or 0 if unknown)."""
-    run = point.epsilon - previous.epsilon
-    rise = point.log_delta - previous.log_delta
-    return min(rise / run, 0.0) if run and math.isfinite(rise) else 0.0
-
-
-def _close_enough(point: Point, log_target: float, slope: float, side: Side) -> bool:
-    excess = side.value * (log_target - point.log_delta)
-    return 0 <= excess <= RELATIVE_TOLERANCE * -slope * point.epsilon
-
-
-def _secant(previous: Point, point: Point, aim: float) -> float:
-    depths = [math.sqrt(max(0.0, -2 * value)) for value in (previous.log_delta, point.log_delta)]
-    rise = depths[1] - depths[0]
-    if not math.isfinite(rise) or rise == 0:
-        return math.nan
-    wanted = math.sqrt(max(0.0, -2 * aim))
-    return point.epsilon + (wanted - depths[1]) * (point.epsilon - previous.epsilon) / rise
 
 
 def _between(low: float, high: float) -> float:

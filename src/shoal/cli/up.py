@@ -5,29 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from shoal import checks
-from shoal.cli.app import COLLECT, INTERRUPTED, app, printable
-from shoal.cli.options import (
-    Needs,
-    Options,
-    RefusedError,
-    Rule,
-    argument,
-    command,
-    dashed,
-    flag,
-    number,
-    option,
-    whole,
-)
-from shoal.cli.party import OUT
+from shoal.cli.app import COLLECT, INTERRUPTED, RefusedError, app, printable
+from shoal.cli.options import Needs, Options, argument, command, option
 from shoal.cli.render import console, panel, print_json, reporting, working
 
 if TYPE_CHECKING:
@@ -53,37 +40,32 @@ _NOT_APART = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class UpOptions(Options):
     """What is asked, who answers, and when it stops."""
 
-    directory: Annotated[
-        Path, argument("Where it is kept; taken up again if it exists.", "DIR")
-    ] = Path("shoal-up")
-    simulate: Annotated[int | None, whole("Let so many invented people answer.", _WHO)] = None
-    question: Annotated[str | None, option("The question of a new survey.", _WHAT, "TEXT")] = None
-    categories: Annotated[
-        str | None, option("Its answers, separated by commas.", _WHAT, "A,B,…")
-    ] = None
-    epsilon: Annotated[float | None, number("What it promises to everybody; 1.", _WHAT)] = None
-    delta: Annotated[float | None, number("At this delta; 1e-6.", _WHAT)] = None
-    port: Annotated[
-        int | None, whole("The shuffler's port, the analyzer's is the next; any.", OUT)
-    ] = None
-    once: Annotated[bool, flag("--once", "Stop when the result is published.", OUT)] = False
-    json: Annotated[bool, flag("--json", "Print JSON; with --once.", OUT)] = False
+    directory: Path = argument(
+        "Where it is kept; taken up again if it exists.", "DIR", default=Path("shoal-up")
+    )
+    simulate: int | None = option("Let so many invented people answer.", _WHO, library="people")
+    question: str | None = option("The question of a new survey.", _WHAT, "TEXT")
+    categories: str | None = option(
+        "Its answers, separated by commas.", _WHAT, "A,B,…", library="answers"
+    )
+    epsilon: float | None = option("What it promises to everybody; 1.", _WHAT)
+    delta: float | None = option("At this delta; 1e-6.", _WHAT)
+    port: int | None = option("The shuffler's port, the analyzer's is the next; any.")
+    once: bool = option("Stop when the result is published.")
+    json: bool = option("Print JSON; with --once.")
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
         Needs("json", ("once",), "it prints one result"),
         Needs("once", ("simulate",), "it ends with a result, of so many people"),
         Needs("categories", ("question",), "what these are the answers to"),
         Needs("question", ("categories",), "its answers, A,B,…"),
     )
-    arguments: ClassVar[dict[str, str]] = {"people": "simulate", "answers": "categories"}
 
     def check(self) -> None:
-        """The table of rules, and numbers."""
-        Options.check(self)
+        """Numbers."""
         if self.simulate is not None:
             checks.count(_FEWEST, simulate=self.simulate)
         if self.port is not None and not 0 <= self.port <= _HIGHEST:
@@ -96,8 +78,8 @@ class UpOptions(Options):
         """Refuse to ask something else in a directory that has a survey."""
         for name in self.only("question", "epsilon", "delta", "port"):
             raise RefusedError(
-                f"{self.directory} has a survey already, and {dashed(name)} cannot change it: "
-                "leave it out, or choose another directory"
+                f"{self.directory} has a survey already, and --{name} cannot change it: leave it "
+                "out, or choose another directory"
             )
 
     def wanted(self) -> Wanted:

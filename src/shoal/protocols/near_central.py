@@ -21,7 +21,7 @@ from shoal.accounting.noise import (
     near_central_calibration,
     near_central_delta,
 )
-from shoal.accounting.noise.negative_binomial import NegativeBinomial
+from shoal.accounting.noise.near_central import NegativeBinomial
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import AnswerProtocol, NumberedEnvelopes, NumberProtocol, margins
 from shoal.protocols.laplace_mean import LaplaceMean

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from shoal.accounting.noise.negative_binomial import STEP_ERROR, NegativeBinomial
+from shoal.accounting.noise.near_central import STEP_ERROR, NegativeBinomial
 from shoal.protocols.shares import CountTable, RareCount
 from shoal.randomness import Randomness
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting.noise import Divergence
 from shoal.accounting.noise.split import discrete_laplace_delta
-from shoal.accounting.noise.windows import checked_target
 from shoal.protocols.base import NumberProtocol
 from shoal.protocols.laplace_mean import LaplaceMean
 from shoal.protocols.splitting import SplitProtocol, Whole, default_levels, fitted
@@ -71,7 +70,7 @@ class SplitAndMixSum(SplitProtocol, NumberProtocol):
 
         A modulus with 24 bits to spare, 16 for very large crowds, makes an altered share show.
         """
-        checked_target(epsilon=epsilon, delta=delta)
+        checks.target(epsilon=epsilon, delta=delta)
         finest = default_levels(n=n, epsilon=epsilon, delta=delta, sensitivity=1)
         chosen = finest if levels is None else levels
         make = partial(cls, low=low, high=high, levels=chosen, people=n, epsilon=epsilon)

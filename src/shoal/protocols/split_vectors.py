@@ -14,7 +14,6 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting.noise import Divergence
 from shoal.accounting.noise.split import pure_delta
-from shoal.accounting.noise.windows import checked_target
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import VectorProtocol
 from shoal.protocols.laplace_mean import LaplaceMean
@@ -90,7 +89,7 @@ class SplitAndMixVectors(SplitProtocol, VectorProtocol):
         levels: int | None = None,
     ) -> Self:
         """Noise of epsilon from n honest people together, and the fewest shares that keep delta."""
-        checked_target(epsilon=epsilon, delta=delta)
+        checks.target(epsilon=epsilon, delta=delta)
         finest = default_levels(n=n, epsilon=epsilon, delta=delta, sensitivity=2)
         chosen = finest if levels is None else levels
         make = partial(

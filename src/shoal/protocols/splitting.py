@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.noise import Divergence, NoiseProfile
+from shoal.accounting.noise.profile import checked_epsilon
 from shoal.accounting.noise.split import LEAST_SHARES, MOST_SHARES, split_distance, split_shares
-from shoal.accounting.noise.windows import checked_epsilon, checked_target
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols.base import Protocol, checked_messages
 from shoal.protocols.polya import MOST_COUNTS, TAIL, PolyaNoise
@@ -271,7 +271,7 @@ def default_levels(*, n: int, epsilon: float, delta: float, sensitivity: int) ->
     ``sensitivity`` is that of one level. No finer than the noise can be drawn.
     """
     people = checks.count(n=n)
-    checked_target(epsilon=epsilon, delta=delta)
+    checks.target(epsilon=epsilon, delta=delta)
     wanted = math.ceil(math.sqrt(people) * max(1.0, epsilon))
     return max(1, min(wanted, math.floor(0.99 * MOST_COUNTS / TAIL * epsilon / sensitivity)))
 

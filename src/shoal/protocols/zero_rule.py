@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.noise.windows import BinomialWindow
+from shoal.accounting.binomial import BinomialWindow
 from shoal.protocols import shares
 from shoal.values import Array, Estimate
 
@@ -39,12 +39,12 @@ class Withheld:
     @property
     def mean(self) -> float:
         """nγ."""
-        return self.window.n * self.window.share
+        return self.window.n * self.window.probability
 
     @property
     def deviation(self) -> float:
         """Standard deviation."""
-        return math.sqrt(self.mean * (1 - self.window.share))
+        return math.sqrt(self.mean * (1 - self.window.probability))
 
     @property
     def above(self) -> Array:
@@ -98,7 +98,7 @@ class Withheld:
 
 @lru_cache(maxsize=16)
 def _withheld(n: int, gamma: float) -> Withheld:
-    return Withheld(BinomialWindow.of(n=n, share=gamma))
+    return Withheld(BinomialWindow.of(n=n, probability=gamma))
 
 
 @lru_cache(maxsize=16)

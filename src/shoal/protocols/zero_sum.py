@@ -26,7 +26,7 @@ from shoal.accounting.noise import (
     two_bin_delta,
     two_bin_gamma,
 )
-from shoal.accounting.noise.constants import zero_sum_histogram_mean, zero_sum_mean
+from shoal.accounting.noise.zero_sum import zero_sum_histogram_mean, zero_sum_mean
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerProtocol, NumberedEnvelopes

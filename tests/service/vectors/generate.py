@@ -24,7 +24,7 @@ from shoal.protocols.coins import FairCoins
 from shoal.randomizers.bits import row_bytes
 from shoal.randomness import Randomness, simulated
 from shoal.sealing import KeyPair
-from shoal.sealing.suites import HYBRID, X25519
+from shoal.sealing.keys import HYBRID, X25519
 from shoal.service.keyring.identity import Identity
 from shoal.service.keyring.key_list import KeyInfo, KeyList
 from shoal.service.keyring.schedule import KeyState
