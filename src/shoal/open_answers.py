@@ -162,12 +162,12 @@ class OpenResult(Tabular):
         )
         return Result(columns=(column,), guarantee=self.guarantee, notes=column.notes).to_html()
 
-    def document(self) -> Document:
-        """The answers, the guarantee, what the list is sure to have, notes and warnings."""
+    def document(self, *, table: bool = True) -> Document:
+        """The answers (unless there is to be no table), the guarantee, what the list has, notes."""
         notes = [f"list: {self.statement}"]
         if self.missed is not None:
             notes.append(f"of the answers above their threshold, {len(self.missed)} were missed")
-        items = [item.shown(self.n) for item in self.items]
+        items = [item.shown(self.n) for item in self.items if table]
         return replace(
             self.guarantee.document(),
             table=items_table(items, self.column) if items else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,7 +178,7 @@ def run(options: RunOptions) -> None:
     )
     if not options.json:
         show_charts(result)
-    document = replace(result.document(), table=None)
+    document = result.document(table=False)
     answer(options, result.to_dict(), document, options.report, options.csv)
 
 
@@ -195,7 +194,7 @@ _MORE = "--csv or --report has them all"
 def show_result(result: Result | OpenResult) -> None:
     """Print the charts, the guarantee, notes and warnings."""
     show_charts(result)
-    show(replace(result.document(), table=None))
+    show(result.document(table=False))
 
 
 def show_charts(result: Result | OpenResult) -> None:

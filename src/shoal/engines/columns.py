@@ -48,7 +48,12 @@ PUBLIC = frozenset({PUBLIC_LIST, PUBLIC_NULLS})  # notes that a guarantee assume
 CLAMPED = "numbers outside the bounds count as the nearest bound"
 SHORTENED = "vectors longer than the norm count as scaled down to it"
 MOST_ANSWERS = 1_000_000
-SUFFIXES = (".csv", ".parquet", ".arrow", ".ipc", ".feather")
+_SCANS: dict[str, tuple[str, dict[str, bool]]] = {
+    ".csv": ("scan_csv", {"infer_schema": False}),
+    ".parquet": ("scan_parquet", {}),
+    **dict.fromkeys((".arrow", ".ipc", ".feather"), ("scan_ipc", {})),
+}
+SUFFIXES = tuple(_SCANS)
 CHUNK = 1 << 18
 _VALUE = "value"
 _LISTED_COLUMNS = 20
@@ -607,7 +612,17 @@ def table(data: object, names: Sequence[str]) -> pl.LazyFrame:
     if isinstance(data, pl.DataFrame | pl.LazyFrame):
         frame = data.lazy()
     elif isinstance(data, str | os.PathLike):
-        frame = _scanned(Path(data))
+        path = Path(data)
+        if path.suffix.lower() not in _SCANS:
+            expected = f"a file whose name ends in {', '.join(SUFFIXES)}"
+            raise InvalidArgumentError("data", str(path), expected)
+        if not path.is_file():
+            raise InvalidArgumentError("data", str(path), "an existing file")
+        if not path.stat().st_size:
+            raise InvalidArgumentError("data", str(path), "a file with at least one row")
+        # Text stays text: what an answer looks like must not depend on the rows before it.
+        scan, options = _SCANS[path.suffix.lower()]
+        frame = getattr(pl, scan)(path, glob=False, **options)
     elif hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
         frame = _imported(data, names)
     else:
@@ -629,25 +644,6 @@ def label_of(value: object) -> str:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value) if abs(float(value)) < _EXACT_WHOLE else value)
     return str(value)
-
-
-def _scanned(path: Path) -> pl.LazyFrame:
-    import polars as pl
-
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        expected = f"a file whose name ends in {', '.join(SUFFIXES)}"
-        raise InvalidArgumentError("data", str(path), expected)
-    if not path.is_file():
-        raise InvalidArgumentError("data", str(path), "an existing file")
-    if not path.stat().st_size:
-        raise InvalidArgumentError("data", str(path), "a file with at least one row")
-    if suffix == ".csv":
-        # Everything as text: what an answer looks like must not depend on the rows before it.
-        return pl.scan_csv(path, infer_schema=False, glob=False)
-    if suffix == ".parquet":
-        return pl.scan_parquet(path, glob=False)
-    return pl.scan_ipc(path, glob=False)
 
 
 def _imported(data: Any, names: Sequence[str]) -> pl.LazyFrame:  # noqa: ANN401 — pandas, Arrow …

@@ -89,7 +89,7 @@ def plan(
         participation=participation,
         messages_cap=messages_cap,
     )
-    options = _ordered(_options(question))
+    options, reason = _ranked(_options(question), question)
     if options[0].errors is None:
         advice = "collect more reports or weaken the target"
         if dimension is not None and dimension >= LARGEST_DIMENSION:
@@ -103,7 +103,7 @@ def plan(
     if question.categories is not None:
         central = errors.central(question.categories, epsilon)
         local = errors.local(question.categories, epsilon, n)
-    return Plan(question, options, central, local, _reason(options, question))
+    return Plan(question, options, central, local, reason)
 
 
 def messages_limit(messages_cap: float | None, choose: str | None) -> float | None:
@@ -393,8 +393,8 @@ def _predicted(randomizer: Mechanism, question: Question) -> Errors:
     return found.scaled_up(question.n, reporting, spread)
 
 
-def _ordered(best: dict[str, Option]) -> tuple[Option, ...]:
-    """Smallest L2 error first, impossible ones last.
+def _ranked(best: dict[str, Option], question: Question) -> tuple[tuple[Option, ...], str]:
+    """Smallest L2 error first, impossible ones last, and why the first is the first.
 
     Among those within 2 % of the smallest error the one that sends least comes first.
     """
@@ -405,20 +405,15 @@ def _ordered(best: dict[str, Option]) -> tuple[Option, ...]:
         alike,
         key=lambda option: (round(option.bits or math.inf, 3), simplest.index(option.name)),
     )
-    return (first, *(option for option in ordered if option is not first))
-
-
-def _reason(options: tuple[Option, ...], question: Question) -> str:
-    best, *others = options
-    if not others or others[0].errors is None or best.errors is None:
-        return "it is the only one possible"
-    second = others[0]
-    ratio = _error(second) / best.errors.l2
-    if ratio <= _ALIKE:
-        why = f"it sends least of those with the smallest error ({second.name} ties)"
-    else:
-        why = f"its error is the smallest: {second.name}, the next, has {ratio:.2f} times as much"
+    others = [option for option in ordered if option is not first]
     cap = question.local_epsilon_cap
-    if cap is not None and best.local_epsilon is not None and best.local_epsilon >= cap:
+    if not others or others[0].errors is None:
+        return (first, *others), "it is the only one possible"
+    second, ratio = others[0].name, _error(others[0]) / _error(first)
+    if ratio <= _ALIKE:
+        why = f"it sends least of those with the smallest error ({second} ties)"
+    else:
+        why = f"its error is the smallest: {second}, the next, has {ratio:.2f} times as much"
+    if cap is not None and first.local_epsilon is not None and first.local_epsilon >= cap:
         why += f"; the cap on ε0 binds, so that less than ε = {question.epsilon:g} is used"
-    return why
+    return (first, *others), why

@@ -33,7 +33,10 @@ def html(result: Result) -> str:
     names = [column.column for column in columns]
     banner = element("strong", BANNER), element("p", _WARNING)
     neighbours = f"neighbours: {guarantee.neighbouring} of one person's datum"
-    remarks = [*result.warnings, *result.notes]
+    assumptions, remarks = (
+        element("ul", *(element("li", text) for text in texts))
+        for texts in ((neighbours, *guarantee.assumptions), (*result.warnings, *result.notes))
+    )
     text = json.dumps(finite(statement(result)), ensure_ascii=False, allow_nan=False, indent=1)
     # As JSON that may stand inside a script element.
     embedded = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -49,8 +52,8 @@ def html(result: Result) -> str:
         "local_epsilon": _local(guarantee.local_epsilon),
         "charts": join(*(_chart(column, headed=len(columns) > 1) for column in columns)),
         **sentences(guarantee),
-        "assumptions": _list(neighbours, *guarantee.assumptions),
-        "remarks": join(element("h2", "To know"), _list(*remarks)) if remarks else Markup(""),
+        "assumptions": assumptions,
+        "remarks": join(element("h2", "To know"), remarks) if "<li>" in remarks else Markup(""),
         "tables": join(*map(_table, columns)),
         "method": _method(result),
         "statement": embedded,
@@ -66,10 +69,6 @@ def html(result: Result) -> str:
 
 def _local(epsilon: float) -> str:
     return up(epsilon) if math.isfinite(epsilon) else "none"
-
-
-def _list(*items: str) -> Markup:
-    return element("ul", *(element("li", item) for item in items))
 
 
 def _chart(column: ColumnResult, *, headed: bool) -> Markup:

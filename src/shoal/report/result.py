@@ -200,11 +200,14 @@ class Result(Tabular):
 
         return html(self)
 
-    def document(self) -> Document:
-        """The estimates (of one column), the guarantee, notes and warnings."""
-        document = self.guarantee.document()
-        table = self.columns[0].table() if len(self.columns) == 1 else None
-        return replace(document, table=table, notes=self.notes, warnings=self.warnings)
+    def document(self, *, table: bool = True) -> Document:
+        """The estimates (of one column, unless there is to be no table), the guarantee, notes."""
+        return replace(
+            self.guarantee.document(),
+            table=self.columns[0].table() if table and len(self.columns) == 1 else None,
+            notes=self.notes,
+            warnings=self.warnings,
+        )
 
     def _repr_html_(self) -> str:
         return framed(self.to_html())
@@ -212,7 +215,7 @@ class Result(Tabular):
     def __str__(self) -> str:
         """The estimates, the largest first, and the guarantee, as text."""
         tables = [str(Document(each.column, table=each.table())) for each in self.columns]
-        return "\n\n".join([*tables, str(replace(self.document(), table=None))])
+        return "\n\n".join([*tables, str(self.document(table=False))])
 
 
 def _randomizer(mechanism: Device) -> Record:
