@@ -24,8 +24,8 @@ from shoal.learning.steps import StepLaw, composed_epsilon
 from shoal.network import overlays
 from shoal.planning import errors
 from shoal.protocols.registry import calibration
-from shoal.randomizers.privunit import PrivUnit
 from shoal.randomizers.registry import by_name
+from shoal.randomizers.vectors import PrivUnit
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 

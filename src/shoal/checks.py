@@ -85,6 +85,12 @@ def above_one(**arguments: float) -> None:
     _require(lambda v: v > 1 and math.isfinite(v), "{} > 1 and finite", arguments)
 
 
+def at_most(limit: float, /, **arguments: float) -> None:
+    """Each argument is no larger than the limit."""
+    for name, value in arguments.items():
+        refuse(value > limit, f"{name} <= {limit:.15g}", **{name: value})
+
+
 def refuse(wrong: object, expected: str, /, **argument: object) -> None:
     """An error about one argument, if it is wrong."""
     if wrong:

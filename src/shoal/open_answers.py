@@ -29,7 +29,7 @@ from shoal.protocols.prefixes import (
     PrefixDummies,
     PrefixResponse,
 )
-from shoal.protocols.strings import Alphabet
+from shoal.protocols.tree import Alphabet
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.report.charts import Item

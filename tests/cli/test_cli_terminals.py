@@ -73,9 +73,16 @@ def test_a_table_without_room_is_shown_row_by_row(monkeypatch, capsys):
 
     monkeypatch.setenv("COLUMNS", "24")
     rows = (Row(("first", "1,234.5", "some words")), Row(("second", "6,789.0", "")))
-    table = Table(("name", "a number", "in words"), rows, frozenset({1}), title="Title")
+    table = Table(("name", "a number", ""), rows, frozenset({1}), title="Title")
     show(Document("", table=table))
     assert capsys.readouterr().out.splitlines() == [
-        *("Title", "", "name: first", "  a number: 1,234.5", "  in words: some words"),
+        *("Title", "", "name: first", "  a number: 1,234.5", "  some words"),
         *("", "name: second", "  a number: 6,789.0", ""),
     ]
+
+
+def test_a_table_may_have_empty_columns(capsys):
+    from shoal.cli.render import show
+
+    show(Document("", table=Table(("name", ""), (Row(("only", "")),))))
+    assert "only" in capsys.readouterr().out

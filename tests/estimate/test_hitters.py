@@ -18,8 +18,7 @@ from shoal.estimate.hitters import Tables, heavy_hitters
 from shoal.open_answers import threshold_statement
 from shoal.protocols.detection import Detector
 from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
-from shoal.protocols.strings import Alphabet
-from shoal.protocols.tree import PrefixTree
+from shoal.protocols.tree import Alphabet, PrefixTree
 from shoal.values import Counts
 
 SYMBOLS = "abcdefghijklmnop"
@@ -158,7 +157,7 @@ class TestPromises:
         assert set(found.texts) == {*texts, "a text that "}
 
     def test_more_prefixes_than_can_be_followed_are_told(self, monkeypatch):
-        monkeypatch.setattr("shoal.protocols.prefix_plan.MOST_TRIED", 3 * len(SYMBOLS) ** 2)
+        monkeypatch.setattr("shoal.protocols.prefixes.MOST_TRIED", 3 * len(SYMBOLS) ** 2)
         truth = zipf(N, words(SYMBOLS, 8, 8, 20_000, seed=0))
         found = search(made(PrefixDummies), truth, 0)
         assert not found.complete

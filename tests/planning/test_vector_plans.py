@@ -12,7 +12,7 @@ import pytest
 import shoal
 from shoal import randomness
 from shoal.planning import Plan, planner
-from shoal.randomizers.ball import Ball
+from shoal.randomizers.vectors import Ball
 
 TARGET = {"epsilon": 1.0, "delta": 1e-6}
 

@@ -13,7 +13,7 @@ from analyzer_kit import DAY, START, Analyzer
 from http_kit import serving
 from shoal.explain.text import factor, up
 from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.grid import Duchi
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app
 from shoal.service.http.limits import Limits

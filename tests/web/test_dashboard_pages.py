@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from analyzer_kit import DAY, HOUR, START, Analyzer, sealed
 from dashboard_kit import Page, dashboard_of, login, shown
 from shoal.explain.text import measured, up
-from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.grid import Duchi
 from shoal.randomizers.response import RandomizedResponse
 from shoal.report.charts import percent
 from shoal.service.analyzer import schema

@@ -127,7 +127,7 @@ def default_delta(n: float | None = None) -> float:
     >>> default_delta(1_000), default_delta(10**8)
     (1e-06, 1e-09)
     """
-    return 1e-6 if n is None else min(1e-6, 0.1 / n)
+    return 1e-6 if n is None else min(1e-6, 1 / (10 * n))
 
 
 def delta_warnings(delta: float, n: int) -> tuple[str, ...]:

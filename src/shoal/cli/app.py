@@ -19,7 +19,7 @@ from shoal.errors import ShoalError
 
 # Frames need room, and letters to draw them with.
 COLUMNS, NARROW = shutil.get_terminal_size().columns, 60
-FRAMED = COLUMNS >= NARROW and "utf" in (sys.stdout.encoding or "utf").lower()
+FRAMED = COLUMNS >= NARROW and "utf" in str(getattr(sys.stdout, "encoding", "utf")).lower()
 
 REFUSED = 2
 INTERRUPTED = 130
@@ -84,7 +84,7 @@ codecs.register_error("shoal.ascii", _in_ascii)
 def printable(text: str, keep: str = "") -> str:
     """Text without what would command the terminal, in letters that it has."""
     shown = "".join(each if each.isprintable() or each in keep else "\ufffd" for each in text)
-    encoding = sys.stdout.encoding or "utf-8"
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return shown.encode(encoding, "shoal.ascii").decode(encoding)
 
 

@@ -20,7 +20,7 @@ from shoal.errors import ShoalError
 if TYPE_CHECKING:
     from shoal.auditing import Audit
     from shoal.auditing.subjects import Subject
-    from shoal.protocols.base import Protocol
+    from shoal.protocols.base import MultiMessageMechanism
 
 VIOLATED = 1
 UNEXPECTED = 70  # as a traceback's own status is 1, which would be a verdict
@@ -153,15 +153,16 @@ def _no_other_verdict() -> Iterator[None]:
 def _audited(options: AuditOptions, progress: Any) -> Audit:  # noqa: ANN401 - done and total
     """Run it. What the audited code prints goes to standard error."""
     import shoal
-    from shoal.protocols.base import Protocol
+    from shoal.protocols.base import MultiMessageMechanism
     from shoal.randomness import simulated
 
     declared = _declared(options)
+    several = isinstance(declared, MultiMessageMechanism)
     with redirect_stdout(sys.stderr):
         return shoal.audit(
             _code(options) or declared,
             **options.only("n", "epsilon", "delta", "runs", "confidence", "values"),
-            local_epsilon=None if isinstance(declared, Protocol) else options.local_epsilon,
+            local_epsilon=None if several else options.local_epsilon,
             declared=declared,
             randomness=None if options.seed is None else simulated(options.seed),
             progress=progress,
@@ -184,7 +185,7 @@ def _declared(options: AuditOptions) -> object | None:
     return family(options.randomizer, k=options.k, bounds=options.bounds)(epsilon=local)
 
 
-def _protocol(options: AuditOptions, name: str) -> Protocol:
+def _protocol(options: AuditOptions, name: str) -> MultiMessageMechanism:
     """With the least noise that keeps the claim."""
     from shoal.protocols import registry
 

@@ -13,7 +13,7 @@ from shoal.cli import files
 from shoal.cli.app import COLLECT, RefusedError, app, printable
 from shoal.cli.options import Excludes, argument, command, option
 from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
-from shoal.cli.render import console, print_json, working
+from shoal.cli.render import console, print_json, print_lines, working
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.collector import Pass
@@ -140,10 +140,10 @@ def _watch(
         for survey in surveys:
             name, done = printable(survey.name), passes[str(survey.id)]
             for batch in done.published:
-                typer.echo(f"{name}: {batch_sentence(json.loads(store.result(survey.id, batch)))}")
+                print_lines(f"{name}: {batch_sentence(json.loads(store.result(survey.id, batch)))}")
             for batch in done.refused:
                 reason = printable(store.collection(survey.id, batch).reason or "")
-                typer.echo(f"{name}: batch {batch[:_NAME]} refused: {reason}")
+                print_lines(f"{name}: batch {batch[:_NAME]} refused: {reason}")
             for problem in problems(done):
                 line = f"{name}: {problem}"
                 if line not in printed:

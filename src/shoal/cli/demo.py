@@ -163,7 +163,7 @@ def _truth(result: Result, people: pl.DataFrame) -> str:
     inside = int(((low <= truth) & (truth <= high)).sum())
     largest = float(abs(estimate.frequencies - truth).max())
     return (
-        "The people are made up, so the demo knows the truth: no share is wrong by more than "
+        "The people are made up, so the demo knows the truth: no fraction is wrong by more than "
         f"{100 * largest:.2g} percentage points, and {inside} of {truth.size} intervals hold it "
         "(95 % should)."
     )

@@ -223,8 +223,8 @@ class Options:
         names = words | given.keys()
 
         def shown(name: str) -> str:
-            field, _, word = name.partition("=")
-            return f"{self.declared[field].name} {word}".strip()
+            option, _, word = name.partition("=")
+            return f"{self.declared[option].name} {word}".strip()
 
         for rule in rules:
             match rule:
@@ -270,9 +270,13 @@ def command(
                 function(options)
 
         hints = get_type_hints(kind)
-        parameters = [
-            _parameter(name, declared, hints[name]) for name, declared in kind.declared.items()
+        last = [
+            field
+            for field, each in kind.declared.items()
+            if each.words.get("rich_help_panel") == OUT
         ]
+        order = [*(field for field in kind.declared if field not in last), *last]
+        parameters = [_parameter(each, kind.declared[each], hints[each]) for each in order]
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -319,7 +323,7 @@ def _reads(choices: type[StrEnum]) -> Callable[[str], StrEnum]:
 
 @contextmanager
 def in_options(kind: type[Options]) -> Iterator[None]:
-    """What the library refuses is said in terms of the options of this command."""
+    """What the library refuses names the options of this command."""
     try:
         yield
     except InvalidArgumentError as error:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WHO = "Who takes part"
 _WALK = "How reports travel"
 _WHAT = "What is collected"
-_PEERS, _ANSWERS = 100, 4  # unless said
+_PEERS, _ANSWERS = 100, 4  # if not given
 _MOST_PEERS = 2000
 MADE_UP = "the answers are made up, the same for the same seed"
 

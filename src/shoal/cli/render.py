@@ -109,16 +109,18 @@ def table(shown: Table) -> RenderableType:
             no_wrap=whole,
             overflow="fold",
         )
-        room += 3 + max(len(part) for cell in cells for part in ([cell] if whole else cell.split()))
+        parts = (part for cell in cells for part in ([cell] if whole else cell.split()))
+        room += 3 + max(map(len, parts), default=0)
     for cells, row in zip(rows, shown.rows, strict=True):
         drawn.add_row(*cells, style=_STYLES[row.emphasis])
     if room <= console().width:
         return drawn
     lines = [printable(shown.title)]
-    for first, *others in [*rows, *([footer] if footer else [])]:
-        lines += ["", f"{headings[0]}: {first}".removeprefix(": ")]
-        named = zip(headings[1:], others, strict=True)
-        lines += [f"  {name}: {cell}".replace(" : ", "  ") for name, cell in named if cell]
+    for cells in [*rows, *([footer] if footer else [])]:
+        lines.append("")
+        for place, (name, cell) in enumerate(zip(headings, cells, strict=True)):
+            if cell:
+                lines.append(f"{'  ' * (place > 0)}{f'{name}: ' * bool(name)}{cell}")
     return "\n".join(lines).strip() + "\n"
 
 

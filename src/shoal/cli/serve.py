@@ -43,7 +43,7 @@ class Level(StrEnum):
 
 
 class ProcessOptions(Options):
-    """What every process of a party is told."""
+    """Where a process of a party has its directory, its metrics and its log."""
 
     directory: Path = argument("Its directory; its keys are in DIR/keys.", "DIR")
     metrics_host: str = option(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from shoal.service.survey.design import Design
 
 _ABOUT = "What people are told"
-_ASKED = "What is asked: one of"
+_KIND = "What is asked: one of"
 _PROMISE = "What is promised"
 _WHEN = "When"
 _WHO = "Who operates it"
@@ -93,8 +93,8 @@ class NewOptions(Options):
     question: str = option("Required: what people are asked.", _ABOUT, "TEXT")
     purpose: str = option("Required: what the answers are for.", _ABOUT, "TEXT")
     name: str | None = option("A short name; else the question.", _ABOUT, "TEXT")
-    categories: str | None = option("The public list of answers: a,b,c or a file.", _ASKED, "LIST")
-    bounds: Bounds | None = option("A number between bounds.", _ASKED)
+    categories: str | None = option("The public list of answers: a,b,c or a file.", _KIND, "LIST")
+    bounds: Bounds | None = option("A number between bounds.", _KIND)
     epsilon: float = option("Required: ε of one person over the survey's life.", _PROMISE)
     delta: float = option("δ.", _PROMISE, default=1e-6)
     minimum: int | None = option(

@@ -15,10 +15,10 @@ import typer
 from shoal import checks
 from shoal.cli.app import COLLECT, INTERRUPTED, RefusedError, app, printable
 from shoal.cli.options import Needs, Options, argument, command, option
-from shoal.cli.render import console, panel, print_json, reporting, working
+from shoal.cli.render import console, print_json, reporting, show, table, working
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
     from shoal.service.analyzer.results import SurveyResults
     from shoal.service.running.embedded import Wanted
@@ -281,21 +281,18 @@ def invite(services: Local) -> None:
         page.print(line, soft_wrap=True)
 
 
-def _funnel(results: SurveyResults) -> Table:
+def _funnel(results: SurveyResults) -> RenderableType:
     """How many reports of each batch came how far."""
-    from rich.table import Table
-
+    from shoal.explain.document import Row, Table
     from shoal.explain.text import up as rounded_up
 
-    funnel = Table.grid(padding=(0, 2))
-    for column in range(6):
-        funnel.add_column(justify="left" if column in {0, 5} else "right")
-    funnel.add_row("batch", "reports", "valid", "honest", "ε", "", style="dim")
+    rows = []
     for batch in results.batches:
         counts = (f"{batch[name]:,}" for name in ("reports", "valid", "honest"))
         epsilon = "–" if batch["epsilon"] is None else rounded_up(batch["epsilon"])
-        funnel.add_row(batch["batch"][:8], *counts, epsilon, batch["withheld"] or "")
-    return funnel
+        rows.append(Row((batch["batch"][:8], *counts, epsilon, batch["withheld"] or "")))
+    headings = ("batch", "reports", "valid", "honest", "ε", "")
+    return table(Table(headings, tuple(rows), frozenset(range(1, 5))))
 
 
 def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float | None) -> None:
@@ -318,10 +315,8 @@ def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float
     page.print()
     page.print(funnel)
     page.print()
-    page.print(panel(result.guarantee.document()))
-    for note in (*result.notes, *[_INVENTED] * (truth is not None)):
-        page.print(f"note: {note}")
-    for warning in result.guarantee.warnings:
-        page.print(f"warning: {warning}", style="yellow")
+    notes = (*result.notes, *[_INVENTED] * (truth is not None))
+    guarantee = result.guarantee
+    show(replace(guarantee.document(), notes=notes, warnings=guarantee.warnings))
     if seconds is not None:
         page.print(f"published {seconds:.1f} s after the start", style="dim")

@@ -27,7 +27,6 @@ import numpy.typing as npt
 
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.randomizers import registry
-from shoal.randomizers.ball import Ball
 from shoal.randomizers.base import (
     AnswerMechanism,
     Mechanism,
@@ -35,6 +34,7 @@ from shoal.randomizers.base import (
     Randomizer,
     VectorMechanism,
 )
+from shoal.randomizers.vectors import Ball
 from shoal.values import AnyEstimate, Array
 
 if TYPE_CHECKING:

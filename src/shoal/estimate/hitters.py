@@ -21,10 +21,8 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.detection import Background, Detector, Ladder
-from shoal.protocols.prefix_plan import Prospect
-from shoal.protocols.prefixes import BETA, PrefixMechanism
-from shoal.protocols.strings import Codes
-from shoal.protocols.tree import PrefixTree, Words
+from shoal.protocols.prefixes import BETA, PrefixMechanism, Prospect
+from shoal.protocols.tree import Codes, PrefixTree, Words
 from shoal.values import Array, Batch, Counts
 
 Indices = npt.NDArray[np.int64]
@@ -142,12 +140,12 @@ class _Search:
 
     def _inner(self, level: int, detectors: Ladder, parents: Codes) -> tuple[Codes, float, bool]:
         """Prefixes of a level that stand out, the messages it takes, and whether these are all."""
-        shape = self.prospect.shape
+        prospect = self.prospect
         false = self.prospect.inner_false(level, max(1, len(parents)))
         detector = detectors.chosen(self._background(level), false=false)
         if detector is None:
-            return np.zeros((0, shape.cuts[level]), dtype=np.uint8), math.inf, True
-        rows, scores = self._tables(level, detector).passing(parents, shape.added(level))
+            return np.zeros((0, prospect.cuts[level]), dtype=np.uint8), math.inf, True
+        rows, scores = self._tables(level, detector).passing(parents, prospect.added(level))
         most = self.prospect.followed(level, detectors)
         best = np.argsort(-scores, kind="stable")[:most]
         return rows[best], detector.signal, len(rows) <= most
@@ -163,7 +161,7 @@ class _Search:
         if detector is None:
             return rows[0], math.inf
         tables = self._tables(tree.levels - 1, detector)
-        for added in self.prospect.shape.endings(depth - 1) if len(parents) else ():
+        for added in self.prospect.endings(depth - 1) if len(parents) else ():
             texts, _ = tables.passing(parents, added)
             rows.append(np.pad(texts, ((0, 0), (0, tree.length - texts.shape[1]))))
         return np.concatenate(rows), detector.signal

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from shoal.randomizers.ball import Ball
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism, VectorMechanism
+from shoal.randomizers.vectors import Ball
 from shoal.values import Array
 
 _SAMPLED_CELLS = 100_000

@@ -20,8 +20,8 @@ from shoal.explain.text import down, plain, up
 from shoal.planning.errors import Errors
 from shoal.protocols.base import Device
 from shoal.protocols.registry import described, restored
-from shoal.randomizers.ball import Ball
 from shoal.randomizers.base import VectorMechanism
+from shoal.randomizers.vectors import Ball
 from shoal.values import Record, Tabular
 
 FORMAT = 1

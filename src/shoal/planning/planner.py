@@ -17,7 +17,7 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.planning import errors
 from shoal.planning.errors import Errors
 from shoal.planning.plan import Option, Plan, Question
-from shoal.protocols.base import Device, Protocol
+from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.protocols.registry import calibration
 from shoal.randomizers.base import (
     AnswerMechanism,
@@ -185,7 +185,7 @@ class Candidate:
     family: Family | None = None
     remark: str = ""
     largest_epsilon: float = 25.0
-    protocol: Callable[..., Protocol] | None = None
+    protocol: Callable[..., MultiMessageMechanism] | None = None
 
 
 def for_categories(k: int, n: int, *, messages_cap: float | None = 1.0) -> list[Candidate]:
@@ -262,7 +262,7 @@ def _protocol(name: str, **parameters: float) -> Candidate:
     return Candidate(name, protocol=partial(calibration(name), **parameters))
 
 
-def _near_central_sum(few: list[int], most: float, **target: float) -> Protocol:
+def _near_central_sum(few: list[int], most: float, **target: float) -> MultiMessageMechanism:
     """With as many levels as the messages allow: the more of them, the less rounding."""
     for levels in few:
         made = calibration("near-central-sum")(levels=levels, **target)
