@@ -66,6 +66,7 @@ HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib"}
 # Imported where they are used, and done without where they are missing.
 OPTIONAL = {
     "numba",
+    "pandas",
     "torch",
     "alembic",
     "httpx",
