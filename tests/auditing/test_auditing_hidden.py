@@ -23,7 +23,7 @@ from shoal.auditing.messages import (
 )
 from shoal.auditing.trials import Budget
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomness import secure, simulated, simulator
 

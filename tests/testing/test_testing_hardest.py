@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from shoal import randomness, testing
 from shoal.engines.shuffling import shuffle
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.response import RandomizedResponse
 from shoal.testing import power

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from shoal import randomness, testing
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies, UniformDummies
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.response import RandomizedResponse

@@ -11,8 +11,7 @@ import pytest
 from scipy import stats
 
 from shoal import randomness
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies, UniformDummies
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.response import RandomizedResponse

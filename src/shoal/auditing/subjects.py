@@ -28,7 +28,7 @@ from shoal.auditing.data import DataSet
 from shoal.auditing.messages import Raw, as_messages, joined
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError, ShoalError
-from shoal.protocols.base import Protocol
+from shoal.protocols.base import MultiMessageMechanism
 from shoal.randomizers.base import Auditable, Mechanism, check_answer, some_answers
 from shoal.randomness import Randomness
 from shoal.values import Array, Envelopes
@@ -133,7 +133,7 @@ class Collection(_Devices):
 
     def __init__(self, device: Mechanism) -> None:
         self.device, self.name = device, device.name
-        self.several = isinstance(device, Protocol)
+        self.several = isinstance(device, MultiMessageMechanism)
         each = device.messages * max(1, device.message_bytes // 4)
         self.block = max(1, int(BLOCK / each))
 

@@ -2,86 +2,55 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING
 
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, app
-from shoal.cli.options import (
-    Bounds,
-    Needs,
-    OneOf,
-    Options,
-    Required,
-    Rule,
-    command,
-    flag,
-    number,
-    option,
-    read_bounds,
-    whole,
-)
-from shoal.cli.render import print_json, show, working
+from shoal.cli.options import Bounds, Needs, OneOf, Options, Required, command, option
+from shoal.cli.render import answer, working
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from shoal.planning import Plan
 
 _TARGET = "What is wanted"
 _KIND = "What is asked: one of"
 _CROWD = "Who takes part"
-_OUT = "What to make of it"
-_DOTS_PER_INCH = 160
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlanOptions(Options):
     """The target, the question, who takes part, and what to make of the plan."""
 
-    epsilon: Annotated[float | None, number("ε that the collection may cost.", _TARGET)] = None
-    delta: Annotated[float | None, number("δ; 1e-6 if not given.", _TARGET)] = None
-    local_epsilon_cap: Annotated[
-        float | None, number("The most that ε0 of one report may be.", _TARGET)
-    ] = None
-    messages_cap: Annotated[
-        float | None,
-        number("Messages one person may send on average; above 1 brings in protocols.", _TARGET),
-    ] = None
-    choose: Annotated[
-        str | None, option("Put this option first instead of the best.", _TARGET, "NAME")
-    ] = None
-    categories: Annotated[int | None, whole("One of so many answers.", _KIND)] = None
-    bounds: Annotated[
-        Bounds | None, option("A number between bounds.", _KIND, "LOW,HIGH", read_bounds)
-    ] = None
-    dimension: Annotated[int | None, whole("A vector of so many coordinates.", _KIND)] = None
-    norm: Annotated[
-        float | None,
-        number("With --dimension: vectors are at most this long (else of length 1).", _KIND),
-    ] = None
-    n: Annotated[int | None, whole("How many people report: 100000 or 1e5.", _CROWD)] = None
-    honest_fraction: Annotated[
-        float | None, number("The fraction of them that follows the protocol.", _CROWD)
-    ] = None
-    participation: Annotated[
-        float | None, number("Each takes part with this probability, unseen.", _CROWD)
-    ] = None
-    plot: Annotated[Path | None, option("Draw the options (.svg, .png).", _OUT, "FILE")] = None
-    save: Annotated[
-        Path | None, option("Save the plan, for shoal run --plan (.json).", _OUT, "FILE")
-    ] = None
-    json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False
+    epsilon: float | None = option("ε that the collection may cost.", _TARGET)
+    delta: float | None = option("δ; the smaller of 1e-6 and 1/(10 n) if not given.", _TARGET)
+    local_epsilon_cap: float | None = option("The most that ε0 of one report may be.", _TARGET)
+    messages_cap: float | None = option(
+        "Messages one person may send on average; above 1 brings in protocols.", _TARGET
+    )
+    choose: str | None = option(
+        "Put this option first instead of the best.", _TARGET, "NAME", library="name"
+    )
+    categories: int | None = option("One of so many answers.", _KIND)
+    bounds: Bounds | None = option("A number between bounds.", _KIND)
+    dimension: int | None = option("A vector of so many coordinates.", _KIND)
+    norm: float | None = option(
+        "With --dimension: vectors are at most this long (else of length 1).", _KIND
+    )
+    n: int | None = option("How many people report: 100000 or 1e5.", _CROWD)
+    honest_fraction: float | None = option(
+        "The fraction of them that follows the protocol.", _CROWD
+    )
+    participation: float | None = option("Each takes part with this probability, unseen.", _CROWD)
+    plot: Path | None = option("Draw the options (.svg, .png).")
+    save: Path | None = option("Save the plan, for shoal run --plan (.json).")
+    json: bool = option("Print JSON.")
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
         Required("epsilon", "what the collection may cost each person"),
         Required("n", "how many people report"),
         OneOf(("categories", "bounds", "dimension"), "what is asked"),
         Needs("norm", ("dimension",), "how long a vector may be"),
     )
-    arguments: ClassVar[dict[str, str]] = {"name": "choose"}
 
 
 @command(app, ANALYSE)
@@ -104,64 +73,11 @@ def plan(options: PlanOptions) -> None:
         if options.choose is not None:
             made = made.choose(options.choose)
         values = made.to_dict()
-    with files.together() as write:
-        if options.plot is not None:
-            write(options.plot, lambda path: draw(made, path))
-        if options.save is not None:
-            write(options.save, made.save)
-    if options.json:
-        print_json(values)
-    else:
-        show(made.document())
+    files.write((options.plot, lambda path: _draw(made, path)), (options.save, made.save))
+    answer(options, values, made.document())
 
 
-def draw(plan: Plan, path: Path) -> None:
-    """Write the error of each option as a figure; the name's ending says what kind of file."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def _draw(made: Plan, path: Path) -> None:
+    from shoal.figures import results
 
-    from shoal.figures import style
-
-    possible = sum(each.errors is not None for each in plan.options)
-    with style.applied():
-        figure = Figure(figsize=(8.0, 1.6 + 0.36 * possible), layout="constrained")
-        FigureCanvasAgg(figure)
-        _fill(figure.subplots(), plan)
-        figure.savefig(path, dpi=_DOTS_PER_INCH)
-
-
-def _fill(axes: Axes, plan: Plan) -> None:
-    from shoal.explain.text import plain
-    from shoal.figures import style
-
-    names: list[str] = []
-    for each in plan.options:
-        if each.errors is None:
-            continue
-        local, error, place = each.local_epsilon, each.errors.l2, len(names)
-        sends = f"{each.messages or 1.0:.3g} messages"
-        how = sends if local is None or math.isinf(local) else f"ε₀ = {local:.2f}"
-        names.append(f"{each.name}, {how}")
-        color = style.FAINT if place else style.BLUE
-        axes.plot([error], [place], "o", color=color, markersize=8)
-        near = (9, -3)
-        text = f"{error:,.3g}"
-        axes.annotate(text, (error, place), near, textcoords="offset points", fontsize=8.5)
-    for name, reference in (("trusted curator", plan.central), ("no shuffler", plan.local)):
-        if reference is not None:
-            axes.axvline(reference.l2, color=style.QUIET, linestyle="--", linewidth=1)
-            where = (reference.l2, 1.0)
-            transform = axes.get_xaxis_transform()
-            axes.annotate(name, where, (3, 3), xycoords=transform, textcoords="offset points")
-    axes.set_xscale("log")
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.margins(x=0.2)
-    axes.grid(axis="x")
-    axes.set_axisbelow(True)
-    question = plan.question
-    target = f"ε = {plain(question.epsilon)}, δ = {plain(question.delta)}"
-    axes.set_xlabel(
-        "expected L2 error of the counts" if question.categories else "error of the sum"
-    )
-    axes.set_title(f"{question.n:,} people at {target}", pad=22)
+    results.plan(made, path)

@@ -22,7 +22,7 @@ from shoal.figures import marks, style
 from shoal.figures.drawing import CHOSEN, Drawing
 from shoal.figures.style import Look
 from shoal.figures.table import Table, Value
-from shoal.planning import candidates, errors, plan
+from shoal.planning import errors, plan, planner
 from shoal.randomizers.base import CategoryRandomizer
 from shoal.randomness import Randomness
 from shoal.values import Array
@@ -93,7 +93,7 @@ def _row(n: int) -> dict[str, Value]:
 
 def _best_local(n: int) -> CategoryRandomizer:
     """The randomizer with the least L2 error at a local epsilon of ``EPSILON``."""
-    families = [each.family for each in candidates.for_categories(K, n) if each.family]
+    families = [each.family for each in planner.for_categories(K, n) if each.family]
     found = [cast("CategoryRandomizer", family(epsilon=EPSILON)) for family in families]
     return min(found, key=lambda randomizer: errors.of_categories(randomizer, n).l2)
 

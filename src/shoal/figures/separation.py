@@ -28,8 +28,7 @@ from shoal.figures.style import Look
 from shoal.figures.table import Table, Value
 from shoal.planning import errors
 from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.zero_rule import Withheld
-from shoal.protocols.zero_sum import ZeroSumHistogram
+from shoal.protocols.zero_sum import Withheld, ZeroSumHistogram
 from shoal.randomizers.base import CategoryRandomizer
 from shoal.randomizers.hashing import LocalHashing
 from shoal.randomizers.response import RandomizedResponse

@@ -36,7 +36,7 @@ from scipy import stats
 from shoal.accounting.amplification import local_epsilon
 from shoal.accounting.noise import dummies_rho
 from shoal.protocols.base import Device
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.base import Randomizer
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.testing import power

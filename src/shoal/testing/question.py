@@ -13,7 +13,7 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting import gaussian, search
 from shoal.accounting.devices import Crowd
-from shoal.engines.reading import MOST_ANSWERS
+from shoal.engines.columns import MOST_ANSWERS
 from shoal.errors import InvalidArgumentError
 from shoal.values import Array, attributes
 

@@ -42,8 +42,7 @@ from scipy import sparse
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import Device
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies, UniformDummies
 from shoal.randomizers.base import CategoryRandomizer, NumberedMessages
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse, Partitions

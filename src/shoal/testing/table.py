@@ -5,22 +5,28 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.engines import LocalEngine, reading
-from shoal.engines.coding import PUBLIC_LIST, PUBLIC_NULLS, Choices
-from shoal.engines.reading import MOST_ANSWERS, Codes, Column, label_of
+from shoal.engines import columns as reading
+from shoal.engines.columns import (
+    MOST_ANSWERS,
+    PUBLIC_LIST,
+    PUBLIC_NULLS,
+    Choices,
+    Codes,
+    Column,
+    label_of,
+)
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.explain.document import Document
-from shoal.randomizers.base import Reports
 from shoal.randomness import Randomness, simulator
 from shoal.testing import ranks
 from shoal.testing.designing import Design, design, fresh_coins
@@ -460,13 +466,14 @@ def _collected(tester: Tester, groups: Sequence[Codes], progress: Progress | Non
     most = max(1, min(_PEOPLE, _MESSAGES // math.ceil(tester.device.messages)))
     total, done = sum(codes.size for codes in groups), 0
 
-    def reports(codes: Codes) -> Iterator[Reports]:
-        nonlocal done
+    counts = []
+    for codes in groups:
+        parts = []
         for start in range(0, codes.size, most):
             piece = codes[start : start + most]
-            yield tester.randomize(piece)
+            parts.append(tester.device.tally(cast("Any", tester.randomize(piece))))
             done += piece.size
             if progress is not None:
                 progress(done, total)
-
-    return [LocalEngine().count(tester.device, reports(codes)) for codes in groups]
+        counts.append(sum(parts[1:], start=parts[0]))
+    return counts

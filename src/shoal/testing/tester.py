@@ -16,7 +16,7 @@ from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, PrecisionError
 from shoal.protocols.base import Device
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.base import Reports
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomness import Randomness, simulator

@@ -9,7 +9,7 @@ import numpy as np
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.explain.document import Document
-from shoal.explain.text import plain
+from shoal.explain.text import plain, up
 from shoal.protocols.base import Device
 from shoal.protocols.registry import described
 from shoal.testing.question import Kind
@@ -122,4 +122,4 @@ def _described(device: Device) -> str:
     name = f"{device.name} with {layout}" if partitions else device.name
     if math.isinf(device.local_epsilon):
         return f"{name}, {device.messages:,.4g} messages each"
-    return f"{name}, ε0 = {device.local_epsilon:.4g}"
+    return f"{name}, ε0 = {up(device.local_epsilon)}"

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
 from shoal.explain.document import Document, Row, Table
-from shoal.explain.text import measured
 from shoal.planning import Plan
 from shoal.protocols.base import Device
 from shoal.protocols.registry import described
-from shoal.values import Array, Estimate, MeanEstimate, VectorEstimate
+from shoal.report import charts
+from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record, Tabular
 
-Record = dict[str, object]
-AnyEstimate = Estimate | MeanEstimate | VectorEstimate
+T = TypeVar("T")
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -45,43 +47,22 @@ class ColumnResult:
 
     def records(self) -> list[Record]:
         """One row per answer or coordinate, or one for a mean; limits are of 95 % intervals."""
-        estimate = self.estimate
-        if isinstance(estimate, MeanEstimate):
-            low, high = estimate.interval()
-            numbers = {"mean": estimate.mean, "sum": estimate.sum, "low": low, "high": high}
-            return [{**numbers, **self._true(0)}]
-        lows, highs = estimate.interval()
-        if isinstance(estimate, VectorEstimate):
-            return self._coordinates(estimate, lows, highs)
-        cells = zip(self.labels, estimate.frequencies, estimate.counts, lows, highs, strict=True)
-        return [
-            {
-                "value": label,
-                "frequency": float(frequency),
-                "count": float(count),
-                "low": float(low),
-                "high": float(high),
-                **self._true(index),
-            }
-            for index, (label, frequency, count, low, high) in enumerate(cells)
-        ]
-
-    def _coordinates(self, estimate: VectorEstimate, lows: Array, highs: Array) -> list[Record]:
-        columns = {
-            "mean": estimate.mean,
-            "sum": estimate.sum,
-            "standard_error": estimate.standard_errors,
-            "low": lows,
-            "high": highs,
-        }
-        return [
-            {
-                "coordinate": label,
-                **{name: float(values[i]) for name, values in columns.items()},
-                **self._true(i),
-            }
-            for i, label in enumerate(self.labels)
-        ]
+        estimate, values = self.estimate, dict[str, Any]()
+        if isinstance(estimate, Estimate):
+            values["frequency"], values["count"] = estimate.frequencies, estimate.counts
+        else:
+            values["mean"], values["sum"] = estimate.mean, estimate.sum
+            if not isinstance(estimate, MeanEstimate):
+                values["standard_error"] = estimate.standard_errors
+        values["low"], values["high"] = estimate.interval()
+        if self.truth is not None:
+            values["truth"] = self.truth
+        columns = {name: np.atleast_1d(column).tolist() for name, column in values.items()}
+        if not isinstance(estimate, MeanEstimate):
+            name = "value" if isinstance(estimate, Estimate) else "coordinate"
+            columns = {name: list(self.labels)} | columns
+        rows = zip(*columns.values(), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def to_dict(self) -> Record:
         """Plain values."""
@@ -97,36 +78,15 @@ class ColumnResult:
 
     def table(self) -> Table:
         """The estimates with their 95 % intervals, to the digits of their error, largest first."""
-        estimate = self.estimate
-        if isinstance(estimate, MeanEstimate):
-            low, high = estimate.interval()
-            cells = interval_cells(estimate.mean, low, high)
-            return Table(("mean", "95 % interval"), (Row(cells),), frozenset({0}), self.column)
-        lows, highs = estimate.interval()
-        if isinstance(estimate, VectorEstimate):
-            values, what, unit, scale = estimate.mean, "mean", "", 1
-            order = np.arange(values.size)
-        else:
-            values, what, unit, scale = estimate.frequencies, "share", " %", 100
-            order = np.argsort(-values, kind="stable")
-        rows = tuple(
-            Row(
-                (
-                    self.labels[i],
-                    *interval_cells(scale * values[i], scale * lows[i], scale * highs[i], unit),
-                )
-            )
-            for i in order
-        )
-        heads = ("coordinate" if unit == "" else "answer", what, "95 % interval")
-        return Table(heads, rows, frozenset({1}), self.column)
-
-    def _true(self, index: int) -> Record:
-        return {} if self.truth is None else {"truth": float(self.truth[index])}
+        if isinstance(self.estimate, MeanEstimate):
+            item = charts.Item("", self.estimate.mean, *self.estimate.interval())
+            heads = ("mean", "95 % interval")
+            return Table(heads, (Row(item.cells),), frozenset({0}), self.column)
+        return items_table(charts.items(self.labels, self.estimate, self.truth), self.column)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Result:
+class Result(Tabular):
     """All columns of a run, and the guarantee that holds for all of them together."""
 
     columns: tuple[ColumnResult, ...]
@@ -195,6 +155,17 @@ class Result:
         names = ", ".join(each.column for each in self.columns)
         raise InvalidArgumentError("column", column, f"one of {names}")
 
+    def records(self) -> list[Record]:
+        """One row per answer, mean or coordinate; a leading column tells several columns apart."""
+        several = len(self.columns) > 1
+        rows = [
+            ({"column": column.column} if several else {}) | record
+            for column in self.columns
+            for record in column.records()
+        ]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return [dict.fromkeys(names) | row for row in rows]
+
     def to_dict(self) -> Record:
         """Plain values, as the command line's ``--json`` prints them."""
         first = self.columns[0]
@@ -211,7 +182,7 @@ class Result:
 
     def to_json(self, path: str | Path) -> None:
         """Write :meth:`to_dict` as a file."""
-        from shoal.report import finite
+        from shoal.report.page import finite
 
         text = json.dumps(finite(self.to_dict()), ensure_ascii=False, allow_nan=False, indent=1)
         Path(path).write_text(text + "\n", encoding="utf-8")
@@ -221,29 +192,22 @@ class Result:
 
         A name or an answer that a spreadsheet would run as a formula gets an apostrophe in front.
         """
-        several = len(self.columns) > 1
-        rows = [
-            ({"column": column.column} if several else {}) | record
-            for column in self.columns
-            for record in column.records()
-        ]
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        with Path(path).open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, names, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(map(harmless, rows))
+        write_csv(path, self.records())
 
     def to_html(self) -> str:
         """One self-contained page."""
-        from shoal.report import html
+        from shoal.report.page import html
 
         return html(self)
 
-    def document(self) -> Document:
-        """The estimates (of one column), the guarantee, notes and warnings."""
-        document = self.guarantee.document()
-        table = self.columns[0].table() if len(self.columns) == 1 else None
-        return replace(document, table=table, notes=self.notes, warnings=self.warnings)
+    def document(self, *, table: bool = True) -> Document:
+        """The estimates (of one column, unless there is to be no table), the guarantee, notes."""
+        return replace(
+            self.guarantee.document(),
+            table=self.columns[0].table() if table and len(self.columns) == 1 else None,
+            notes=self.notes,
+            warnings=self.warnings,
+        )
 
     def _repr_html_(self) -> str:
         return framed(self.to_html())
@@ -251,23 +215,19 @@ class Result:
     def __str__(self) -> str:
         """The estimates, the largest first, and the guarantee, as text."""
         tables = [str(Document(each.column, table=each.table())) for each in self.columns]
-        return "\n\n".join([*tables, str(replace(self.document(), table=None))])
+        return "\n\n".join([*tables, str(self.document(table=False))])
 
 
 def _randomizer(mechanism: Device) -> Record:
-    return {
-        **described(mechanism),
-        "local_epsilon": mechanism.local_epsilon,
-        "message_bits": mechanism.message_bits,
-        "messages": mechanism.messages,
-        "slots": mechanism.slots,
-    }
+    sizes = ("local_epsilon", "message_bits", "messages", "slots")
+    return described(mechanism) | {name: getattr(mechanism, name) for name in sizes}
 
 
-def interval_cells(value: float, low: float, high: float, unit: str = "") -> tuple[str, str]:
-    """A value and its interval as cells of a table, to the digits of their margin."""
-    shown, first, last = (f"{measured(x, (high - low) / 2)}{unit}" for x in (value, low, high))
-    return shown, f"{first} to {last}"
+def items_table(items: Sequence[charts.Item], title: str) -> Table:
+    """Answers, or coordinates, with their intervals, to the digits of their margins."""
+    heads = ("answer", "share") if items and items[0].unit else ("coordinate", "mean")
+    rows = tuple(Row((item.label, *item.cells)) for item in items)
+    return Table((*heads, "95 % interval"), rows, frozenset({1}), title)
 
 
 def framed(page: str) -> str:
@@ -276,9 +236,41 @@ def framed(page: str) -> str:
     return f'<iframe sandbox="" style="{frame}" srcdoc="{escape(page)}"></iframe>'
 
 
+def write_csv(path: str | Path, rows: Sequence[Record], names: Sequence[str] = ()) -> None:
+    """One line per row; ``names`` head a file that has none."""
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]) if rows else names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(map(harmless, rows))
+
+
 def harmless(row: Record) -> Record:
     """The row, its texts shown by spreadsheets as they are and never run as formulas."""
     return {
         name: f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
         for name, cell in row.items()
     }
+
+
+class Stages(dict[str, float]):
+    """Seconds per stage of a collection."""
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """The time spent inside is the stage's."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self[stage] = self.get(stage, 0.0) + spent
+
+    def each(self, stage: str, items: Iterable[T]) -> Iterator[T]:
+        """The items; the time it takes to get them is the stage's."""
+        iterator = iter(items)
+        while True:
+            with self(stage):
+                item = next(iterator, None)
+            if item is None:
+                return
+            yield item
