@@ -34,9 +34,7 @@ from shoal.cli.render import console, print_json, reporting, show
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from shoal.auditing import Audit, Evidence
+    from shoal.auditing import Audit
     from shoal.auditing.subjects import Subject
     from shoal.protocols.base import Protocol
 
@@ -51,9 +49,6 @@ _OUT = "What to make of it"
 _CODE_OPTIONS = ("callable", "pipeline", "command")
 _LOCAL_EPSILON = 1.0
 _STYLES = {"consistent": "bold green", "violated": "bold red"}
-_DOTS_PER_INCH = 160
-_PANEL_INCHES = 5.6
-_HEADROOM = 1.3  # above the tallest bar, for the legend
 
 
 @dataclass(frozen=True)
@@ -173,7 +168,9 @@ def audit(options: AuditOptions) -> None:
             result = _audited(options, progress)
         with files.together() as write:
             if options.plot is not None:
-                write(options.plot, lambda path: _draw(result, path))
+                from shoal.figures import results
+
+                write(options.plot, lambda path: results.audit(result, path))
         if options.json:
             print_json(result.to_dict())
         else:
@@ -297,64 +294,3 @@ def _loaded(field: str, place: str) -> Any:  # noqa: ANN401 - a function, or an 
     if isinstance(code, type):
         raise RefusedError(f"{dashed(field)}: {place} is a class: name a function, or an object")
     return code
-
-
-# ------------------------------------------------------------------------------------- the figure
-
-
-def _draw(result: Audit, path: Path) -> None:
-    """The statistic on both data sets, a panel for each claim; the ending says which format."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from shoal.figures import style
-
-    panels = result.evidences
-    with style.applied():
-        figure = Figure(figsize=(_PANEL_INCHES * len(panels) + 1.0, 4.6), layout="constrained")
-        FigureCanvasAgg(figure)
-        grid = figure.subplots(1, len(panels), squeeze=False)
-        for axes, evidence in zip(grid[0], panels, strict=True):
-            _draw_evidence(axes, evidence, result.n)
-        figure.savefig(path, dpi=_DOTS_PER_INCH)
-
-
-def _draw_evidence(axes: Axes, evidence: Evidence, n: int) -> None:
-    import numpy as np
-
-    from shoal.explain.text import down, up
-    from shoal.figures import style
-
-    edges = evidence.edges
-    # Which bins are in the event: the threshold is one of their edges.
-    inside = ((edges[1:] + edges[:-1]) / 2 >= evidence.threshold) == evidence.at_least
-    tallest = 0.0
-    for world, color in enumerate((style.BLUE, style.VERMILION)):
-        runs, hits = evidence.runs[world], evidence.inside[world]
-        fractions = evidence.histograms[world] / max(runs, 1)
-        tallest = max(tallest, float(fractions.max()))
-        label = f"{('first', 'second')[world]} data set: {hits:,} of {runs:,} in the event"
-        axes.stairs(fractions, edges, color=color, linewidth=1.4, label=label)
-        beyond = np.where(inside, fractions, 0.0)
-        axes.stairs(beyond, edges, fill=True, color=color, alpha=0.22, linewidth=0)
-    top = tallest * 1.05
-    threshold = evidence.threshold
-    axes.vlines(threshold, 0, top, color=style.QUIET, linestyle=style.DASHED, linewidth=1.2)
-    side, align = (4, "left") if evidence.at_least else (-4, "right")
-    axes.annotate(
-        evidence.event,
-        (evidence.threshold, top),
-        xytext=(side, -2),
-        textcoords="offset points",
-        ha=align,
-        fontsize=8,
-        color=style.QUIET,
-    )
-    axes.set_xlim(float(edges[0]), float(edges[-1]))
-    axes.set_ylim(0, tallest * _HEADROOM)
-    verdict = "VIOLATED" if evidence.violated else "not refuted"
-    bound = f"claimed ε = {up(evidence.claimed)}, at least {down(evidence.lower)}: {verdict}"
-    axes.set_title(f"{evidence.about(n)}\n{bound}")
-    axes.set_xlabel(evidence.statistic)
-    axes.set_ylabel("fraction of the runs")
-    axes.legend(loc="upper left", handlelength=1.2)

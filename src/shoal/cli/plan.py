@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, app
@@ -25,16 +24,10 @@ from shoal.cli.options import (
 )
 from shoal.cli.render import print_json, show, working
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from shoal.planning import Plan
-
 _TARGET = "What is wanted"
 _KIND = "What is asked: one of"
 _CROWD = "Who takes part"
 _OUT = "What to make of it"
-_DOTS_PER_INCH = 160
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,62 +99,12 @@ def plan(options: PlanOptions) -> None:
         values = made.to_dict()
     with files.together() as write:
         if options.plot is not None:
-            write(options.plot, lambda path: draw(made, path))
+            from shoal.figures import results
+
+            write(options.plot, lambda path: results.plan(made, path))
         if options.save is not None:
             write(options.save, made.save)
     if options.json:
         print_json(values)
     else:
         show(made.document())
-
-
-def draw(plan: Plan, path: Path) -> None:
-    """Write the error of each option as a figure; the name's ending says what kind of file."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from shoal.figures import style
-
-    possible = sum(each.errors is not None for each in plan.options)
-    with style.applied():
-        figure = Figure(figsize=(8.0, 1.6 + 0.36 * possible), layout="constrained")
-        FigureCanvasAgg(figure)
-        _fill(figure.subplots(), plan)
-        figure.savefig(path, dpi=_DOTS_PER_INCH)
-
-
-def _fill(axes: Axes, plan: Plan) -> None:
-    from shoal.explain.text import plain
-    from shoal.figures import style
-
-    names: list[str] = []
-    for each in plan.options:
-        if each.errors is None:
-            continue
-        local, error, place = each.local_epsilon, each.errors.l2, len(names)
-        sends = f"{each.messages or 1.0:.3g} messages"
-        how = sends if local is None or math.isinf(local) else f"ε₀ = {local:.2f}"
-        names.append(f"{each.name}, {how}")
-        color = style.FAINT if place else style.BLUE
-        axes.plot([error], [place], "o", color=color, markersize=8)
-        near = (9, -3)
-        text = f"{error:,.3g}"
-        axes.annotate(text, (error, place), near, textcoords="offset points", fontsize=8.5)
-    for name, reference in (("trusted curator", plan.central), ("no shuffler", plan.local)):
-        if reference is not None:
-            axes.axvline(reference.l2, color=style.QUIET, linestyle="--", linewidth=1)
-            where = (reference.l2, 1.0)
-            transform = axes.get_xaxis_transform()
-            axes.annotate(name, where, (3, 3), xycoords=transform, textcoords="offset points")
-    axes.set_xscale("log")
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.margins(x=0.2)
-    axes.grid(axis="x")
-    axes.set_axisbelow(True)
-    question = plan.question
-    target = f"ε = {plain(question.epsilon)}, δ = {plain(question.delta)}"
-    axes.set_xlabel(
-        "expected L2 error of the counts" if question.categories else "error of the sum"
-    )
-    axes.set_title(f"{question.n:,} people at {target}", pad=22)

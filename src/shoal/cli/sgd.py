@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -25,16 +25,11 @@ from shoal.cli.options import (
 )
 from shoal.cli.render import print_json, reporting, show
 
-if TYPE_CHECKING:
-    from shoal.learning import LearningGuarantee
-
 Curves = dict[str, tuple[tuple[int, float], ...]]
 
 _RUN = "The training run"
 _QUESTION = "What is asked: --noise or --epsilon is required"
 _OUT = "What to make of it"
-_DOTS_PER_INCH = 160
-_MARGIN = 1.5  # above and below the curves
 
 
 class Kind(StrEnum):
@@ -103,45 +98,12 @@ def sgd(options: SgdOptions) -> None:
                 curves[kind] = by_epochs(noise_multiplier=noise, sampling=kind, **run)
     with files.together() as write:
         if options.plot is not None:
-            write(options.plot, lambda path: _draw(guarantee, curves, path))
+            from shoal.figures import results
+
+            write(options.plot, lambda path: results.training(guarantee, curves, path))
     if options.json:
         print_json(guarantee.to_dict() | comparison.to_dict())
         return
     show(comparison.document(sampling))
     if options.plot is not None:
         typer.echo(f"wrote {options.plot}")
-
-
-def _draw(run: LearningGuarantee, curves: Curves, path: Path) -> None:
-    """ε against epochs, a curve for each kind of sampling; the name's ending says which format."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from shoal.explain.text import plain
-    from shoal.figures import marks, style
-    from shoal.figures.style import Look
-
-    looks = {
-        "permutation": Look("permutation", style.BLUE, style.SOLID, 2.4),
-        "replacement": Look("with replacement", style.VERMILION, style.SOLID, 1.8),
-        "poisson": Look("Poisson (add/remove)", style.GREEN, style.SOLID, 1.8),
-        "fixed": Look("fixed order", style.QUIET, style.DASHED, 1.4),
-    }
-    with style.applied():
-        figure = Figure(figsize=(8.0, 4.6))
-        FigureCanvasAgg(figure)
-        places = {"left": 0.1, "right": 0.77, "top": 0.9, "bottom": 0.13}
-        axes = figure.subplots(gridspec_kw=places)
-        for sampling, points in curves.items():
-            if points:
-                epochs, epsilons = zip(*points, strict=True)
-                marks.plot(axes, (list(epochs), list(epsilons)), looks[sampling])
-        everything = [point for points in curves.values() for point in points]
-        values = [epsilon for _, epsilon in everything]
-        marks.log_x(axes, 1, max(2, *(epochs for epochs, _ in everything)))
-        marks.log_y(axes, min(values) / _MARGIN, max(values) * _MARGIN)
-        axes.set_xlabel("epochs")
-        axes.set_ylabel(f"ε at δ = {plain(run.delta)}")
-        axes.set_title(f"{run.size}, noise multiplier {plain(run.noise_multiplier)}")
-        marks.label_ends(axes, gap=0.055)
-        figure.savefig(path, dpi=_DOTS_PER_INCH)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -32,9 +32,6 @@ from shoal.cli.options import (
 from shoal.cli.render import console, panel, print_json, remarks, reporting, show
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from shoal.testing import Verdict
     from shoal.values import Array
 
 _WHAT = "What is tested"
@@ -42,8 +39,6 @@ _WANTED = "What should be noticed, and at what price"
 _HOW = "How devices report"
 _POWER = "Before there are data"
 _OUT = "What to make of it"
-_DOTS_PER_INCH = 160
-_BARS = 60
 
 
 class Coin(StrEnum):
@@ -241,7 +236,11 @@ def _verdict(options: TestOptions) -> None:
             **options.wishes,
         )
     verdict = result.verdict
-    _draw(options.plot, lambda axes: _fill(axes, verdict), right=0.97)
+    if options.plot is not None:
+        from shoal.figures import results
+
+        with files.together() as write:
+            write(options.plot, lambda path: results.test(verdict, path))
     if options.json:
         print_json(result.to_dict())
         return
@@ -258,20 +257,17 @@ def _verdict(options: TestOptions) -> None:
 def _power(options: TestOptions) -> None:
     """Simulate tests of every model, with the numbers of people given or some around enough."""
     with reporting("simulating") as progress:
-        from shoal.figures import testing_power
-        from shoal.figures.table import Table
         from shoal.testing.study import Study
 
         reference, notes = _hypothesis(options)
         study = Study(reference=reference, **options.only("trials"), **options.wishes)
         powers = study.run(options.n or (), progress)
     document = replace(powers.document(), notes=notes)
+    if options.plot is not None:
+        from shoal.figures import results
 
-    def fill(axes: Axes) -> None:
-        testing_power.fill(axes, Table.of(powers.rows()))
-        axes.set_title(document.title)
-
-    _draw(options.plot, fill, right=0.74)
+        with files.together() as write:
+            write(options.plot, lambda path: results.power(powers, path))
     if options.json:
         print_json(powers.to_dict() | {"notes": list(notes)})
     else:
@@ -295,47 +291,3 @@ def _hypothesis(options: TestOptions) -> tuple[Array, tuple[str, ...]]:
     if not 2 <= k <= MOST_ANSWERS:
         raise RefusedError(f"expected --categories from 2 to {MOST_ANSWERS:,}, got {k}")
     return np.full(k, 1 / k), ()
-
-
-def _draw(path: Path | None, fill: Callable[[Axes], None], *, right: float) -> None:
-    """Write a figure, if it is wanted; the ending of the name says what kind of file."""
-    if path is None:
-        return
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from shoal.figures import style
-
-    with style.applied(), files.together() as write:
-        figure = Figure(figsize=(8.0, 4.6))
-        FigureCanvasAgg(figure)
-        places = {"left": 0.1, "right": right, "top": 0.88, "bottom": 0.13}
-        fill(figure.subplots(gridspec_kw=places))
-        write(path, lambda temporary: figure.savefig(temporary, dpi=_DOTS_PER_INCH))
-
-
-def _fill(axes: Axes, verdict: Verdict) -> None:
-    """The histogram of simulated statistics with the one that was seen."""
-    from shoal.figures import style
-
-    axes.hist(verdict.null, bins=_BARS, color=style.FAINT, linewidth=0)
-    axes.axvline(verdict.threshold, color=style.QUIET, linestyle="--", linewidth=1.2)
-    color = style.VERMILION if verdict.rejected else style.BLUE
-    axes.axvline(verdict.statistic, color=color, linewidth=2.2)
-    marks = (
-        (verdict.threshold, "threshold", style.QUIET, 0.9),
-        (verdict.statistic, "seen", color, 1),
-    )
-    for x, text, shade, height in marks:
-        axes.annotate(
-            text,
-            (x, height),
-            (4, -10),
-            xycoords=axes.get_xaxis_transform(),
-            textcoords="offset points",
-            color=shade,
-        )
-    axes.margins(x=0.08)
-    axes.set_xlabel("statistic T")
-    axes.set_ylabel(f"of {verdict.simulations:,} simulated batches")
-    axes.set_title(verdict.words.partition(", at level")[0])

@@ -205,10 +205,10 @@ def walk(options: WalkOptions) -> None:
     with reporting("comparing" if options.overlay else "walking") as progress:
         result = (_compared if options.overlay else _walked)(options, progress)
     if options.plot is not None:
-        from shoal.figures import walk_table
+        from shoal.figures import results
 
         with files.together() as write:
-            write(options.plot, lambda path: walk_table.write(result, path))
+            write(options.plot, lambda path: results.walk(result, path))
     if options.json:
         print_json(result.to_dict())
         return

@@ -1,8 +1,8 @@
 """The published comparisons, redrawn: every bound beside the others and beside a lower bound.
 
-Each figure is a module that states a :class:`~shoal.figures.drawing.Drawing`: how its table is
-computed and how it is drawn. Every figure is written three times under one name, as SVG, as PNG and
-as the CSV of the numbers in it. matplotlib is loaded when the first one is drawn.
+Each figure is a specification (:class:`~shoal.figures.drawing.Drawing`): how its rows are computed,
+and what its panels show. Every figure is written three times under one name, as SVG, as PNG and as
+the CSV of the numbers in it. matplotlib is loaded when the first one is drawn.
 """
 
 from __future__ import annotations
@@ -12,42 +12,31 @@ from pathlib import Path
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.figures import (
-    epsilon_vs_local_epsilon,
-    epsilon_vs_n,
-    epsilon_vs_rounds,
-    learning_curves,
-    network_epsilon_vs_local_epsilon,
-    network_epsilon_vs_rounds,
-    network_mechanisms,
-    permuted_sgd,
-    privacy_loss_tail,
-    pure_privacy,
-    randomizers,
-    renyi_vs_order,
-    separation,
-    testing_power,
-)
+from shoal.figures import bounds, network
 from shoal.figures.drawing import Drawing
+from shoal.figures.learning_curves import LEARNING_CURVES
+from shoal.figures.permuted_sgd import PERMUTED_SGD
+from shoal.figures.separation import PURE_PRIVACY, SEPARATION
+from shoal.figures.testing_power import TESTING_POWER
 
 __all__ = ["DRAWINGS", "NAMES", "draw_all"]
 
 DRAWINGS: tuple[Drawing, ...] = (
-    epsilon_vs_n.SMALL,
-    epsilon_vs_n.LARGE,
-    epsilon_vs_local_epsilon.DRAWING,
-    renyi_vs_order.DRAWING,
-    epsilon_vs_rounds.DRAWING,
-    privacy_loss_tail.DRAWING,
-    randomizers.DRAWING,
-    learning_curves.DRAWING,
-    separation.DRAWING,
-    pure_privacy.DRAWING,
-    network_epsilon_vs_rounds.DRAWING,
-    network_epsilon_vs_local_epsilon.DRAWING,
-    network_mechanisms.DRAWING,
-    testing_power.DRAWING,
-    permuted_sgd.DRAWING,
+    bounds.SMALL,
+    bounds.LARGE,
+    bounds.AGAINST_LOCAL_EPSILON,
+    bounds.RENYI_VS_ORDER,
+    bounds.AGAINST_ROUNDS,
+    bounds.PRIVACY_LOSS_TAIL,
+    bounds.RANDOMIZERS,
+    LEARNING_CURVES,
+    SEPARATION,
+    PURE_PRIVACY,
+    network.AGAINST_ROUNDS,
+    network.AGAINST_LOCAL_EPSILON,
+    network.MECHANISMS,
+    TESTING_POWER,
+    PERMUTED_SGD,
 )
 NAMES: tuple[str, ...] = tuple(drawing.name for drawing in DRAWINGS)
 

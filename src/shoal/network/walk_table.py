@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 from shoal import checks
 from shoal.accounting.devices import Randomizer
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
-from shoal.explain import document
+from shoal.explain import document, plots
 from shoal.explain.document import Document
 from shoal.explain.text import decimals_for, plain, up_to
 from shoal.network.account import Submit, View, WalkAccountant
@@ -23,6 +24,9 @@ from shoal.network.rounds import Cost, cost, rounds_for, user_epsilons
 from shoal.network.simulation import Simulation, simulate
 from shoal.network.walk import Absences, Process, Progress, Walk
 from shoal.randomness import simulated
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 NEAR = 1.1  # times a central shuffler's ε is near enough, if nothing is asked for
 FRACTIONS = {1.0: "worst", 0.99: "99 %", 0.9: "90 %", 0.5: "median"}
@@ -32,6 +36,9 @@ _FEW_STEPS = (1 / 2, 1.0)  # of adversaries whose accounts take long
 _MOST_ABSENCES = 10_000  # people, each with a law of their own
 _PATTERN = 10**8  # entries of a pattern of absences
 _PER_DELTA = 20  # runs that certify δ = 1/runs, and as many times more
+_SAME = 0.02  # of ε: curves closer than this are drawn as one
+_MARGIN = 1.35  # above and below the curves
+_COLORS = (plots.VERMILION, plots.ORANGE, plots.GREEN, plots.BLUE)
 _HUB = 1.01  # times an average peer's messages are worth a line of their own
 
 
@@ -158,6 +165,40 @@ class WalkTable:
             notes=self.notes,
             warnings=self.warnings,
         )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """ε against rounds, between no amplification and a central shuffler.
+
+        Fractions of the people whose ε differ by less than 2 % everywhere are one curve.
+        """
+        local, last = self.guarantee.local_epsilon, self.rounds
+        curves: dict[str, list[str]] = {}  # the names of all that one stands for
+        for name in self.columns:
+            first = next((first for first in curves if self._near(first, name)), name)
+            curves.setdefault(first, []).append(name)
+        xs = [0, *(row.rounds for row in self.rows)]  # nobody has passed anything on: ε is ε0
+        lowest = min(self.central, *(min(row.epsilons.values()) for row in self.rows))
+        limits = lowest / _MARGIN, local * _MARGIN
+        with plots.on(ax) as axes:
+            plots.frame(
+                axes,
+                plots.Axis("rounds", (0, last), log=False),
+                plots.Axis(f"ε at δ = {plots.tick(self.guarantee.delta)}", limits),
+            )
+            axes.xaxis.set_major_locator(plots.whole_numbers())
+            plots.level(axes, local, "ε₀: no amplification", plots.QUIET, plots.DASHED, right=True)
+            plots.level(axes, self.central, "central shuffler", plots.QUIET, plots.DOTTED)
+            for (first, names), color in zip(curves.items(), _COLORS, strict=False):
+                ys = [local, *(row.epsilons[first] for row in self.rows)]
+                label = _named(names) if self.user is None else f"node {self.user}"
+                plots.plot(axes, (xs, ys), plots.Look(label, color, width=2.0, marker="o"))
+            axes.legend()
+        return axes
+
+    def _near(self, one: str, other: str) -> bool:
+        """Whether two columns would be drawn on top of each other."""
+        pairs = [(row.epsilons[one], row.epsilons[other]) for row in self.rows]
+        return all(abs(a - b) <= _SAME * max(a, b) for a, b in pairs)
 
     def _costs(self) -> list[tuple[str, str]]:
         price, walked = self.cost, self.simulation
@@ -345,6 +386,14 @@ def _remarks(accountant: WalkAccountant, rounds: int, delta: float) -> tuple[str
             "ask for a larger delta or more runs"
         )
     return tuple(remarks)
+
+
+def _named(names: Sequence[str]) -> str:
+    """Whose ε a curve is."""
+    if len(names) == len(FRACTIONS):
+        return "everybody, and any fraction"
+    words = {"worst": "everybody", "99 %": "99 % of people", "90 %": "90 % of people"}
+    return ", ".join(words.get(name, name) for name in names)
 
 
 def _size(count: float) -> str:
