@@ -176,7 +176,7 @@ def _matching(table: Table, where: Mapping[str, float]) -> Table:
     return table
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Drawing:
     """A figure: its name, its words, its panels, and ``tabulate``, which computes its rows.
 

@@ -42,12 +42,14 @@ _SAMPLINGS = {
 def plan(made: Plan, path: Path) -> None:
     """The error of each option, between a trusted curator and no shuffler."""
     possible = sum(option.errors is not None for option in made.options)
-    caption = f"{made.question}. Each at the largest ε₀, or with the least noise, that keeps"
+    question = made.question
+    target = f"ε = {plain(question.epsilon)}, δ = {plots.tick(question.delta)}"
+    how = f"{question.n:,} people, {target}. Each at the largest ε₀, or with the least noise,"
     plots.save(
         path,
         "The error of each option",
         made.plot,
-        caption=f"{caption} this; in blue the recommended one: {made.reason}.",
+        caption=f"{how} that keeps this; in blue the recommended one: {made.reason}.",
         size=(8.0, 2.2 + 0.34 * possible),
     )
 
@@ -56,7 +58,7 @@ def walk(walked: WalkTable, path: Path) -> None:
     """ε against rounds, between no amplification and a central shuffler."""
     stated, graph = walked.guarantee, walked.walk.graph
     caption = (
-        f"ε₀ = {plain(stated.local_epsilon)}, δ = {plain(stated.delta)}; {stated.theorem}. "
+        f"ε₀ = {plain(stated.local_epsilon)}, δ = {plots.tick(stated.delta)}; {stated.theorem}. "
         f"{graph.edges:,} edges; {stated.trust}."
     )
     title = f"{graph.n:,} people pass reports on: ε against rounds"
