@@ -13,7 +13,7 @@ import numpy as np
 
 from shoal import checks
 from shoal.accounting import amplification
-from shoal.accounting.crowd import Crowd
+from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee
 from shoal.engines import Clock, LocalEngine, Progress, Tell, reading
 from shoal.engines.shuffling import RUN_HERE
@@ -245,7 +245,7 @@ def heavy_hitters(
     *,
     column: str | None = None,
     epsilon: float,
-    delta: float = amplification.DEFAULT_DELTA,
+    delta: float = 1e-6,
     top: int = TOP,
     length: int = LENGTH,
     alphabet: str | bytes | None = None,

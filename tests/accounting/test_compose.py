@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.accounting import loss
-from shoal.accounting.curve import convex_minorant
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.profile import PrivacyProfile
+from shoal.accounting.profile import PrivacyProfile, convex_minorant
 
 often = settings(deadline=None, derandomize=True, max_examples=8)
 HUNDRED = PrivacyProfile(BlanketLaw.generic(4.0), 10**4) * 100

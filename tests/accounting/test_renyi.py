@@ -10,9 +10,8 @@ from scipy.special import gammaln
 
 import shoal
 from shoal.accounting import renyi
-from shoal.accounting.curve import Curve
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.profile import PrivacyProfile
+from shoal.accounting.profile import Curve, PrivacyProfile
 from tables import random_table
 
 often = settings(deadline=None, derandomize=True, max_examples=8)

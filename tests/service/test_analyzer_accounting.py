@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analyzer_kit import START, forged, make_survey, sealed
-from shoal.accounting.crowd import Crowd
+from shoal.accounting.devices import Crowd
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.analyzer import schema
 from shoal.service.analyzer.results import survey_results

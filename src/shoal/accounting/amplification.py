@@ -8,31 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-
-from scipy import optimize
 
 from shoal import checks
-from shoal.accounting import catalog, compose
-from shoal.accounting.compose import Method
-from shoal.accounting.crowd import Crowd
+from shoal.accounting.compose import THEOREMS, ComposedProfile, Method
 from shoal.accounting.devices import (
     CLONES,
     OPTIMAL_CLONES,
+    Crowd,
     Devices,
     Profile,
     Randomizer,
     member,
 )
-from shoal.accounting.guarantee import Guarantee
+from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.accounting.law import BlanketLaw
+from shoal.accounting.search import kept, least
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 
-DEFAULT_DELTA = 1e-6
 LARGEST_N = 10**15
 LARGEST_LOCAL_EPSILON = 50.0
-_SOLVE_TOLERANCE = 1e-7
-_SLOW_SOLVE_TOLERANCE = 1e-5  # compositions take half a second each
+_TOLERANCE = 1e-7
+_SLOW_TOLERANCE = 1e-5  # compositions take half a second each
 _AGREEMENT = 1e-7
 _SMALLEST_LOCAL_EPSILON = 1e-9  # as a share of the target
 _FAR_BELOW = 30.0  # deeper than this the logarithm would only mislead the root finder
@@ -40,24 +36,15 @@ _FAR_BELOW = 30.0  # deeper than this the logarithm would only mislead the root 
 Family = Callable[..., Randomizer]
 
 
-@dataclass(frozen=True)
-class Question:
-    """epsilon at this delta, unless an epsilon is given: then delta is the answer."""
-
-    delta: float
-    epsilon: float | None
-
-    @classmethod
-    def of(cls, *, epsilon: float | None, delta: float | None) -> Question:
-        """At most one of the two; delta 1e-6 if neither."""
-        if epsilon is None:
-            delta = DEFAULT_DELTA if delta is None else delta
-            checks.open_probability(delta=delta)
-            return cls(delta, None)
+def target_delta(*, epsilon: float | None, delta: float | None, n: int) -> float:
+    """The delta at which epsilon is asked for; if an epsilon is given, delta is the answer."""
+    if epsilon is not None:
         if delta is not None:
             raise InvalidArgumentError("delta", delta, "epsilon or delta, not both")
         checks.non_negative(epsilon=epsilon)
-        return cls(DEFAULT_DELTA, epsilon)
+    delta = default_delta(n) if delta is None else delta
+    checks.open_probability(delta=delta)
+    return delta
 
 
 def profile(
@@ -77,12 +64,7 @@ def profile(
     >>> profile(local_epsilon=1, n=1000).delta(0.2) < 1e-8
     True
     """
-    devices = Devices(
-        randomizer=randomizer,
-        local_epsilon=local_epsilon,
-        deletion_epsilon=deletion_epsilon,
-        local_delta=local_delta,
-    )
+    devices = Devices(randomizer, local_epsilon, deletion_epsilon, local_delta)
     return devices.profile(Crowd(n, honest_fraction, honest_n, participation), bound=bound)
 
 
@@ -104,9 +86,10 @@ def amplify(
 ) -> Guarantee:
     """The (epsilon, delta) that shuffling gives n reports.
 
-    ``delta`` (1e-6 unless said) asks for epsilon; ``epsilon`` asks for delta instead. ``rounds``
-    adaptive rounds are composed by ``composition``. ``deletion_epsilon`` says that every report is
-    within that much of one reference distribution (Gaussian noise on bounded data, for example).
+    ``delta`` (the smaller of 1e-6 and 1/(10 n) unless said) asks for epsilon; ``epsilon`` asks for
+    delta instead. ``rounds`` adaptive rounds are composed by ``composition``. ``deletion_epsilon``
+    says that every report is within that much of one reference distribution (Gaussian noise on
+    bounded data, for example).
     ``bound`` names a published bound; by default a known randomizer is accounted by its own law
     and anything else by the optimal clones.
 
@@ -114,28 +97,46 @@ def amplify(
     >>> round(g.epsilon, 4), g.theorem
     (0.1182, 'optimal clones')
     """
-    devices = Devices(
-        randomizer=randomizer,
-        local_epsilon=local_epsilon,
-        deletion_epsilon=deletion_epsilon,
-        local_delta=local_delta,
-    )
+    devices = Devices(randomizer, local_epsilon, deletion_epsilon, local_delta)
     crowd = Crowd(n, honest_fraction, honest_n, participation)
     rounds = checks.count(rounds=rounds)
-    question = Question.of(epsilon=epsilon, delta=delta)
-    if bound is None or bound in {OPTIMAL_CLONES, CLONES}:
-        found = devices.profile(crowd, bound=bound)
-        return _by_profile(found, crowd, question, rounds=rounds, composition=composition)
-    if question.epsilon is not None:
-        raise InvalidArgumentError("epsilon", epsilon, f"a delta ({bound} answers with epsilon)")
-    return _by_entry(catalog.get(bound), devices, crowd, delta=question.delta, rounds=rounds)
+    at = target_delta(epsilon=epsilon, delta=delta, n=crowd.n)
+    if bound not in {None, OPTIMAL_CLONES, CLONES}:
+        if epsilon is not None:
+            expected = f"a delta ({bound} answers with epsilon)"
+            raise InvalidArgumentError("epsilon", epsilon, expected)
+        return _published(str(bound), devices, crowd, delta=at, rounds=rounds)
+    once = devices.profile(crowd, bound=bound)
+    curve = once if rounds == 1 else once * rounds
+    theorem = once.theorem
+    if epsilon is not None:
+        if composition not in {"pld", "best"}:
+            expected = "composition 'pld' or 'best' when epsilon is given"
+            raise InvalidArgumentError("composition", composition, expected)
+        reached, at = epsilon, curve.delta(epsilon)
+        how = THEOREMS["pld"]
+    elif isinstance(curve, ComposedProfile):
+        reached, how = curve.answer(at, method=composition)
+    else:
+        reached, how = curve.epsilon(at), ""
+    return Guarantee(
+        epsilon=reached,
+        delta=at,
+        n=crowd.honest,
+        local_epsilon=curve.local_epsilon,
+        local_delta=curve.local_delta,
+        theorem=theorem if rounds == 1 else f"{theorem}, {how}",
+        rounds=rounds,
+        assumptions=(once.scope, *crowd.assumptions),
+        lower_bound=lambda: once.lower_epsilon(at, rounds) if 0 < at < 1 else 0.0,
+    )
 
 
 def local_epsilon(
     family: Family | None = None,
     *,
     epsilon: float,
-    delta: float = DEFAULT_DELTA,
+    delta: float | None = None,
     n: int,
     rounds: int = 1,
     participation: float = 1.0,
@@ -151,18 +152,17 @@ def local_epsilon(
     >>> round(local_epsilon(epsilon=1, delta=1e-6, n=10**6), 2)
     10.06
     """
-    checks.positive(epsilon=epsilon)
-    checks.open_probability(delta=delta)
     crowd = Crowd(n, honest_fraction, honest_n, participation)
+    delta = default_delta(crowd.n) if delta is None else delta
+    checks.positive(epsilon=epsilon, cap=cap)
+    checks.open_probability(delta=delta)
     rounds = checks.count(rounds=rounds)
-    make: Family = _any_randomizers if family is None else family
 
     def excess(candidate: float) -> float:
         """log of the delta that the candidate has, over the target; <= 0 if it is kept."""
-        found = Devices(randomizer=member(make, epsilon=candidate)).profile(crowd)
-        return _log_excess(found, rounds, epsilon, delta)
+        randomizer = BlanketLaw.generic(candidate) if family is None else member(family, candidate)
+        return _log_excess(Devices(randomizer).profile(crowd), rounds, epsilon, delta)
 
-    checks.positive(cap=cap)
     low = min(epsilon / rounds, cap)
     while excess(low) > 0:
         low /= 2
@@ -177,19 +177,14 @@ def local_epsilon(
         if high >= cap:
             return high
         low, high = high, min(2 * high, cap)
-    tolerance = _SOLVE_TOLERANCE if rounds == 1 else _SLOW_SOLVE_TOLERANCE
-    root = float(optimize.brentq(excess, low, high, xtol=tolerance * low, rtol=tolerance))
-    step = tolerance * root
-    while root > low and excess(root) > 0:
-        root, step = root - step, 2 * step
-    return max(root, low)
+    return kept(excess, low, high, tolerance=_TOLERANCE if rounds == 1 else _SLOW_TOLERANCE)
 
 
 def required_n(
     randomizer: Randomizer | None = None,
     *,
     epsilon: float,
-    delta: float = DEFAULT_DELTA,
+    delta: float = 1e-6,
     local_epsilon: float | None = None,
     local_delta: float = 0.0,
     deletion_epsilon: float | None = None,
@@ -206,12 +201,7 @@ def required_n(
     checks.open_probability(delta=delta)
     checks.share(honest_fraction=honest_fraction)
     rounds = checks.count(rounds=rounds)
-    devices = Devices(
-        randomizer=randomizer,
-        local_epsilon=local_epsilon,
-        deletion_epsilon=deletion_epsilon,
-        local_delta=local_delta,
-    )
+    devices = Devices(randomizer, local_epsilon, deletion_epsilon, local_delta)
 
     def keeps(n: int) -> bool:
         crowd = Crowd(n, participation=participation)
@@ -229,58 +219,24 @@ def required_n(
                 f"not even {low:.2g} people are enough",
                 "use a smaller local epsilon or local delta, or a weaker target",
             )
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if keeps(middle) else (middle, high)
-    return math.ceil(high / honest_fraction * (1 - 1e-12))
+    return math.ceil(least(keeps, low, high) / honest_fraction * (1 - 1e-12))
 
 
-def _any_randomizers(*, epsilon: float) -> BlanketLaw:
-    return BlanketLaw.generic(epsilon)
-
-
-def _log_excess(found: Profile, rounds: int, epsilon: float, delta: float) -> float:
+def _log_excess(once: Profile, rounds: int, epsilon: float, delta: float) -> float:
     """log(delta(epsilon) / delta), a hair before epsilon so that solving for epsilon agrees."""
-    curve = found if rounds == 1 else found * rounds
+    curve = once if rounds == 1 else once * rounds
     if curve.local_delta == 0 and epsilon >= curve.local_epsilon:
         return -_FAR_BELOW
     reached = curve.delta(epsilon * (1 - _AGREEMENT))
     return max(math.log(reached / delta) if reached > 0 else -math.inf, -_FAR_BELOW)
 
 
-def _by_profile(
-    found: Profile, crowd: Crowd, question: Question, *, rounds: int, composition: Method
+def _published(
+    bound: str, devices: Devices, crowd: Crowd, *, delta: float, rounds: int
 ) -> Guarantee:
-    curve = found if rounds == 1 else found * rounds
-    theorem = found.theorem
-    if question.epsilon is not None:
-        if composition not in {"pld", "best"}:
-            expected = "composition 'pld' or 'best' when epsilon is given"
-            raise InvalidArgumentError("composition", composition, expected)
-        epsilon, delta = question.epsilon, curve.delta(question.epsilon)
-        if rounds > 1:
-            theorem = f"{theorem}, {compose.THEOREMS['pld']}"
-    elif rounds == 1:
-        epsilon, delta = found.epsilon(question.delta), question.delta
-    else:
-        epsilon, how = (found * rounds).answer(question.delta, method=composition)
-        theorem, delta = f"{theorem}, {how}", question.delta
-    return Guarantee(
-        epsilon=epsilon,
-        delta=delta,
-        n=crowd.honest,
-        local_epsilon=curve.local_epsilon,
-        local_delta=curve.local_delta,
-        theorem=theorem,
-        rounds=rounds,
-        assumptions=(found.scope, *crowd.assumptions),
-        lower_bound=lambda: found.lower_rounds_epsilon(rounds, delta) if 0 < delta < 1 else 0.0,
-    )
+    from shoal.accounting import catalog
 
-
-def _by_entry(
-    entry: catalog.Entry, devices: Devices, crowd: Crowd, *, delta: float, rounds: int
-) -> Guarantee:
+    entry = catalog.get(bound)
     if not entry.certified:
         expected = f"a proved bound ({entry.name} is {entry.status.value}: for comparisons only)"
         raise InvalidArgumentError("bound", entry.name, expected)

@@ -9,14 +9,10 @@ far the pure ones have to be is counted by FMT21, Theorem 3.8, or more sharply b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from scipy import optimize
-
-from shoal import checks
-from shoal.accounting.curve import Curve
-from shoal.accounting.profile import PrivacyProfile
+from shoal.accounting.profile import Curve, PrivacyProfile
 from shoal.accounting.search import Side, crossing
 from shoal.errors import UnreachableTargetError
 
@@ -55,6 +51,8 @@ class Exchange:
     @cached_property
     def best_epsilon(self) -> float:
         """About where ``delta`` is smallest: it is convex in e^eps, so beyond it only grows."""
+        from scipy import optimize
+
         span = (0.0, self.profile.ceiling)
         found = optimize.minimize_scalar(self.delta, bounds=span, options={"maxiter": 40})
         return float(found.x)
@@ -78,32 +76,18 @@ class ApproximateProfile(Curve):
     """The curve of (eps0, delta0)-DP randomizers: the best of several exchanges."""
 
     exchanges: tuple[Exchange, ...]
-    local_guarantee: tuple[float, float]
+    local_epsilon: float
+    local_delta: float
+    n: int = field(init=False)
+    theorem: str = field(init=False)
+    scope: str = field(init=False)
 
-    @property
-    def theorem(self) -> str:
-        """What the upper bound rests on."""
-        return f"{self.exchanges[-1].profile.theorem} for nearby pure randomizers (FMT21 3.8)"
-
-    @property
-    def scope(self) -> str:
-        """Which randomizers it speaks about."""
-        return self.exchanges[0].profile.scope
-
-    @property
-    def local_epsilon(self) -> float:
-        """The epsilon of one report by itself."""
-        return self.local_guarantee[0]
-
-    @property
-    def local_delta(self) -> float:
-        """The delta of one report by itself."""
-        return self.local_guarantee[1]
-
-    @property
-    def n(self) -> int:
-        """The honest reports."""
-        return self.exchanges[0].profile.n
+    def __post_init__(self) -> None:
+        pure = self.exchanges[-1].profile
+        theorem = f"{pure.theorem} for nearby pure randomizers (FMT21 3.8)"
+        object.__setattr__(self, "n", pure.n)
+        object.__setattr__(self, "theorem", theorem)
+        object.__setattr__(self, "scope", pure.scope)
 
     @property
     def spread(self) -> float:
@@ -116,19 +100,13 @@ class ApproximateProfile(Curve):
         reached = [exchange.delta(exchange.best_epsilon) for exchange in self.exchanges]
         return min(*reached, self.local_delta)
 
-    def delta(self, epsilon: float) -> float:
-        """The smallest delta proved at this epsilon (a negative epsilon is allowed)."""
-        if epsilon < 0:
-            x = math.exp(epsilon)
-            return min(1.0, -math.expm1(epsilon) + x * self.delta(-epsilon))
+    def _delta(self, epsilon: float) -> float:
         found = [exchange.delta(min(epsilon, exchange.best_epsilon)) for exchange in self.exchanges]
         if epsilon >= self.local_epsilon:
             found.append(self.local_delta)
         return min(1.0, *found)
 
-    def epsilon(self, delta: float) -> float:
-        """The smallest epsilon proved at this delta."""
-        checks.open_probability(delta=delta)
+    def _epsilon(self, delta: float) -> float:
         found = min(exchange.epsilon(delta) for exchange in self.exchanges)
         if delta >= self.local_delta:
             found = min(found, self.local_epsilon)
@@ -141,6 +119,6 @@ class ApproximateProfile(Curve):
             )
         return found
 
-    def lower_epsilon(self, delta: float) -> float:
+    def lower_epsilon(self, delta: float, rounds: int = 1) -> float:  # noqa: ARG002
         """An epsilon that no analysis can go below: pure randomizers are covered by the claim."""
         return max(exchange.profile.lower_epsilon(delta) for exchange in self.exchanges)

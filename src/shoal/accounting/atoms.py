@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +42,9 @@ class PairLaw:
 
     One list of atoms may stand for laws that differ from it a little: each of their masses and
     ratios is within a factor ``1 +- error`` of the stored one, beyond :data:`ROUNDING`.
-    ``log_ratios`` are upper bounds on the log-ratios of the first input's output law over the
-    second's, and of the second over the first: 0 only if the two are the same, number for number.
+    ``local_epsilon`` is an upper bound on the log-ratio of the first input's output law over the
+    second's, ``reversed_epsilon`` on that of the second over the first: 0 only if the two are the
+    same, number for number.
     ``dropped`` is the blanket's mass on outputs that are counted as lost although it covers them.
     """
 
@@ -51,44 +53,58 @@ class PairLaw:
     rho1: Array
     lost0: Array
     lost1: Array
-    log_ratios: tuple[float, float]
+    local_epsilon: float
+    reversed_epsilon: float
     error: float = 0.0
     dropped: float = 0.0
 
     @classmethod
-    def of(cls, atoms: Iterable[AtomLike], *, lost: Iterable[tuple[float, float]] = ()) -> PairLaw:
+    def of(
+        cls,
+        atoms: Iterable[AtomLike] | Array,
+        *,
+        lost: Iterable[tuple[float, float]] | Array = (),
+        log_ratios: tuple[float, float] | None = None,
+        dropped: float = 0.0,
+    ) -> PairLaw:
         """Validate, drop empty atoms, merge atoms of equal ratios and freeze."""
         rows = np.array([tuple(atom) for atom in atoms], dtype=float).reshape(-1, 3)
         gone = np.array([tuple(pair) for pair in lost], dtype=float).reshape(-1, 2)
-        _check_atoms(rows, gone)
+        for name, block in (("atoms", rows), ("lost", gone)):
+            if not np.isfinite(block).all() or (block < 0).any():
+                raise InvalidTableError(name, block.tolist(), f"finite, non-negative {name}")
+        if (mass := math.fsum(rows[:, 0])) > 1.0 + NORMALISATION_TOLERANCE:
+            raise InvalidTableError("atoms", mass, "atoms of total mass <= 1")
+        for side in (0, 1):
+            total = math.fsum(rows[:, 0] * rows[:, side + 1]) + math.fsum(gone[:, side])
+            if abs(total - 1.0) > NORMALISATION_TOLERANCE:
+                expected = f"atoms with sum of mass * rho{side} (plus lost mass) equal to 1"
+                raise InvalidTableError("atoms", total, expected)
         rows = rows[rows[:, 0] > 0]
-        first, second = np.concatenate([rows[:, 1:], gone]).T
+        if log_ratios is None:
+            log_ratios = _log_ratios(*np.concatenate([rows[:, 1:], gone]).T)
         steep = rows[:, 1:].max(axis=1, initial=0.0) > _LARGEST_RATIO
         gone = np.concatenate([gone, rows[steep, :1] * rows[steep, 1:]])
-        dropped = math.fsum(rows[steep, 0])
-        return cls._of(rows[~steep], gone, _log_ratios(first, second), dropped)
+        dropped += math.fsum(rows[steep, 0])
+        gone = gone[gone[:, 0] + gone[:, 1] > 0]
+        gone = gone[np.lexsort((gone[:, 1], gone[:, 0]))]
+        rows, error = _merged(rows[~steep])
+        parts = [np.array(column) for column in (*rows.T, *gone.T)]
+        for part in parts:
+            part.flags.writeable = False
+        return cls(parts[0], parts[1], parts[2], parts[3], parts[4], *log_ratios, error, dropped)
 
     @classmethod
     def over(cls, base: Array, first: Array, second: Array) -> PairLaw:
         """The law of two output laws over what the others send, each as masses of the outputs."""
         covered = (base > 0) & (base >= np.maximum(first, second) / _LARGEST_RATIO)
         mass = base[covered]
-        rows = np.column_stack([mass, first[covered] / mass, second[covered] / mass])
-        gone = np.column_stack([first[~covered], second[~covered]])
-        _check_atoms(rows, gone)
-        dropped = math.fsum(base[~covered])
-        return cls._of(rows, gone, _log_ratios(first, second), dropped)
-
-    @classmethod
-    def _of(
-        cls, rows: Array, gone: Array, log_ratios: tuple[float, float], dropped: float
-    ) -> PairLaw:
-        rows, error = _merged(rows)
-        gone = gone[gone[:, 0] + gone[:, 1] > 0]
-        gone = gone[np.lexsort((gone[:, 1], gone[:, 0]))]
-        mass, rho0, rho1 = (_frozen(column) for column in rows.T)
-        lost0, lost1 = (_frozen(column) for column in gone.T)
-        return cls(mass, rho0, rho1, lost0, lost1, log_ratios, error, dropped)
+        return cls.of(
+            np.column_stack([mass, first[covered] / mass, second[covered] / mass]),
+            lost=np.column_stack([first[~covered], second[~covered]]),
+            log_ratios=_log_ratios(first, second),
+            dropped=math.fsum(base[~covered]),
+        )
 
     def spread(self, n: int) -> float:
         """Standard deviation of n people's privacy loss, to leading order."""
@@ -99,11 +115,6 @@ class PairLaw:
         """Probability that a report does not come from the blanket: 0 if rounding explains it."""
         covered = math.fsum(self.mass)
         return 1.0 - covered if covered < _FULL_MASS else 0.0
-
-    @property
-    def local_epsilon(self) -> float:
-        """An upper bound on the log-ratio of the first input's output law over the second's."""
-        return self.log_ratios[0]
 
     @cached_property
     def noise(self) -> float:
@@ -130,14 +141,6 @@ class PairLaw:
         floor = -2.0 * n * max(0.0, values.max(initial=0.0))
         return np.maximum(values, floor), np.where(values > floor, sizes, -floor)
 
-    def check_blanket(self) -> None:
-        """A blanket lies below both output laws, so no ratio is below 1."""
-        ratios = np.concatenate([self.rho0, self.rho1])
-        lowest = float(ratios.min(initial=1.0))
-        if lowest < 1 - NORMALISATION_TOLERANCE:
-            expected = "atoms of a blanket: rho0 >= 1 and rho1 >= 1"
-            raise InvalidTableError("rho", lowest, expected)
-
     def lost_divergence(self, epsilon: float) -> Enclosure:
         """Contribution of outputs nobody else can send: ``sum (lost0 - e^epsilon lost1)_+``."""
         if not self.lost0.size:
@@ -155,12 +158,13 @@ class PairLaw:
         lost_order = np.lexsort((self.lost0, self.lost1))
         return replace(
             self,
-            mass=_frozen(self.mass[order]),
-            rho0=_frozen(self.rho1[order]),
-            rho1=_frozen(self.rho0[order]),
-            lost0=_frozen(self.lost1[lost_order]),
-            lost1=_frozen(self.lost0[lost_order]),
-            log_ratios=(self.log_ratios[1], self.log_ratios[0]),
+            mass=self.mass[order],
+            rho0=self.rho1[order],
+            rho1=self.rho0[order],
+            lost0=self.lost1[lost_order],
+            lost1=self.lost0[lost_order],
+            local_epsilon=self.reversed_epsilon,
+            reversed_epsilon=self.local_epsilon,
         )
 
     def participating(self, probability: float) -> PairLaw:
@@ -171,10 +175,9 @@ class PairLaw:
         """
         if probability == 1.0:
             return self
-        silent: list[AtomLike] = [(1.0 - probability, 1.0, 1.0)]
         speaking = np.column_stack([self.mass * probability, self.rho0, self.rho1])
         lost = np.column_stack([self.lost0, self.lost1]) * probability
-        law = PairLaw.of([*map(tuple, speaking.tolist()), *silent], lost=map(tuple, lost.tolist()))
+        law = PairLaw.of([*speaking, (1.0 - probability, 1.0, 1.0)], lost=lost)
         return law.descending(self)
 
     def without(self, left_out: npt.NDArray[np.bool_]) -> PairLaw:
@@ -186,7 +189,8 @@ class PairLaw:
         """This law, computed from the atoms of another one: it errs where that one does."""
         return replace(
             self,
-            log_ratios=source.log_ratios,
+            local_epsilon=source.local_epsilon,
+            reversed_epsilon=source.reversed_epsilon,
             error=self.error + source.error,
             dropped=self.dropped + source.dropped,
         )
@@ -195,37 +199,33 @@ class PairLaw:
         """One law for two that are equal up to float noise, its error large enough for both."""
         deviation = max(
             float(np.max(np.abs(theirs - own) / np.where(own > 0, own, 1.0), initial=0.0))
-            for own, theirs in zip(self._numbers, other._numbers, strict=True)
+            for own, theirs in zip(_arrays(self), _arrays(other), strict=True)
         )
         return replace(
             self,
-            log_ratios=(
-                max(self.log_ratios[0], other.log_ratios[0]),
-                max(self.log_ratios[1], other.log_ratios[1]),
-            ),
+            local_epsilon=max(self.local_epsilon, other.local_epsilon),
+            reversed_epsilon=max(self.reversed_epsilon, other.reversed_epsilon),
             error=max(self.error, other.error + deviation),
             dropped=max(self.dropped, other.dropped),
         )
 
-    @property
-    def _numbers(self) -> tuple[Array, ...]:
-        return self.mass, self.rho0, self.rho1, self.lost0, self.lost1
-
     @cached_property
     def signature(self) -> bytes:
         """A key under which laws equal up to float noise coincide."""
-        return b"|".join(_rounded(part).tobytes() for part in self._numbers)
-
-    @cached_property
-    def _key(self) -> tuple[object, ...]:
-        parts = (part.tobytes() for part in self._numbers)
-        return *parts, self.log_ratios, self.error, self.dropped
+        return b"|".join(_rounded(part).tobytes() for part in _arrays(self))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PairLaw) and self._key == other._key
+        return isinstance(other, PairLaw) and (
+            _bounds(self) == _bounds(other)
+            and all(map(np.array_equal, _arrays(self), _arrays(other)))
+        )
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return hash(self.signature)
+
+
+_bounds = attrgetter("local_epsilon", "reversed_epsilon", "error", "dropped")
+_arrays = attrgetter("mass", "rho0", "rho1", "lost0", "lost1")
 
 
 def distinct(pairs: Iterable[PairLaw]) -> tuple[PairLaw, ...]:
@@ -237,21 +237,6 @@ def distinct(pairs: Iterable[PairLaw]) -> tuple[PairLaw, ...]:
     return tuple(laws.values())
 
 
-def _check_atoms(rows: Array, gone: Array) -> None:
-    for name, block in (("atoms", rows), ("lost", gone)):
-        if not np.isfinite(block).all() or (block < 0).any():
-            raise InvalidTableError(name, block.tolist(), f"finite, non-negative {name}")
-    mass = math.fsum(rows[:, 0].tolist())
-    if mass > 1.0 + NORMALISATION_TOLERANCE:
-        raise InvalidTableError("atoms", mass, "atoms of total mass <= 1")
-    for side in (0, 1):
-        total = math.fsum((rows[:, 0] * rows[:, side + 1]).tolist())
-        total += math.fsum(gone[:, side].tolist())
-        if abs(total - 1.0) > NORMALISATION_TOLERANCE:
-            expected = f"atoms with sum of mass * rho{side} (plus lost mass) equal to 1"
-            raise InvalidTableError("atoms", total, expected)
-
-
 def _log_ratios(first: Array, second: Array) -> tuple[float, float]:
     """Upper bounds on max log(first/second) and on max log(second/first)."""
     if np.array_equal(first, second):
@@ -261,10 +246,7 @@ def _log_ratios(first: Array, second: Array) -> tuple[float, float]:
         ratio = np.where(first == second, 0.0, logs[0] - logs[1])
         size = 1 + np.abs(logs[0]) + np.abs(logs[1])
     error = ROUNDING * np.where(np.isfinite(size), size, 1.0)
-    return (
-        max(0.0, float((ratio + error).max())),
-        max(0.0, float((error - ratio).max())),
-    )
+    return max(0.0, float((ratio + error).max())), max(0.0, float((error - ratio).max()))
 
 
 def _grown(ratios: Array, epsilon: float) -> Array:
@@ -299,9 +281,3 @@ def _rounded(values: Array) -> Array:
     mantissa, exponent = np.frexp(values)
     rounded: Array = np.ldexp(np.round(np.ldexp(mantissa, _SAME_BITS)), exponent - _SAME_BITS)
     return rounded
-
-
-def _frozen(column: Array) -> Array:
-    frozen = np.array(column, dtype=float)
-    frozen.flags.writeable = False
-    return frozen

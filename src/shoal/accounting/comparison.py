@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.accounting import catalog
-from shoal.accounting.crowd import Crowd
-from shoal.accounting.devices import Devices, Randomizer
+from shoal.accounting.devices import Crowd, Devices, Randomizer
 from shoal.accounting.guarantee import NEIGHBOURING, delta_warnings
 from shoal.errors import OutOfRegimeError
 from shoal.explain.document import Document, Row, Table

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args, overload
 
 import numpy as np
 
 from shoal import checks
-from shoal.accounting import advanced, curve, renyi
-from shoal.accounting.curve import Curve
+from shoal.accounting import advanced, renyi
+from shoal.accounting.atoms import Array
+from shoal.accounting.profile import Curve, Numbers, each, pure_samples
 from shoal.errors import (
     InvalidArgumentError,
     OutOfRegimeError,
@@ -74,8 +75,14 @@ class ComposedProfile:
         """The delta that goes with ``local_epsilon``."""
         return sum(rounds * term.local_delta for term, rounds in self.terms)
 
-    def epsilon(self, delta: float, *, method: Method = "pld") -> float:
-        """The smallest epsilon proved at this delta; ``method="best"`` tries all."""
+    @overload
+    def epsilon(self, delta: float, *, method: Method = "pld") -> float: ...
+    @overload
+    def epsilon(self, delta: Numbers, *, method: Method = "pld") -> Array: ...
+    def epsilon(self, delta: float | Numbers, *, method: Method = "pld") -> float | Array:
+        """The smallest epsilon proved at this delta, or at each; ``method="best"`` tries all."""
+        if isinstance(delta, Sequence | np.ndarray):
+            return each(lambda one: self.epsilon(one, method=method), delta)
         return self.answer(delta, method=method)[0]
 
     def answer(self, delta: float, *, method: Method = "pld") -> tuple[float, str]:
@@ -104,8 +111,14 @@ class ComposedProfile:
             )
         return value, theorem if refused is None else f"{theorem} ({refused})"
 
-    def delta(self, epsilon: float) -> float:
-        """The smallest delta proved at this epsilon, by privacy loss distributions."""
+    @overload
+    def delta(self, epsilon: float) -> float: ...
+    @overload
+    def delta(self, epsilon: Numbers) -> Array: ...
+    def delta(self, epsilon: float | Numbers) -> float | Array:
+        """The smallest delta proved at this epsilon, or at each, by privacy loss distributions."""
+        if isinstance(epsilon, Sequence | np.ndarray):
+            return each(self.delta, epsilon)
         checks.non_negative(epsilon=epsilon)
         if epsilon >= self.local_epsilon:
             return self.local_delta
@@ -115,7 +128,7 @@ class ComposedProfile:
 
     def lower_epsilon(self, delta: float) -> float:
         """No analysis can go below: all rounds reveal at least what one kind of them does."""
-        return max(term.lower_rounds_epsilon(rounds, delta) for term, rounds in self.terms)
+        return max(term.lower_epsilon(delta, rounds) for term, rounds in self.terms)
 
     def renyi(self, order: float) -> float:
         """Rényi divergences add up over adaptive rounds."""
@@ -168,7 +181,7 @@ class ComposedProfile:
         return max(0.0, found)
 
     def _by_renyi(self, delta: float) -> float:
-        found = [(curve.pure_samples(term), rounds) for term, rounds in self.terms]
+        found = [(pure_samples(term), rounds) for term, rounds in self.terms]
         best = math.inf
         for order in _ORDERS.tolist():
             divergence = sum(

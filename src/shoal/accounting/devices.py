@@ -1,10 +1,11 @@
-"""What everybody's device runs, as far as it is known, and the profile that follows."""
+"""How many people report, what their devices run as far as it is known, and the profile of both."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 from shoal import checks
@@ -14,7 +15,6 @@ from shoal.accounting.approximate import (
     clones_distance,
     optimal_distance,
 )
-from shoal.accounting.crowd import Crowd
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.noise.profile import NoiseProfile
 from shoal.accounting.profile import PrivacyProfile
@@ -22,6 +22,67 @@ from shoal.errors import InvalidArgumentError, InvalidTypeError
 
 OPTIMAL_CLONES = "optimal-clones"
 CLONES = "clones"
+_ABSENCE = 1e-12  # what a crowd smaller than counted on may cost of delta
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """People asked, the fraction of them that is honest, and how likely each one takes part.
+
+    Dropped-out and dishonest people hide nobody: the guarantee counts on ``honest`` of them,
+    rounded down.
+    ``participation`` is each person's own coin, which the analyzer does not see.
+    """
+
+    n: int
+    honest_fraction: float = 1.0
+    honest_n: int | None = None
+    participation: float = 1.0
+    honest: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", checks.count(n=self.n))
+        checks.share(honest_fraction=self.honest_fraction, participation=self.participation)
+        if self.honest_n is not None:
+            honest = checks.count(honest_n=self.honest_n)
+            object.__setattr__(self, "honest_n", honest)
+            if honest > self.n:
+                raise InvalidArgumentError("honest_n", honest, f"honest_n <= n = {self.n}")
+            if self.honest_fraction != 1.0:
+                expected = "either honest_n or honest_fraction, not both"
+                raise InvalidArgumentError("honest_n", honest, expected)
+        else:
+            # The fraction as it was written: 0.9 is nine tenths, not the float next to it.
+            fraction = Fraction(repr(float(self.honest_fraction)))
+            honest = min(self.n, math.floor(self.n * fraction))
+        object.__setattr__(self, "honest", honest)
+        if honest < 1:
+            expected = f"at least one honest person among n = {self.n}"
+            raise InvalidArgumentError("honest_fraction", self.honest_fraction, expected)
+
+    @property
+    def present(self) -> int:
+        """So many honest people, one given among them, take part but for :attr:`absence`."""
+        if self.participation == 1:
+            return self.honest
+        from scipy import stats
+
+        others = stats.binom(self.honest - 1, self.participation)
+        return 1 + max(0, int(others.ppf(_ABSENCE)) - 1)
+
+    @property
+    def absence(self) -> float:
+        """Probability that fewer than :attr:`present` take part."""
+        return 0.0 if self.participation == 1 else _ABSENCE
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the crowd is taken to be, in words."""
+        stated = [f"at least {self.honest:,} of {self.n:,} people follow the protocol"]
+        if self.participation < 1:
+            coin = f"each takes part with probability {self.participation:g}"
+            stated.append(f"{coin}, and nobody sees who did")
+        return tuple(stated)
 
 
 class HasLaw(Protocol):
@@ -71,7 +132,7 @@ def require_randomizer(randomizer: object) -> None:
     raise InvalidTypeError("randomizer", _described(randomizer), expected)
 
 
-def member(family: Callable[..., Randomizer], *, epsilon: float) -> Randomizer:
+def member(family: Callable[..., Randomizer], epsilon: float) -> Randomizer:
     """The randomizer of a family that has this epsilon; say what a family is if it is none."""
     try:
         return family(epsilon=epsilon)
@@ -103,7 +164,7 @@ def _described(value: object) -> object:
     return f"{kind} of shape {shape}" if isinstance(shape, tuple) else kind
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Devices:
     """A known randomizer, or any randomizers with a replacement or deletion guarantee."""
 
@@ -113,18 +174,15 @@ class Devices:
     local_delta: float = 0.0
 
     def __post_init__(self) -> None:
-        stated = {
-            "randomizer": self.randomizer,
-            "local_epsilon": self.local_epsilon,
-            "deletion_epsilon": self.deletion_epsilon,
-        }
-        names = [name for name, value in stated.items() if value is not None]
+        either = ("randomizer", "local_epsilon", "deletion_epsilon")
+        names = [name for name in either if getattr(self, name) is not None]
         if len(names) != 1:
             expected = "exactly one of a randomizer, local_epsilon and deletion_epsilon"
             raise InvalidArgumentError("given", ", ".join(names) or "none", expected)
         if self.randomizer is not None:
             require_randomizer(self.randomizer)
-        checks.closed_probability(local_delta=self.local_delta)
+        if self.local_delta:
+            checks.closed_probability(local_delta=self.local_delta)
         if self.randomizer is not None and self.local_delta:
             expected = "no local_delta beside a randomizer (its law says everything)"
             raise InvalidArgumentError("local_delta", self.local_delta, expected)
@@ -185,7 +243,7 @@ def _generic(local_epsilon: float, local_delta: float, crowd: Crowd, bound: str 
     exchanges = [Exchange(clones, clones_distance(n=n, **stretch))]
     if bound != CLONES:
         exchanges.append(Exchange(pure, optimal_distance(n=n, **stretch)))
-    return ApproximateProfile(tuple(exchanges), (local_epsilon, local_delta))
+    return ApproximateProfile(tuple(exchanges), local_epsilon, local_delta)
 
 
 def _deletion(epsilon: float, local_delta: float, crowd: Crowd) -> Profile:
@@ -195,7 +253,7 @@ def _deletion(epsilon: float, local_delta: float, crowd: Crowd) -> Profile:
         return pure
     # FMT21 Lemma 3.7: each randomizer is within local_delta of a pure deletion-DP one.
     exchange = Exchange(pure, crowd.honest * crowd.participation * local_delta)
-    return ApproximateProfile((exchange,), _two_deletions(epsilon, local_delta))
+    return ApproximateProfile((exchange,), *_two_deletions(epsilon, local_delta))
 
 
 def _two_deletions(epsilon: float, local_delta: float) -> tuple[float, float]:

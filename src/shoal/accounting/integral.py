@@ -23,18 +23,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from shoal.accounting.atoms import ROUNDING, Array, PairLaw
-from shoal.accounting.enclosure import ZERO, Enclosure
+from shoal.accounting.enclosure import Enclosure
 from shoal.accounting.search import Side, crossing, gaussian_guess, least
 
 TOLERANCE = 3e-4
-_EPSILON_SHARE = 3e-5
+_EPSILON_FRACTION = 3e-5
 _FINEST = 2e-5
 _UNIT = 2.0**-53
 _STEP = 0.25  # of the saddle's width: aliasing is then far below every other error
@@ -62,12 +63,23 @@ def enclose(pair: PairLaw, *, n: int, epsilon: float, tolerance: float | None = 
     aimed at: 3e-4 unless said, less where delta hardly depends on epsilon. The interval is valid
     whatever its width.
     """
-    covered = _enclose_covered(pair, n, epsilon, tolerance)
-    found = covered.plus(pair.lost_divergence(epsilon))
-    if not pair.dropped:
-        return found
-    # Without the outputs dropped from the blanket both laws move by at most this much.
-    return found.down_by(n * pair.dropped * (1 + math.exp(min(epsilon, 700.0))))
+    values = pair.values(epsilon)
+    if values.max(initial=-math.inf) <= 0:
+        # delta is 0, unless rounding hides a positive value.
+        error = ROUNDING * pair.sizes(epsilon)
+        doubtful = values > -error
+        enclosure = Enclosure.between(0.0, 2 * float(pair.mass[doubtful] @ error[doubtful]))
+    elif (listed := draws(pair, n)) is not None:
+        enclosure = listed_sum(pair, listed, n=n, epsilon=epsilon)
+    else:
+        enclosure = contour(pair, n, epsilon, tolerance)
+    if pair.lost0.size:
+        enclosure = enclosure.plus(pair.lost_divergence(epsilon))
+    if pair.dropped:
+        # Without the outputs dropped from the blanket both laws move by at most this much.
+        growth = math.exp(min(epsilon, 700.0))
+        enclosure = enclosure.down_by(n * pair.dropped * (1 + growth))
+    return enclosure
 
 
 def epsilon(
@@ -77,40 +89,36 @@ def epsilon(
 
     delta is 0 at ``cap``.
     """
-
-    def curve(at: float) -> float:
-        enclosure = enclose(pair, n=n, epsilon=at)
-        return enclosure.log_upper if side is Side.UPPER else enclosure.log_lower
-
     # Rounded to the safe side, as the logarithm's last digit is worth 1e-14 of a tiny delta.
     log_target = math.log(delta) - side.value * math.ulp(math.log(delta))
     guess = gaussian_guess(pair.spread(n) or 1.0, log_target)
-    return crossing(curve, log_target, cap=cap, guess=guess, side=side, at_zero=at_zero)
+    end = attrgetter("log_upper" if side is Side.UPPER else "log_lower")
+    return crossing(
+        lambda at: end(enclose(pair, n=n, epsilon=at)),
+        log_target,
+        cap=cap,
+        guess=guess,
+        side=side,
+        at_zero=at_zero,
+    )
 
 
-def _enclose_covered(pair: PairLaw, n: int, epsilon: float, tolerance: float | None) -> Enclosure:
-    """Enclosure of (1/n) E[(Z_1 + ... + Z_n)_+]."""
-    values = pair.values(epsilon)
-    if values.max(initial=-math.inf) <= 0:
-        return _rounding_only(pair, epsilon, values)
-    listed = draws(pair, n)
-    if listed is not None:
-        return listed_sum(pair, listed, n=n, epsilon=epsilon)
-    return contour(pair, n, epsilon, tolerance)
+def contour(
+    pair: PairLaw, n: int, epsilon: float, tolerance: float | None = None, *, whole: bool = True
+) -> Enclosure:
+    """(1/n) E[(Z_1 + ... + Z_n)_+] by the contour integral: some value must be positive.
 
-
-def contour(pair: PairLaw, n: int, epsilon: float, tolerance: float | None = None) -> Enclosure:
-    """The same by the contour integral: some value must be positive."""
+    Sums with ever less smoothing, until the interval is as narrow as is aimed at. If it does not
+    get so narrow and the law is ``whole``, its rare atoms are taken out.
+    """
     saddle = Saddle.of(pair, epsilon, n)
-    aim = _tolerance(saddle, epsilon) if tolerance is None else tolerance
-    best = _refined(saddle, aim)
-    if best.gap <= 10 * aim or pair.mass.min() * n > _RARE:
-        return best
-    return best.meet(_without_rare(pair, n, epsilon, tolerance))
-
-
-def _refined(saddle: Saddle, aim: float) -> Enclosure:
-    """Sums with ever less smoothing, until the interval is as narrow as is aimed at."""
+    if tolerance is None and epsilon != 0:
+        # A width of log delta worth 3e-5 of epsilon, whose derivative is about that of n K.
+        growth = float(saddle.tilted @ (saddle.sizes / saddle.noise - saddle.values)) / 2
+        steepness = epsilon * saddle.theta * saddle.n * growth  # growth: of e^eps rho1
+        aim = min(TOLERANCE, max(_FINEST, _EPSILON_FRACTION * steepness))
+    else:
+        aim = tolerance or TOLERANCE
     best = saddle.chernoff()
     # The width of the enclosure is about (eta theta)^2 unless the law is close to a lattice.
     smoothing = _CAUTION * math.sqrt(aim) / 2
@@ -122,6 +130,8 @@ def _refined(saddle: Saddle, aim: float) -> Enclosure:
         if best.gap <= aim or best.gap > _USELESS:
             break
         smoothing *= max(1 / 8, min(2 / 3, _CAUTION * math.sqrt(aim / best.gap)))
+    if whole and best.gap > 10 * aim and pair.mass.min() * n <= _RARE:
+        return best.meet(_without_rare(pair, n, epsilon, tolerance))
     return best
 
 
@@ -141,11 +151,12 @@ def _without_rare(pair: PairLaw, n: int, epsilon: float, tolerance: float | None
         gain = Enclosure.between(0.0, float(mass @ np.maximum(values[rare] + errors, 0.0)))
         most = n * float(values[~rare].max())
         loss = float(mass @ np.clip(errors - values[rare], 0.0, most))
-        saddle = Saddle.of(pair.without(rare), epsilon, n)
-        if saddle.chernoff().plus(gain).log_upper > best.log_upper + _CHERNOFF_GAP:
+        others = pair.without(rare)
+        first = Saddle.of(others, epsilon, n).chernoff()
+        if first.plus(gain).log_upper > best.log_upper + _CHERNOFF_GAP:
             break  # leaving out fewer is no longer any better
-        aim = _tolerance(saddle, epsilon) if tolerance is None else tolerance
-        best = best.meet(_refined(saddle, aim).plus(gain).down_by(loss))
+        rest = contour(others, n, epsilon, tolerance, whole=False)
+        best = best.meet(rest.plus(gain).down_by(loss))
     return best
 
 
@@ -167,7 +178,8 @@ class Saddle:
     tilted: Array  # m e^{theta z - K(theta)}
     deviation: float  # of S under the tilted law
     scale: float  # 1 / width of the peak
-    unused: float  # rest^n / phi(theta)^n: the share of "nobody used the blanket"
+    unused: float  # rest^n / phi(theta)^n: the part of "nobody used the blanket"
+    exponent_error: float  # bound on the floating-point error of n K(theta)
 
     @classmethod
     def of(cls, pair: PairLaw, epsilon: float, n: int) -> Saddle:
@@ -185,9 +197,15 @@ class Saddle:
         log_unused = -math.inf
         if pair.rest > 0:
             log_unused = n * math.log1p(-math.fsum(pair.mass.tolist())) - log_peak
+        log_unit = exponent * math.log(2)
+        with np.errstate(over="ignore"):
+            growth = float(p @ np.abs(np.expm1(theta * z)))
+        growth *= math.exp(-log_peak / n)
+        drift = theta * float(tilted @ sizes)
+        change = n * (pair.noise * growth + drift) * z.size
         return cls(
             n,
-            exponent * math.log(2),
+            log_unit,
             z,
             sizes,
             pair.noise,
@@ -198,27 +216,13 @@ class Saddle:
             math.sqrt(variance),
             scale,
             math.exp(min(log_unused, 0.0)),
+            ROUNDING * (change + abs(log_peak) + abs(log_unit)),
         )
 
     def chernoff(self) -> Enclosure:
         """E[(S)_+] <= E[e^{theta S}] / (e theta), and delta <= 1."""
         log_upper = self.log_peak - 1 - math.log(self.theta) + self.exponent_error
         return Enclosure(-math.inf, min(0.0, log_upper + self.log_unit - math.log(self.n)))
-
-    def log_chernoff(self, theta: float, eta: float) -> float:
-        """log of E[e^{theta (S + eta N)}] / (e theta), relative to the peak."""
-        log_transform = _log_transform(self.values, self.masses, self.n, theta)
-        return log_transform - self.log_peak + (eta * theta) ** 2 / 2 - 1 - math.log(theta)
-
-    @cached_property
-    def exponent_error(self) -> float:
-        """Bound on the floating-point error of n K(theta)."""
-        with np.errstate(over="ignore"):
-            growth = float(self.masses @ np.abs(np.expm1(self.theta * self.values)))
-        growth *= math.exp(-self.log_peak / self.n)
-        drift = self.theta * float(self.tilted @ self.sizes)
-        change = self.n * (self.noise * growth + drift) * self.values.size
-        return ROUNDING * (change + abs(self.log_peak) + abs(self.log_unit))
 
 
 @dataclass(frozen=True)
@@ -267,36 +271,24 @@ class Grid:
         return decay / start * min(1.0, 1 / curvature), decay * start / curvature
 
 
-def _tolerance(saddle: Saddle, epsilon: float) -> float:
-    """A width of log delta worth 3e-5 of epsilon, whose derivative is about that of n K."""
-    if epsilon == 0:
-        return TOLERANCE
-    growth = float(saddle.tilted @ (saddle.sizes / saddle.noise - saddle.values)) / 2  # e^eps rho1
-    steepness = epsilon * saddle.theta * saddle.n * growth
-    return min(TOLERANCE, max(_FINEST, _EPSILON_SHARE * steepness))
-
-
 def _trapezoid(saddle: Saddle, grid: Grid) -> Enclosure:
-    """Sum the nodes and widen by every error term; all relative to the peak until the end."""
-    total, density, error, error_plain = _sums(saddle, grid)
-    tail, tail_plain = grid.tails(saddle)
-    upper = total + tail + error
-    smoothing_cost = grid.eta**2 * (density + tail_plain + error_plain)
-    lower = total - tail - error - smoothing_cost - _aliases(saddle, grid, upper)
-    log_scale = saddle.log_peak + (grid.eta * saddle.theta) ** 2 / 2
-    log_scale += saddle.log_unit - math.log(saddle.n)
-    rounding = saddle.exponent_error
-    log_lower = math.log(lower) - rounding if lower > 0 else -math.inf
-    return Enclosure(log_lower + log_scale, math.log(upper) + rounding + log_scale)
+    """Sum the nodes and widen by every error term; all relative to the peak until the end.
 
-
-def _sums(saddle: Saddle, grid: Grid) -> tuple[float, float, float, float]:
-    """(1/2 pi) int of the smoothed integrand, the same without 1/s^2, and their rounding errors."""
+    The sums are those of Re(F/s^2), Re(F) and bounds on their rounding errors, with
+    F = (phi(s)^n - rest^n)/phi(theta)^n e^{eta^2 (s^2 - theta^2)/2}. With p = sum q (e^{itz} - 1),
+    log |1 + p| = log1p(2 Re p + |p|^2)/2 keeps the digits that a plain logarithm would lose.
+    """
     sums = np.zeros(4)
     live = _live_nodes(saddle, grid)
     chunk = max(1, _CHUNK // saddle.values.size)
     for start in range(0, live.size, chunk):
-        sums += _partial_sums(saddle, grid, grid.step * live[start : start + chunk])
+        t = grid.step * live[start : start + chunk]
+        real, imaginary = _shifted_transform(saddle, t)
+        square = np.maximum(2 * real + real**2 + imaginary**2, -1 + _UNIT)
+        log_size = saddle.n / 2 * np.log1p(square) - (grid.eta * t) ** 2 / 2
+        kept = np.flatnonzero(log_size > -_NEGLIGIBLE)
+        angle = saddle.n * np.arctan2(imaginary[kept], 1 + real[kept])
+        sums += _weighted(saddle, grid, t[kept], np.exp(log_size[kept]), angle)
     if saddle.unused > math.exp(-_NEGLIGIBLE):
         t = grid.step * np.arange(grid.nodes + 1, dtype=np.float64)
         size = saddle.unused * np.exp(-((grid.eta * t) ** 2) / 2)
@@ -306,24 +298,19 @@ def _sums(saddle: Saddle, grid: Grid) -> tuple[float, float, float, float]:
         doubt = 1 + saddle.n * (1 - rest) / rest * saddle.noise / 8
         sums += nobody * np.array([-1.0, -1.0, doubt, doubt])
     width = grid.step / math.pi
-    # What _partial_sums left out: at most e^-_NEGLIGIBLE each.
+    # What is left out above: at most e^-_NEGLIGIBLE each.
     dropped = 2 * width * (grid.nodes + 1) * math.exp(-_NEGLIGIBLE)
     sums = sums * width + np.array([0.0, 0.0, dropped / saddle.theta**2, dropped])
-    return float(sums[0]), float(sums[1]), float(sums[2]), float(sums[3])
-
-
-def _partial_sums(saddle: Saddle, grid: Grid, t: Array) -> Array:
-    """Sums over some nodes of Re(F/s^2), Re(F) and of bounds on their rounding errors.
-
-    F = (phi(s)^n - rest^n)/phi(theta)^n e^{eta^2 (s^2 - theta^2)/2}. With p = sum q (e^{itz} - 1),
-    log |1 + p| = log1p(2 Re p + |p|^2)/2 keeps the digits that a plain logarithm would lose.
-    """
-    real, imaginary = _shifted_transform(saddle, t)
-    square = np.maximum(2 * real + real**2 + imaginary**2, -1 + _UNIT)
-    log_size = saddle.n / 2 * np.log1p(square) - (grid.eta * t) ** 2 / 2
-    kept = np.flatnonzero(log_size > -_NEGLIGIBLE)
-    angle = saddle.n * np.arctan2(imaginary[kept], 1 + real[kept])
-    return _weighted(saddle, grid, t[kept], np.exp(log_size[kept]), angle)
+    total, density, error, error_plain = sums.tolist()
+    tail, tail_plain = grid.tails(saddle)
+    upper = total + tail + error
+    smoothing_cost = grid.eta**2 * (density + tail_plain + error_plain)
+    lower = total - tail - error - smoothing_cost - _aliases(saddle, grid, upper)
+    log_scale = saddle.log_peak + (grid.eta * saddle.theta) ** 2 / 2
+    log_scale += saddle.log_unit - math.log(saddle.n)
+    rounding = saddle.exponent_error
+    log_lower = math.log(lower) - rounding if lower > 0 else -math.inf
+    return Enclosure(log_lower + log_scale, math.log(upper) + rounding + log_scale)
 
 
 def _shifted_transform(saddle: Saddle, t: Array) -> tuple[Array, Array]:
@@ -375,30 +362,31 @@ def _weighted(saddle: Saddle, grid: Grid, t: Array, size: Array, angle: Array) -
 
 
 def _aliases(saddle: Saddle, grid: Grid, upper: float) -> float:
-    """Bound on the sum over m != 0 of e^{theta Y_m} E[(S + eta N - Y_m)_+], Y_m = 2 pi m / step."""
+    """Bound on the sum over m != 0 of e^{theta Y_m} E[(S + eta N - Y_m)_+], Y_m = 2 pi m / step.
+
+    By Chernoff's bound E[e^{tau (S + eta N)}] / (e tau) at some tau below theta for the terms on
+    one side, and above it for those on the other.
+    """
     period = 2 * math.pi / grid.step
-    log_unit = saddle.log_peak + (grid.eta * saddle.theta) ** 2 / 2
     log_smoothing = (grid.eta * saddle.theta) ** 2 / 2
-    below = []
+    log_unit = saddle.log_peak + log_smoothing
+    below: list[float] = []
+    above: list[float] = []
     ratio = math.exp(-saddle.theta * period)
     log_shift = math.log(period) - saddle.theta * period - log_unit
     if log_shift < 0 and ratio < 0.5:
         below.append((math.exp(log_shift) + upper * ratio) / (1 - ratio) ** 2)
-    below.extend(
-        _alias_chernoff(saddle, grid, saddle.theta * share, log_smoothing)
-        for share in (0.3, 0.5, 0.7, 0.9)
-    )
-    above = [
-        _alias_chernoff(saddle, grid, saddle.theta + c / saddle.scale, log_smoothing)
-        for c in (1.0, 3.0, 6.0)
-    ]
+    for tau in (
+        *(saddle.theta * part for part in (0.3, 0.5, 0.7, 0.9)),
+        *(saddle.theta + c / saddle.scale for c in (1.0, 3.0, 6.0)),
+    ):
+        distance = abs(saddle.theta - tau) * 2 * math.pi / grid.step
+        log_transform = _log_transform(saddle.values, saddle.masses, saddle.n, tau)
+        log_chernoff = log_transform - saddle.log_peak + (grid.eta * tau) ** 2 / 2
+        log_first = log_chernoff - 1 - math.log(tau) - log_smoothing - distance
+        term = math.exp(min(log_first, 700.0)) / -math.expm1(-distance)
+        (below if tau < saddle.theta else above).append(term)
     return min(below) + min(above)
-
-
-def _alias_chernoff(saddle: Saddle, grid: Grid, theta: float, log_smoothing: float) -> float:
-    distance = abs(saddle.theta - theta) * 2 * math.pi / grid.step
-    log_first = saddle.log_chernoff(theta, grid.eta) - log_smoothing - distance
-    return math.exp(min(log_first, 700.0)) / -math.expm1(-distance)
 
 
 def _log_transform(z: Array, p: Array, n: int, theta: float) -> float:
@@ -436,14 +424,6 @@ def _saddle_point(z: Array, p: Array, n: int) -> float:
     return math.exp(log_theta)
 
 
-def _rounding_only(pair: PairLaw, epsilon: float, values: Array) -> Enclosure:
-    """All values are <= 0: delta is 0, unless rounding hides a positive value."""
-    error = ROUNDING * pair.sizes(epsilon)
-    doubtful = values > -error
-    hidden = 2 * float(pair.mass[doubtful] @ error[doubtful])
-    return Enclosure.between(0.0, hidden) if hidden > 0 else ZERO
-
-
 # ------------------------------------------------------------------------ the same number, counted
 #
 # Only how often each value was drawn matters. One value, the likeliest, is left implicit; the
@@ -464,28 +444,39 @@ class Draws:
     log_tail: float  # log Pr[none of the listed terms]
 
 
-@lru_cache(maxsize=64)
 def draws(pair: PairLaw, n: int) -> Draws | None:
     """The list for n draws of this law, or None if it would be too long."""
+    masses = np.append(pair.mass, pair.rest)
+    explicit = np.flatnonzero(masses > 0)
+    explicit = explicit[explicit != int(masses.argmax())]
+    expected = min(n, math.ceil(n * float(masses[explicit].sum())))
+    if math.comb(expected + explicit.size, expected) > _MOST_TERMS:
+        return None
+    return _listed(pair, n)
+
+
+@lru_cache(maxsize=64)
+def _listed(pair: PairLaw, n: int) -> Draws | None:
     masses = np.append(pair.mass, pair.rest)
     implicit = int(masses.argmax())
     explicit = np.flatnonzero(masses > 0)
     explicit = explicit[explicit != implicit]
-    chances = masses[explicit]
-    most = _largest_total(n, float(chances.sum())) if chances.size else 0
-    if math.comb(most + chances.size, most) > _MOST_TERMS:
+    probabilities = masses[explicit]
+    together = float(probabilities.sum())
+    most = _largest_total(n, together) if probabilities.size else 0
+    if math.comb(most + probabilities.size, most) > _MOST_TERMS:
         return None
-    counts = _counts_up_to(most, chances.size)
+    counts = _counts_up_to(most, probabilities.size)
     total = counts.sum(axis=1)
-    # n (n-1) ... chance^total, kept together: apart, the factors would cost digits.
-    chance = float(chances.sum())
-    steps = np.log(chance * (n - np.arange(most, dtype=float)))
+    # n (n-1) ... probability^total, kept together: apart, the factors would cost digits.
+    steps = np.log(together * (n - np.arange(most, dtype=float)))
     falling = np.concatenate([[0.0], np.cumsum(steps)])
+    log_implicit = math.log1p(-together) if together < 0.5 else math.log(masses[implicit])
     log_probability = (
         falling[total.astype(int)]
         - special.gammaln(counts + 1).sum(axis=1)
-        + counts @ np.log(chances / chance)
-        + (n - total) * _log_complement(chance, float(masses[implicit]))
+        + counts @ np.log(probabilities / together)
+        + (n - total) * log_implicit
     )
     return Draws(implicit, explicit, counts, log_probability, -math.inf if most == n else _LOG_TAIL)
 
@@ -532,17 +523,15 @@ def _mass_errors(pair: PairLaw, listed: Draws, n: int) -> tuple[float, float]:
     return _RELATIVE_ERROR + most * rate + n * rest_error / pair.rest, 0.0
 
 
-def _largest_total(n: int, chance: float) -> int:
-    """A total c with log Pr[Bin(n, chance) > c] <= _LOG_TAIL, by Chernoff's bound; at most n."""
+def _largest_total(n: int, probability: float) -> int:
+    """A total c with log Pr[Bin(n, p) > c] <= _LOG_TAIL, by Chernoff's bound; at most n."""
 
-    def log_tail(c: int) -> float:
-        share = c / n
-        return -n * float(special.rel_entr(share, chance) + special.rel_entr(1 - share, 1 - chance))
+    def rare(c: int) -> bool:
+        parts = special.rel_entr([c / n, 1 - c / n], [probability, 1 - probability])
+        return -n * float(parts[0] + parts[1]) <= _LOG_TAIL
 
-    low, high = min(n, math.ceil(n * chance)), n
-    if low == n or log_tail(n) > _LOG_TAIL:
-        return n
-    return least(lambda c: log_tail(c) <= _LOG_TAIL, low - 1, high)
+    low = min(n, math.ceil(n * probability))
+    return n if low == n or not rare(n) else least(rare, low - 1, n)
 
 
 def _counts_up_to(most: int, values: int) -> Array:
@@ -557,10 +546,6 @@ def _counts_up_to(most: int, values: int) -> Array:
         counts = np.column_stack([counts[parent], drawn])
         left = left[parent] - drawn
     return counts
-
-
-def _log_complement(chance: float, complement: float) -> float:
-    return math.log1p(-chance) if chance < 0.5 else math.log(complement)
 
 
 def _log(value: float) -> float:

@@ -13,20 +13,23 @@ rewritten; docs/theory/blanket.md). A randomizer *returns* its law; the accounta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
+from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting import table as tables
-from shoal.accounting.atoms import AtomLike, PairLaw, distinct
+from shoal.accounting.atoms import NORMALISATION_TOLERANCE, AtomLike, PairLaw, distinct
 from shoal.errors import InvalidArgumentError, InvalidTableError
 
 LARGEST_LOCAL_EPSILON = 300.0
 _CLAIM_TOLERANCE = 1e-12
+_ATOM = [True] * 3  # three numbers
 FIXED = "one fixed randomizer, the same for everybody"
 ADAPTIVE = "any randomizers with this local guarantee, even chosen adaptively"
 
@@ -80,17 +83,25 @@ class BlanketLaw:
         witnesses: Callable[[], Iterable[PairLike]] = tuple,
         claim: Claim | None = None,
     ) -> None:
-        given = _pair_laws(pairs)
-        if not given:
+        listed = _pair_laws(pairs)
+        if not listed:
             raise InvalidTableError("pairs", [], "at least one list of atoms")
+        # A blanket lies below both output laws.
+        lowest = min(float(np.append(pair.rho0, pair.rho1).min(initial=1.0)) for pair in listed)
+        if lowest < 1 - NORMALISATION_TOLERANCE:
+            expected = "atoms of a blanket: rho0 >= 1 and rho1 >= 1"
+            raise InvalidTableError("rho", lowest, expected)
         claim = claim or Claim()
-        for pair in given:
-            pair.check_blanket()
-        both = distinct([*given, *(pair.reversed() for pair in given)])
+        both = distinct([*listed, *(pair.reversed() for pair in listed)])
+        actual = max(pair.local_epsilon for pair in both)
+        claimed = actual if claim.local_epsilon is None else claim.local_epsilon
+        if actual > claimed + _CLAIM_TOLERANCE * (1 + claimed):
+            expected = f"atoms within the claimed local_epsilon={claimed:g}"
+            raise InvalidTableError("atoms", f"log-ratio {actual:.6g}", expected)
         object.__setattr__(self, "pairs", both)
         object.__setattr__(self, "explicit", witnesses)
         object.__setattr__(self, "claim", claim)
-        object.__setattr__(self, "local_epsilon", _settled(claim, both))
+        object.__setattr__(self, "local_epsilon", claimed)
 
     @cached_property
     def witnesses(self) -> tuple[PairLaw, ...]:
@@ -231,24 +242,9 @@ def _exponential(epsilon: float) -> float:
 
 def _pair_laws(pairs: Iterable[PairLike] | Iterable[AtomLike]) -> list[PairLaw]:
     """Lists of atoms, or one list of atoms, as laws."""
-    listed: list[PairLaw | list[object]] = [
-        pair if isinstance(pair, PairLaw) else list(pair) for pair in pairs
-    ]
-    if listed and all(not isinstance(atom, PairLaw) and _is_atom(atom) for atom in listed):
-        return [PairLaw.of(listed)]  # type: ignore[arg-type]
-    return [pair if isinstance(pair, PairLaw) else PairLaw.of(pair) for pair in listed]  # type: ignore[arg-type]
-
-
-def _is_atom(candidate: list[object]) -> bool:
-    return len(candidate) == 3 and all(isinstance(number, Real) for number in candidate)
-
-
-def _settled(claim: Claim, pairs: Sequence[PairLaw]) -> float:
-    """The claimed local epsilon if the atoms keep it, else the one the atoms have."""
-    actual = max(pair.local_epsilon for pair in pairs)
-    if claim.local_epsilon is None:
-        return actual
-    if actual > claim.local_epsilon + _CLAIM_TOLERANCE * (1 + claim.local_epsilon):
-        expected = f"atoms within the claimed local_epsilon={claim.local_epsilon:g}"
-        raise InvalidTableError("atoms", f"log-ratio {actual:.6g}", expected)
-    return claim.local_epsilon
+    listed: list[Any] = [pair if isinstance(pair, PairLaw) else list(pair) for pair in pairs]
+    if all(
+        isinstance(atom, list) and [isinstance(m, Real) for m in atom] == _ATOM for atom in listed
+    ):
+        return [PairLaw.of(listed)] if listed else []
+    return [pair if isinstance(pair, PairLaw) else PairLaw.of(pair) for pair in listed]

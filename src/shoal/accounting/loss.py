@@ -20,7 +20,7 @@ from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from shoal import checks
-from shoal.accounting.curve import Curve, Samples, convex_minorant, interpolated
+from shoal.accounting.profile import Curve, Samples, convex_minorant, interpolated
 
 CELLS_PER_SPREAD = 50
 LOST_MASS = 1e-18

@@ -1,19 +1,190 @@
-"""The privacy profile: the whole curve delta(epsilon) of n shuffled reports."""
+"""The privacy profile: the whole curve delta(epsilon), and what every such curve can do.
+
+A curve is an upper bound ``delta(epsilon)`` of the divergence between the outputs on any two
+neighbouring data sets, in both orders. In ``x = e^epsilon`` the true divergence is convex, so the
+chords between sampled points, and the largest convex function below the samples, are upper bounds
+everywhere (docs/theory/composition.md).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
 
 from shoal import checks
-from shoal.accounting import integral, lower, renyi
-from shoal.accounting.atoms import PairLaw
-from shoal.accounting.curve import Curve
+from shoal.accounting import integral, lower
+from shoal.accounting.atoms import Array, PairLaw
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.search import Side
-from shoal.errors import UnreachableTargetError
+from shoal.errors import OutOfRegimeError, UnreachableTargetError
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    from shoal.accounting.compose import ComposedProfile
+
+Numbers = Sequence[float] | Array
+
+# Samples between epsilon = 0, the epsilons of these deltas, and the end of the curve.
+_LEVELS = (1e-9, 1e-60)
+_COUNTS = (320, 160, 100)
+
+
+class Curve(ABC):
+    """An upper bound delta(epsilon), proved by a theorem for the randomizers in its scope.
+
+    ``local_epsilon`` (with ``local_delta``) is what one report reveals by itself, without trusting
+    the shuffler; ``spread`` the standard deviation of the privacy loss to leading order, a scale
+    and not a bound; ``smallest_delta`` the delta that no epsilon goes below.
+    """
+
+    local_epsilon: float
+    local_delta: float = 0.0
+    theorem: str
+    scope: str
+
+    @property
+    @abstractmethod
+    def spread(self) -> float: ...
+
+    @property
+    def smallest_delta(self) -> float:
+        return 0.0
+
+    @property
+    def ceiling(self) -> float:
+        """delta is 0 from here on (infinite if it never is)."""
+        return self.local_epsilon if self.local_delta == 0 else math.inf
+
+    @overload
+    def delta(self, epsilon: float) -> float: ...
+    @overload
+    def delta(self, epsilon: Numbers) -> Array: ...
+    def delta(self, epsilon: float | Numbers) -> float | Array:
+        """The smallest delta proved at this epsilon (a negative one is allowed), or at each."""
+        if isinstance(epsilon, Sequence | np.ndarray):
+            return each(self.delta, epsilon)
+        if epsilon < 0:
+            # D_x(P, Q) = 1 - x + x D_{1/x}(Q, P), and both orders are covered.
+            return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon))
+        checks.non_negative(epsilon=epsilon)
+        return self._delta(epsilon)
+
+    @overload
+    def epsilon(self, delta: float) -> float: ...
+    @overload
+    def epsilon(self, delta: Numbers) -> Array: ...
+    def epsilon(self, delta: float | Numbers) -> float | Array:
+        """The smallest epsilon proved at this delta, or at each."""
+        if isinstance(delta, Sequence | np.ndarray):
+            return each(self.epsilon, delta)
+        checks.open_probability(delta=delta)
+        return self._epsilon(delta)
+
+    @abstractmethod
+    def _delta(self, epsilon: float) -> float:
+        """The smallest delta proved at this epsilon >= 0."""
+
+    @abstractmethod
+    def _epsilon(self, delta: float) -> float:
+        """The smallest epsilon proved at this delta."""
+
+    @abstractmethod
+    def lower_epsilon(self, delta: float, rounds: int = 1) -> float:
+        """An epsilon that no analysis of so many adaptive rounds can go below."""
+
+    def quick_delta(self, epsilon: float) -> float:
+        """An upper bound like ``delta``, for sampling: perhaps less tight, never unsound."""
+        return self.delta(epsilon)
+
+    def renyi(self, order: float) -> float:
+        """Upper bound on the Rényi divergence of this real order > 1."""
+        from shoal.accounting import renyi
+
+        return min(renyi.from_samples(pure_samples(self), order), self.ceiling)
+
+    def pld(self, discretization: float | None = None) -> PrivacyLossDistribution:
+        """A pessimistic ``dp_accounting`` privacy loss distribution of this curve."""
+        from shoal.accounting import loss
+
+        return loss.distribution(self, discretization=discretization)
+
+    def __mul__(self, rounds: int) -> ComposedProfile:
+        """This many adaptive rounds."""
+        from shoal.accounting.compose import ComposedProfile
+
+        return ComposedProfile.of([(self, checks.count(rounds=rounds))])
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Curve | ComposedProfile) -> ComposedProfile:
+        """One round of each, adaptively."""
+        return (self * 1) + (other * 1)
+
+
+def each(function: Callable[[float], float], values: Numbers) -> Array:
+    """The function of each number in an array."""
+    array = np.asarray(values, dtype=float)
+    return np.array([function(value) for value in array.ravel().tolist()]).reshape(array.shape)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Points (epsilon >= 0, upper bound of delta), the first at 0."""
+
+    epsilons: Array
+    deltas: Array
+
+
+def pure_samples(curve: Curve) -> Samples:
+    """Samples up to where delta is 0; a curve that never gets there has no Rényi divergence."""
+    if math.isinf(curve.ceiling):
+        given = {"local_epsilon": curve.local_epsilon, "local_delta": curve.local_delta}
+        condition = "a pure local guarantee (local delta 0)"
+        raise OutOfRegimeError("Rényi divergence", condition, given, "method 'pld'")
+    return _samples_to(curve, curve.ceiling)
+
+
+@lru_cache(maxsize=32)
+def _samples_to(curve: Curve, end: float) -> Samples:
+    """Points densest where delta is largest, and some all the way to the end."""
+    marks = [0.0, *(min(end, curve.epsilon(level)) for level in _LEVELS), end]
+    pieces = [
+        np.linspace(low, high, count + 1)[:-1]
+        for low, high, count in zip(marks, marks[1:], _COUNTS, strict=False)
+        if high > low
+    ]
+    epsilons = np.unique(np.append(np.concatenate([*pieces, np.empty(0)]), end))
+    return Samples(epsilons, np.array([curve.quick_delta(float(eps)) for eps in epsilons]))
+
+
+def interpolated(found: Samples, epsilons: Array) -> Array:
+    """Chords in x = e^epsilon between samples: an upper bound of a convex curve."""
+    base = found.epsilons
+    index = np.clip(np.searchsorted(base, epsilons, side="right") - 1, 0, base.size - 2)
+    width = np.expm1(base[index + 1] - base[index])
+    share = np.expm1(epsilons - base[index]) / np.where(width > 0, width, 1.0)
+    share = np.clip(share, 0.0, 1.0)
+    return found.deltas[index] * (1 - share) + found.deltas[index + 1] * share
+
+
+def convex_minorant(x: Array, y: Array) -> Array:
+    """The largest convex function below the points, at the points (x ascending)."""
+    hull: list[int] = []
+    for i in range(x.size):
+        while len(hull) > 1:
+            a, b = hull[-2], hull[-1]
+            if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
+                break
+            hull.pop()
+        hull.append(i)
+    return np.interp(x, x[hull], y[hull])
 
 
 @dataclass(frozen=True)
@@ -30,31 +201,17 @@ class PrivacyProfile(Curve):
     law: BlanketLaw
     n: int
 
+    local_epsilon: float = field(init=False, repr=False)
+    theorem: str = field(init=False, repr=False)
+    scope: str = field(init=False, repr=False)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.count(n=self.n))
+        object.__setattr__(self, "local_epsilon", self.law.local_epsilon)
+        object.__setattr__(self, "theorem", self.law.claim.theorem)
+        object.__setattr__(self, "scope", self.law.claim.scope)
 
-    @property
-    def theorem(self) -> str:
-        """What the upper bound rests on."""
-        return self.law.claim.theorem
-
-    @property
-    def scope(self) -> str:
-        """Which randomizers it speaks about."""
-        return self.law.claim.scope
-
-    @property
-    def local_epsilon(self) -> float:
-        """What one report reveals by itself, without trusting the shuffler."""
-        return self.law.local_epsilon
-
-    def delta(self, epsilon: float) -> float:
-        """The smallest delta proved at this epsilon (a negative epsilon is allowed)."""
-        if epsilon < 0:
-            # D_x(P, Q) = 1 - x + x D_{1/x}(Q, P), and both orders are covered.
-            x = math.exp(epsilon)
-            return min(1.0, -math.expm1(epsilon) + x * self.delta(-epsilon))
-        checks.non_negative(epsilon=epsilon)
+    def _delta(self, epsilon: float) -> float:
         return max(self._delta_of(pair, epsilon) for pair in self.law.pairs)
 
     def quick_delta(self, epsilon: float) -> float:
@@ -66,9 +223,8 @@ class PrivacyProfile(Curve):
             for pair in self.law.pairs
         )
 
-    def epsilon(self, delta: float) -> float:
-        """The smallest epsilon proved at this delta, to 1e-7 relative."""
-        checks.open_probability(delta=delta)
+    def _epsilon(self, delta: float) -> float:
+        """To 1e-7 relative."""
         if self.smallest_delta >= delta:
             raise UnreachableTargetError(
                 f"delta={delta:g}",
@@ -102,14 +258,10 @@ class PrivacyProfile(Curve):
         checks.non_negative(epsilon=epsilon)
         return lower.delta(self.law, n=self.n, epsilon=epsilon)
 
-    def lower_epsilon(self, delta: float) -> float:
+    def lower_epsilon(self, delta: float, rounds: int = 1) -> float:
         """An epsilon that no analysis of the same claim can go below."""
         checks.open_probability(delta=delta)
-        return lower.epsilon(self.law, n=self.n, delta=delta)
-
-    def lower_rounds_epsilon(self, rounds: int, delta: float) -> float:
-        """An epsilon that no analysis of so many adaptive rounds can go below."""
-        once = self.lower_epsilon(delta)
+        once = lower.epsilon(self.law, n=self.n, delta=delta)
         if rounds == 1 or self.law.claim.clone_probability is None or self.local_epsilon == 0:
             return once
         from shoal.accounting import ternary
@@ -124,6 +276,8 @@ class PrivacyProfile(Curve):
 
         Exact for the (optimal) clones while the crowd is small enough to sum over.
         """
+        from shoal.accounting import renyi
+
         clones = self.law.claim.clone_probability
         if clones is not None and self.n * clones <= renyi.LARGEST_EXACT_CROWD:
             return renyi.ClonePair(self.local_epsilon, clones, self.n).divergence(order)
@@ -132,7 +286,7 @@ class PrivacyProfile(Curve):
     @property
     def smallest_delta(self) -> float:
         """Probability of outputs that are possible under one input only."""
-        return max(_impossible_elsewhere(pair) for pair in self.law.pairs)
+        return max(float(pair.lost0[pair.lost1 == 0].sum()) for pair in self.law.pairs)
 
     @cached_property
     def spread(self) -> float:
@@ -143,7 +297,3 @@ class PrivacyProfile(Curve):
         if epsilon >= self.local_epsilon:
             return 0.0
         return integral.enclose(pair, n=self.n, epsilon=epsilon).upper
-
-
-def _impossible_elsewhere(pair: PairLaw) -> float:
-    return float(pair.lost0[pair.lost1 == 0].sum())

@@ -20,7 +20,7 @@ from scipy import special
 from shoal import checks
 from shoal.accounting import binomial
 from shoal.accounting.atoms import Array
-from shoal.accounting.curve import Samples
+from shoal.accounting.profile import Samples
 
 LARGEST_EXACT_CROWD = 4_000.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)

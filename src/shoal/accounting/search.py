@@ -14,7 +14,6 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from shoal.errors import UncertifiedError
@@ -77,23 +76,18 @@ def doubled(holds: Callable[[int], bool], start: int, most: int) -> tuple[int, i
     return high // 2, high
 
 
-def kept(
-    excess: Callable[[float], float],
-    low: float,
-    high: float,
-    *,
-    tolerance: float,
-    step: float,
-) -> float:
+def kept(excess: Callable[[float], float], low: float, high: float, *, tolerance: float) -> float:
     """Where a monotone ``excess`` becomes 0, from the side where it is at most 0: it is so there.
 
-    ``excess`` is at most 0 at exactly one of the two ends, which is where the steps back lead,
-    each twice as long as the one before.
+    ``excess`` is at most 0 at exactly one of the two ends, which is where steps of ``tolerance``
+    relative, each twice as long as the one before, lead back from a root on the other side.
     """
     from scipy import optimize
 
     end, towards = (low, -1) if excess(low) <= 0 else (high, 1)
-    root = float(optimize.brentq(excess, low, high, xtol=tolerance, rtol=max(tolerance, 1e-15)))
+    size = abs(low) or abs(high)
+    root = float(optimize.brentq(excess, low, high, xtol=tolerance * size, rtol=tolerance))
+    step = tolerance * abs(root)
     while towards * (end - root) > 0 and excess(root) > 0:
         root, step = root + towards * step, 2 * step
     return root if towards * (end - root) > 0 else end
@@ -119,18 +113,6 @@ class Side(enum.Enum):
     LOWER = -1  # the curve is at or above the target there
 
 
-@dataclass(frozen=True)
-class Point:
-    """One evaluation of the curve."""
-
-    epsilon: float
-    log_delta: float
-
-    def __post_init__(self) -> None:
-        if math.isnan(self.log_delta):
-            raise UncertifiedError(self.log_delta, self.log_delta)
-
-
 def crossing(
     curve: Callable[[float], float],
     log_target: float,
@@ -144,32 +126,34 @@ def crossing(
 
     ``at_zero`` is the curve's value at 0, if it is known already.
     The curve is taken to be at or below the target at ``cap``. The answer is the end of the last
-    bracket on the side asked for: never short of the crossing for ``Side.UPPER``, never past it
+    bracket on the side that is named: never short of the crossing for ``Side.UPPER``, never past it
     for ``Side.LOWER``.
     """
-    start = Point(0.0, curve(0.0)) if at_zero is None else Point(0.0, at_zero)
-    if start.log_delta <= log_target:
+    low, high = 0.0, cap
+    at, value = 0.0, curve(0.0) if at_zero is None else at_zero
+    if value <= log_target:
         return 0.0
-    above, below = start, Point(cap, -math.inf)
-    previous, epsilon = start, guess
+    epsilon = guess
     for _ in range(_MOST_STEPS):
-        width = below.epsilon - above.epsilon
-        if math.isfinite(width) and width <= RELATIVE_TOLERANCE * below.epsilon:
+        if math.isnan(value):
+            raise UncertifiedError(value, value)
+        if math.isfinite(high - low) and high - low <= RELATIVE_TOLERANCE * high:
             break
-        if not above.epsilon < epsilon < below.epsilon:
-            epsilon = _between(above.epsilon, below.epsilon)
-        point = Point(epsilon, curve(epsilon))
-        if point.log_delta > log_target:
-            above = point
-        else:
-            below = point
-        slope = _slope(previous, point)
-        if _close_enough(point, log_target, slope, side):
-            return point.epsilon
-        # Aim a little past the target, so that the next point lands on the side asked for.
-        aim = log_target + side.value * 0.5 * RELATIVE_TOLERANCE * slope * point.epsilon
-        previous, epsilon = point, _secant(previous, point, aim)
-    return below.epsilon if side is Side.UPPER else above.epsilon
+        if not low < epsilon < high:
+            epsilon = _between(low, high)
+        previous, before, at, value = at, value, epsilon, curve(epsilon)
+        low, high = (at, high) if value > log_target else (low, at)
+        run, rise = at - previous, value - before
+        slope = min(rise / run, 0.0) if run and math.isfinite(rise) else 0.0
+        if 0 <= side.value * (log_target - value) <= RELATIVE_TOLERANCE * -slope * at:
+            return at
+        # Aim a little past the target, so that the next point lands on the side that is named.
+        aim = log_target + side.value * 0.5 * RELATIVE_TOLERANCE * slope * at
+        depths = [math.sqrt(max(0.0, -2 * log)) for log in (before, value, aim)]
+        rise = depths[1] - depths[0]
+        known = math.isfinite(rise) and rise != 0
+        epsilon = at + (depths[2] - depths[1]) * run / rise if known else math.nan
+    return high if side is Side.UPPER else low
 
 
 def gaussian_guess(spread: float, log_target: float) -> float:
@@ -179,27 +163,6 @@ def gaussian_guess(spread: float, log_target: float) -> float:
         tail = math.log(spread) - log_target - 2 * math.log(s) - 0.919
         s = math.sqrt(max(2 * tail, 0.04))
     return s * spread
-
-
-def _slope(previous: Point, point: Point) -> float:
-    """d log delta / d epsilon from two points (a finite negative number, or 0 if unknown)."""
-    run = point.epsilon - previous.epsilon
-    rise = point.log_delta - previous.log_delta
-    return min(rise / run, 0.0) if run and math.isfinite(rise) else 0.0
-
-
-def _close_enough(point: Point, log_target: float, slope: float, side: Side) -> bool:
-    excess = side.value * (log_target - point.log_delta)
-    return 0 <= excess <= RELATIVE_TOLERANCE * -slope * point.epsilon
-
-
-def _secant(previous: Point, point: Point, aim: float) -> float:
-    depths = [math.sqrt(max(0.0, -2 * value)) for value in (previous.log_delta, point.log_delta)]
-    rise = depths[1] - depths[0]
-    if not math.isfinite(rise) or rise == 0:
-        return math.nan
-    wanted = math.sqrt(max(0.0, -2 * aim))
-    return point.epsilon + (wanted - depths[1]) * (point.epsilon - previous.epsilon) / rise
 
 
 def _between(low: float, high: float) -> float:

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import optimize
 
 from shoal.accounting.atoms import Array
-from shoal.accounting.curve import convex_minorant
+from shoal.accounting.profile import convex_minorant
 from shoal.accounting.search import Side, crossing
 from shoal.errors import UnreachableTargetError
 

@@ -22,8 +22,7 @@ from scipy import special
 from shoal.accounting import gaussian, integral
 from shoal.accounting.approximate import ApproximateProfile, optimal_distance
 from shoal.accounting.atoms import PairLaw
-from shoal.accounting.crowd import Crowd
-from shoal.accounting.devices import Devices, Profile
+from shoal.accounting.devices import Crowd, Devices, Profile
 from shoal.accounting.gaussian import Cells
 from shoal.accounting.search import Side, crossing, gaussian_guess
 from shoal.errors import UnreachableTargetError

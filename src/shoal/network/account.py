@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Literal, get_args
 
 from shoal import checks
-from shoal.accounting.amplification import Question
+from shoal.accounting.amplification import target_delta
 from shoal.accounting.devices import Randomizer
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
@@ -130,15 +130,15 @@ class WalkAccountant:
 
         ``near_local=False`` is for quick answers: :meth:`WalkProfile.answer`.
         """
-        question = Question.of(epsilon=epsilon, delta=delta)
+        at = target_delta(epsilon=epsilon, delta=delta, n=self.walk.n)
         if self.view == "traffic":
-            return self._seen(rounds, question, user)
+            return self._seen(rounds, epsilon, at, user)
         profile = self.profile(rounds, quantile=quantile, user=user)
-        if question.epsilon is None:
-            reached, theorem = profile.answer(question.delta, near_local=near_local)
-            answer = (reached, question.delta)
+        if epsilon is None:
+            reached, theorem = profile.answer(at, near_local=near_local)
+            answer = (reached, at)
         else:
-            answer, theorem = (question.epsilon, profile.delta(question.epsilon)), profile.theorem
+            answer, theorem = (epsilon, profile.delta(epsilon)), profile.theorem
         about = _about(quantile, user)
         base = self._stated(answer, theorem, rounds, profile.n, about)
         return replace(base, lower_bound=lambda: profile.lower_epsilon(answer[1]))
@@ -156,12 +156,14 @@ class WalkAccountant:
             randomness=self.randomness,
         )
 
-    def _seen(self, rounds: int, question: Question, user: int | None) -> Guarantee:
+    def _seen(
+        self, rounds: int, epsilon: float | None, delta: float, user: int | None
+    ) -> Guarantee:
         if user is None:
             raise InvalidArgumentError("user", user, "a person to follow, with view='traffic'")
-        if question.epsilon is not None:
-            raise InvalidArgumentError("epsilon", question.epsilon, "a delta, with view='traffic'")
-        answer = (self.traffic(rounds, user=user).epsilon(question.delta), question.delta)
+        if epsilon is not None:
+            raise InvalidArgumentError("epsilon", epsilon, "a delta, with view='traffic'")
+        answer = (self.traffic(rounds, user=user).epsilon(delta), delta)
         return self._stated(answer, TRAFFIC, rounds, self.walk.n, _about(1.0, user))
 
     def _stated(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from shoal import checks
 from shoal.accounting import integral
 from shoal.accounting.atoms import PairLaw
-from shoal.accounting.curve import Curve
+from shoal.accounting.profile import Curve
 from shoal.accounting.search import Side, crossing, gaussian_guess
 from shoal.errors import UnreachableTargetError
 
@@ -68,26 +68,16 @@ class WalkProfile(Curve):
     local: tuple[float, float]
     scope: str
     central: Callable[[float], float]
+    local_epsilon: float = field(init=False)
+    local_delta: float = field(init=False)
+    theorem: str = field(init=False)
+    n: int = field(init=False)
 
-    @property
-    def theorem(self) -> str:
-        """What the first route rests on."""
-        return self.routes[0].theorem
-
-    @property
-    def n(self) -> int:
-        """The honest people."""
-        return self.routes[0].n
-
-    @property
-    def local_epsilon(self) -> float:
-        """What one report reveals by itself."""
-        return self.local[0]
-
-    @property
-    def local_delta(self) -> float:
-        """The δ that goes with it."""
-        return self.local[1]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "local_epsilon", self.local[0])
+        object.__setattr__(self, "local_delta", self.local[1])
+        object.__setattr__(self, "theorem", self.routes[0].theorem)
+        object.__setattr__(self, "n", self.routes[0].n)
 
     @property
     def smallest_delta(self) -> float:
@@ -99,12 +89,7 @@ class WalkProfile(Curve):
         """A scale of the privacy loss, not a bound."""
         return min(route.spread for route in self.routes)
 
-    def delta(self, epsilon: float) -> float:
-        """The smallest δ proved at this ε (a negative ε is allowed)."""
-        if epsilon < 0:
-            # D_x(P, Q) = 1 - x + x D_{1/x}(Q, P), and both orders are covered.
-            return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon))
-        checks.non_negative(epsilon=epsilon)
+    def _delta(self, epsilon: float) -> float:
         if epsilon >= self.local_epsilon:
             return self.local_delta
         return min(self._alone(epsilon), *(route.delta(epsilon) for route in self.routes))
@@ -120,8 +105,7 @@ class WalkProfile(Curve):
             return self.local_delta
         return self.routes[0].delta(epsilon, tolerance=_QUICK)
 
-    def epsilon(self, delta: float) -> float:
-        """The smallest ε proved at this δ."""
+    def _epsilon(self, delta: float) -> float:
         return self.answer(delta)[0]
 
     def answer(self, delta: float, *, near_local: bool = True) -> tuple[float, str]:
@@ -179,7 +163,7 @@ class WalkProfile(Curve):
         tried = itertools.chain(near, (largest / 2**halvings for halvings in range(1, _HALVINGS)))
         return next((epsilon for epsilon in tried if log_delta(epsilon) <= target), math.inf)
 
-    def lower_epsilon(self, delta: float) -> float:
+    def lower_epsilon(self, delta: float, rounds: int = 1) -> float:  # noqa: ARG002
         """No analysis goes below what the uniform shuffle of the same reports has."""
         checks.open_probability(delta=delta)
         return self.central(delta)

@@ -86,7 +86,7 @@ class Requirements:
         if delta is None:
             plans = [] if self.plan is None else [self._plan(name) for name in self.columns]
             deltas = [plan.question.delta for plan in plans]
-            delta = max(deltas, default=amplification.DEFAULT_DELTA)
+            delta = max(deltas, default=1e-6)
         checks.open_probability(delta=delta)
         object.__setattr__(self, "delta", delta)
         split = self.split or ("compose" if self.epsilon is None else "divide")

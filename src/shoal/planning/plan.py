@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal import checks
 from shoal.accounting.amplification import amplify
-from shoal.accounting.crowd import Crowd
+from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.explain import plots

@@ -118,7 +118,7 @@ class FairCoins(NumberedEnvelopes, AnswerProtocol):
             n=n,
             theorem="fair coins, exact divergence or privacy blanket",
             scope="everybody sends one bit that is sometimes a coin",
-            alone=self.local_epsilon,
+            local_epsilon=self.local_epsilon,
         )
 
     @property

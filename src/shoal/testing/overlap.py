@@ -16,7 +16,7 @@ from scipy import optimize
 
 from shoal.accounting import gaussian
 from shoal.accounting.amplification import profile
-from shoal.accounting.crowd import Crowd
+from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import PrecisionError
 from shoal.protocols.base import Device

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.crowd import Crowd
+from shoal.accounting.devices import Crowd
 from shoal.engines.reading import MOST_ANSWERS
 from shoal.errors import InvalidArgumentError
 from shoal.testing import overlap

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shoal import checks
-from shoal.accounting.curve import Curve
+from shoal.accounting.profile import Curve
 from shoal.accounting.search import Side, crossing
 from shoal.errors import UnreachableTargetError
 
@@ -47,7 +47,8 @@ class NoiseProfile(Curve):
     ``divergence`` is that of the noise as analysed. The sampler may differ from it by a total
     variation of ``slack``, over all honest people together: with x = e^epsilon that adds at most
     (1 + x) slack. ``lost`` is the probability that fewer honest people are there than assumed,
-    which is the same for both neighbours and adds itself.
+    which is the same for both neighbours and adds itself. ``local_epsilon`` is infinite if one of
+    a person's messages is the truth.
     """
 
     divergence: Divergence
@@ -56,12 +57,7 @@ class NoiseProfile(Curve):
     scope: str
     slack: float = 0.0
     lost: float = 0.0
-    alone: float = math.inf
-
-    @property
-    def local_epsilon(self) -> float:
-        """What one person's messages reveal by themselves; infinite if one of them is the truth."""
-        return self.alone
+    local_epsilon: float = math.inf
 
     @property
     def smallest_delta(self) -> float:
@@ -71,27 +67,20 @@ class NoiseProfile(Curve):
     @property
     def ceiling(self) -> float:
         """No epsilon makes delta exactly 0, unless each message by itself is private."""
-        return self.alone if self.slack == self.lost == 0 else math.inf
+        return self.local_epsilon if self.slack == self.lost == 0 else math.inf
 
     @cached_property
     def spread(self) -> float:
         """Standard deviation of the privacy loss to leading order: a scale, not a bound."""
         return max(self.delta(0.0) / _TOTAL_VARIATION, 1e-12)
 
-    def delta(self, epsilon: float) -> float:
-        """The smallest delta proved at this epsilon (a negative epsilon is allowed)."""
-        if epsilon < 0:
-            # D_x(P, Q) = 1 - x + x D_{1/x}(Q, P), and both orders are covered.
-            return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon))
-        checks.non_negative(epsilon=epsilon)
+    def _delta(self, epsilon: float) -> float:
         end, least = self._floor
         # The true delta never grows with epsilon, although what the slack adds does.
         bound = self._bound(epsilon)
         return min(least, bound) if epsilon >= end else bound
 
-    def epsilon(self, delta: float) -> float:
-        """The smallest epsilon proved at this delta."""
-        checks.open_probability(delta=delta)
+    def _epsilon(self, delta: float) -> float:
         end, least = self._floor
         if least > delta:
             raise UnreachableTargetError(
@@ -107,7 +96,7 @@ class NoiseProfile(Curve):
         guess = min(end / 2, 4 * self.spread)
         return crossing(log_delta, math.log(delta), cap=end, guess=guess, side=Side.UPPER)
 
-    def lower_epsilon(self, delta: float) -> float:
+    def lower_epsilon(self, delta: float, rounds: int = 1) -> float:  # noqa: ARG002
         """Nothing is claimed from below."""
         checks.open_probability(delta=delta)
         return 0.0
@@ -119,7 +108,7 @@ class NoiseProfile(Curve):
         It falls with the divergence and rises with what the slack adds, so the search closes in on
         a corner or a minimum between its neighbours.
         """
-        reach = (*_REACH, self.alone) if math.isfinite(self.alone) else _REACH
+        reach = (*_REACH, self.local_epsilon) if math.isfinite(self.local_epsilon) else _REACH
         tried = [(self._bound(epsilon), epsilon) for epsilon in reach]
         best = min(tried)
         if self.slack > 0:
@@ -133,7 +122,7 @@ class NoiseProfile(Curve):
         return best[1], best[0]
 
     def _bound(self, epsilon: float) -> float:
-        if epsilon >= self.alone:
+        if epsilon >= self.local_epsilon:
             return 0.0
         added = (1 + math.exp(epsilon)) * self.slack + self.lost
         return min(1.0, self.divergence(epsilon) + added)
