@@ -371,7 +371,7 @@ def dots(
     for place, (_, value, text, color) in zip(places, rows, strict=True):
         if intervals is not None:
             axes.hlines(place, *intervals[place], color=color, linewidth=1.4)
-        axes.plot([value], [place], "o", color=color, markersize=7)
+        axes.plot([value], [place], "o", color=color, markersize=7 if intervals is None else 5)
         axes.annotate(
             text,
             (value if intervals is None else intervals[place][1], place),
