@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
+from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import measured
 from shoal.planning import Plan
@@ -20,8 +22,12 @@ from shoal.protocols.base import Device
 from shoal.protocols.registry import described
 from shoal.values import Array, Estimate, MeanEstimate, VectorEstimate
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Record = dict[str, object]
 AnyEstimate = Estimate | MeanEstimate | VectorEstimate
+_MOST_DRAWN = 40
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -120,6 +126,33 @@ class ColumnResult:
         )
         heads = ("coordinate" if unit == "" else "answer", what, "95 % interval")
         return Table(heads, rows, frozenset({1}), self.column)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The estimates with their 95 % intervals, the largest first, at most 40 of them."""
+        records = self.records()
+        key = next(name for name in ("frequency", "mean") if name in records[0])
+        scale, unit = (100, " %") if key == "frequency" else (1, "")
+        if key == "frequency":
+            records.sort(key=lambda record: -record[key])  # type: ignore[operator]
+        rows, intervals = [], []
+        for record in records[:_MOST_DRAWN]:
+            value, low, high = (scale * float(record[name]) for name in (key, "low", "high"))  # type: ignore[arg-type]
+            name = str(record.get("value", record.get("coordinate", "mean")))
+            text = f"{measured(value, (high - low) / 2)}{unit}"
+            rows.append((name, value, text, plots.BLUE))
+            intervals.append((low, high))
+        more = f"; {len(records) - len(rows):,} more" if len(records) > len(rows) else ""
+        what = "fraction of the answers, %" if unit else "mean"
+        with plots.on(ax, 1.5 + 0.26 * len(rows)) as axes:
+            plots.dots(
+                axes,
+                rows,
+                intervals=intervals,
+                xlabel=f"{what}, with 95 % intervals{more}",
+                title=self.column,
+                log=False,
+            )
+        return axes
 
     def _true(self, index: int) -> Record:
         return {} if self.truth is None else {"truth": float(self.truth[index])}
@@ -244,6 +277,10 @@ class Result:
         document = self.guarantee.document()
         table = self.columns[0].table() if len(self.columns) == 1 else None
         return replace(document, table=table, notes=self.notes, warnings=self.warnings)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The estimates of the only column with their 95 % intervals."""
+        return self.only.plot(ax)
 
     def _repr_html_(self) -> str:
         return framed(self.to_html())
