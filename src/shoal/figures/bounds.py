@@ -126,7 +126,7 @@ AGAINST_LOCAL_EPSILON = Drawing(
     caption=(
         f"n = 10⁴ (left) and 10⁶ (right), δ = 10⁻⁶. {CHOSEN} {KEY} After Figure 2(c) of {FMT21}."
     ),
-    points=42,
+    points=36,
     tabulate=_by_local_epsilon,
     panels=[
         _local_epsilon_panel(10**4, Axis(_AFTER, (1e-3, 10.0)), ""),
@@ -234,7 +234,7 @@ AGAINST_ROUNDS = Drawing(
         "2020; advanced: Kairouz, Oh, Viswanath 2015; dotted: ternary randomized response, below "
         f"which (shaded) no analysis can go. After Figure 3(b) of {FMT21}."
     ),
-    points=10,
+    points=7,
     tabulate=_by_rounds,
     panels=[
         Panel(
@@ -304,7 +304,7 @@ PRIVACY_LOSS_TAIL = Drawing(
         "(left), ε = ε₀ (right; grey, left). δ = 10⁻⁸⁰, 10⁻²⁰ and 10⁻⁵ (left). Steps are real: "
         f"counts are whole. After Figure 4 (Appendix B) of {FMT21}."
     ),
-    points=71,
+    points=51,
     tabulate=_tail,
     panels=[
         Panel(
@@ -372,7 +372,7 @@ RANDOMIZERS = Drawing(
         "dotted: lower bounds from explicit data sets. Only k = 2 meets the bound for any "
         "randomizer."
     ),
-    points=41,
+    points=25,
     tabulate=_randomizers,
     panels=[
         Panel(

@@ -30,7 +30,7 @@ K = 20
 EPSILON = 1.0
 DELTA = 1e-6
 _PEOPLE = Axis("people n", (10**3, 10**6))
-RUNS = {10**3: 64, 10**4: 64, 10**5: 16, 10**6: 8}  # simulations, by the number of people
+RUNS = {10**3: 64, 10**4: 64, 10**5: 16, 10**6: 4}  # simulations, by the number of people
 
 LOOKS = {
     "local": Look("no shuffler", plots.VERMILION),

@@ -155,7 +155,7 @@ AGAINST_LOCAL_EPSILON = Drawing(
         "one edge in five rewired. The server sees who holds a report in the end, not who passed "
         f"it on. Protocol: {_LIEW}; the bound is this library's."
     ),
-    points=14,
+    points=10,
     tabulate=_by_local_epsilon,
     panels=[
         Panel(

@@ -61,7 +61,7 @@ PERMUTED_SGD = Drawing(
         "(ε₀, δ₀) of one step. Dotted: what explicit data, permuted, really lose. "
         f"{CHOSEN}"
     ),
-    points=13,
+    points=9,
     tabulate=tabulate,
     panels=[
         Panel("n", _EXAMPLES, _EPSILON, LOOKS, f"noise multiplier {NOISE:g}", {"panel": 0}),

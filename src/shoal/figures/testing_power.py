@@ -79,7 +79,7 @@ TESTING_POWER = Drawing(
         f"at most {MESSAGES:g} messages. Triangles: published rates, constant 1 "
         "(Paninski 2008; Acharya, Sun, Zhang, arXiv 1707.05128; Canonne, Lyu, arXiv 2108.08987)."
     ),
-    points=9,
+    points=8,
     tabulate=tabulate,
     panels=[panel(tuple(LOOKS), (FEWEST, MOST))],
 )
