@@ -18,17 +18,17 @@ SLACK = 1 + 1e-5
 
 @pytest.fixture(scope="module")
 def by_rounds(numbers):
-    return numbers[network.AGAINST_ROUNDS.name]
+    return numbers[network.network_epsilon_vs_rounds.name]
 
 
 @pytest.fixture(scope="module")
 def by_local_epsilon(numbers):
-    return numbers[network.AGAINST_LOCAL_EPSILON.name]
+    return numbers[network.network_epsilon_vs_local_epsilon.name]
 
 
 @pytest.fixture(scope="module")
 def mechanisms(numbers):
-    return numbers[network.MECHANISMS.name]
+    return numbers[network.network_mechanisms.name]
 
 
 def falls(values):

@@ -17,7 +17,7 @@ from shoal.randomness import simulated
 
 @pytest.fixture(scope="module")
 def table(numbers):
-    return numbers[separation.SEPARATION.name]
+    return numbers[separation.separation.name]
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_no_option_of_the_planner_does_better_with_one_message():
 
 
 def test_epsilon_climbs_to_the_local_one():
-    table = separation.PURE_PRIVACY.table(6)
+    table = separation.pure_privacy.table(6)
     for k in separation.RESPONSES:
         upper, lower = table.column(f"k{k}"), table.column(f"k{k}-lower")
         assert all(a <= b * (1 + 1e-9) for a, b in itertools.pairwise(upper))

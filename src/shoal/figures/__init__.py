@@ -12,31 +12,27 @@ from pathlib import Path
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.figures import bounds, network
+from shoal.figures import bounds, learning_curves, network, permuted_sgd, separation, testing_power
 from shoal.figures.drawing import Drawing
-from shoal.figures.learning_curves import LEARNING_CURVES
-from shoal.figures.permuted_sgd import PERMUTED_SGD
-from shoal.figures.separation import PURE_PRIVACY, SEPARATION
-from shoal.figures.testing_power import TESTING_POWER
 
 __all__ = ["DRAWINGS", "NAMES", "draw_all"]
 
 DRAWINGS: tuple[Drawing, ...] = (
-    bounds.SMALL,
-    bounds.LARGE,
-    bounds.AGAINST_LOCAL_EPSILON,
-    bounds.RENYI_VS_ORDER,
-    bounds.AGAINST_ROUNDS,
-    bounds.PRIVACY_LOSS_TAIL,
-    bounds.RANDOMIZERS,
-    LEARNING_CURVES,
-    SEPARATION,
-    PURE_PRIVACY,
-    network.AGAINST_ROUNDS,
-    network.AGAINST_LOCAL_EPSILON,
-    network.MECHANISMS,
-    TESTING_POWER,
-    PERMUTED_SGD,
+    bounds.epsilon_vs_n_small,
+    bounds.epsilon_vs_n_large,
+    bounds.epsilon_vs_local_epsilon,
+    bounds.renyi_vs_order,
+    bounds.epsilon_vs_rounds,
+    bounds.privacy_loss_tail,
+    bounds.randomizers,
+    learning_curves.learning_curves,
+    separation.separation,
+    separation.pure_privacy,
+    network.network_epsilon_vs_rounds,
+    network.network_epsilon_vs_local_epsilon,
+    network.network_mechanisms,
+    testing_power.testing_power,
+    permuted_sgd.permuted_sgd,
 )
 NAMES: tuple[str, ...] = tuple(drawing.name for drawing in DRAWINGS)
 

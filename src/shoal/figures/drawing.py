@@ -5,6 +5,7 @@ One renderer draws them all, in the style of :mod:`shoal.explain.plots`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CHOSEN = "Settings chosen by us."
 Value = float | None
 Row = dict[str, Value]
+Tabulate = Callable[[int], Iterable[Mapping[str, Value]]]
 
 
 @dataclass(frozen=True)
@@ -157,17 +158,14 @@ class Panel:
         xs, ys = rows.curve(self.column, curve.column)
         plots.plot(axes, (xs, ys), curve.look)
         if curve.limits:
-            low, high = (rows.curve(self.column, f"{curve.column}-{end}")[1] for end in LIMITS)
+            ends = (f"{curve.column}-low", f"{curve.column}-high")
+            low, high = (rows.curve(self.column, end)[1] for end in ends)
             axes.vlines(xs, low, high, color=curve.look.color, linewidth=1)
-        ends = [0, -1] if self.stops and xs else []
-        for end in ends:
+        for end in (0, -1) if self.stops and xs else ():
             if xs[end] != self.x.limits[end]:
                 plots.ring(axes, xs[end], ys[end], curve.look.color)
         if curve.ring is not None:
             plots.ring(axes, curve.ring, float(np.interp(curve.ring, xs, ys)), curve.look.color)
-
-
-LIMITS = ("low", "high")
 
 
 def _matching(table: Table, where: Mapping[str, float]) -> Table:
@@ -187,7 +185,7 @@ class Drawing:
     title: str
     caption: str
     points: int
-    tabulate: Callable[[int], Iterable[Mapping[str, Value]]]
+    tabulate: Tabulate
     panels: Sequence[Panel]
 
     def table(self, points: int | None = None) -> Table:
@@ -213,3 +211,23 @@ class Drawing:
             figure.savefig(svg, metadata={"Date": None, "Creator": None})
             figure.savefig(png, dpi=plots.DOTS_PER_INCH, metadata={"Software": None})
         return paths
+
+
+def figure(points: int, *panels: Panel) -> Callable[[Tabulate], Drawing]:
+    """The figure whose rows a function yields, under its name.
+
+    The first line of its docstring is the figure's title, the rest is the caption.
+    """
+
+    def drawing(tabulate: Tabulate) -> Drawing:
+        title, _, caption = (inspect.getdoc(tabulate) or "").partition("\n\n")
+        return Drawing(
+            name=tabulate.__name__.replace("_", "-"),
+            title=title.rstrip("."),
+            caption=" ".join(caption.split()),
+            points=points,
+            tabulate=tabulate,
+            panels=panels,
+        )
+
+    return drawing

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from shoal import randomness as sources
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
-from shoal.figures.drawing import CHOSEN, Curve, Drawing, Panel, Row
+from shoal.figures.drawing import Curve, Panel, Row, figure
 from shoal.planning import candidates, errors, plan
 from shoal.randomizers.base import CategoryRandomizer
 from shoal.randomness import Randomness
@@ -39,6 +39,9 @@ LOOKS = {
     "non-private": Look("no privacy", plots.BLACK, plots.DOTTED, 1.8),
 }
 NORMS = ("l1", "l2", "linf")
+# The distribution of the answers, in whole numbers: the i-th has about 1/i of the first.
+WEIGHTS = np.rint(10**6 / np.arange(1, K + 1)).astype(np.uint64)
+TRUTH: Array = WEIGHTS / WEIGHTS.sum()
 
 Codes = npt.NDArray[np.int64]
 Estimator = Callable[[Codes, Randomness], Array]
@@ -53,32 +56,6 @@ class Model:
     estimate: Estimator
 
 
-def weights() -> Codes:
-    """The distribution of the answers, in whole numbers: the i-th has about 1/i of the first."""
-    return np.rint(10**6 / np.arange(1, K + 1)).astype(np.int64)
-
-
-def tabulate(points: int) -> Iterator[Row]:
-    """Predicted errors everywhere, measured ones at the powers of ten."""
-    sizes = {round(n) for n in np.geomspace(*_PEOPLE.limits, points)}
-    for n in sorted(sizes | set(RUNS)):
-        shuffled = plan(epsilon=EPSILON, delta=DELTA, n=n, categories=K)
-        models = {
-            "local": _reporting(_best_local(n), n),
-            "shuffle": _reporting(cast("CategoryRandomizer", shuffled.randomizer), n),
-            "central": _curator(n),
-            "non-private": Model(np.zeros(K), 0.0, lambda codes, _: _fractions(codes)),
-        }
-        row: Row = {"n": n, "k": K, "epsilon": EPSILON, "delta": DELTA}
-        row["local_epsilon"] = shuffled.recommended.local_epsilon
-        measured = _measured(models, n) if n in RUNS else {}
-        for name, model in models.items():
-            for norm, predicted in zip(NORMS, _predicted(model, n), strict=True):
-                row[f"{norm}-{name}"] = predicted
-                row[f"{norm}-{name}-measured"] = measured.get(f"{norm}-{name}")
-        yield row
-
-
 def _best_local(n: int) -> CategoryRandomizer:
     """The randomizer with the least L2 error at a local epsilon of ``EPSILON``."""
     families = [each.family for each in candidates.for_categories(K, n) if each.family]
@@ -88,7 +65,7 @@ def _best_local(n: int) -> CategoryRandomizer:
 
 def _reporting(randomizer: CategoryRandomizer, n: int) -> Model:
     """Everybody's device runs the randomizer."""
-    variances = randomizer.variance(_truth(), n=n)
+    variances = randomizer.variance(TRUTH, n=n)
 
     def estimate(codes: Codes, randomness: Randomness) -> Array:
         messages = randomizer.randomize(codes, randomness=randomness)
@@ -115,8 +92,7 @@ def _geometric(randomness: Randomness) -> Array:
 
 
 def _predicted(model: Model, n: int) -> tuple[float, float, float]:
-    truth = _truth()
-    variances = truth * (1 - truth) / n + model.variances
+    variances = TRUTH * (1 - TRUTH) / n + model.variances
     l1 = math.sqrt(2 / math.pi) * float(np.sqrt(variances).sum())
     return l1, math.sqrt(float(variances.sum())), model.largest
 
@@ -126,10 +102,11 @@ def _measured(models: Mapping[str, Model], n: int) -> Row:
     randomness = sources.simulated(n)
     runs: dict[str, list[tuple[float, float, float]]] = {name: [] for name in models}
     for _ in range(RUNS[n]):
-        codes = _answers(n, randomness)
+        drawn = randomness.below(int(WEIGHTS.sum()), n)
+        codes = np.searchsorted(np.cumsum(WEIGHTS), drawn, side="right")
         for name, model in models.items():
             estimate = model.estimate(codes, randomness)
-            off = estimate - _truth()
+            off = estimate - TRUTH
             largest = n * float(np.abs(estimate - _fractions(codes)).max())
             runs[name].append((float(np.abs(off).sum()), float(off @ off), largest))
     row: Row = {}
@@ -138,16 +115,6 @@ def _measured(models: Mapping[str, Model], n: int) -> Row:
         numbers = zip(NORMS, (l1, math.sqrt(square), largest), strict=True)
         row |= {f"{norm}-{name}": value for norm, value in numbers}
     return row
-
-
-def _truth() -> Array:
-    truth: Array = weights() / weights().sum()
-    return truth
-
-
-def _answers(n: int, randomness: Randomness) -> Codes:
-    ends = np.cumsum(weights()).astype(np.uint64)
-    return np.searchsorted(ends, randomness.below(int(ends[-1]), n), side="right")
 
 
 def _fractions(codes: Codes) -> Array:
@@ -168,35 +135,49 @@ def _curves(norm: str, marker: str, thin: float = 1.0) -> list[Curve]:
     ]
 
 
-LEARNING_CURVES = Drawing(
-    name="learning-curves",
-    title="A good local randomizer and a shuffler learn almost as well as a trusted curator",
-    caption=(
-        f"n = 10³ to 10⁶ draws among k = {K} answers, the i-th with probability ∝ 1/i; ε = 1, "
-        f"δ = 10⁻⁶. {CHOSEN} Lines: predicted; marks: means of {min(RUNS.values())} simulations "
-        "or more. No shuffler: the best randomizer at ε₀ = 1; shuffled: the recommended one; "
-        "curator: discrete Laplace noise. After Section 5.1 of Feldman, McMillan, Talwar, “Hiding "
-        "Among the Clones”, FOCS 2021, arXiv 2012.12803, and Canonne, “Privacy Doona”, "
-        "differentialprivacy.org."
+@figure(
+    7,
+    Panel(
+        "n",
+        _PEOPLE,
+        Axis("", (5e-4, 5)),
+        [*_curves("l1", "o"), *_curves("l2", "s", 0.6)],
+        "error of the distribution: L1 (thick, ●), L2 (thin, ■)",
     ),
-    points=7,
-    tabulate=tabulate,
-    panels=[
-        Panel(
-            "n",
-            _PEOPLE,
-            Axis("", (5e-4, 5)),
-            [*_curves("l1", "o"), *_curves("l2", "s", 0.6)],
-            "error of the distribution: L1 (thick, ●), L2 (thin, ■)",
-        ),
-        Panel(
-            "n",
-            _PEOPLE,
-            Axis("", (2, 2e4)),
-            _curves("linf", "o"),
-            "largest error of a count, in people",
-            names="upper left",
-            legend=list(LOOKS.values()),
-        ),
-    ],
+    Panel(
+        "n",
+        _PEOPLE,
+        Axis("", (2, 2e4)),
+        _curves("linf", "o"),
+        "largest error of a count, in people",
+        names="upper left",
+        legend=list(LOOKS.values()),
+    ),
 )
+def learning_curves(points: int) -> Iterator[Row]:
+    """A good local randomizer and a shuffler learn almost as well as a trusted curator.
+
+    n = 10³ to 10⁶ draws among k = 20 answers, the i-th with probability ∝ 1/i; ε = 1, δ = 10⁻⁶.
+    Settings chosen by us. Lines: predicted; marks: means of 4 simulations or more. No shuffler:
+    the best randomizer at ε₀ = 1; shuffled: the recommended one; curator: discrete Laplace
+    noise. After Section 5.1 of Feldman, McMillan, Talwar, “Hiding Among the Clones”, FOCS 2021,
+    arXiv 2012.12803, and Canonne, “Privacy Doona”, differentialprivacy.org.
+    """
+    # Predicted errors everywhere, measured ones at the powers of ten.
+    sizes = {round(n) for n in np.geomspace(*_PEOPLE.limits, points)}
+    for n in sorted(sizes | set(RUNS)):
+        shuffled = plan(epsilon=EPSILON, delta=DELTA, n=n, categories=K)
+        models = {
+            "local": _reporting(_best_local(n), n),
+            "shuffle": _reporting(cast("CategoryRandomizer", shuffled.randomizer), n),
+            "central": _curator(n),
+            "non-private": Model(np.zeros(K), 0.0, lambda codes, _: _fractions(codes)),
+        }
+        row: Row = {"n": n, "k": K, "epsilon": EPSILON, "delta": DELTA}
+        row["local_epsilon"] = shuffled.recommended.local_epsilon
+        measured = _measured(models, n) if n in RUNS else {}
+        for name, model in models.items():
+            for norm, predicted in zip(NORMS, _predicted(model, n), strict=True):
+                row[f"{norm}-{name}"] = predicted
+                row[f"{norm}-{name}-measured"] = measured.get(f"{norm}-{name}")
+        yield row

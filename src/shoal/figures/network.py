@@ -15,7 +15,7 @@ from shoal.accounting.profile import PrivacyProfile
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
 from shoal.figures import bounds
-from shoal.figures.drawing import CHOSEN, Drawing, Level, Panel, Row
+from shoal.figures.drawing import Level, Panel, Row, figure
 from shoal.network import generators, law
 from shoal.network.account import WALKED, WalkAccountant
 from shoal.network.graph import Graph
@@ -84,8 +84,28 @@ def _styled(looks: dict[str, Look]) -> dict[str, Look]:
     } | {"central": _CENTRAL}
 
 
-def _by_rounds(points: int) -> Iterator[Row]:
-    """ε of everybody and of one half, at numbers of rounds dense where few."""
+@figure(
+    10,
+    Panel(
+        "rounds",
+        _ROUNDS,
+        Axis("ε at δ = 10⁻⁶", (0.1, 1.25)),
+        _styled({"worst": _EVERYBODY, "median": _HALF}),
+        levels=[Level(LOCAL_EPSILON, "ε₀: no amplification")],
+        names="beside",
+        legend=[*_LOOKS.values(), _EVERYBODY, _HALF, _CENTRAL],
+    ),
+)
+def network_epsilon_vs_rounds(points: int) -> Iterator[Row]:
+    """How many rounds: ε of reports that people pass on.
+
+    n = 1000, ε₀ = 1, δ = 10⁻⁶, any ε₀-DP randomizer. Settings chosen by us. Graphs: random
+    16-regular; preferential attachment with 4 links a newcomer (Barabási, Albert 1999); a ring
+    of 8 neighbours with one edge in five rewired (Watts, Strogatz 1998). The server sees who
+    holds a report in the end, not who passed it on. Protocol: Liew, Takahashi, Takagi, Kato,
+    Cao, Yoshikawa, SIGMOD 2022, arXiv 2204.03919; the bound is this library's.
+    """
+    # ε of everybody and of one half, at numbers of rounds dense where few.
     central = PrivacyProfile(BlanketLaw.generic(LOCAL_EPSILON), PEOPLE).epsilon(DELTA)
     for rounds in sorted({round(t) for t in np.geomspace(*_ROUNDS.limits, points)}):
         known = {"rounds": rounds, "n": PEOPLE, "local_epsilon": LOCAL_EPSILON, "delta": DELTA}
@@ -100,31 +120,6 @@ def _by_rounds(points: int) -> Iterator[Row]:
         )
 
 
-AGAINST_ROUNDS = Drawing(
-    name="network-epsilon-vs-rounds",
-    title="How many rounds: ε of reports that people pass on",
-    caption=(
-        f"n = 1000, ε₀ = 1, δ = 10⁻⁶, any ε₀-DP randomizer. {CHOSEN} Graphs: random 16-regular; "
-        "preferential attachment with 4 links a newcomer (Barabási, Albert 1999); a ring of 8 "
-        "neighbours with one edge in five rewired (Watts, Strogatz 1998). The server sees who "
-        f"holds a report in the end, not who passed it on. Protocol: {_LIEW}; the bound is this "
-        "library's."
-    ),
-    points=10,
-    tabulate=_by_rounds,
-    panels=[
-        Panel(
-            "rounds",
-            _ROUNDS,
-            Axis("ε at δ = 10⁻⁶", (0.1, 1.25)),
-            _styled({"worst": _EVERYBODY, "median": _HALF}),
-            levels=[Level(LOCAL_EPSILON, "ε₀: no amplification")],
-            names="beside",
-            legend=[*_LOOKS.values(), _EVERYBODY, _HALF, _CENTRAL],
-        )
-    ],
-)
-
 # --------------------------------------------------------------------------- against local epsilon
 
 _LOCAL_EPSILONS = Axis("local ε₀", (0.1, 3.5))
@@ -134,8 +129,28 @@ ROUNDS = {
 }
 
 
-def _by_local_epsilon(points: int) -> Iterator[Row]:
-    """ε of everybody after few and after more rounds, for each graph."""
+@figure(
+    10,
+    Panel(
+        "local_epsilon",
+        _LOCAL_EPSILONS,
+        Axis("ε at δ = 10⁻⁶, for everybody", (0.008, 5)),
+        _styled({str(rounds): look for rounds, look in ROUNDS.items()}),
+        diagonal=True,
+        names="beside",
+        legend=[*_LOOKS.values(), *ROUNDS.values(), _CENTRAL],
+    ),
+)
+def network_epsilon_vs_local_epsilon(points: int) -> Iterator[Row]:
+    """ε after passing on against ε₀ before, by graph.
+
+    n = 1000, δ = 10⁻⁶, any ε₀-DP randomizer, the worst off person. Settings chosen by us.
+    Graphs: random 16-regular; preferential attachment with 4 links a newcomer; a ring of 8
+    neighbours with one edge in five rewired. The server sees who holds a report in the end, not
+    who passed it on. Protocol: Liew, Takahashi, Takagi, Kato, Cao, Yoshikawa, SIGMOD 2022,
+    arXiv 2204.03919; the bound is this library's.
+    """
+    # ε of everybody after few and after more rounds, for each graph.
     for local_epsilon in np.geomspace(*_LOCAL_EPSILONS.limits, points).tolist():
         central = PrivacyProfile(BlanketLaw.generic(local_epsilon), PEOPLE).epsilon(DELTA)
         known = {"local_epsilon": local_epsilon, "n": PEOPLE, "delta": DELTA, "central": central}
@@ -146,34 +161,11 @@ def _by_local_epsilon(points: int) -> Iterator[Row]:
         }
 
 
-AGAINST_LOCAL_EPSILON = Drawing(
-    name="network-epsilon-vs-local-epsilon",
-    title="ε after passing on against ε₀ before, by graph",
-    caption=(
-        f"n = 1000, δ = 10⁻⁶, any ε₀-DP randomizer, the worst off person. {CHOSEN} Graphs: random "
-        "16-regular; preferential attachment with 4 links a newcomer; a ring of 8 neighbours with "
-        "one edge in five rewired. The server sees who holds a report in the end, not who passed "
-        f"it on. Protocol: {_LIEW}; the bound is this library's."
-    ),
-    points=10,
-    tabulate=_by_local_epsilon,
-    panels=[
-        Panel(
-            "local_epsilon",
-            _LOCAL_EPSILONS,
-            Axis("ε at δ = 10⁻⁶, for everybody", (0.008, 5)),
-            _styled({str(rounds): look for rounds, look in ROUNDS.items()}),
-            diagonal=True,
-            names="beside",
-            legend=[*_LOOKS.values(), *ROUNDS.values(), _CENTRAL],
-        )
-    ],
-)
-
 # ------------------------------------------------------------------------------------ against n
 
 _LOCAL = 0.5
-_PEOPLE = Axis("people n", (3e3, 5e4))
+_PEOPLE, _EPSILONS = Axis("people n", (3e3, 5e4)), Axis("ε at δ = 10⁻⁶", (2e-3, 0.75))
+_NOTHING = Level(_LOCAL, "ε₀: none")
 WALKS = (15, 19)
 _WAYS = {
     "network-published": Look("network, published\n(recalled)", plots.GREEN, plots.DASHED, 1.4),
@@ -186,8 +178,17 @@ _WAYS = {
 }
 
 
-def _mechanisms(points: int) -> Iterator[Row]:
-    """Every way to amplify, at numbers of people spread evenly on a logarithmic scale."""
+@figure(7, Panel("n", _PEOPLE, _EPSILONS, _WAYS, levels=[_NOTHING], stops=True, names="ends"))
+def network_mechanisms(points: int) -> Iterator[Row]:
+    """Ways to amplify: none, sampling, a shuffler, a network.
+
+    ε₀ = 0.5, δ = 10⁻⁶, any ε₀-DP randomizer. Settings chosen by us. Sampling: one report in √n
+    is used, nobody knows which. Network: random 16-regular, everybody, from a bound on the
+    eigenvalues; dashed: Theorem 5.3 of Liew, Takahashi, Takagi, Kato, Cao, Yoshikawa, SIGMOD
+    2022, arXiv 2204.03919, as recalled, stationary. A ring marks where a theorem stops applying
+    or says no more than ε₀.
+    """
+    # Every way to amplify, at numbers of people spread evenly on a logarithmic scale.
     for n in sorted({2 * round(n / 2) for n in np.geomspace(*_PEOPLE.limits, points)}):
         query = catalog.Query(local_epsilon=_LOCAL, n=n, delta=DELTA)
         half = DELTA / 2
@@ -205,28 +206,3 @@ def _mechanisms(points: int) -> Iterator[Row]:
         for rounds in WALKS:
             row[f"network-{rounds}"] = walk.profile(rounds).answer(DELTA, near_local=False)[0]
         yield row
-
-
-MECHANISMS = Drawing(
-    name="network-mechanisms",
-    title="Ways to amplify: none, sampling, a shuffler, a network",
-    caption=(
-        f"ε₀ = 0.5, δ = 10⁻⁶, any ε₀-DP randomizer. {CHOSEN} Sampling: one report in √n is used, "
-        "nobody knows which. Network: random 16-regular, everybody, from a bound on the "
-        f"eigenvalues; dashed: Theorem 5.3 of {_LIEW}, as recalled, stationary. A ring marks where "
-        "a theorem stops applying or says no more than ε₀."
-    ),
-    points=7,
-    tabulate=_mechanisms,
-    panels=[
-        Panel(
-            "n",
-            _PEOPLE,
-            Axis("ε at δ = 10⁻⁶", (2e-3, 0.75)),
-            _WAYS,
-            levels=[Level(_LOCAL, "ε₀: none")],
-            stops=True,
-            names="ends",
-        )
-    ],
-)

@@ -9,7 +9,7 @@ import numpy as np
 from shoal.errors import ShoalError
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
-from shoal.figures.drawing import CHOSEN, Drawing, Panel, Row, Value
+from shoal.figures.drawing import Panel, Row, Value, figure
 from shoal.learning import account
 from shoal.learning.permuted import BLANKET, CLONES, DELETION, FIXED
 
@@ -32,8 +32,26 @@ LOOKS = {
 _ROUTES = {BLANKET: "permutation", DELETION: "deletion", CLONES: "clones", FIXED: "fixed"}
 
 
-def tabulate(points: int) -> Iterator[Row]:
-    """By n at one noise (panel 0), then by noise at one n (panel 1)."""
+def _epsilon(noise: float, n: int, sampling: str) -> Value:
+    try:
+        return account(noise_multiplier=noise, n=n, delta=DELTA, sampling=sampling).epsilon
+    except ShoalError:
+        return None
+
+
+@figure(
+    9,
+    Panel("n", _EXAMPLES, _EPSILON, LOOKS, f"noise multiplier {NOISE:g}", {"panel": 0}),
+    Panel("noise", _NOISE, _SAME, LOOKS, f"{N:,} examples", {"panel": 1}, names="beside"),
+)
+def permuted_sgd(points: int) -> Iterator[Row]:
+    """Private gradient descent, one epoch in steps of one example.
+
+    δ = 10⁻⁶; replace-one, but for Poisson sampling, which adds or removes one. All iterates are
+    published. Dashed: Feldman, McMillan, Talwar (arXiv 2012.12803), Section 5.2, through (ε₀,
+    δ₀) of one step. Dotted: what explicit data, permuted, really lose. Settings chosen by us.
+    """
+    # By n at one noise (panel 0), then by noise at one n (panel 1).
     settings = [(0, NOISE, round(n)) for n in np.geomspace(*_EXAMPLES.limits, points)]
     settings += [(1, float(f"{z:.4g}"), N) for z in np.geomspace(*_NOISE.limits, points)]
     for panel, noise, n in settings:
@@ -43,28 +61,3 @@ def tabulate(points: int) -> Iterator[Row]:
         row["permutation"] = permuted.epsilon
         row |= {name: _epsilon(noise, n, name) for name in ("replacement", "poisson")}
         yield row | {"lower": permuted.lower}
-
-
-def _epsilon(noise: float, n: int, sampling: str) -> Value:
-    try:
-        return account(noise_multiplier=noise, n=n, delta=DELTA, sampling=sampling).epsilon
-    except ShoalError:
-        return None
-
-
-PERMUTED_SGD = Drawing(
-    name="permuted-sgd",
-    title="Private gradient descent, one epoch in steps of one example",
-    caption=(
-        "δ = 10⁻⁶; replace-one, but for Poisson sampling, which adds or removes one. All iterates "
-        "are published. Dashed: Feldman, McMillan, Talwar (arXiv 2012.12803), Section 5.2, through "
-        "(ε₀, δ₀) of one step. Dotted: what explicit data, permuted, really lose. "
-        f"{CHOSEN}"
-    ),
-    points=9,
-    tabulate=tabulate,
-    panels=[
-        Panel("n", _EXAMPLES, _EPSILON, LOOKS, f"noise multiplier {NOISE:g}", {"panel": 0}),
-        Panel("noise", _NOISE, _SAME, LOOKS, f"{N:,} examples", {"panel": 1}, names="beside"),
-    ],
-)

@@ -26,7 +26,7 @@ from shoal.accounting.amplification import local_epsilon
 from shoal.accounting.profile import PrivacyProfile
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
-from shoal.figures.drawing import CHOSEN, Curve, Drawing, Level, Panel, Row
+from shoal.figures.drawing import Curve, Level, Panel, Row, figure
 from shoal.planning import errors
 from shoal.protocols.dummies import UniformDummies
 from shoal.protocols.zero_rule import Withheld
@@ -55,33 +55,6 @@ def people_of(n: int, d: int) -> Whole:
     given[1 : 1 + tail.size] = tail
     given[0] = n - tail.sum()
     return given
-
-
-def _largest_errors(points: int) -> Iterator[Row]:
-    """The predicted largest errors against d, then against n; zero-sum also measured."""
-    settings = [(0, FIXED_N, d) for d in sorted({round(d) for d in np.geomspace(*ANSWERS, points)})]
-    settings += [(1, n, FIXED_D) for n in sorted({round(n) for n in np.geomspace(*PEOPLE, points)})]
-    for panel, n, d in settings:
-        target = {"k": d, "n": n, "epsilon": EPSILON, "delta": DELTA}
-        exact = ZeroSumHistogram.calibrated(**target)
-        published = ZeroSumHistogram.published(**target)
-        noise = n * math.sqrt(float(UniformDummies.calibrated(**target).variance(0.0, n=n)))
-        unaided = errors.local(2, EPSILON, n).cell
-        yield {
-            "panel": panel,
-            "n": n,
-            "d": d,
-            "epsilon": EPSILON,
-            "delta": DELTA,
-            "local": errors.expected_largest(np.full(d, unaided)),
-            "single": single_message(n, d),
-            "published": by_the_zero_rule(people_of(n, d), published.gamma),
-            "claim": n * exact.accuracy(n, BETA),
-            "zero-sum": by_the_zero_rule(people_of(n, d), exact.gamma),
-            "zero-sum-measured": measured(exact, n),
-            "dummies": errors.expected_largest(np.full(d, noise)),
-            "central": errors.central(d, EPSILON).linf,
-        }
 
 
 def single_message(n: int, d: int) -> float:
@@ -156,39 +129,63 @@ _CURVES = {
     "zero-sum-measured": Look("_", plots.PURPLE, plots.NO_LINE, marker="o"),
 }
 _COUNTS = Axis("", (5, 2e5))
-SEPARATION = Drawing(
-    name="separation",
-    title="Zero-sum noise: the largest error does not depend on how many answers there could be",
-    caption=(
-        "ε = 1, δ = 10⁻⁶. Half of the people gave one answer; each further answer has 0.8 times as "
-        f"many, down to one person. {CHOSEN} Lines: expected largest error; marks: means of {RUNS} "
-        "simulations. One message each: the better of randomized response and local hashing. "
-        "Zero-sum: Balcer, Cheu, ITC 2020, arXiv 1911.06879, with the published and the least "
-        "noise. Curator: discrete Laplace noise."
+
+
+@figure(
+    9,
+    Panel(
+        "d",
+        Axis("possible answers d,  n = 10⁶ people", ANSWERS),
+        _COUNTS,
+        _CURVES,
+        "largest error of a count, in people",
+        {"panel": 0},
+        notes=[(300, 78, "∝ √d", plots.BLUE), (3e4, 8600, "∝ √log d", plots.VERMILION)],
     ),
-    points=9,
-    tabulate=_largest_errors,
-    panels=[
-        Panel(
-            "d",
-            Axis("possible answers d,  n = 10⁶ people", ANSWERS),
-            _COUNTS,
-            _CURVES,
-            "largest error of a count, in people",
-            {"panel": 0},
-            notes=[(300, 78, "∝ √d", plots.BLUE), (3e4, 8600, "∝ √log d", plots.VERMILION)],
-        ),
-        Panel(
-            "n",
-            Axis("people n,  d = 10⁴ possible answers", PEOPLE),
-            _COUNTS,
-            _CURVES,
-            where={"panel": 1},
-            notes=[(3e6, 235, r"∝ $n^{1/4}$", plots.BLUE), (3e6, 14_200, "∝ √n", plots.VERMILION)],
-            names="ends",
-        ),
-    ],
+    Panel(
+        "n",
+        Axis("people n,  d = 10⁴ possible answers", PEOPLE),
+        _COUNTS,
+        _CURVES,
+        where={"panel": 1},
+        notes=[(3e6, 235, r"∝ $n^{1/4}$", plots.BLUE), (3e6, 14_200, "∝ √n", plots.VERMILION)],
+        names="ends",
+    ),
 )
+def separation(points: int) -> Iterator[Row]:
+    """Zero-sum noise: the largest error does not depend on how many answers there could be.
+
+    ε = 1, δ = 10⁻⁶. Half of the people gave one answer; each further answer has 0.8 times as
+    many, down to one person. Settings chosen by us. Lines: expected largest error; marks: means
+    of 16 simulations. One message each: the better of randomized response and local hashing.
+    Zero-sum: Balcer, Cheu, ITC 2020, arXiv 1911.06879, with the published and the least noise.
+    Curator: discrete Laplace noise.
+    """
+    # The predicted largest errors against d, then against n; zero-sum also measured.
+    settings = [(0, FIXED_N, d) for d in sorted({round(d) for d in np.geomspace(*ANSWERS, points)})]
+    settings += [(1, n, FIXED_D) for n in sorted({round(n) for n in np.geomspace(*PEOPLE, points)})]
+    for panel, n, d in settings:
+        target = {"k": d, "n": n, "epsilon": EPSILON, "delta": DELTA}
+        exact = ZeroSumHistogram.calibrated(**target)
+        published = ZeroSumHistogram.published(**target)
+        noise = n * math.sqrt(float(UniformDummies.calibrated(**target).variance(0.0, n=n)))
+        unaided = errors.local(2, EPSILON, n).cell
+        yield {
+            "panel": panel,
+            "n": n,
+            "d": d,
+            "epsilon": EPSILON,
+            "delta": DELTA,
+            "local": errors.expected_largest(np.full(d, unaided)),
+            "single": single_message(n, d),
+            "published": by_the_zero_rule(people_of(n, d), published.gamma),
+            "claim": n * exact.accuracy(n, BETA),
+            "zero-sum": by_the_zero_rule(people_of(n, d), exact.gamma),
+            "zero-sum-measured": measured(exact, n),
+            "dummies": errors.expected_largest(np.full(d, noise)),
+            "central": errors.central(d, EPSILON).linf,
+        }
+
 
 # ----------------------------------------------------------------------------------- without delta
 
@@ -220,8 +217,30 @@ def witnessed(k: int, digits: float) -> float:
     return max(0.0, response(k).local_epsilon + math.log(left)) if left > 0 else 0.0
 
 
-def _without_delta(points: int) -> Iterator[Row]:
-    """The upper and the lower bound at deltas from 10^-2 to 10^-300."""
+@figure(
+    25,
+    Panel(
+        "digits",
+        Axis("δ", (0, 300), log=False, ticks={d: f"$10^{{-{d}}}$" for d in range(50, 301, 50)}),
+        Axis("ε after shuffling", (0, 1.12 * LOCAL_EPSILON), log=False),
+        [
+            Curve(f"k{k}", Look(f"{k} answers", color), ring=truthful_digits(k))
+            for k, color in RESPONSES.items()
+        ],
+        levels=[Level(LOCAL_EPSILON, "ε₀ = 2: what one message reveals by itself")],
+        names="lower right",
+    ),
+)
+def pure_privacy(points: int) -> Iterator[Row]:
+    """With one message each, a shuffler is worth nothing at δ = 0.
+
+    Randomized response at ε₀ = 2 among n = 200 people, at δ from 10⁻² to 10⁻³⁰⁰. Settings
+    chosen by us. Rings: δ is the probability that all tell the truth, if all hold the same
+    answer; a little further right no analysis can prove less than ε₀. Balcer, Cheu, “Separating
+    Local & Shuffled Differential Privacy via Histograms”, ITC 2020, arXiv 1911.06879.
+    """
+    # At δ = 0 a shuffler adds nothing to one message each: ε climbs back to ε₀ as δ falls.
+    # The upper and the lower bound at deltas from 10^-2 to 10^-300.
     profiles = {k: PrivacyProfile(response(k).law(), N) for k in RESPONSES}
     first, last = DIGITS
     spread = first + (last - first) * np.linspace(0, 1, points) ** 2
@@ -234,31 +253,3 @@ def _without_delta(points: int) -> Iterator[Row]:
             row[f"k{k}"] = profile.local_epsilon if done else profile.epsilon(10.0**-digits)
             row[f"k{k}-lower"] = known
         yield row
-
-
-# At δ = 0 a shuffler adds nothing to one message each: ε climbs back to ε₀ as δ falls.
-PURE_PRIVACY = Drawing(
-    name="pure-privacy",
-    title="With one message each, a shuffler is worth nothing at δ = 0",
-    caption=(
-        f"Randomized response at ε₀ = 2 among n = {N} people, at δ from 10⁻² to 10⁻³⁰⁰. {CHOSEN} "
-        "Rings: δ is the probability that all tell the truth, if all hold the same answer; a "
-        "little further right no analysis can prove less than ε₀. Balcer, Cheu, “Separating Local "
-        "& Shuffled Differential Privacy via Histograms”, ITC 2020, arXiv 1911.06879."
-    ),
-    points=25,
-    tabulate=_without_delta,
-    panels=[
-        Panel(
-            "digits",
-            Axis("δ", (0, 300), log=False, ticks={d: f"$10^{{-{d}}}$" for d in range(50, 301, 50)}),
-            Axis("ε after shuffling", (0, 1.12 * LOCAL_EPSILON), log=False),
-            [
-                Curve(f"k{k}", Look(f"{k} answers", color), ring=truthful_digits(k))
-                for k, color in RESPONSES.items()
-            ],
-            levels=[Level(LOCAL_EPSILON, "ε₀ = 2: what one message reveals by itself")],
-            names="lower right",
-        )
-    ],
-)
