@@ -309,7 +309,8 @@ def interval_cells(value: float, low: float, high: float, unit: str = "") -> tup
 
 def framed(page: str) -> str:
     """A page inside another, a notebook say, neither of which restyles the other."""
-    frame = "width:100%;height:44em;border:1px solid #ccd3da;border-radius:6px;background:#fff"
+    frame = "width:100%;height:620px;border:1px solid #ccd3da;border-radius:6px;background:#fff;"
+    frame = frame.replace(";", " !important;")
     return f'<iframe sandbox="" style="{frame}" srcdoc="{escape(page)}"></iframe>'
 
 

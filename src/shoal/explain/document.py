@@ -64,7 +64,7 @@ class Document:
         if self.facts:
             parts.append(_html_table([], [Row(fact) for fact in self.facts], frozenset()))
         if self.table is not None:
-            if self.table.title:
+            if self.table.title not in {"", self.title}:
                 parts.append(_div(_BOLD, escape(self.table.title)))
             rows = [*self.table.rows, *([Row(self.table.footer, "weak")] * bool(self.table.footer))]
             parts.append(_html_table(self.table.headings, rows, self.table.numeric))
