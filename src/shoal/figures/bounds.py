@@ -243,17 +243,15 @@ def transition(delta: float) -> float:
     return math.log(TAIL_N / math.log(1 / delta))
 
 
-_TAIL_KINDS: dict[str, tuple[plots.Dash, float]] = {
-    "binary-response": (plots.SOLID, 1.8),
-    "clones": (plots.DASHED, 1.3),
-}
+_RESPONSE = Look("binary response", plots.QUIET, width=1.8)
+_CLONES = Look("clones (FMT21)", plots.QUIET, plots.DASHED, 1.3)
 
 
 def _tail_curves(column: str, values: dict[float, str]) -> list[Curve]:
     return [
-        Curve(name, Look("_", color, *kind), {column: value})
+        Curve(name, replace(look, color=color), {column: value})
         for value, color in values.items()
-        for name, kind in _TAIL_KINDS.items()
+        for name, look in (("binary-response", _RESPONSE), ("clones", _CLONES))
     ]
 
 
@@ -271,8 +269,8 @@ def _tail_curves(column: str, values: dict[float, str]) -> list[Curve]:
         names="upper left",
         legend=[
             *(Look(f"δ = {tick(delta)}", color) for delta, color in DELTAS.items()),
-            Look("binary response", plots.QUIET),
-            Look("clones (FMT21)", plots.QUIET, plots.DASHED, 1.3),
+            _RESPONSE,
+            _CLONES,
             Look("log(n / log(1/δ))", plots.QUIET, plots.DOTTED, 1.1),
         ],
     ),

@@ -1,7 +1,7 @@
 """What a shuffler is worth to a chart: its error against n, beside a curator's and no shuffler's.
 
 n people draw their answers from a distribution p, and the estimate is compared with p: there is an
-error even without privacy. With ``v`` the variance of the estimated share of an answer given the
+error even without privacy. With ``v`` the variance of the estimated fraction of an answer given the
 data, its total variance is ``p(1 - p)/n + v``; L2 is the root of their sum, and L1 (twice the
 distance in total variation) is ``sqrt(2/pi)`` times the sum of their roots, as all of them are
 nearly normal. The largest error is that of the counts of the people who took part.
@@ -44,16 +44,15 @@ WEIGHTS = np.rint(10**6 / np.arange(1, K + 1)).astype(np.uint64)
 TRUTH: Array = WEIGHTS / WEIGHTS.sum()
 
 Codes = npt.NDArray[np.int64]
-Estimator = Callable[[Codes, Randomness], Array]
 
 
 @dataclass(frozen=True)
 class Model:
-    """Variances of the estimated shares given the data, their largest error, and a simulation."""
+    """Variances of the estimates given the data, their largest error, and a simulation."""
 
     variances: Array
     largest: float
-    estimate: Estimator
+    estimate: Callable[[Codes, Randomness], Array]
 
 
 def _best_local(n: int) -> CategoryRandomizer:

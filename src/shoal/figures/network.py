@@ -39,7 +39,6 @@ _LOOKS = {
     "small-world": Look("small world", plots.GREEN, plots.SOLID, 2.2),
 }
 _CENTRAL = Look("central shuffler", plots.BLACK, plots.DOTTED, 1.8)
-_LIEW = "Liew, Takahashi, Takagi, Kato, Cao, Yoshikawa, SIGMOD 2022, arXiv 2204.03919"
 
 
 @cache
@@ -59,9 +58,8 @@ def _epsilon(walked: StopLoss, spread: Spread, local_epsilon: float) -> float:
     """ε of such people's reports, of any randomizers with this ε0; at most ε0, which holds."""
     pairs = law.walk_pairs(BlanketLaw.generic(local_epsilon), walked)
     route = Route(WALKED, pairs, spread.n, spread.rounding, spread.failure)
-    profile = WalkProfile(
-        routes=(route,), local=(local_epsilon, 0.0), scope="", central=lambda _: 0.0
-    )
+    local = (local_epsilon, 0.0)
+    profile = WalkProfile(routes=(route,), local=local, scope="", central=lambda _: 0.0)
     return profile.answer(DELTA, near_local=False)[0]
 
 
@@ -108,16 +106,13 @@ def network_epsilon_vs_rounds(points: int) -> Iterator[Row]:
     # ε of everybody and of one half, at numbers of rounds dense where few.
     central = PrivacyProfile(BlanketLaw.generic(LOCAL_EPSILON), PEOPLE).epsilon(DELTA)
     for rounds in sorted({round(t) for t in np.geomspace(*_ROUNDS.limits, points)}):
-        known = {"rounds": rounds, "n": PEOPLE, "local_epsilon": LOCAL_EPSILON, "delta": DELTA}
-        yield (
-            known
-            | {"central": central}
-            | {
-                f"{name}-{whose}": _epsilon(*_covered(name, rounds, fraction), LOCAL_EPSILON)
-                for name in GRAPHS
-                for whose, fraction in (("worst", 1.0), ("median", 0.5))
-            }
-        )
+        row: Row = {"rounds": rounds, "n": PEOPLE, "local_epsilon": LOCAL_EPSILON, "delta": DELTA}
+        row["central"] = central
+        for name in GRAPHS:
+            for whose, fraction in (("worst", 1.0), ("median", 0.5)):
+                spread = _covered(name, rounds, fraction)
+                row[f"{name}-{whose}"] = _epsilon(*spread, LOCAL_EPSILON)
+        yield row
 
 
 # --------------------------------------------------------------------------- against local epsilon

@@ -90,7 +90,7 @@ def by_the_zero_rule(given: Whole, gamma: float) -> float:
     An answer of s people is off by |B − nγ| if B < s, and by s itself if it is hidden.
     """
     noise = Withheld.of(int(given.sum()), gamma)
-    withheld, chances = noise.window.counts, noise.window.pmf
+    withheld, probabilities = noise.window.counts, noise.window.pmf
     shown = np.abs(withheld - noise.mean)
     sizes, times = np.unique(given[given > 0], return_counts=True)
     off = np.where(withheld < sizes[:, None], shown, sizes[:, None])  # (sizes, withheld)
@@ -98,7 +98,7 @@ def by_the_zero_rule(given: Whole, gamma: float) -> float:
     within = np.ones(steps.size)
     for errors_of_one, count in zip(off, times, strict=True):
         law = np.bincount(
-            np.searchsorted(steps, errors_of_one), weights=chances, minlength=steps.size
+            np.searchsorted(steps, errors_of_one), weights=probabilities, minlength=steps.size
         )
         within *= np.minimum(np.cumsum(law), 1.0) ** count
     return float((1 - within[:-1]) @ np.diff(steps))
@@ -111,11 +111,11 @@ def measured(protocol: ZeroSumHistogram, n: int) -> float | None:
     randomness = sources.simulated(n + protocol.k)
     given = people_of(n, protocol.k)
     answers = np.repeat(np.arange(protocol.k), given)
-    found = [
-        protocol.estimate(protocol.simulate_counts(answers, randomness=randomness)).counts
-        for _ in range(RUNS)
-    ]
-    return float(np.mean([np.abs(counts - given).max() for counts in found]))
+    largest = 0.0
+    for _ in range(RUNS):
+        counts = protocol.simulate_counts(answers, randomness=randomness)
+        largest += np.abs(protocol.estimate(counts).counts - given).max() / RUNS
+    return float(largest)
 
 
 _CURVES = {
@@ -170,12 +170,8 @@ def separation(points: int) -> Iterator[Row]:
         published = ZeroSumHistogram.published(**target)
         noise = n * math.sqrt(float(UniformDummies.calibrated(**target).variance(0.0, n=n)))
         unaided = errors.local(2, EPSILON, n).cell
-        yield {
-            "panel": panel,
-            "n": n,
-            "d": d,
-            "epsilon": EPSILON,
-            "delta": DELTA,
+        known = {"panel": panel, "n": n, "d": d, "epsilon": EPSILON, "delta": DELTA}
+        yield known | {
             "local": errors.expected_largest(np.full(d, unaided)),
             "single": single_message(n, d),
             "published": by_the_zero_rule(people_of(n, d), published.gamma),
@@ -240,7 +236,6 @@ def pure_privacy(points: int) -> Iterator[Row]:
     Local & Shuffled Differential Privacy via Histograms”, ITC 2020, arXiv 1911.06879.
     """
     # At δ = 0 a shuffler adds nothing to one message each: ε climbs back to ε₀ as δ falls.
-    # The upper and the lower bound at deltas from 10^-2 to 10^-300.
     profiles = {k: PrivacyProfile(response(k).law(), N) for k in RESPONSES}
     first, last = DIGITS
     spread = first + (last - first) * np.linspace(0, 1, points) ** 2

@@ -64,7 +64,6 @@ def testing_power(points: int) -> list[dict[str, Value]]:
     Triangles: published rates, constant 1 (Paninski 2008; Acharya, Sun, Zhang, arXiv
     1707.05128; Canonne, Lyu, arXiv 2108.08987).
     """
-    # The powers at the settings of the figure.
     study = Study(
         reference=np.full(K, 1 / K),
         epsilon=EPSILON,
