@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from shoal.accounting import catalog
 from shoal.accounting.devices import Crowd, Devices, Randomizer
@@ -15,9 +14,6 @@ from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import decimals_for, down_to, plain, up_to
 from shoal.explain.views import Tabular
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +67,7 @@ class Comparisons(list[Comparison], Tabular):
         """One line per bound, tightest first, the lower bound under them."""
         return comparison_document(self)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: plots.Axes | None = None) -> plots.Axes:
         """The ε of each bound that has one, between the lower bound and ε0."""
         answered = [row for row in self if row.epsilon]
         decimals = decimals_for(min((row.epsilon or 1.0 for row in answered), default=1.0))

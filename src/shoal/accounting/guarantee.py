@@ -6,15 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from shoal.explain import plots
 from shoal.explain.document import Document
 from shoal.explain.text import down, plain, up
 from shoal.explain.views import CurveViews, draw_curve
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 NEIGHBOURING = "replacement"
 TRUST = "the shuffler hides who sent which report and does not collude with the analyzer"
@@ -126,7 +122,7 @@ class Guarantee:
         """One readable block."""
         return str(self.document())
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: plots.Axes | None = None) -> plots.Axes:
         """The guarantee on its curve δ(ε), if that is known, with the lower bound."""
         with plots.on(ax) as axes:
             if self.profile is None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from shoal.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes  # noqa: PLC0414 - for the accountant, too
     from matplotlib.figure import Figure
     from matplotlib.ticker import Locator
 
