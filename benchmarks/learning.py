@@ -17,15 +17,14 @@ from encoding import seconds
 from result import Result
 
 from shoal.learning import account
-from shoal.learning.losses import Logistic
-from shoal.learning.steps import Schedule, Task, Watch, descend
+from shoal.learning.descent import Logistic, descend
 from shoal.randomness import secure, simulator
 
 EXAMPLES, FEATURES = 10**5, 20
 NAIVE_EXAMPLES = 10**4
 SLOWEST_EPOCH = 2.0
 SLOWEST_ACCOUNT = 4.0
-SCHEDULE = Schedule(epochs=1, batch=1, rate=0.01, clip=1.0, noise=4.0, radius=5.0)
+RATE, CLIP, NOISE, RADIUS = 0.01, 1.0, 4.0, 5.0
 BATCHES = (64, 256)
 PINS = ("torch==2.13.0", "opacus==1.6.0")
 
@@ -95,8 +94,20 @@ def everything() -> Iterator[Result]:
 def _descent() -> Iterator[Result]:
     heading = f"permuted descent, one example a step, d = {FEATURES} (secure noise, median of 5)"
     examples, targets = _made_up(EXAMPLES)
-    task = Task(examples, targets, Logistic())
-    ours = seconds(lambda: descend(task, SCHEDULE, randomness=secure(), watch=Watch()))
+    ours = seconds(
+        lambda: descend(
+            examples,
+            targets,
+            Logistic(),
+            epochs=1,
+            batch=1,
+            rate=RATE,
+            clip=CLIP,
+            noise=NOISE,
+            radius=RADIUS,
+            randomness=secure(),
+        )
+    )
     plain = seconds(lambda: _plainly(examples[:NAIVE_EXAMPLES], targets[:NAIVE_EXAMPLES]))
     speeds = EXAMPLES / ours / 1e3, NAIVE_EXAMPLES / plain / 1e3
     yield Result(
@@ -142,10 +153,10 @@ def _plainly(
     for i in generator.permutation(len(examples)):
         x, y = examples[i], targets[i]
         gradient = -y * x / (1 + math.exp(y * (x @ theta)))
-        gradient *= min(1.0, SCHEDULE.clip / np.linalg.norm(gradient))
-        gradient += generator.normal(0.0, SCHEDULE.noise, FEATURES)
-        theta = theta - SCHEDULE.rate * gradient
-        theta *= min(1.0, SCHEDULE.radius / np.linalg.norm(theta))
+        gradient *= min(1.0, CLIP / np.linalg.norm(gradient))
+        gradient += generator.normal(0.0, NOISE, FEATURES)
+        theta = theta - RATE * gradient
+        theta *= min(1.0, RADIUS / np.linalg.norm(theta))
         total += theta
     return total / len(examples)
 

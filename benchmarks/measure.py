@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
 import subprocess
 import sys
@@ -20,6 +21,8 @@ SMALL_DELTA = 1e-12  # so that epsilon is above 0 for every size
 DELTA = 1e-6
 SLOWEST = 20.0
 SLOWEST_COMMAND = 1000.0
+SLOWEST_PLAN = 500.0  # above what its --help takes
+FIRST_EPSILON = 1.5  # times what importing the libraries below it takes
 GROWTH = 2.0
 # How many times faster than the rival, by the number of people, and how often to run the rival.
 DUELS = {10**6: (20.0, 3), 10**8: (100.0, 1)}
@@ -145,11 +148,35 @@ def _imports() -> Iterator[Result]:
         value=_fresh("import shoal.cli"),
         at_most=SLOWEST_COMMAND,
     )
+    first, floor = _fresh(f"import shoal; {question}"), _fresh("import numpy, scipy.special")
+    yield Result(heading=heading, what="import shoal and the first epsilon", value=first)
     yield Result(
         heading=heading,
-        what="import shoal and the first epsilon",
-        value=_fresh(f"import shoal; {question}"),
+        what="the same / import numpy, scipy.special",
+        value=first / floor,
+        unit="x",
+        at_most=FIRST_EPSILON,
     )
+    planned = _command("plan", "--epsilon", "1", "--n", "1e6", "--categories", "100")
+    yield Result(
+        heading=heading,
+        what="shoal plan: 1e6 people, 100 answers, above --help",
+        value=planned - _command("plan", "--help"),
+        at_most=SLOWEST_PLAN,
+    )
+
+
+def _command(*arguments: str) -> float:
+    """Processor time that a command takes, its start counted."""
+    times = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(  # noqa: S603 - a fixed command of our own
+            [sys.executable, "-m", "shoal", *arguments], capture_output=True, check=True
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return 1e3 * statistics.median(times)
 
 
 def _fresh(code: str) -> float:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from encoding import seconds
 from result import Result
 
-from shoal.protocols.base import Protocol
+from shoal.protocols.base import MultiMessageMechanism
 from shoal.protocols.registry import calibration
 from shoal.randomness import simulated
 
@@ -57,7 +57,7 @@ def _sums() -> Iterator[Result]:
 def _speed(
     heading: str,
     name: str,
-    protocol: Protocol,
+    protocol: MultiMessageMechanism,
     values: npt.NDArray[np.generic],
     *,
     at_least: float | None = None,
@@ -67,7 +67,7 @@ def _speed(
     return Result(heading=heading, what=name, value=speed, unit="M/s", at_least=least)
 
 
-def _messages(protocol: Protocol, values: npt.NDArray[np.int64]) -> Result:
+def _messages(protocol: MultiMessageMechanism, values: npt.NDArray[np.int64]) -> Result:
     """How far the messages sent are from the number predicted, in percent."""
     sent = protocol.randomize(values).sizes.mean()
     return Result(

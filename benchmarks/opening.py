@@ -18,7 +18,7 @@ from result import Result
 
 from shoal.randomness import simulated
 from shoal.sealing import SUITES, Envelope, KeyPair, SurveyId
-from shoal.sealing.suites import by_name
+from shoal.sealing.keys import by_name
 from shoal.service.mixing import mix_records
 from shoal.service.opening import open_records, open_reports
 from shoal.service.wire import HEADER_BYTES, Wire
@@ -95,7 +95,6 @@ class _Collection:
     def noise(self) -> None:
         """The library opens nothing."""
         algorithms = by_name(self.suite)
-        assert algorithms is not None  # noqa: S101 - so that types are known
         size, pair = self._wire.report_bytes - HEADER_BYTES, self._pairs[0]
         words = simulated(3).words(-(-REPORTS * size // 8)).tobytes()
         for start in range(0, REPORTS * size, size):
@@ -105,9 +104,7 @@ class _Collection:
 
 def _layer(envelope: Envelope, pair: KeyPair, body: bytes, ours: Callable[[], object]) -> _Layer:
     """The library is given each ciphertext by itself, cut out beforehand, and the right info."""
-    algorithms = by_name(envelope.suite)
-    assert algorithms is not None  # noqa: S101 - so that types are known
-    decrypt, secret = algorithms.hpke.decrypt, pair.secret
+    decrypt, secret = by_name(envelope.suite).hpke.decrypt, pair.secret
     purpose = f"shoal/1 {envelope.role}".encode() + b"\x00"
     info = purpose + envelope.survey.digest + bytes([pair.public.number])
     cut = range(0, len(body), envelope.size)

@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
+from loadtest import Kind, Load, Measured, Target, quick_loop, run
+from loadtest import Request as Upload
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -26,11 +28,6 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.client import Keys, seal_many
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.loadtest import Load, Measured, run
-from shoal.service.loadtest.connection import Target
-from shoal.service.loadtest.generator import quick_loop
-from shoal.service.loadtest.mix import Kind
-from shoal.service.loadtest.mix import Request as Upload
 from shoal.service.opening import Pool
 from shoal.service.processes import executor
 from shoal.service.running.server import address, listen, serve

@@ -11,9 +11,8 @@ import numpy as np
 
 import shoal
 from shoal.network.generators import random_regular
-from shoal.network.means import network_mean
 from shoal.network.mixing import spectral_mixing
-from shoal.network.simulation import simulate
+from shoal.network.simulation import network_mean, simulate
 from shoal.network.spectrum import spectral_bound
 from shoal.network.walk import Walk
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import shoal
 from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.near_central import NearCentralCount
+from shoal.protocols.counts import NearCentralCount
 from shoal.protocols.zero_sum import ZeroSumHistogram
 from shoal.randomizers.base import AnswerMechanism
 

@@ -1,4 +1,4 @@
-"""Ground truth by brute force, for tests: numpy and the standard library, nothing of Shoal.
+"""Ground truth by brute force, for tests: numpy, scipy and the standard library, nothing of Shoal.
 
 Conventions. A table ``R[x, y]`` gives the probability of message y on input x. An adaptive
 sequence is a list of arrays; element i has shape ``(m,) * i + (k, m)`` and gives, for every
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
+from scipy import special, stats
 
 # ---------------------------------------------------------------------------- divergences, pairs
 
@@ -336,3 +337,38 @@ def signalled_transposition(
     )
     gain = first * (e - x) + second * (1 - e * x) + third * (1 - x) / e
     return float(weight @ np.maximum(yes * gain + no * (n - group) * (1 - x), 0.0)) / n
+
+
+# ----------------------------------------------------------------------- binary randomized response
+
+
+def binary_response_delta(n: float, epsilon: float, local_epsilon: float) -> float:
+    """The divergence of shuffled binary randomized response, everybody else holding 0, from below.
+
+    Feldman, McMillan, Talwar, FOCS 2021, arXiv:2012.12803, Appendix G, Equation 27: the ones are
+    ``Bin(n-1, q) + Bernoulli(q)`` or ``Bin(n-1, q) + Bernoulli(1-q)``, q = 1/(e^local_epsilon + 1).
+    """
+    people, q = int(n), float(special.expit(-local_epsilon))
+    reach = 20.0 * math.sqrt(people * q * (1 - q)) + 45
+    low, high = math.floor(people * q - reach), math.ceil(people * q + reach)
+    ones = np.arange(max(0, low), min(people, high) + 1)
+    same, fewer = (stats.binom.pmf(ones - shift, people - 1, q) for shift in (0, 1))
+    laws = [flip * fewer + (1 - flip) * same for flip in (q, 1 - q)]
+    growth = math.exp(epsilon)
+    rounded_down = [
+        first - growth * second - 3e-11 * (first + growth * second)
+        for first, second in itertools.permutations(laws)
+    ]
+    return max(float(np.maximum(gains, 0.0).sum()) for gains in rounded_down)
+
+
+def binary_response_epsilon(
+    n: float, delta: float, local_epsilon: float, iterations: int = 40
+) -> float:
+    """Algorithm 7 (Appendix G): no analysis of all randomizers can promise a smaller epsilon."""
+    low, high = 0.0, float(local_epsilon)
+    for _ in range(iterations):
+        middle = (low + high) / 2
+        exceeds = binary_response_delta(n, middle, local_epsilon) > delta
+        low, high = (middle, high) if exceeds else (low, middle)
+    return low

@@ -42,10 +42,10 @@ class Finished:
         return line.removeprefix("error: ")
 
 
-def shoal(*words, answer=None, **variables):
+def shoal(*words, answer=None, command=app, **variables):
     """Run ``shoal`` with these words here: what is not refused and fails is raised."""
     runner = typer.testing.CliRunner(env=environment() | variables)
-    result = runner.invoke(app, [str(word) for word in words], input=answer)
+    result = runner.invoke(command, [str(word) for word in words], input=answer)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Finished(result.exit_code, result.stdout, result.stderr, result.output)

@@ -14,15 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from repository import benchmark
 from running_kit import Quick
 from shoal.service.clock import system_clock
-from shoal.service.loadtest import Load, Mix, Reports, fetched_keys, run
-from shoal.service.loadtest.connection import Target
-from shoal.service.loadtest.generator import quick_loop
 from shoal.service.running.embedded import Embedded
 from shoal.service.running.local import Local, running
 from shoal.service.store import ShufflerStore
 
+loadtest = benchmark("loadtest")
 IDLE = 0.7  # load average below which nothing else runs
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -91,11 +90,11 @@ class Deployed:
 
     def reports(self, bulk=1):
         url = self.local.addresses.shuffler
-        return Reports(self.survey, fetched_keys(self.survey, url), bulk)
+        return loadtest.Reports(self.survey, loadtest.fetched_keys(self.survey, url), bulk)
 
     def target(self, reports):
         url = f"{self.local.addresses.shuffler}/v1/surveys/{self.survey.id}/reports"
-        return Target.of(url, reports.body_bytes)
+        return loadtest.Target.of(url, reports.body_bytes)
 
 
 @contextmanager
@@ -111,15 +110,15 @@ def deployed(directory, people):
 class Stream:
     """Requests of one kind of body, at a rate."""
 
-    mix: Mix
-    load: Load
-    reports: Reports
+    mix: loadtest.Mix
+    load: loadtest.Load
+    reports: loadtest.Reports
     fresh: list
 
 
 def stream(site, *, requests, rate, bulk=1, connections=32, **shares):
     """A stream with its reports sealed, by two processes if they are many."""
-    mix = Mix(requests=requests, **shares)
+    mix = loadtest.Mix(requests=requests, **shares)
     reports = site.reports(bulk)
     if mix.fresh * bulk < 1000:
         fresh = reports.fresh(mix.fresh)
@@ -127,7 +126,7 @@ def stream(site, *, requests, rate, bulk=1, connections=32, **shares):
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(2, mp_context=context) as pool:
             fresh = reports.fresh(mix.fresh, pool=pool)
-    return Stream(mix, Load(rate=rate, connections=connections), reports, fresh)
+    return Stream(mix, loadtest.Load(rate=rate, connections=connections), reports, fresh)
 
 
 def sent(site, *streams):
@@ -135,12 +134,12 @@ def sent(site, *streams):
 
     async def one(each):
         requests = each.mix.drawn(each.fresh, each.reports.forger())
-        return await run(site.target(each.reports), requests, each.load)
+        return await loadtest.run(site.target(each.reports), requests, each.load)
 
     async def everything():
         return await asyncio.gather(*(one(each) for each in streams))
 
-    with asyncio.Runner(loop_factory=quick_loop()) as runner:
+    with asyncio.Runner(loop_factory=loadtest.quick_loop()) as runner:
         return runner.run(everything())
 
 

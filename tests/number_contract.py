@@ -30,7 +30,7 @@ class NumberContract:
 
     def weights(self, randomizer):
         """The table in whole numbers, from the randomizer's total."""
-        exact = randomizer.table() * randomizer._total
+        exact = randomizer.table() * randomizer._odds.total
         weights = np.rint(exact)
         assert np.abs(exact - weights).max() < 1.0
         return weights.astype(np.int64)
@@ -39,7 +39,7 @@ class NumberContract:
     def test_the_table_keeps_epsilon_exactly(self, epsilon):
         for randomizer in (self.coarse(epsilon), self.make(epsilon)):
             weights = self.weights(randomizer)
-            assert (weights.sum(axis=1) == randomizer._total).all()
+            assert (weights.sum(axis=1) == randomizer._odds.total).all()
             assert (weights > 0).all()
             allowed = Decimal(epsilon).exp()
             for y in range(weights.shape[1]):

@@ -18,14 +18,14 @@ import shoal
 from command_kit import shoal as command
 from shoal import checks, learning, testing
 from shoal.accounting import gaussian, ternary
-from shoal.learning import many_steps
-from shoal.learning.accountant import Run, epsilon_of
-from shoal.learning.many_steps import StepLaw
+from shoal.learning.accountant import epsilon_of
+from shoal.learning.run import Run
+from shoal.learning.steps import StepLaw, composed_epsilon
 from shoal.network import overlays
 from shoal.planning import errors
 from shoal.protocols.registry import calibration
-from shoal.randomizers.privunit import PrivUnit
 from shoal.randomizers.registry import by_name
+from shoal.randomizers.vectors import PrivUnit
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
@@ -199,7 +199,7 @@ def test_steps_too_small_for_floats_are_still_bounded(mu, rounds):
     law = StepLaw.sampled(partial(gaussian.delta, mu), spread=mu, end=1e-30)
     assert np.isfinite(law.masses).all()
     exact = gaussian.epsilon(mu * math.sqrt(rounds), 1e-6)
-    assert many_steps.epsilon(law, rounds, 1e-6) >= exact > 0
+    assert composed_epsilon(law, rounds, 1e-6) >= exact > 0
 
 
 @pytest.mark.parametrize("local_epsilon", [25.0, 50.0, 300.0])
@@ -235,13 +235,5 @@ def test_checks_take_numbers_beyond_all_floats():
 
 def test_noise_too_small_to_hide_among_very_many_steps():
     """The search for an epsilon goes beyond what has an exponential, and ends there."""
-    run = Run(
-        noise_multiplier=0.25,
-        n=10**15,
-        epochs=1,
-        batch=1,
-        delta=1e-6,
-        sampling="permutation",
-        drop_last=False,
-    )
+    run = Run.of(0.25, 10**15, 1, 1, 1e-6)
     assert epsilon_of(run) == gaussian.epsilon(8.0, 1e-6)  # that of a single step

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ from scipy import stats
 import shoal
 from shoal import randomness
 from shoal.accounting.amplification import amplify, profile, required_n
-from shoal.engines.coding import CLAMPED, NONE, OTHER, PUBLIC_LIST, PUBLIC_NULLS
+from shoal.engines.columns import CLAMPED, NONE, OTHER, PUBLIC_LIST, PUBLIC_NULLS
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.pipeline import NOT_PRIVATE, run, shuffle
@@ -542,3 +543,33 @@ def test_every_order_is_equally_likely():
 def test_nothing_cannot_be_shuffled(nothing):
     with pytest.raises(InvalidArgumentError, match="at least one report"):
         shuffle(nothing)
+
+
+def test_delta_is_well_below_one_over_n_unless_given():
+    asked = {"column": "v", "randomizer": "grr", "local_epsilon": 1.0}
+    for n, delta in ((1000, 1e-6), (200_000, 5e-7)):
+        found = run(pl.DataFrame({"v": [True, False] * (n // 2)}), **asked)
+        assert found.guarantee.delta == pytest.approx(delta)
+        assert found.warnings == ()
+    given = run(pl.DataFrame({"v": [True, False] * 100_000}), **asked, delta=1e-6)
+    assert given.guarantee.delta == 1e-6
+
+
+def test_the_estimates_are_a_data_frame(monkeypatch):
+    frame = pl.DataFrame({"v": ["a", "b", "b", "c"] * 100, "x": [0.0, 1.0, 1.0, 0.5] * 100})
+    devices = {"v": RandomizedResponse(k=3, epsilon=2.0), "x": Coin(low=0, high=1, epsilon=2.0)}
+    one = run(frame, column="v", randomizer=devices["v"], compare_truth=True)
+    table = one.to_polars()
+    assert table.columns == ["value", "frequency", "count", "low", "high", "truth"]
+    assert table["value"].to_list() == list(one.labels)
+    assert table["frequency"].to_list() == one.estimate.frequencies.tolist()
+    assert table["low"].to_list() == one.estimate.interval()[0].tolist()
+    assert one.to_pandas().equals(table.to_pandas())
+    both = run(frame, column=["v", "x"], bounds={"x": (0, 1)}, randomizer=devices).to_polars()
+    assert both["column"].to_list() == ["v"] * 3 + ["x"]
+    assert both["mean"].null_count() == 3
+    texts = shoal.heavy_hitters(["yes"] * 4000 + ["no"] * 2000, epsilon=4.0, length=3)
+    assert texts.to_polars()["value"].to_list() == [item.label for item in texts.items]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(shoal.MissingExtraError, match="pandas"):
+        one.to_pandas()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import report
-from shoal.report.drawing import Axis
+from shoal.report.charts import Axis
 from shoal.values import Estimate, MeanEstimate
 
 VOID = {"meta", "line", "rect", "circle", "path"}

@@ -13,7 +13,7 @@ import pytest
 
 import shoal
 from shoal import randomness
-from shoal.engines.coding import PUBLIC_NULLS, SHORTENED
+from shoal.engines.columns import PUBLIC_NULLS, SHORTENED
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 
 N = 4000

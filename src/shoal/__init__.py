@@ -33,29 +33,21 @@ if TYPE_CHECKING:
     from shoal.auditing.auditor import audit
     from shoal.engines.shuffling import shuffle
     from shoal.open_answers import heavy_hitters
-    from shoal.pipeline import Result, run
+    from shoal.pipeline import run
     from shoal.planning.plan import Plan
     from shoal.planning.planner import plan
-    from shoal.protocols.coins import FairCoins
-    from shoal.protocols.dummies import UniformDummies
-    from shoal.protocols.hashed import HashedDummies
-    from shoal.protocols.near_central import NearCentralCount, NearCentralSum
-    from shoal.protocols.sparse import SparseHistogram
-    from shoal.protocols.split_and_mix import SplitAndMixSum
-    from shoal.protocols.split_vectors import SplitAndMixVectors
-    from shoal.protocols.zero_sum import ZeroSumCount, ZeroSumHistogram
-    from shoal.randomizers.duchi import Duchi
+    from shoal.protocols.counts import FairCoins, NearCentralCount, NearCentralSum
+    from shoal.protocols.dummies import HashedDummies, UniformDummies
+    from shoal.protocols.split_and_mix import SplitAndMixSum, SplitAndMixVectors
+    from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram
+    from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
+    from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
     from shoal.randomizers.hadamard import HadamardResponse
     from shoal.randomizers.hashing import LocalHashing
-    from shoal.randomizers.laplace import Laplace
-    from shoal.randomizers.piecewise import Piecewise
-    from shoal.randomizers.privunit import PrivUnit
-    from shoal.randomizers.privunitg import PrivUnitG
     from shoal.randomizers.projective import ProjectiveGeometryResponse
     from shoal.randomizers.response import RandomizedResponse
-    from shoal.randomizers.rounded import RoundedResponse
-    from shoal.randomizers.subset import SubsetSelection
-    from shoal.randomizers.unary import UnaryEncoding
+    from shoal.randomizers.vectors import PrivUnit, PrivUnitG
+    from shoal.report.result import Result
     from shoal.service.client import AsyncClient, Client
     from shoal.service.survey import Survey
     from shoal.values import Batch, Counts, Envelopes, Estimate, MeanEstimate, VectorEstimate
@@ -127,33 +119,33 @@ _HOMES = {
     "BlanketLaw": "shoal.accounting.law",
     "Client": "shoal.service.client",
     "Counts": "shoal.values",
-    "Duchi": "shoal.randomizers.duchi",
+    "Duchi": "shoal.randomizers.grid",
     "Envelopes": "shoal.values",
     "Estimate": "shoal.values",
-    "FairCoins": "shoal.protocols.coins",
+    "FairCoins": "shoal.protocols.counts",
     "Guarantee": "shoal.accounting.guarantee",
     "HadamardResponse": "shoal.randomizers.hadamard",
-    "HashedDummies": "shoal.protocols.hashed",
-    "Laplace": "shoal.randomizers.laplace",
+    "HashedDummies": "shoal.protocols.dummies",
+    "Laplace": "shoal.randomizers.grid",
     "LocalHashing": "shoal.randomizers.hashing",
     "MeanEstimate": "shoal.values",
-    "NearCentralCount": "shoal.protocols.near_central",
-    "NearCentralSum": "shoal.protocols.near_central",
-    "Piecewise": "shoal.randomizers.piecewise",
+    "NearCentralCount": "shoal.protocols.counts",
+    "NearCentralSum": "shoal.protocols.counts",
+    "Piecewise": "shoal.randomizers.grid",
     "Plan": "shoal.planning.plan",
-    "PrivUnit": "shoal.randomizers.privunit",
-    "PrivUnitG": "shoal.randomizers.privunitg",
+    "PrivUnit": "shoal.randomizers.vectors",
+    "PrivUnitG": "shoal.randomizers.vectors",
     "PrivacyProfile": "shoal.accounting.profile",
     "ProjectiveGeometryResponse": "shoal.randomizers.projective",
     "RandomizedResponse": "shoal.randomizers.response",
-    "Result": "shoal.pipeline",
-    "RoundedResponse": "shoal.randomizers.rounded",
-    "SparseHistogram": "shoal.protocols.sparse",
+    "Result": "shoal.report.result",
+    "RoundedResponse": "shoal.randomizers.grid",
+    "SparseHistogram": "shoal.protocols.zero_sum",
     "SplitAndMixSum": "shoal.protocols.split_and_mix",
-    "SplitAndMixVectors": "shoal.protocols.split_vectors",
-    "SubsetSelection": "shoal.randomizers.subset",
+    "SplitAndMixVectors": "shoal.protocols.split_and_mix",
+    "SubsetSelection": "shoal.randomizers.bits",
     "Survey": "shoal.service.survey",
-    "UnaryEncoding": "shoal.randomizers.unary",
+    "UnaryEncoding": "shoal.randomizers.bits",
     "UniformDummies": "shoal.protocols.dummies",
     "VectorEstimate": "shoal.values",
     "ZeroSumCount": "shoal.protocols.zero_sum",

@@ -9,7 +9,7 @@ shoal.errors.InvalidArgumentError: expected epsilon > 0 and finite, got epsilon=
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 
 from shoal.errors import InvalidArgumentError
@@ -66,9 +66,36 @@ def share(**arguments: float) -> None:
     _require(lambda v: 0 < v <= 1, "0 < {} <= 1", arguments)
 
 
+def one_of(allowed: Sequence[str], /, **arguments: str) -> None:
+    """Each argument is one of these words.
+
+    >>> one_of(("all", "single"), submit="some")
+    Traceback (most recent call last):
+        ...
+    shoal.errors.InvalidArgumentError: expected 'all' or 'single', got submit='some'
+    """
+    expected = " or ".join(map(repr, allowed)).replace(" or ", ", ", len(allowed) - 2)
+    for name, value in arguments.items():
+        if value not in allowed:
+            raise InvalidArgumentError(name, value, expected)
+
+
 def above_one(**arguments: float) -> None:
     """Each argument is a finite number above one (a Rényi order)."""
     _require(lambda v: v > 1 and math.isfinite(v), "{} > 1 and finite", arguments)
+
+
+def at_most(limit: float, /, **arguments: float) -> None:
+    """Each argument is no larger than the limit."""
+    for name, value in arguments.items():
+        refuse(value > limit, f"{name} <= {limit:.15g}", **{name: value})
+
+
+def refuse(wrong: object, expected: str, /, **argument: object) -> None:
+    """An error about one argument, if it is wrong."""
+    if wrong:
+        ((name, value),) = argument.items()
+        raise InvalidArgumentError(name, value, expected)
 
 
 def count(minimum: int = 1, /, **arguments: float) -> int:

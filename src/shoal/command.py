@@ -18,7 +18,7 @@ def main() -> None:
         signal.signal(signal.SIGINT, _end)
     from shoal.cli import main as run
 
-    run(_begins)
+    run(begins=_begins)
 
 
 def _begins() -> None:

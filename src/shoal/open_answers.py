@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
 from shoal import checks
 from shoal.accounting import amplification
 from shoal.accounting.devices import Crowd
-from shoal.accounting.guarantee import Guarantee
-from shoal.engines import Clock, LocalEngine, Progress, Tell, reading
+from shoal.accounting.guarantee import Guarantee, default_delta
+from shoal.engines import columns
 from shoal.engines.shuffling import RUN_HERE
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.hitters import HeavyHitters
 from shoal.estimate.hitters import heavy_hitters as found_in
-from shoal.explain.document import Document, Row, Table
+from shoal.explain.document import Document
+from shoal.explain.views import Tabular
 from shoal.protocols.prefixes import (
     BETA,
     LENGTH,
@@ -29,11 +30,12 @@ from shoal.protocols.prefixes import (
     PrefixDummies,
     PrefixResponse,
 )
-from shoal.protocols.strings import Alphabet
+from shoal.protocols.tree import Alphabet
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
-from shoal.results import Record, framed, harmless, interval_cells
-from shoal.values import Array, Counts, Estimate
+from shoal.report.charts import Item
+from shoal.report.result import ColumnResult, Result, Stages, framed, items_table, write_csv
+from shoal.values import Counts, Estimate, Record
 
 __all__ = ["OpenItem", "OpenResult", "heavy_hitters"]
 
@@ -58,18 +60,19 @@ class OpenItem:
 
     def to_dict(self) -> Record:
         """Plain values."""
-        values: Record = {
-            "value": self.label,
-            "frequency": self.share,
-            "count": self.count,
-            "low": self.low,
-            "high": self.high,
-        }
-        return values if self.truth is None else values | {"truth": self.truth}
+        names = {"value": "label", "frequency": "share", "count": "count"}
+        names |= {"low": "low", "high": "high"} | ({} if self.truth is None else {"truth": "truth"})
+        return {name: getattr(self, field) for name, field in names.items()}
+
+    def shown(self, n: int) -> Item:
+        """The same in percent of n people, as charts show it."""
+        value, low, high = (100 * part for part in (self.share, self.low, self.high))
+        truth = None if self.truth is None else 100 * self.truth / n
+        return Item(self.label, value, low, high, self.count, truth=truth, unit=" %")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OpenResult:
+class OpenResult(Tabular):
     """The most frequent answers, and what is guaranteed: to the people, and about the list.
 
     ``items`` are the ``top`` of all ``found``. ``missed`` says, if the truth was asked for, which
@@ -100,6 +103,15 @@ class OpenResult:
         """What the list is sure to have, in words."""
         return threshold_statement(self.found)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it."""
+        return (*([] if self.found.complete else [INCOMPLETE]), *self.guarantee.warnings)
+
+    def records(self) -> list[Record]:
+        """One row per answer."""
+        return [item.to_dict() for item in self.items]
+
     def to_dict(self) -> Record:
         """Plain values, as the command line's ``--json`` prints them."""
         mechanism = self.mechanism
@@ -107,7 +119,7 @@ class OpenResult:
             "column": self.column,
             "n": self.n,
             "guarantee": self.guarantee.to_dict(),
-            "estimates": [item.to_dict() for item in self.items],
+            "estimates": self.records(),
             "listed": len(self.found),
             "thresholds": [
                 {"bytes": cut, "count": count if np.isfinite(count) else None}
@@ -131,37 +143,35 @@ class OpenResult:
 
     def to_csv(self, path: str | Path) -> None:
         """One line per answer; what a spreadsheet would run as a formula gets an apostrophe."""
-        rows = [item.to_dict() for item in self.items]
-        names = list(rows[0]) if rows else ["value", "frequency", "count", "low", "high"]
-        with Path(path).open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, names, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(map(harmless, rows))
+        write_csv(path, self.records(), ("value", "frequency", "count", "low", "high"))
 
     def to_html(self) -> str:
-        """One self-contained page."""
-        from shoal.report import html
+        """One self-contained page: one question with the answers that were found."""
+        found, size = self.found, len(self.items)
+        errors = found.standard_errors[:size] / found.n
+        truth = np.array([item.truth or 0 for item in self.items]) / self.n
+        column = ColumnResult(
+            column=self.column,
+            labels=tuple(item.label for item in self.items),
+            estimate=Estimate(found.frequencies[:size], errors, found.n),
+            randomizer=self.mechanism,
+            guarantee=self.guarantee,
+            n=self.n,
+            truth=truth if self.contains_truth else None,
+            notes=(self.statement, *self.notes),
+            warnings=() if found.complete else (INCOMPLETE,),
+        )
+        return Result(columns=(column,), guarantee=self.guarantee, notes=column.notes).to_html()
 
-        return html(_Page(self))
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What to know before relying on it."""
-        return (*([] if self.found.complete else [INCOMPLETE]), *self.guarantee.warnings)
-
-    def document(self) -> Document:
-        """The answers, the guarantee, what the list is sure to have, notes and warnings."""
-        rows = []
-        for item in self.items:
-            share, low, high = (100 * part for part in (item.share, item.low, item.high))
-            rows.append(Row((item.label, *interval_cells(share, low, high, " %"))))
-        heads = ("answer", "share", "95 % interval")
+    def document(self, *, table: bool = True) -> Document:
+        """The answers (unless there is to be no table), the guarantee, what the list has, notes."""
         notes = [f"list: {self.statement}"]
         if self.missed is not None:
             notes.append(f"of the answers above their threshold, {len(self.missed)} were missed")
+        items = [item.shown(self.n) for item in self.items if table]
         return replace(
             self.guarantee.document(),
-            table=Table(heads, tuple(rows), frozenset({1}), self.column) if rows else None,
+            table=items_table(items, self.column) if items else None,
             notes=(*notes, *self.notes),
             warnings=self.warnings,
         )
@@ -174,78 +184,12 @@ class OpenResult:
         return str(self.document())
 
 
-@dataclass(frozen=True, eq=False)
-class _Page:
-    """The result as a report sees it: one question with the answers that were found."""
-
-    result: OpenResult
-
-    @property
-    def columns(self) -> tuple[_Page]:
-        """One question only."""
-        return (self,)
-
-    @property
-    def column(self) -> str:
-        """The question."""
-        return self.result.column
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The answers listed."""
-        return tuple(item.label for item in self.result.items)
-
-    @property
-    def estimate(self) -> Estimate:
-        """Their shares."""
-        found, size = self.result.found, len(self.result.items)
-        errors = found.standard_errors[:size] / found.n
-        return Estimate(found.frequencies[:size], errors, found.n)
-
-    @property
-    def randomizer(self) -> PrefixCollector:
-        """What made each report."""
-        return self.result.mechanism
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What holds for the people."""
-        return self.result.guarantee
-
-    @property
-    def truth(self) -> Array | None:
-        """The true shares, if somebody asked for them."""
-        if not self.result.contains_truth:
-            return None
-        return np.array([item.truth or 0 for item in self.result.items]) / self.result.n
-
-    @property
-    def n(self) -> int:
-        """How many people reported."""
-        return self.result.n
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What to know, first of all which answers are sure to be there."""
-        return (self.result.statement, *self.result.notes)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What to know before relying on it."""
-        return self.result.warnings
-
-    @property
-    def contains_truth(self) -> bool:
-        """Whether true counts are in it."""
-        return self.result.contains_truth
-
-
 def heavy_hitters(
     data: object,
     *,
     column: str | None = None,
     epsilon: float,
-    delta: float = 1e-6,
+    delta: float | None = None,
     top: int = TOP,
     length: int = LENGTH,
     alphabet: str | bytes | None = None,
@@ -255,7 +199,7 @@ def heavy_hitters(
     honest_fraction: float = 1.0,
     compare_truth: bool = False,
     randomness: Randomness | None = None,
-    progress: Tell | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> OpenResult:
     """Find the answers that many people gave, without a list of answers.
 
@@ -265,68 +209,83 @@ def heavy_hitters(
     ones. People send at most ``messages_cap`` messages on average, or one each if that is 1 or if
     ``single``.
 
+    ``delta`` is min(1e-6, 1/(10 n)) for n people unless it is given.
+
     With probability 1 - ``beta`` at least no answer found is one that nobody gave, and all answers
     of as many people as the result's threshold says are found, or the result notes that some may be
     missing. ``compare_truth`` adds the true counts, which makes the result not private.
     """
     size = checks.count(top=top)
-    clock = Clock()
-    with clock("read"):
-        texts = _Texts.of(data, column)
-        total = texts.size()
-    with clock("plan"):
-        honest = Crowd(total, honest_fraction).honest
+    stages = Stages()
+    with stages("read"):
+        name, total, texts = _texts(data, column)
+    delta = default_delta(total) if delta is None else delta
+    with stages("plan"):
         bits = source(randomness)
-        key = int(bits.below(_KEYS, 1)[0])  # public, but unknown when people chose their answers
         kind: Callable[..., PrefixCollector] = PrefixResponse.calibrated
         if not single and messages_cap != 1:
             kind = partial(PrefixDummies.calibrated, messages_cap=messages_cap)
         mechanism = kind(
-            n=honest,
+            n=Crowd(total, honest_fraction).honest,
             epsilon=epsilon,
             delta=delta,
             length=length,
             alphabet=alphabet,
             beta=beta,
-            hash_key=key,
+            hash_key=int(bits.below(_KEYS, 1)[0]),  # public, but unknown when people answered
         )
-    with clock("account"):
+    with stages("account"):
         guarantee = amplification.amplify(
             mechanism, n=total, delta=delta, honest_fraction=honest_fraction
         )
-    collection = _Collection(mechanism, bits, clock, Progress(progress, total), compare_truth)
-    counts, truth = collection.counted(texts)
+    counts = Counts(np.zeros(mechanism.tree.k, dtype=np.int64), 0)
+    truth: Counter[str] = Counter()
+    for piece in stages.each("read", texts):
+        with stages("randomize"):
+            reports = mechanism.randomize(piece, randomness=bits)
+        with stages("count"):
+            counts += mechanism.tally(cast("Any", reports))
+        if compare_truth:
+            truth.update(piece)
+        if progress is not None:
+            progress(counts.n, total)
     if counts.n != total:
-        raise InvalidArgumentError(
-            "column", texts.name, "data that stays the same while it is read"
-        )
-    with clock("find"):
+        raise columns.changed(name)
+    with stages("find"):
         found = found_in(mechanism, counts, beta=beta)
+    sent = _as_sent(truth, mechanism.tree.alphabet) if compare_truth else None
+    notes = [f"answers are cut to {length} bytes; rows without one count as {EMPTY}"]
+    if len(found) > size:
+        notes.append(f"{len(found)} answers were found, of which the first {size} are listed")
+    notes.append("for what is sure about the list, hash tables are taken as random functions")
     return OpenResult(
-        column=texts.name,
-        items=_items(found, size, truth),
+        column=name,
+        items=_items(found, size, sent),
         found=found,
         mechanism=mechanism,
         # What the cells of two texts reveal is an upper bound only: nothing is known from below.
         guarantee=replace(guarantee, lower_bound=lambda: 0.0),
-        notes=_notes(found, length, size, compare_truth=compare_truth),
-        missed=_missed(found, mechanism.tree.alphabet, truth),
-        stages={stage: round(taken, 3) for stage, taken in clock.seconds.items()},
+        notes=(*notes, RUN_HERE, *[NOT_PRIVATE] * compare_truth),
+        missed=None if sent is None else _missed(found, mechanism.tree.alphabet, sent),
+        stages={stage: round(taken, 3) for stage, taken in stages.items()},
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Texts:
-    """A column of texts, or a list of them."""
+def _texts(data: object, column: str | None) -> tuple[str, int, Iterator[list[str]]]:
+    """The question, how many people there are, and their texts, piece by piece."""
+    import polars as pl
 
-    name: str
-    column: reading.Column | None
-    listed: Sequence[str]
-
-    @classmethod
-    def of(cls, data: object, column: str | None) -> _Texts:
-        if column is not None:
-            return cls(column, _textual(reading.column(data, column)), ())
+    if column is not None:
+        read = columns.column(data, column)
+        (kind,) = read.frame.collect_schema().dtypes()
+        if kind not in {pl.String, pl.Categorical, pl.Enum}:
+            expected = f"a column of text ({column} holds {kind})"
+            raise InvalidArgumentError("column", column, expected)
+        name, n = column, read.size()[0]
+        frame = read.frame.select(pl.first().cast(pl.String).fill_null(""))
+        batches = frame.collect_batches(chunk_size=_PIECE, maintain_order=True, lazy=True)
+        pieces = (batch.to_series().to_list() for batch in batches)
+    else:
         if (
             isinstance(data, str | bytes)
             or hasattr(data, "columns")
@@ -339,61 +298,11 @@ class _Texts:
         kinds = {kind.__name__ for kind in set(map(type, values)) - {str, type(None)}}
         if kinds:
             raise InvalidArgumentError("data", ", ".join(sorted(kinds)), "a list of texts only")
-        return cls("answers", None, ["" if text is None else text for text in values])
-
-    def size(self) -> int:
-        """How many people there are."""
-        n = len(self.listed) if self.column is None else self.column.size()[0]
-        if n < 1:
-            raise InvalidArgumentError("rows", n, f"at least one row in column {self.name}")
-        return n
-
-    def chunks(self) -> Iterator[list[str]]:
-        """Everybody's text, piece by piece."""
-        if self.column is None:
-            for start in range(0, len(self.listed), _PIECE):
-                yield list(self.listed[start : start + _PIECE])
-            return
-        import polars as pl
-
-        frame = self.column.frame.select(pl.first().cast(pl.String).fill_null(""))
-        for batch in frame.collect_batches(chunk_size=_PIECE, maintain_order=True, lazy=True):
-            yield batch.to_series().to_list()
-
-
-def _textual(column: reading.Column) -> reading.Column:
-    import polars as pl
-
-    (kind,) = column.frame.collect_schema().dtypes()
-    if kind not in {pl.String, pl.Categorical, pl.Enum}:
-        expected = f"a column of text ({column.name} holds {kind})"
-        raise InvalidArgumentError("column", column.name, expected)
-    return column
-
-
-@dataclass(frozen=True)
-class _Collection:
-    """Makes the reports and counts them."""
-
-    mechanism: PrefixCollector
-    randomness: Randomness
-    clock: Clock
-    progress: Progress
-    compare_truth: bool
-
-    def counted(self, texts: _Texts) -> tuple[Counts, Counter[str] | None]:
-        """The counts of all cells, and the true ones of all texts if asked for."""
-        total = Counts(np.zeros(self.mechanism.tree.k, dtype=np.int64), 0)
-        truth: Counter[str] = Counter()
-        for piece in self.clock.each("read", texts.chunks()):
-            with self.clock("randomize"):
-                reports = self.mechanism.randomize(piece, randomness=self.randomness)
-            with self.clock("count"):
-                total = total + LocalEngine().count(self.mechanism, [reports])
-            if self.compare_truth:
-                truth.update(piece)
-            self.progress.add(len(piece))
-        return total, _as_sent(truth, self.mechanism.tree.alphabet) if self.compare_truth else None
+        name, n, texts = "answers", len(values), ["" if text is None else text for text in values]
+        pieces = (texts[start : start + _PIECE] for start in range(0, n, _PIECE))
+    if n < 1:
+        raise InvalidArgumentError("rows", n, f"at least one row in column {name}")
+    return name, n, pieces
 
 
 def _as_sent(truth: Counter[str], alphabet: Alphabet) -> Counter[str]:
@@ -419,11 +328,7 @@ def _items(found: HeavyHitters, top: int, truth: Counter[str] | None) -> tuple[O
     )
 
 
-def _missed(
-    found: HeavyHitters, alphabet: Alphabet, truth: Counter[str] | None
-) -> tuple[str, ...] | None:
-    if truth is None:
-        return None
+def _missed(found: HeavyHitters, alphabet: Alphabet, truth: Counter[str]) -> tuple[str, ...]:
     listed = set(found.texts)
     frequent = [text for text, count in truth.items() if count >= min(found.thresholds)]
     sizes = np.count_nonzero(alphabet.pack(frequent), axis=1).tolist()
@@ -432,17 +337,6 @@ def _missed(
         for text, size in zip(frequent, sizes, strict=True)
         if text not in listed and truth[text] >= found.threshold_of(size)
     )
-
-
-def _notes(found: HeavyHitters, length: int, top: int, *, compare_truth: bool) -> tuple[str, ...]:
-    notes = [f"answers are cut to {length} bytes; rows without one count as {EMPTY}"]
-    if len(found) > top:
-        notes.append(f"{len(found)} answers were found, of which the first {top} are listed")
-    notes.append("for what is sure about the list, hash tables are taken as random functions")
-    notes.append(RUN_HERE)
-    if compare_truth:
-        notes.append(NOT_PRIVATE)
-    return tuple(notes)
 
 
 def threshold_statement(found: HeavyHitters) -> str:

@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
-from shoal.accounting.guarantee import Guarantee
-from shoal.engines import Clock, LocalEngine, Progress, Tell
-from shoal.engines.coding import Bounds, Lists, Separate, Together, changed
+from shoal import checks
+from shoal.accounting import amplification
+from shoal.accounting.compose import ComposedProfile
+from shoal.accounting.devices import Profile
+from shoal.accounting.guarantee import Guarantee, default_delta
+from shoal.engines import columns as tables
+from shoal.engines.columns import PUBLIC, Bounds, Coded, Lists
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
+from shoal.errors import (
+    InvalidArgumentError,
+    OutOfRegimeError,
+    PrecisionError,
+    UnreachableTargetError,
+)
+from shoal.explain.text import plain, up
 from shoal.planning import Plan
-from shoal.planning.columns import Requirements, Split, Step, compose_columns
+from shoal.planning.planner import messages_limit
+from shoal.planning.planner import plan as make_plan
 from shoal.protocols.base import Device
-from shoal.randomizers.base import AnswerMechanism, NumberMechanism, VectorMechanism, source
+from shoal.randomizers.base import source
 from shoal.randomness import Randomness
-from shoal.results import ColumnResult, Result
+from shoal.report.result import ColumnResult, Result, Stages
 from shoal.values import Array, Counts
 
 __all__ = ["ColumnResult", "Result", "run", "shuffle"]
 
 NOT_PRIVATE = "true values are included for comparison: this result is not private"
 _MOST_BITS = 1 << 25  # of messages made at once: long messages come in smaller pieces
+_ROUNDING = 1 + 1e-6  # what was solved for comes out above its target by rounding
+
+Split = Literal["divide", "compose"]
+T = TypeVar("T")
 
 
 def run(
@@ -49,16 +65,16 @@ def run(
     allow_weaker: bool = False,
     compare_truth: bool = False,
     randomness: Randomness | None = None,
-    progress: Tell | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Result:
     """Collect columns of a table as the shuffle model would, and estimate what is in them.
 
     ``data`` is a Polars, pandas or Arrow table, anything else with an Arrow C stream (a DuckDB
     relation), or the path of a CSV, Parquet or Arrow file, which is read in chunks. Every row is
     one person. Exactly one of ``epsilon`` (a plan is made), ``randomizer`` (or its name, with its
-    ``local_epsilon``) and ``plan``; ``delta`` is the plan's, or 1e-6. No report has a local epsilon
-    above ``local_epsilon_cap``, if there is one. A plan whose epsilon is not kept by the people
-    there are is refused, unless ``allow_weaker``: then it is warned about.
+    ``local_epsilon``) and ``plan``; ``delta`` is the plan's, or min(1e-6, 1/(10 n)). No
+    report has a local epsilon above ``local_epsilon_cap``, if there is one. A plan whose epsilon is
+    not kept by the people there are is refused, unless ``allow_weaker``: then it is warned about.
 
     With ``epsilon``, people send at most ``messages_cap`` messages on average (one, unless said),
     and ``choose`` names the option of the plan to be run instead of the best: then any number of
@@ -77,98 +93,300 @@ def run(
     ``compare_truth`` adds the true values, which makes the result not private. ``progress`` is
     called with the number of reports made and the number of all.
     """
-    wanted: Separate | Together
     if columns is None:
-        wanted = Separate.of(column, categories, bounds, norm=norm)
+        by_column = {"categories": categories, "bounds": bounds}
+        names = tables.separate_names(
+            column, norm=norm, **by_column, randomizer=randomizer, plan=plan
+        )
     else:
-        single = {"column": column, "categories": categories, "bounds": bounds, "split": split}
-        wanted = Together.of(columns, norm, **single)
-    wanted.require(randomizer=randomizer, plan=plan)
-    required = Requirements(
-        columns=wanted.questions,
+        unwanted = {"column": column, "categories": categories, "bounds": bounds, "split": split}
+        names = tables.vector_names(
+            columns, norm=norm, unwanted=unwanted, randomizer=randomizer, plan=plan
+        )
+    ways = {"epsilon": epsilon, "randomizer": randomizer, "plan": plan}
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) != 1:
+        expected = "exactly one of epsilon, randomizer and plan"
+        raise InvalidArgumentError("given", ", ".join(given) or "none", expected)
+    checks.share(honest_fraction=honest_fraction)
+    limits = {"local_epsilon_cap": local_epsilon_cap, "local_epsilon": local_epsilon}
+    for name, value in {"epsilon": epsilon, **limits}.items():
+        if value is not None:
+            checks.positive(**{name: value})
+    if epsilon is None:
+        _refuse_wishes(split, messages_cap=messages_cap, choose=choose)
+    if split not in {None, "divide", "compose"}:
+        raise InvalidArgumentError("split", split, "divide or compose")
+    devices = randomizer.values() if isinstance(randomizer, Mapping) else [randomizer]
+    if any(isinstance(each, str) for each in devices) != (local_epsilon is not None):
+        expected = "local_epsilon beside the name of a randomizer, and nowhere else"
+        raise InvalidArgumentError("local_epsilon", local_epsilon, expected)
+    if delta is None and plan is not None:
+        asked = names if columns is None else (tables.spelled(names),)
+        delta = max(_required(plan, name, "plan").question.delta for name in asked)
+    if delta is not None:
+        checks.open_probability(delta=delta)
+    stages = Stages()
+    with stages("read"):
+        coded = tables.coded(
+            data,
+            names,
+            norm=norm,
+            categories=categories,
+            bounds=bounds,
+            drop_nulls=drop_nulls,
+        )
+    if delta is None:
+        delta = default_delta(max(each.n for each in coded))
+    parts = len(coded) if (split or "divide") == "divide" and epsilon is not None else 1
+    # Everything is checked, planned and accounted for before anybody reports.
+    with stages("plan"):
+        steps = [
+            _step(
+                each,
+                epsilon=None if epsilon is None else epsilon / parts,
+                delta=delta / parts,
+                randomizer=randomizer,
+                local_epsilon=local_epsilon,
+                plan=plan,
+                honest_fraction=honest_fraction,
+                local_epsilon_cap=local_epsilon_cap,
+                messages_cap=messages_limit(messages_cap, choose),
+                choose=choose,
+                allow_weaker=allow_weaker,
+            )
+            for each in coded
+        ]
+    with stages("account"):
+        guarantee = compose_columns(steps, delta)
+    bits, total = source(randomness), sum(each.n for each in coded)
+    results: list[ColumnResult] = []
+    for step in steps:
+        done = sum(each.n for each in results)
+        results.append(_collected(step, bits, stages, progress, done, total, truth=compare_truth))
+    notes = _notes(results, guarantee, divided=parts > 1)
+    seconds = {stage: round(taken, 3) for stage, taken in stages.items()}
+    return Result(columns=tuple(results), guarantee=guarantee, notes=notes, stages=seconds)
+
+
+def _refuse_wishes(split: Split | None, **wishes: object) -> None:
+    """Without a plan to be made there is nothing to say about it."""
+    for name, value in wishes.items():
+        if value is not None:
+            expected = f"no {name} beside a randomizer or a plan: it is for epsilon"
+            raise InvalidArgumentError(name, value, expected)
+    if split == "divide":
+        expected = (
+            "no split beside a randomizer or a plan: only epsilon can be divided among columns"
+        )
+        raise InvalidArgumentError("split", split, expected)
+
+
+def _required(given: T | Mapping[str, T] | None, name: str, what: str) -> T:
+    """The column's own value, or an error that says what is missing."""
+    value = tables.chosen(given, name)
+    if value is None:
+        raise InvalidArgumentError(what, "none", f"a {what} for column {name}")
+    return value
+
+
+# ---------------------------------------------------- what the devices run, and what that costs
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One column with its randomizer: all that is needed before the first report."""
+
+    coded: Coded
+    randomizer: Device
+    plan: Plan | None
+    guarantee: Guarantee
+    profile: Profile
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def _step(
+    coded: Coded,
+    *,
+    epsilon: float | None,
+    delta: float,
+    randomizer: Device | str | Mapping[str, Device | str] | None,
+    local_epsilon: float | None,
+    plan: Plan | Mapping[str, Plan] | None,
+    honest_fraction: float,
+    local_epsilon_cap: float | None,
+    messages_cap: float | None,
+    choose: str | None,
+    allow_weaker: bool,
+) -> Step:
+    """Plan a column, or check the randomizer given for it, and account for it."""
+    made: Plan | None = None
+    honest, notes = honest_fraction, coded.notes
+    if epsilon is not None:
+        made = make_plan(
+            epsilon=epsilon,
+            delta=delta,
+            n=coded.n,
+            **coded.question,
+            local_epsilon_cap=local_epsilon_cap,
+            honest_fraction=honest,
+            messages_cap=messages_cap,
+        )
+        made = made if choose is None else made.choose(choose)
+    elif plan is not None:
+        made = _required(plan, coded.name, "plan")
+        norm = coded.question.get("norm")
+        if norm is not None and made.question.norm != norm:
+            # What is predicted for vectors of one length does not hold for others.
+            advice = f"--dimension {coded.question['dimension']} --norm {norm:g}"
+            expected = f"a plan with norm={norm:g} ({advice})"
+            raise InvalidArgumentError("norm", made.question.norm, expected)
+        honest = min(honest, made.question.honest_fraction)
+        if made.question.participation < 1:
+            notes += ("the plan's participation is not used: every row reports",)
+    if made is not None:
+        device = made.randomizer
+    else:
+        given = cast("Device | str", _required(randomizer, coded.name, "randomizer"))
+        device = coded.family(given)(epsilon=local_epsilon) if isinstance(given, str) else given
+    coded.require(device, planned=plan is not None)
+    caps = {
+        "local_epsilon_cap": local_epsilon_cap,
+        "the plan's local_epsilon_cap": None if made is None else made.question.local_epsilon_cap,
+    }
+    for name, cap in caps.items():
+        if cap is not None and device.local_epsilon > cap * _ROUNDING:
+            expected = f"a randomizer within {name} = {cap:g}"
+            raise InvalidArgumentError("local_epsilon", device.local_epsilon, expected)
+    try:
+        guarantee = amplification.amplify(device, n=coded.n, delta=delta, honest_fraction=honest)
+    except OutOfRegimeError as error:
+        raise UnreachableTargetError(
+            f"a guarantee of {device.name} for {coded.n:,} people",
+            str(error),
+            f"make a plan for {coded.n:,} people",
+        ) from error
+    profile = amplification.profile(device, n=coded.n, honest_fraction=honest)
+    warnings: tuple[str, ...] = ()
+    if made is not None:
+        same = guarantee.delta == made.question.delta
+        epsilon = guarantee.epsilon if same else profile.epsilon(made.question.delta)
+        warnings = _missed_target(made, epsilon, coded.n, honest, allow_weaker=allow_weaker)
+    public = (note for note in coded.notes if note in PUBLIC)
+    guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, *public))
+    return Step(coded, device, made, guarantee, profile, notes, warnings)
+
+
+def _missed_target(
+    plan: Plan, epsilon: float, n: int, honest: float, *, allow_weaker: bool
+) -> tuple[str, ...]:
+    """Nothing if n people, at its delta, keep the plan's epsilon; else a warning, or an error."""
+    target = plan.question
+    if epsilon <= target.epsilon * _ROUNDING:
+        return ()
+    holds = f"for {n:,} people epsilon {up(epsilon)} holds at delta {plain(target.delta)}"
+    if allow_weaker:
+        missed = f"weaker than the plan: its epsilon {plain(target.epsilon)} is not kept"
+        return (f"{missed}, {holds}, and it was made for {target.n:,}",)
+    needs = amplification.required_n(
+        plan.randomizer, epsilon=target.epsilon, delta=target.delta, honest_fraction=honest
+    )
+    raise UnreachableTargetError(
+        f"the plan's epsilon {plain(target.epsilon)}",
+        holds,
+        f"the plan needs {needs:,} people: make a plan for {n:,}, or go on with less privacy "
+        "by allow_weaker=True (--allow-weaker)",
+    )
+
+
+def compose_columns(steps: Sequence[Step], delta: float) -> Guarantee:
+    """What all columns cost, at this delta: one person's row is one report in each of them."""
+    if len(steps) == 1:
+        return steps[0].guarantee
+    composed = ComposedProfile.of((step.profile, 1) for step in steps)
+    try:
+        epsilon, how = composed.answer(delta)
+    except PrecisionError:
+        epsilon, how = composed.answer(delta, method="best")
+    try:  # basic composition: epsilons add up, and so do the equal parts of delta
+        added = sum(step.profile.epsilon(delta / len(steps)) for step in steps)
+    except UnreachableTargetError:  # a part of delta may be too little for one of them
+        added = math.inf
+    if added < epsilon:
+        epsilon, how = added, "epsilons and deltas added up"
+    singles = [step.guarantee for step in steps]
+    theorems = dict.fromkeys(each.theorem for each in singles)
+    # What all columns assume, and what some do, with their names.
+    assumptions = (
+        text if all(text in each.assumptions for each in singles) else f"{step.coded.name}: {text}"
+        for step in steps
+        for text in step.guarantee.assumptions
+    )
+    return Guarantee(
         epsilon=epsilon,
         delta=delta,
-        randomizer=randomizer,
-        local_epsilon=local_epsilon,
-        plan=plan,
-        split=split,
-        honest_fraction=honest_fraction,
-        local_epsilon_cap=local_epsilon_cap,
-        messages_cap=messages_cap,
-        choose=choose,
-        allow_weaker=allow_weaker,
-    )
-    clock = Clock()
-    with clock("read"):
-        coded = wanted.coded(data, drop_nulls=drop_nulls)
-    # Everything is checked, planned and accounted for before anybody reports.
-    with clock("plan"):
-        steps = [required.step(each) for each in coded]
-    with clock("account"):
-        guarantee = compose_columns(steps, required.delta or 0.0)
-    total = sum(step.coded.n for step in steps)
-    collection = _Collection(source(randomness), clock, Progress(progress, total), compare_truth)
-    results = tuple(collection.column(step) for step in steps)
-    return Result(
-        columns=results,
-        guarantee=guarantee,
-        notes=_notes(results, required.split, guarantee),
-        stages={stage: round(taken, 3) for stage, taken in clock.seconds.items()},
+        n=min(each.n for each in singles),
+        local_epsilon=composed.local_epsilon,
+        local_delta=composed.local_delta,
+        columns=len(steps),
+        theorem=f"{'; '.join(theorems)}; {len(steps)} columns, {how}",
+        assumptions=tuple(dict.fromkeys(assumptions)),
+        lower_bound=lambda: composed.lower_epsilon(delta),
     )
 
 
-@dataclass(frozen=True)
-class _Collection:
-    """Makes the reports of a column, counts them and estimates."""
+# ------------------------------------------------------------------------------- the collection
 
-    randomness: Randomness
-    clock: Clock
-    progress: Progress
-    compare_truth: bool
 
-    def column(self, step: Step) -> ColumnResult:
-        """The result of one column."""
-        counts, truth = self._counted(step)
-        if counts is None or counts.n != step.coded.n:
-            raise changed(step.coded.name)
-        with self.clock("estimate"):
-            device = cast("AnswerMechanism | NumberMechanism | VectorMechanism", step.randomizer)
-            estimate = step.coded.estimated(device.estimate(counts), device)
-        return ColumnResult(
-            column=step.coded.name,
-            labels=step.coded.labels,
-            estimate=estimate,
-            randomizer=step.randomizer,
-            guarantee=step.guarantee,
-            n=counts.n,
-            plan=step.plan,
-            truth=truth / counts.n if self.compare_truth else None,
-            notes=step.notes,
-            warnings=step.warnings,
-        )
-
-    def _counted(self, step: Step) -> tuple[Counts | None, Array]:
-        engine = LocalEngine()
-        counts: Counts | None = None
-        truth: Array = np.zeros(max(1, len(step.coded.labels)))
-        device = step.randomizer
-        most = max(1, _MOST_BITS // (8 * device.message_bytes * math.ceil(device.messages)))
-        for values in self.clock.each("read", step.coded.chunks()):
-            for start in range(0, len(values), most):
-                with self.clock("randomize"):
-                    piece = step.coded.given(values[start : start + most], device)
-                    reports = device.randomize(piece, randomness=self.randomness)
-                with self.clock("count"):
-                    part = engine.count(device, [reports])
-                    counts = part if counts is None else counts + part
-            if self.compare_truth:
-                truth += step.coded.totals(values)
-            self.progress.add(len(values))
-        return counts, truth
+def _collected(
+    step: Step,
+    bits: Randomness,
+    stages: Stages,
+    progress: Callable[[int, int], None] | None,
+    done: int,
+    total: int,
+    *,
+    truth: bool,
+) -> ColumnResult:
+    """Everybody's reports on a column, made and counted a chunk at a time, and the estimate."""
+    coded, device = step.coded, cast("Any", step.randomizer)
+    counts: Counts | None = None
+    totals: Array = np.zeros(max(1, len(coded.labels)))
+    most = max(1, _MOST_BITS // (8 * device.message_bytes * math.ceil(device.messages)))
+    for values in stages.each("read", coded.chunks()):
+        for start in range(0, len(values), most):
+            with stages("randomize"):
+                piece = coded.given(values[start : start + most], device)
+                reports = device.randomize(piece, randomness=bits)
+            with stages("count"):
+                part = device.tally(reports)
+                counts = part if counts is None else counts + part
+        if truth:
+            totals += coded.totals(values)
+        done += len(values)
+        if progress is not None:
+            progress(done, total)
+    if counts is None or counts.n != coded.n:
+        raise tables.changed(coded.name)
+    with stages("estimate"):
+        estimate = coded.estimated(device.estimate(counts), device)
+    return ColumnResult(
+        column=coded.name,
+        labels=coded.labels,
+        estimate=estimate,
+        randomizer=device,
+        guarantee=step.guarantee,
+        n=counts.n,
+        plan=step.plan,
+        truth=totals / counts.n if truth else None,
+        notes=step.notes,
+        warnings=step.warnings,
+    )
 
 
 def _notes(
-    columns: Sequence[ColumnResult], split: Split | None, guarantee: Guarantee
+    columns: Sequence[ColumnResult], guarantee: Guarantee, *, divided: bool
 ) -> tuple[str, ...]:
     several = len(columns) > 1
     notes = [
@@ -176,12 +394,12 @@ def _notes(
         for column in columns
         for note in column.notes
     ]
-    if several and split == "divide":
+    if divided:
         notes.append(f"each of the {len(columns)} columns has an equal part of epsilon and delta")
     elif several:
         notes.append(
             f"each of the {len(columns)} columns has a budget of its own; "
-            f"together they cost epsilon {guarantee.epsilon:.3g}"
+            f"together they cost epsilon {up(guarantee.epsilon)}"
         )
     notes += [RUN_HERE, ORDERLESS]
     if any(column.truth is not None for column in columns):

@@ -99,9 +99,8 @@ class Randomness(ABC):
 class SecureRandomness(Randomness):
     """An AES-CTR keystream with a key of its own from the operating system."""
 
-    def __init__(self) -> None:
-        self._process = (-1, -1)
-        self._used = 0
+    _process = (-1, -1)
+    _used = 0
 
     def words(self, size: int) -> Words:
         """Independent uniform 64-bit words."""
@@ -133,9 +132,7 @@ class SimulatedRandomness(Randomness):
         return self._generator.integers(0, 1 << 64, size=size, dtype=np.uint64, endpoint=False)
 
 
-def secure() -> Randomness:
-    """A new secure source."""
-    return SecureRandomness()
+secure = SecureRandomness  # a new secure source
 
 
 def simulated(seed: int) -> Randomness:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +14,12 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 
+if TYPE_CHECKING:
+    pass
+
 Array = npt.NDArray[np.float64]
 Messages = npt.NDArray[np.integer]
+Record = dict[str, object]
 
 _HALVINGS = 24  # of the bracket of a limit, whose outer end is taken: seven digits
 
@@ -114,6 +120,16 @@ class Estimate:
         reach = z * self.standard_errors
         low = self.frequencies + below - np.hypot(below, reach) - uneven
         return low, self.frequencies + above + np.hypot(above, reach) + uneven
+
+    def noise_floor(self, level: float = 0.95) -> Array:
+        """What an answer must reach so that, with probability ``level``, no mere noise does."""
+        checks.open_probability(level=level)
+        each = -math.expm1(math.log(level) / self.frequencies.size)
+        empty = self.standard_errors if self.empty_error is None else self.empty_error
+        z = NormalDist().inv_cdf(1 - each)
+        reach: Array = np.broadcast_to(z * np.asarray(empty), self.frequencies.shape)
+        # Counts of noise are skewed to the right: the first term of the Cornish-Fisher expansion.
+        return reach + self.step * (z**2 + 2) / 6
 
 
 class Noise(ABC):
@@ -217,6 +233,9 @@ class VectorEstimate:
         return _limits(self.mean, self.standard_errors, n=self.n, noise=self.noise, outside=outside)
 
 
+AnyEstimate = Estimate | MeanEstimate | VectorEstimate
+
+
 def _limits(
     means: Array, errors: Array, *, n: int, noise: Noise | None, outside: float
 ) -> tuple[Array, Array]:
@@ -252,3 +271,8 @@ def bounded_numbers(values: npt.ArrayLike, low: float, high: float) -> Array:
         wrong = float(numbers[outside][0])
         raise InvalidArgumentError("value", wrong, f"numbers from {low:g} to {high:g}")
     return numbers
+
+
+def attributes(of: object, *names: str) -> dict[str, Any]:
+    """The attributes of these names, in their order."""
+    return {name: getattr(of, name) for name in names}

@@ -8,26 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 import brute
 from shoal.accounting import exact
 from shoal.accounting.exact import (
     enumerate_law,
-    enumerate_law_exactly,
     enumerate_shuffle,
     two_atom_delta,
-    two_atom_epsilon,
     worst_shuffle,
 )
 from shoal.accounting.published import (
-    Side,
     clone_divergence,
     clones_interval,
     conditional_divergence,
-    halve,
-    randomized_response_delta,
-    randomized_response_epsilon,
 )
+from shoal.accounting.search import Side, largest, least
 from shoal.errors import InvalidArgumentError, InvalidTableError
 
 repeatable = settings(deadline=None, derandomize=True)
@@ -55,6 +51,28 @@ def response(k, local_epsilon):
     return (np.ones((k, k)) + (e - 1) * np.eye(k)) / (e + k - 1)
 
 
+def two_atom_epsilon(*, delta, local_epsilon, iterations=40, **given_):
+    """Smallest epsilon with ``two_atom_delta <= delta``, by bisection; the upper end."""
+
+    def holds(epsilon):
+        return two_atom_delta(epsilon=epsilon, local_epsilon=local_epsilon, **given_) <= delta
+
+    return 0.0 if holds(0.0) else least(holds, 0.0, float(local_epsilon), steps=iterations)
+
+
+def enumerate_law_exactly(*, mass, rho0, rho1, n, growth):
+    """``enumerate_law`` in rational arithmetic, over all multisets of draws."""
+    values = [a - growth * b for a, b in zip(rho0, rho1, strict=True)] + [Fraction(0)]
+    masses = [*mass, 1 - sum(mass)]
+    total = Fraction(0)
+    for draws in itertools.combinations_with_replacement(range(len(masses)), n):
+        counts = [draws.count(atom) for atom in range(len(masses))]
+        ways = math.factorial(n) // math.prod(math.factorial(count) for count in counts)
+        weight = math.prod((masses[i] ** count for i, count in enumerate(counts)), start=ways)
+        total += weight * max(Fraction(0), sum((values[i] for i in draws), Fraction(0)))
+    return total / n
+
+
 # ------------------------------------------------------------------------------- published values
 
 # n, local epsilon, delta; epsilon of binary response (a lower bound), optimal clones, clones.
@@ -80,7 +98,7 @@ REFERENCE = [
 def test_epsilon_reproduces_the_reference_table(n, local, delta, binary, optimal, fmt21):
     given_ = {"n": n, "delta": delta, "local_epsilon": local, "iterations": 26}
     rounded = {"rel": 0.0, "abs": 6e-7}
-    assert randomized_response_epsilon(**given_) == pytest.approx(binary, **rounded)
+    assert brute.binary_response_epsilon(**given_) == pytest.approx(binary, **rounded)
     for clone_probability, expected in (
         (optimal_clones(local), optimal),
         (clones(local), fmt21),
@@ -127,12 +145,12 @@ def test_two_atom_delta_keeps_what_it_does_not_sum(monkeypatch):
     local, epsilon, n = 3.0, 2.5, 20_000
     p = clones(local)
     found = two_atom_delta(n=n, epsilon=epsilon, local_epsilon=local, clone_probability=p)
-    window = exact._Window.around_mean(n - 1, p, 1000.0)
-    stick = exact._Stick.at(epsilon, local)
-    assert window.is_everything
-    total = float(window.weights @ stick.given(window.counts)[0])
-    narrow = exact._Window.around_mean(n - 1, p, 9.0)
-    inside, outside = stick.integrate(narrow)
+    values, _ = exact._given_clones(np.arange(n, dtype=float), epsilon, local)
+    total = float(binom.pmf(np.arange(n), n - 1, p) @ values) * (1 - 1e-9)
+    around = {"epsilon": epsilon, "local_epsilon": local}
+    inside, outside, widest = exact._near_mean(n - 1, p, 9.0, **around)
+    assert not widest
+    assert exact._near_mean(n - 1, p, 1000.0, **around)[1:] == (0.0, True)
     assert outside > 10 * total
     assert inside + outside >= total
     assert total <= found <= total * (1 + 1e-6)
@@ -175,11 +193,14 @@ def test_algorithms_reproduce_the_interval_of_the_authors_program():
             given_ = {"n": 10**5, "epsilon": epsilon, "local_epsilon": 4.0, "step": 100}
             return clone_divergence(**given_, side=side, limit=1e-6) > 1e-6
 
-        return halve(exceeds, upper=0.537804, iterations=10)
+        lower = largest(exceeds, 0.0, 0.537804, steps=10)
+        upper = least(lambda epsilon: not exceeds(epsilon), 0.0, 0.537804, steps=10)
+        return lower, upper
 
-    assert search(Side.LOWER).upper == pytest.approx(0.16754, abs=5e-6)
-    assert search(Side.UPPER).upper == pytest.approx(0.17279, abs=5e-6)
-    assert search(Side.LOWER).lower < 0.169770 < search(Side.UPPER).upper
+    (lower, reported), (_, upper) = search(Side.LOWER), search(Side.UPPER)
+    assert reported == pytest.approx(0.16754, abs=5e-6)
+    assert upper == pytest.approx(0.17279, abs=5e-6)
+    assert lower < 0.169770 < upper
 
 
 @pytest.mark.parametrize(
@@ -233,8 +254,7 @@ def test_conditional_divergence_does_not_grow_with_the_clones(local, part, start
             for c in range(start, start + 6)
         ]
         assert all(b <= a * (1 + 1e-11) + 1e-15 for a, b in itertools.pairwise(values))
-    stick = exact._Stick.at(epsilon, local)
-    vectorised = stick.given(np.arange(start, start + 6, dtype=float))[0]
+    vectorised, _ = exact._given_clones(np.arange(start, start + 6, dtype=float), epsilon, local)
     assert vectorised == pytest.approx(values, rel=1e-9, abs=1e-14)
 
 
@@ -247,7 +267,7 @@ def test_binary_response_with_everybody_else_on_zero(n, local, part):
         enumerate_shuffle(table, others=[0] * (n - 1), x0=a, x1=1 - a, epsilon=epsilon)
         for a in (0, 1)
     )
-    found = randomized_response_delta(n=n, epsilon=epsilon, local_epsilon=local)
+    found = brute.binary_response_delta(n, epsilon, local)
     assert found <= truth + 1e-15
     assert found == pytest.approx(truth, rel=1e-6, abs=1e-9)
     assert found <= worst_shuffle(table, n=n, epsilon=epsilon) + 1e-15

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.accounting import noise
-from shoal.accounting.noise import constants
+from shoal.accounting.noise import binary, dummies, zero_sum
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 
 EPSILONS = (0.0, 0.3, 1.0, 2.5)
@@ -387,12 +387,12 @@ def test_which_square_root_bounds_alpha():
 def test_published_constants_are_sound_and_far_from_tight(epsilon):
     n, target = 10**6, {"epsilon": epsilon, "delta": 1e-6}
     two = n * noise.two_bin_gamma(n=n, **target)
-    assert constants.zero_sum_mean(**target) > 15 * n * noise.one_bin_gamma(n=n, **target)
-    assert constants.zero_sum_histogram_mean(**target) > 25 * two
-    assert constants.dummies_mean(**target) > 10 * two
-    assert constants.coins_mean(**target) > 10 * noise.binary_lambda(n=n, **target)
-    assert constants.fake_users_variance(**target) > 10 * two
-    assert constants.zero_sum_mean(epsilon=1.0, delta=1e-6) == pytest.approx(725.4, abs=0.1)
+    assert zero_sum.zero_sum_mean(**target) > 15 * n * noise.one_bin_gamma(n=n, **target)
+    assert zero_sum.zero_sum_histogram_mean(**target) > 25 * two
+    assert dummies.dummies_mean(**target) > 10 * two
+    assert binary.coins_mean(**target) > 10 * noise.binary_lambda(n=n, **target)
+    assert zero_sum.fake_users_variance(**target) > 10 * two
+    assert zero_sum.zero_sum_mean(epsilon=1.0, delta=1e-6) == pytest.approx(725.4, abs=0.1)
 
 
 # ----------------------------------------------------------------------------- refusals
@@ -421,7 +421,7 @@ def test_nonsense_is_refused(call):
 
 def test_constants_are_not_stretched_beyond_their_regime():
     with pytest.raises(OutOfRegimeError):
-        constants.zero_sum_mean(epsilon=2.0, delta=1e-6)
+        zero_sum.zero_sum_mean(epsilon=2.0, delta=1e-6)
 
 
 @pytest.mark.parametrize(("n", "rho"), [(10**7, 0.5), (10**5, 50.5)])

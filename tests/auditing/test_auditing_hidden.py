@@ -9,13 +9,21 @@ import pytest
 
 import shoal
 from shoal.auditing import AuditedCodeError, Function, Neighbours, Program, WholePipeline, audit
+from shoal.auditing.auditor import farthest
 from shoal.auditing.data import MOST_PEOPLE, DataSet
-from shoal.auditing.messages import Binned, Distinct, Numbered, as_messages, binned, joined
-from shoal.auditing.parts import Parts, fitted
-from shoal.auditing.screening import farthest
+from shoal.auditing.messages import (
+    Binned,
+    Distinct,
+    Numbered,
+    Parts,
+    as_messages,
+    binned,
+    fitted,
+    joined,
+)
 from shoal.auditing.trials import Budget
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomness import secure, simulated, simulator
 

@@ -9,8 +9,7 @@ import pytest
 
 import shoal
 from shoal.auditing import AuditedCodeError, Function, Program, WholePipeline, audit
-from shoal.auditing.messages import Binned, Distinct, as_messages, joined
-from shoal.auditing.parts import fitted
+from shoal.auditing.messages import Binned, Distinct, as_messages, fitted, joined
 from shoal.errors import InvalidArgumentError, InvalidTableError
 from shoal.randomness import simulated, simulator
 

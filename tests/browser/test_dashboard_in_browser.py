@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 import shoal
 from shoal.report import html
-from shoal.results import ColumnResult
+from shoal.report.result import ColumnResult
 from shoal.values import Estimate
 from shoal.web import assets
 from shoal.web.dashboard.parts import table

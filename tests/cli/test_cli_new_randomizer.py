@@ -19,8 +19,7 @@ from shoal.accounting.law import BlanketLaw
 from shoal.protocols import registry as mechanisms
 from shoal.randomizers import registry
 from shoal.randomizers.base import CategoryRandomizer, NumberedMessages, source
-from shoal.randomizers.support import Support
-from shoal.randomizers.weights import Odds
+from shoal.randomizers.weights import Odds, Support
 from shoal.randomness import simulated
 from shoal.values import Counts, category_codes
 

@@ -53,9 +53,8 @@ def test_the_rounds_are_enough_and_one_fewer_is_not(compared):
     walk = Walk(random_regular(2000, 8, seed=0))
     starts = simulated(overlays._STARTS)
     accountant = WalkAccountant(walk=walk, local_epsilon=1.0, method="spectral", randomness=starts)
-    target = compared.target
-    assert accountant.profile(regular.rounds).epsilon(target.delta) <= target.epsilon
-    assert accountant.profile(regular.rounds - 1).epsilon(target.delta) > target.epsilon
+    assert accountant.profile(regular.rounds).epsilon(compared.delta) <= compared.epsilon
+    assert accountant.profile(regular.rounds - 1).epsilon(compared.delta) > compared.epsilon
 
 
 def test_the_recommended_one_has_few_enough_neighbours_and_fewest_messages(compared):
@@ -67,7 +66,7 @@ def test_the_recommended_one_has_few_enough_neighbours_and_fewest_messages(compa
     assert best.most_messages == min(each.most_messages for each in within)
     complete = compared.overlays[0]
     assert (complete.rounds, complete.neighbours) == (1, 2000)
-    assert complete.epsilon == compared.target.central
+    assert complete.epsilon == compared.central
 
 
 def test_more_neighbours_need_fewer_rounds(compared):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.engines.coding import PUBLIC_LIST
+from shoal.engines.columns import PUBLIC_LIST
 from shoal.network.account import WalkAccountant
 from shoal.network.generators import random_regular
 from shoal.network.walk import Absences, Walk

@@ -86,7 +86,7 @@ def test_refusals(run, words, said, tmp_path, monkeypatch):
 
 
 def test_protocols_are_offered_when_messages_are_allowed(run):
-    said = run("plan --epsilon 1 --n 1e6 --categories 100 --messages-cap 2").stdout
+    said = run("plan --epsilon 1 --delta 1e-6 --n 1e6 --categories 100 --messages-cap 2").stdout
     assert max(map(len, said.splitlines())) <= 80
     words = " ".join(said.split())
     for part in ("msgs", "Run dummies with 1.004 messages per person", "datum away"):

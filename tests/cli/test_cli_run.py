@@ -12,8 +12,7 @@ import command_kit
 import shoal
 from shoal.cli import run as run_command
 from shoal.cli.options import RefusedError
-from shoal.report.charts import Share
-from shoal.report.drawing import Axis
+from shoal.report.charts import Axis, Item
 
 ROWS = 4000
 COLORS = ["red"] * 5 + ["green"] * 3 + ["blue"] * 2
@@ -303,7 +302,7 @@ def test_an_output_that_fails_takes_the_others_with_it(run, desk, before, monkey
         path.write_text("half of it")
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("shoal.results.Result.to_csv", fails)
+    monkeypatch.setattr("shoal.report.result.Result.to_csv", fails)
     refused = run(COLOR, "--epsilon 1 --report out.html --csv out.csv").refusal()
     assert refused == "cannot write to out.csv: No space left on device"
     assert {path.name: path.read_bytes() for path in desk.iterdir()} == before
@@ -314,7 +313,7 @@ def test_an_output_that_fails_takes_the_others_with_it(run, desk, before, monkey
     [(4, 6, "████▒▒"), (-2, 2, "▒▒"), (-3, -1, ""), (9, 14, "█████████▒"), (5, 5.01, "█████▒")],
 )
 def test_bars_are_solid_to_the_lower_limit_and_shaded_to_the_upper(low, high, drawn):
-    row = Share("x", (low + high) / 2, low, high, 0, significant=True, truth=None)
+    row = Item("x", (low + high) / 2, low, high, 0, significant=True, truth=None)
     assert run_command.bar(row, Axis(0.0, 10.0), width=10) == drawn
 
 

@@ -62,6 +62,11 @@ def test_shown_numbers_are_rounded_outwards(run):
     assert found["lower"] * (1 - 1e-4) < lower <= found["lower"]
 
 
+def test_a_delta_that_nobody_chose_follows_the_number_of_examples(run):
+    assert run("sgd --n 1e7 --noise 30 --json").json()["delta"] == pytest.approx(1e-8)
+    assert "ε at δ = 1e-8: 10,000,000 examples" in run("sgd --n 1e7 --noise 30").stdout
+
+
 def test_a_target_gives_the_noise(run):
     found = run("sgd --n 2000 --epsilon 0.1 --json").json()
     assert found["noise_multiplier"] == learning.noise_for(epsilon=0.1, n=2000)

@@ -17,7 +17,7 @@ from client_kit import DAY, NOW, Services, make_survey, manual_clock
 from command_kit import shoal
 from shoal.cli import submit
 from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.grid import Duchi
 from shoal.service import client as service_client
 from shoal.service.client import Client
 from shoal.service.survey import Party, words

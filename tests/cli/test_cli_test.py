@@ -469,6 +469,10 @@ def test_every_model_keeps_its_level():
         (f"even.csv {BASE} --trials 100", "--trials needs --power"),
         (f"even.csv {BASE} --plot even.pdf", ".svg or .png"),
         (f"even.csv {BASE} --plot nowhere/a.png", "there is no directory nowhere"),
+        (
+            "--power --categories a,b,a --distance 0.1 --epsilon 1",
+            "expected --categories to be different answers, got 'a' twice",
+        ),
         ("--power --distance 0.1 --epsilon 1", "give one of --categories and --against"),
         ("--power --categories 1 --distance 0.1 --epsilon 1", "from 2 to 1,000,000, got 1"),
         ("--power --categories nine --distance 0.1 --epsilon 1", "whole number"),

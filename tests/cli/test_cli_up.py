@@ -55,7 +55,7 @@ def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results
         flat = " ".join(" ".join(up.said).split())
         for words in (
             "Estimated from 300 reports",
-            "◆ true share",
+            "◆ true fraction",
             "a proved upper bound",
             "invented",
             "unprotected keys",

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 
 from shoal.cli import run as run_command
-from shoal.report.charts import Coordinate
-from shoal.report.drawing import Axis
+from shoal.report.charts import Axis, Item
 
 ROWS = 3000
 MEAN = {"x": 1.0, "y": -2.0, "z": 0.5}
@@ -127,9 +126,9 @@ def test_refusals(run, desk, words, said):
 @pytest.mark.parametrize(
     ("row", "drawn"),
     [
-        (Coordinate("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=None), "┊   ━●━    "),
-        (Coordinate("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=6.0), "┊   ━●◆    "),
-        (Coordinate("x", value=9.9, low=9.8, high=10.0, error=0.1, truth=None), "┊         ●"),
+        (Item("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=None), "┊   ━●━    "),
+        (Item("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=6.0), "┊   ━●◆    "),
+        (Item("x", value=9.9, low=9.8, high=10.0, error=0.1, truth=None), "┊         ●"),
     ],
 )
 def test_a_coordinate_is_a_dot_on_its_interval(row, drawn):

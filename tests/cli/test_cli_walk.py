@@ -10,10 +10,9 @@ import pytest
 
 import shoal
 from shoal.network import walk_table
-from shoal.network.account import WalkAccountant
+from shoal.network.account import WalkAccountant, user_epsilons
 from shoal.network.generators import barabasi_albert, random_regular, ring
 from shoal.network.graph import Graph
-from shoal.network.rounds import user_epsilons
 from shoal.network.walk import Walk
 
 PEOPLE = 120

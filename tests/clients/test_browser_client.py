@@ -17,7 +17,7 @@ from browser_kit import chromium, node
 from example_surveys import example
 from repository import ROOT
 from service.live import live, quick_directory
-from shoal.protocols.coins import FairCoins
+from shoal.protocols.counts import FairCoins
 from shoal.randomizers import hashing
 from shoal.sealing import KeyPair, canonical
 from shoal.sealing.errors import SealingError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from repository import environment
-from shoal.engines import reading
-from shoal.engines.coding import NONE, OTHER, Amounts, Choices
+from shoal.engines import columns as reading
+from shoal.engines.columns import NONE, OTHER, Amounts, Choices
 from shoal.errors import InvalidArgumentError, MissingExtraError
 
 COLOURS = ["red", "blue", None, "green", "blue", "red", "red", None]
@@ -314,14 +315,14 @@ def test_data_that_changes_between_readings_is_noticed():
     column = reading.Column("v", pl.DataFrame(values).lazy().rename({"v": "value"}))
     found = Choices.found(column, drop_nulls=False)
     later = reading.Column("v", pl.DataFrame({"value": ["a", "c"]}).lazy())
-    changed = Choices(later, found.labels, found.n, found.none, found.other, found.notes)
+    changed = replace(found, column=later)
     with pytest.raises(InvalidArgumentError, match="stays the same"):
         list(changed.chunks())
 
 
 MEASURED = """
 import resource, sys
-from shoal.engines import reading
+from shoal.engines import columns as reading
 def read(path):
     column = reading.column(path, "v")
     rows = column.answers().rows

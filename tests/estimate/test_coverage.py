@@ -18,7 +18,7 @@ import shoal
 from shoal import randomness
 from shoal.protocols import registry as protocols
 from shoal.randomizers import registry as randomizers
-from shoal.randomizers.ball import Ball
+from shoal.randomizers.vectors import Ball
 from shoal.values import Batch, Counts, MeanEstimate, VectorEstimate, score_limits
 
 NUMBERS = (*randomizers.NUMBERS, *protocols.NUMBERS)

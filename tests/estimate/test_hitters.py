@@ -14,13 +14,11 @@ import pytest
 
 import shoal
 from shoal import open_answers, randomness
-from shoal.estimate.candidates import Tables
-from shoal.estimate.hitters import heavy_hitters
+from shoal.estimate.hitters import Tables, heavy_hitters
 from shoal.open_answers import threshold_statement
 from shoal.protocols.detection import Detector
 from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
-from shoal.protocols.strings import Alphabet
-from shoal.protocols.tree import PrefixTree
+from shoal.protocols.tree import Alphabet, PrefixTree
 from shoal.values import Counts
 
 SYMBOLS = "abcdefghijklmnop"
@@ -159,7 +157,7 @@ class TestPromises:
         assert set(found.texts) == {*texts, "a text that "}
 
     def test_more_prefixes_than_can_be_followed_are_told(self, monkeypatch):
-        monkeypatch.setattr("shoal.protocols.prefix_plan.MOST_TRIED", 3 * len(SYMBOLS) ** 2)
+        monkeypatch.setattr("shoal.protocols.prefixes.MOST_TRIED", 3 * len(SYMBOLS) ** 2)
         truth = zipf(N, words(SYMBOLS, 8, 8, 20_000, seed=0))
         found = search(made(PrefixDummies), truth, 0)
         assert not found.complete
@@ -192,8 +190,8 @@ class TestCandidates:
     @pytest.mark.parametrize("added", [0, 1, 3])
     @pytest.mark.parametrize("level", [0, 1])
     def test_the_search_finds_what_trying_everything_finds(self, level, added, monkeypatch):
-        monkeypatch.setattr("shoal.estimate.candidates._MOST_TAILS", 9)
-        monkeypatch.setattr("shoal.estimate.candidates._PIECE", 20)
+        monkeypatch.setattr("shoal.estimate.hitters._MOST_TAILS", 9)
+        monkeypatch.setattr("shoal.estimate.hitters._PIECE", 20)
         tree = PrefixTree(
             alphabet=Alphabet.of("abc", length=5),
             cuts=(added + 2, 5) if added < 3 else (4, 5),

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.explain.text import up
-from shoal.learning import Refused, Sampling, account, compare, noise_for
+from shoal.learning import Refused, Sampling, account, by_epochs, compare, noise_for
 from shoal.learning.accountant import LARGEST_EPSILON
 from shoal.learning.permuted import BLANKET, CLONES, DELETION, FIXED
 
@@ -46,6 +46,27 @@ def test_the_guarantee_says_what_it_is():
         "differentially private (replace-one) if every epoch has a fresh random order, cut into "
         "batches"
     )
+
+
+@pytest.mark.parametrize(
+    ("n", "delta"), [(10, 1e-6), (10**5, 1e-6), (10**7, 1e-8), (10**12, 1e-13)]
+)
+def test_a_delta_that_nobody_chose_is_well_below_one_over_n(n, delta):
+    run = {"n": n, "sampling": "fixed"}
+    chosen = run | {"delta": delta}
+    assert account(noise_multiplier=4, **run).delta == pytest.approx(delta)
+    assert account(noise_multiplier=4, **run).epsilon == pytest.approx(
+        account(noise_multiplier=4, **chosen).epsilon
+    )
+    assert noise_for(epsilon=1, **run) == noise_for(epsilon=1, **chosen)
+    (once, *_), (expected, *_) = (by_epochs(noise_multiplier=4, **each) for each in (run, chosen))
+    assert once == pytest.approx(expected)
+    assert not account(noise_multiplier=4, **run).warnings
+
+
+def test_a_comparison_has_one_delta():
+    rows = compare(noise_multiplier=40, n=10**6)
+    assert [row.delta for row in rows] == pytest.approx([1e-7] * 5)
 
 
 def test_every_route_beats_no_amplification_by_far_where_noise_is_large():

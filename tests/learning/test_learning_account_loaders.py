@@ -90,7 +90,7 @@ def test_poisson_numbers_are_refused_for_a_shuffled_loader():
 @pytest.mark.parametrize(
     ("loader", "said"),
     [
-        (DataLoader(WeightedRandomSampler([1, 2])), "equal chances"),
+        (DataLoader(WeightedRandomSampler([1, 2])), "equal probabilities"),
         (DataLoader(RandomSampler(DATA), batch_size=30), "drop_last=True: 10 of 100 examples"),
         (DataLoader(RandomSampler(DATA, replacement=True), batch_size=5), "batches of one"),
         (DataLoader(RandomSampler(DATA, num_samples=50)), "num_samples to be the 100 examples"),

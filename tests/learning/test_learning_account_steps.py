@@ -17,22 +17,30 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.accounting.search import Side
 from shoal.errors import UnreachableTargetError
-from shoal.learning import many_steps
-from shoal.learning.gaussian_blanket import Blanket, Distances
-from shoal.learning.many_steps import StepLaw
-from shoal.learning.sampled import (
-    Drawn,
-    poisson_epsilon,
+from shoal.learning.permuted import Blanket
+from shoal.learning.steps import (
+    StepLaw,
+    certificate,
+    composed_epsilon,
     poisson_laws,
-    poisson_replaced_epsilon,
-    poisson_replaced_law,
+    poisson_replaced_laws,
     published_epsilon,
-    replacement_law,
+    replacement_laws,
+    saddle,
+    sampled_epsilon,
 )
 
 
 def gaussian_law(mu):
     return StepLaw.sampled(lambda eps: gaussian.delta(mu, eps), spread=mu, end=1e-14)
+
+
+def composed_delta(law, steps, epsilon):
+    """The smallest delta proved at this epsilon for so many steps."""
+    theta = saddle(law, steps, epsilon)
+    guess = math.exp(max(-700.0, min(0.0, steps * law.log_moment(theta) - theta * epsilon)))
+    log_upper = certificate(law, steps, theta, guess)
+    return min(1.0, math.exp(min(0.0, log_upper(epsilon))) + steps * law.infinite)
 
 
 @pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0])
@@ -41,9 +49,9 @@ def gaussian_law(mu):
 def test_gaussian_steps_compose_to_a_gaussian(mu, steps, delta):
     truth = gaussian.epsilon(mu * math.sqrt(steps), delta)
     if 1e-3 < truth < 100:
-        found = many_steps.epsilon(gaussian_law(mu), steps, delta)
+        found = composed_epsilon(gaussian_law(mu), steps, delta)
         assert truth <= found <= 1.01 * truth
-        assert many_steps.delta(gaussian_law(mu), steps, found) <= delta * 1.05
+        assert composed_delta(gaussian_law(mu), steps, found) <= delta * 1.05
 
 
 @pytest.mark.parametrize("rounds", [1, 5, 40])
@@ -51,7 +59,7 @@ def test_shuffled_rounds_agree_with_composition_by_fft(rounds):
     profile = PrivacyProfile(BlanketLaw.generic(1.0), 2_000)
     law = StepLaw.sampled(profile.quick_delta, spread=profile.spread, end=1e-11)
     by_fft = (profile * rounds).epsilon(1e-6) if rounds > 1 else profile.epsilon(1e-6)
-    assert many_steps.epsilon(law, rounds, 1e-6) == pytest.approx(by_fft, rel=5e-3)
+    assert composed_epsilon(law, rounds, 1e-6) == pytest.approx(by_fft, rel=5e-3)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +74,7 @@ def test_poisson_steps_agree_with_dp_accounting(noise, rate, steps):
         .self_compose(steps)
         .get_epsilon_for_delta(1e-6)
     )
-    ours = poisson_epsilon(Drawn(noise=noise, rate=rate, steps=steps, delta=1e-6))
+    ours = sampled_epsilon(poisson_laws, 1, noise, rate, steps, 1e-6)
     assert ours == pytest.approx(theirs, rel=3e-3)
 
 
@@ -74,9 +82,9 @@ def test_poisson_steps_agree_with_dp_accounting(noise, rate, steps):
 def test_the_number_of_steps_is_no_obstacle(steps):
     """With steps this small the whole is nearly a Gaussian with this mu."""
     rate, noise = 1e-3 / math.sqrt(steps), 2.0
-    law = replacement_law(noise=noise, rate=rate, beyond=1e-12)
+    (law,) = replacement_laws(noise=noise, rate=rate, beyond=1e-12)
     second = steps * float(law.masses @ law.losses**2)
-    found = many_steps.epsilon(law, steps, 1e-5)
+    found = composed_epsilon(law, steps, 1e-5)
     assert found == pytest.approx(gaussian.epsilon(math.sqrt(second), 1e-5), rel=0.15)
 
 
@@ -90,7 +98,7 @@ def test_the_atoms_of_one_step_are_above_its_curve(noise, rate, epsilon):
     """One step exactly: D at 1 + q (y - 1) is q times the Gaussian's at y, and less for Poisson."""
     x = math.expm1(epsilon)
     for mu, laws in (
-        (2 / noise, [replacement_law(noise=noise, rate=rate, beyond=1e-13)]),
+        (2 / noise, replacement_laws(noise=noise, rate=rate, beyond=1e-13)),
         (1 / noise, [poisson_laws(noise=noise, rate=rate, beyond=1e-13)[0]]),
     ):
         truth = rate * gaussian.delta(mu, math.log1p(x / rate), side=Side.LOWER)
@@ -103,31 +111,29 @@ def test_the_atoms_of_one_step_are_above_its_curve(noise, rate, epsilon):
 
 def test_tiny_rates_are_not_rounded_away():
     """Few steps add up; at the same delta over rate they are in proportion to the rate."""
-    common, rare = (
-        published_epsilon(Drawn(noise=100.0, rate=rate, steps=10, delta=1e-5 * rate))
-        for rate in (1e-9, 1e-15)
-    )
+    common, rare = (published_epsilon(100.0, rate, 10, 1e-5 * rate) for rate in (1e-9, 1e-15))
     assert rare == pytest.approx(1e-6 * common, rel=1e-4)
-    assert published_epsilon(Drawn(noise=1e3, rate=1 / 9, steps=9, delta=0.5)) == 0
+    assert published_epsilon(1e3, 1 / 9, 9, 0.5) == 0
     for noise, rate in ((0.05, 0.3), (0.05, 1.0), (0.2, 1e-6)):  # one step, then no composition
-        found = published_epsilon(Drawn(noise=noise, rate=rate, steps=1, delta=1e-6))
+        found = published_epsilon(noise, rate, 1, 1e-6)
         assert found <= gaussian.epsilon(2 / noise, 1e-6 * (1 - 1e-9)) * 1.01
 
 
 @pytest.mark.parametrize("noise", [1e12, 1e20, 1e200])
 def test_noise_beyond_what_floats_can_tell_apart(noise):
     for law in (
-        replacement_law(noise=noise, rate=0.1, beyond=1e-12),
+        *replacement_laws(noise=noise, rate=0.1, beyond=1e-12),
         *poisson_laws(noise=noise, rate=0.1, beyond=1e-12),
-        poisson_replaced_law(noise=noise, rate=0.1, beyond=1e-12),
+        *poisson_replaced_laws(noise=noise, rate=0.1, beyond=1e-12),
     ):
         assert np.isfinite(law.masses).all()
-        assert 0 <= many_steps.epsilon(law, 100, 1e-6) < 1e-9
+        assert 0 <= composed_epsilon(law, 100, 1e-6) < 1e-9
 
 
 def test_infinite_moments_are_no_obstacle():
-    asked = Drawn(noise=0.2, rate=0.05, steps=20, delta=1e-6)
-    assert 90 < poisson_epsilon(asked) < poisson_replaced_epsilon(asked) < 96
+    steps = (0.2, 0.05, 20, 1e-6)
+    removed = sampled_epsilon(poisson_laws, 1, *steps)
+    assert 90 < removed < sampled_epsilon(poisson_replaced_laws, 2, *steps) < 96
 
 
 def mixture_divergence(rate, first, second, epsilon):
@@ -156,7 +162,7 @@ def test_replacing_by_the_opposite_is_the_worst_of_poisson_sampling(
     noise, rate, lengths, angle, share
 ):
     """Any two gradients in the ball, of any lengths and at any angle, in both orders."""
-    law = poisson_replaced_law(noise=noise, rate=rate, beyond=1e-13)
+    (law,) = poisson_replaced_laws(noise=noise, rate=rate, beyond=1e-13)
     first = np.array([lengths[0], 0.0]) / noise
     second = np.array([math.cos(angle), math.sin(angle)]) * lengths[1] / noise
     epsilon = share * rate / noise
@@ -179,7 +185,7 @@ def test_replacing_under_poisson_sampling_agrees_with_sums_on_a_grid(noise, rate
     size = 1 << (steps * law.size).bit_length()
     total = np.fft.irfft(np.fft.rfft(law, size) ** steps, size)
     losses_ = (np.arange(size) + steps * loss.min()) * width
-    found = poisson_replaced_epsilon(Drawn(noise=noise, rate=rate, steps=steps, delta=1e-6))
+    found = sampled_epsilon(poisson_replaced_laws, 2, noise, rate, steps, 1e-6)
     for epsilon, compared in ((found * 0.99, 1), (found * 1.001, -1)):
         delta = float(np.maximum(total * -np.expm1(np.minimum(epsilon - losses_, 0)), 0).sum())
         assert (delta - 1e-6) * compared > 0
@@ -191,14 +197,14 @@ def test_both_orders_of_poisson_sampling_are_there():
         assert float(law.masses.sum()) + law.infinite == pytest.approx(1.0, abs=1e-12)
     # E_P[e^-l] is the mass of Q where P has some
     assert float(removed.masses @ np.exp(-removed.losses)) == pytest.approx(1.0, abs=1e-9)
-    assert many_steps.epsilon(removed, 50, 1e-6) > many_steps.epsilon(added, 50, 1e-6)
+    assert composed_epsilon(removed, 50, 1e-6) > composed_epsilon(added, 50, 1e-6)
 
 
 def test_losses_that_give_everything_away_are_counted():
     law = StepLaw.of(np.array([0.1, -0.1]), np.array([0.52, 0.48]), infinite=1e-7)
-    assert many_steps.delta(law, 5, 3.0) >= 5e-7
+    assert composed_delta(law, 5, 3.0) >= 5e-7
     with pytest.raises(UnreachableTargetError, match="probability 1e-06"):
-        many_steps.epsilon(law, 10, 1e-6)
+        composed_epsilon(law, 10, 1e-6)
 
 
 @pytest.mark.parametrize("mu", [1e-6, 0.01, 1.0, 10.0])
@@ -228,7 +234,7 @@ def test_cells_keep_masses_and_means():
 def test_the_atoms_of_the_blanket_are_a_spread_of_the_real_thing(reach):
     """E (Z)_+ of one draw, exactly by numerical integration, at several epsilons."""
     level = 2.0
-    pair = Blanket(Distances(reach, reach), 1, level, 1e-14).pair
+    pair = Blanket(reach, reach, 1, level, 1e-14).pair
     u = np.linspace(-12, 12, 200_001)
     density = np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi) * (u[1] - u[0])
     for epsilon in (0.0, 0.02, 0.3):
@@ -240,6 +246,8 @@ def test_the_atoms_of_the_blanket_are_a_spread_of_the_real_thing(reach):
 
 
 def test_one_round_by_its_samples_is_the_round_itself():
-    blanket = Blanket(Distances(0.2, 0.2), 5_000, 1.4, 1e-9)
+    blanket = Blanket(0.2, 0.2, 5_000, 1.4, 1e-9)
     direct = blanket.epsilon(1e-6)
-    assert direct <= many_steps.epsilon(blanket.law(1e-6), 1, 1e-6) <= 1.01 * direct
+    end = max(1e-9, 1.5 * blanket.smallest_delta)
+    law = StepLaw.sampled(blanket.quick_delta, spread=blanket.spread, end=end)
+    assert direct <= composed_epsilon(law, 1, 1e-6) <= 1.01 * direct

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from scipy import special
 
 from shoal.learning import account
-from shoal.learning.gaussian_blanket import Blanket, Distances
-from shoal.learning.permuted import Epochs, blanket_epsilon, lower_epsilon
+from shoal.learning.permuted import Blanket, blanket_epsilon, distances, lower_epsilon
+from shoal.learning.run import Run
 
 NOISES = (0.7, 1.5, 4.0)
 EPSILONS = (0.05, 0.3, 1.0)
@@ -93,17 +93,17 @@ def test_one_epoch_is_never_worse_than_promised(kind, others, n, noise):
             found = account(noise_multiplier=noise, n=n, delta=truth * (1 - 1e-6))
             assert found.epsilon >= epsilon
             for level in (0.2, 1.0):
-                blanket = Blanket(Distances(1 / noise, 1 / noise), n, level, 1e-9)
-                assert blanket.delta(epsilon) >= truth
+                blanket = Blanket(1 / noise, 1 / noise, n, level, 1e-9)
+                assert blanket.quick_delta(epsilon) >= truth
 
 
 def test_the_blanket_says_something_about_four_people():
     """So that the test above is one: the bound is neither 1 nor that of no amplification."""
     noise = 6.0
     first, second = pair_of(steady, 0.0, noise, 4)
-    found = Blanket(Distances(1 / noise, 1 / noise), 4, 0.4, 1e-9)
+    found = Blanket(1 / noise, 1 / noise, 4, 0.4, 1e-9)
     alone = cell_masses(1 / noise, cells=400), cell_masses(-1 / noise, cells=400)
-    truth, bound = divergence(first, second, 0.02), found.delta(0.02)
+    truth, bound = divergence(first, second, 0.02), found.quick_delta(0.02)
     assert truth <= bound < 0.75 * divergence(*alone, 0.02)
 
 
@@ -124,8 +124,8 @@ def test_gradients_in_a_plane_are_covered_too(noise, others):
         if truth > 1e-9:
             assert account(noise_multiplier=noise, n=2, delta=truth * 0.999).epsilon >= epsilon
             for level in (0.2, 1.0):
-                blanket = Blanket(Distances(1 / noise, 1 / noise), 2, level, 1e-9)
-                assert blanket.delta(epsilon) >= truth
+                blanket = Blanket(1 / noise, 1 / noise, 2, level, 1e-9)
+                assert blanket.quick_delta(epsilon) >= truth
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -167,7 +167,7 @@ def test_steps_with_replacement_are_never_worse_than_promised(noise, epsilon):
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_replacing_under_poisson_sampling_is_never_worse_than_promised(noise, epsilon):
-    """Two examples, each taking part with chance 1/2 of its own, two steps."""
+    """Two examples, each taking part with probability 1/2 of its own, two steps."""
     for others in (-1.0, 0.0, 1.0):
         laws = []
         for own in (1.0, -1.0):
@@ -236,15 +236,14 @@ def test_batches_are_never_worse_than_promised(batch, noise):
             if truth > 1e-9:
                 size = {"n": 3 * batch, "batch": batch, "delta": truth * 0.999}
                 assert account(noise_multiplier=noise, **size).epsilon >= epsilon
-                asked = Epochs(noise=noise, blocks=3, batch=batch, epochs=1, delta=truth)
-                for distances in asked.distances:
+                for own, other in distances(Run.of(noise, 3 * batch, 1, batch, truth)):
                     for level in (0.5, 1.5):
-                        assert Blanket(distances, 3, level, 1e-9).delta(epsilon) >= truth
+                        assert Blanket(own, other, 3, level, 1e-9).quick_delta(epsilon) >= truth
 
 
 def test_large_noise_lets_batches_hide_too():
     """Only one example differs: what has to be hidden is 2C, even where whole blocks hide it."""
-    whole = Epochs(noise=100.0, blocks=1000, batch=10, epochs=1, delta=1e-6)
-    examples = Epochs(noise=100.0, blocks=1000, batch=1, epochs=1, delta=1e-6)
+    whole = Run.of(100.0, 10_000, 1, 10, 1e-6)
+    examples = Run.of(100.0, 1000, 1, 1, 1e-6)
     assert lower_epsilon(whole) <= blanket_epsilon(whole)
     assert blanket_epsilon(whole) < 2 * blanket_epsilon(examples)

@@ -14,10 +14,17 @@ from scipy import stats
 from shoal.errors import InvalidArgumentError
 from shoal.learning import descent
 from shoal.learning.accountant import account
-from shoal.learning.descent import OWN_LOSSES, train
-from shoal.learning.losses import PUBLIC_LABELS, Logistic, Ridge
-from shoal.learning.noise import standard_normals
-from shoal.learning.steps import Schedule, Task, Watch, clipped_sum, descend, steepest
+from shoal.learning.descent import (
+    OWN_LOSSES,
+    PUBLIC_LABELS,
+    Logistic,
+    Ridge,
+    clipped_sum,
+    descend,
+    standard_normals,
+    steepest,
+    train,
+)
 from shoal.randomness import Randomness, simulated, simulator
 
 LOSSES = (Logistic(), Ridge())
@@ -25,8 +32,8 @@ FALSE_ALARM = 1e-7
 
 
 def schedule(**changed):
-    asked = {"epochs": 1, "batch": 1, "rate": 0.1, "clip": 1.0, "noise": 0.0, "radius": math.inf}
-    return Schedule(**(asked | changed))
+    plan = {"epochs": 1, "batch": 1, "rate": 0.1, "clip": 1.0, "noise": 0.0, "radius": math.inf}
+    return plan | changed
 
 
 def sphere(n, d, seed=0):
@@ -158,9 +165,9 @@ def test_a_number_is_made_of_four_normals():
 @pytest.mark.parametrize("batch", [1, 4])
 def test_the_step_adds_noise_of_the_size_accounted_for(batch):
     """Where gradients are zero every move is noise: rate/batch times it, fresh in every step."""
-    task = Task(np.zeros((40_000, 3)), np.ones(40_000), Logistic())
+    task = (np.zeros((40_000, 3)), np.ones(40_000), Logistic())
     plan = schedule(noise=2.5, rate=0.1, batch=batch, epochs=2)
-    path = descend(task, plan, randomness=simulated(5), watch=Watch(iterates=True))
+    path = descend(*task, **plan, randomness=simulated(5), keep_iterates=True)
     moves = np.diff(path.iterates, axis=0, prepend=0.0) * batch / (0.1 * 2.5)
     assert len(moves) == 2 * 40_000 // batch
     square = np.square(moves).sum()
@@ -176,8 +183,8 @@ def test_the_step_adds_noise_of_the_size_accounted_for(batch):
 
 def test_every_epoch_has_a_fresh_order_of_all_examples():
     source = Recorded(6)
-    task = Task(sphere(50, 2), np.ones(50), Ridge())
-    descend(task, schedule(epochs=6, batch=5), randomness=source, watch=Watch())
+    task = (sphere(50, 2), np.ones(50), Ridge())
+    descend(*task, **schedule(epochs=6, batch=5), randomness=source)
     assert len(source.orders) == 6
     assert all(sorted(order) == list(range(50)) for order in source.orders)
     assert len({tuple(order) for order in source.orders}) == 6
@@ -186,9 +193,9 @@ def test_every_epoch_has_a_fresh_order_of_all_examples():
 @pytest.mark.parametrize("batch", [1, 2])
 def test_orders_that_are_walked_are_uniform(batch):
     """Example i moves coordinate i of theta: the iterates tell in which order they came."""
-    task = Task(np.eye(4), np.ones(4), Ridge())
+    task = (np.eye(4), np.ones(4), Ridge())
     plan = schedule(epochs=12_000, rate=1e-9, batch=batch)
-    path = descend(task, plan, randomness=simulated(7), watch=Watch(iterates=True))
+    path = descend(*task, **plan, randomness=simulated(7), keep_iterates=True)
     moves = np.diff(path.iterates, axis=0, prepend=0.0).reshape(12_000, 4 // batch, 4)
     steps = (moves > moves.max() / 2).argmax(axis=1)  # the step in which each example came
     assert ((moves > moves.max() / 2).sum(axis=1) == 1).all()
@@ -209,42 +216,41 @@ def test_without_noise_it_is_plain_descent(loss, batch, radius):
     targets = np.sign(examples @ np.array([1, -1, 0.5, 2]))
     plan = schedule(epochs=3, batch=batch, rate=0.2, clip=0.7, radius=radius)
     source = Recorded(9)
-    task = Task(examples, targets, loss)
-    path = descend(task, plan, randomness=source, watch=Watch(iterates=True, losses=True))
-    expected, losses = _plainly(task, plan, source.orders)
+    task = (examples, targets, loss)
+    path = descend(*task, **plan, randomness=source, keep_iterates=True, history=True)
+    expected, losses = _plainly(*task, source.orders, **plan)
     assert path.iterates == pytest.approx(np.array(expected), abs=1e-12)
     assert path.last == pytest.approx(expected[-1], abs=1e-12)
     assert path.average == pytest.approx(np.mean(expected, axis=0), abs=1e-12)
     assert path.losses == pytest.approx(losses)
 
 
-def _plainly(task, plan, orders):
+def _plainly(examples, targets, loss, orders, *, batch, clip, rate, radius, **_):
     """Example by example, as the algorithm is written down."""
-    theta, iterates, losses = np.zeros(task.examples.shape[1]), [], []
+    theta, iterates, losses = np.zeros(examples.shape[1]), [], []
     for order in orders:
-        for start in range(0, len(order) - plan.batch + 1, plan.batch):
+        for start in range(0, len(order) - batch + 1, batch):
             total = np.zeros_like(theta)
-            for i in order[start : start + plan.batch]:
-                x, target = task.examples[i], task.targets[i]
+            for i in order[start : start + batch]:
+                x, target = examples[i], targets[i]
                 score = x @ theta
-                logistic = isinstance(task.loss, Logistic)
+                logistic = isinstance(loss, Logistic)
                 slope = -target / (1 + np.exp(target * score)) if logistic else score - target
                 gradient = slope * x
-                total += gradient * min(1, plan.clip / np.linalg.norm(gradient))
-            theta = theta - plan.rate * (total / plan.batch + task.loss.l2 * theta)
-            theta = theta * min(1, plan.radius / np.linalg.norm(theta))
+                total += gradient * min(1, clip / np.linalg.norm(gradient))
+            theta = theta - rate * (total / batch + loss.l2 * theta)
+            theta = theta * min(1, radius / np.linalg.norm(theta))
             iterates.append(theta)
-        scores = task.examples @ theta
-        losses.append(task.loss.values(scores, task.targets).mean())
+        losses.append(loss.values(examples @ theta, targets).mean())
     return iterates, losses
 
 
 def test_long_epochs_are_laid_out_in_pieces(monkeypatch):
-    task = Task(sphere(100, 3), np.ones(100), Logistic())
+    task = (sphere(100, 3), np.ones(100), Logistic())
     plan = schedule(epochs=2, batch=3)
-    whole = descend(task, plan, randomness=simulated(1), watch=Watch(iterates=True))
-    monkeypatch.setattr("shoal.learning.steps._TOGETHER", 40)
-    pieces = descend(task, plan, randomness=simulated(1), watch=Watch(iterates=True))
+    whole = descend(*task, **plan, randomness=simulated(1), keep_iterates=True)
+    monkeypatch.setattr("shoal.learning.descent._TOGETHER", 40)
+    pieces = descend(*task, **plan, randomness=simulated(1), keep_iterates=True)
     assert np.array_equal(whole.iterates, pieces.iterates)
     assert len(whole.iterates) == 66
 
@@ -257,8 +263,8 @@ def test_a_model_is_nearly_as_good_as_one_without_noise():
     examples, answers = labelled(20_000, 10)
     fit = train(examples, answers, noise_multiplier=1.1, randomness=simulated(10))
     assert 0.9 < fit.guarantee.epsilon < 1.1
-    task = Task(examples, Logistic().reading(answers)[0], Logistic())
-    clear = descend(task, schedule(epochs=5), randomness=simulated(10), watch=Watch()).average
+    task = (examples, Logistic().reading(answers)[0], Logistic())
+    clear = descend(*task, **schedule(epochs=5), randomness=simulated(10)).average
     best = np.mean((examples @ clear > 0) == (answers == "yes"))
     assert best > 0.95
     unseen, truth = labelled(20_000, 10, seed=1)
@@ -327,6 +333,17 @@ def test_the_guarantee_is_the_accountants(epochs, batch, drop_last):
     fit = train(examples, answers, loss=named, **asked, clip=0.3, keep_iterates=True)
     assert fit.guarantee == account(n=100, sampling="permutation", **asked)
     assert len(fit.iterates) == fit.guarantee.steps == epochs * (100 // batch)
+
+
+@pytest.mark.usefixtures("quickly")
+def test_the_delta_of_a_large_training_set_is_well_below_one_over_n():
+    examples = np.zeros((200_000, 1))
+    fit = train(examples, np.ones(200_000), loss=Ridge(), noise_multiplier=5.0, batch=1000)
+    assert fit.guarantee.delta == pytest.approx(5e-7)
+    assert (
+        train(examples[:10], np.ones(10), loss=Ridge(), noise_multiplier=5.0).guarantee.delta
+        == 1e-6
+    )
 
 
 def test_an_epsilon_is_kept_with_no_more_noise_than_it_takes():

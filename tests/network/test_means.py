@@ -5,11 +5,9 @@ import pytest
 
 from shoal.errors import InvalidArgumentError
 from shoal.network.generators import barabasi_albert, random_regular
-from shoal.network.means import network_mean
-from shoal.network.simulation import simulate
+from shoal.network.simulation import network_mean, simulate
 from shoal.network.walk import Walk
-from shoal.randomizers.privunit import PrivUnit
-from shoal.randomizers.privunitg import PrivUnitG
+from shoal.randomizers.vectors import PrivUnit, PrivUnitG
 from shoal.randomness import simulated
 
 RUNS = 150

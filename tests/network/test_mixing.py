@@ -7,17 +7,11 @@ from hypothesis import strategies as st
 
 from network_graphs import connected_graphs, dense_truth, pendant, pendant_clique, windmill
 from shoal.errors import InvalidArgumentError
-from shoal.network.eigenpairs import leading
 from shoal.network.generators import complete, random_regular
 from shoal.network.graph import Graph
-from shoal.network.mixing import (
-    exact_mixing,
-    exact_mixings,
-    joint_minimum,
-    leading_mixing,
-    spectral_mixing,
-)
-from shoal.network.spectrum import spectral_bound
+from shoal.network.locations import Locations
+from shoal.network.mixing import Mixing, exact_mixing, spectral_mixing
+from shoal.network.spectrum import leading, spectral_bound
 from shoal.network.walk import Absences, Varying, Walk
 from shoal.randomness import simulated
 
@@ -39,6 +33,22 @@ def assert_safe(mixing, truth, *, slack=1e-13):
     assert (mixing.collision >= truth["collision"] - slack).all()
     assert (mixing.minimum <= truth["minimum"] + slack).all()
     assert (mixing.minimum >= 0).all()
+
+
+def leading_mixing(pairs, rounds):
+    """What leading eigenpairs and a bound on the rest say about everybody."""
+    left, right = pairs.factors(rounds)
+    ratios, law = left @ right.T, pairs.walk.stationary
+    return Mixing(
+        rounds=rounds,
+        origins=np.arange(len(law)),
+        stationary=law,
+        chi_squared=pairs.chi_squared(rounds),
+        separation=np.clip(1 - np.maximum(ratios.min(axis=1), 0.0), 0.0, 1.0),
+        minimum=law * np.clip(ratios.min(axis=0), 0.0, 1.0),
+        method="leading",
+        failure=pairs.failure,
+    )
 
 
 def safe_walk(graph):
@@ -141,25 +151,6 @@ def test_corrected_collisions_follow_degrees(rounds):
     assert (mixing.collision >= dense(walk, rounds)["collision"]).all()
 
 
-def test_weights_relate_a_law_to_what_all_have_in_common():
-    walk = Walk(windmill(4))
-    mixing, law = exact_mixing(walk, 3), walk.position(1, 3)
-    weights = mixing.weights(law, rounding=walk.rounding(3))
-    assert weights.lost == pytest.approx(0.0, abs=1e-15)
-    assert (weights.masses * weights.values).sum() == pytest.approx(1.0)
-    assert weights.values == pytest.approx(law / dense(walk, 3)["minimum"], rel=1e-9)
-    assert 0 < weights.rounding < 1e-13
-
-
-def test_mass_where_another_report_never_is_is_lost():
-    walk = Walk(pendant(6))
-    mixing, law = exact_mixing(walk, 1), walk.position(5, 1)
-    weights = mixing.weights(law, rounding=walk.rounding(1))
-    assert mixing.overlap == 0.0
-    assert 1.0 <= weights.lost < 1 + 1e-12
-    assert weights.masses.size == 0
-
-
 def test_only_the_people_kept_count():
     walk = Walk(pendant(8))
     kept = [0, 3, 4]
@@ -170,13 +161,9 @@ def test_only_the_people_kept_count():
     assert mixing.origins.tolist() == kept
 
 
-def test_several_rounds_are_one_pass():
-    walk = Walk(windmill(40))
+def test_people_are_looked_at_some_at_a_time():
     told = []
-    found = exact_mixings(walk, [5, 2, 5, 0], progress=lambda done, todo: told.append((done, todo)))
-    assert [mixing.rounds for mixing in found] == [5, 2, 5, 0]
-    for mixing in found:
-        assert np.array_equal(mixing.minimum, exact_mixing(walk, mixing.rounds).minimum)
+    exact_mixing(Walk(windmill(40)), 5, progress=lambda done, todo: told.append((done, todo)))
     assert told == [(64, 81), (81, 81)]
 
 
@@ -196,7 +183,7 @@ def test_absences_and_changing_graphs_mix_too():
     assert mixing.chi_squared.max() > exact_mixing(walk, 30).chi_squared.max()
     varying = Varying([walk, Walk(random_regular(12, 3, seed=1))])
     assert exact_mixing(varying, 2).chi_squared.max() > 0
-    assert np.array_equal(joint_minimum(absences, 30) > 0, mixing.minimum > 0)
+    assert np.array_equal(Locations(absences).after(30).minimum > 0, mixing.minimum > 0)
     with pytest.raises(InvalidArgumentError, match="at most 2"):
         exact_mixing(varying, 3)
 
@@ -204,11 +191,9 @@ def test_absences_and_changing_graphs_mix_too():
 def test_what_all_have_in_common_needs_no_stationary_law():
     varying = Varying([Walk(pendant(6)), Walk(complete(6)), Walk(windmill_of_six())])
     kernel = varying.positions(range(6), 3)
-    common = joint_minimum(varying, 3)
+    common = Locations(varying).after(3).minimum
     assert common == pytest.approx(kernel.min(axis=0), rel=1e-12)
     assert (common <= kernel.min(axis=0)).all()
-    kept = joint_minimum(varying, 3, origins=[1, 5])
-    assert kept == pytest.approx(kernel[[1, 5]].min(axis=0), rel=1e-12)
 
 
 def windmill_of_six():
@@ -232,9 +217,7 @@ def test_impossible_rounds_are_refused(rounds):
     ):
         with pytest.raises(InvalidArgumentError, match="rounds"):
             refused()
-    with pytest.raises(InvalidArgumentError, match="rounds"):
-        exact_mixings(walk, [])
     with pytest.raises(InvalidArgumentError, match="origins"):
         exact_mixing(walk, 1, origins=[4])
     with pytest.raises(InvalidArgumentError, match="origins"):
-        joint_minimum(walk, 1, origins=np.empty(0, dtype=int))
+        exact_mixing(walk, 1, origins=np.empty(0, dtype=int))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from shoal.errors import InvalidArgumentError
-from shoal.network.account import WalkAccountant
+from shoal.network.account import WalkAccountant, user_epsilons
 from shoal.network.generators import random_regular, ring
 from shoal.network.profile import ALONE
-from shoal.network.rounds import user_epsilons
 from shoal.network.walk import Walk
 
 

@@ -10,10 +10,9 @@ from scipy import stats
 
 from network_graphs import connected_graphs, windmill
 from shoal.errors import InvalidArgumentError, MissingExtraError
-from shoal.network import stepping
 from shoal.network.generators import barabasi_albert, complete, random_regular, ring
 from shoal.network.graph import Graph
-from shoal.network.simulation import Presence, itinerary, simulate
+from shoal.network.simulation import key, present, simulate, words
 from shoal.network.walk import Absences, Varying, Walk
 from shoal.randomness import simulated
 
@@ -53,14 +52,14 @@ def test_the_generator_is_splitmix64():
         1234567: [6457827717110365317, 3203168211198807973, 9817491932198370423],
     }
     for start, outputs in known.items():
-        assert stepping.words(np.uint64(start), first=0, size=3).tolist() == outputs
-        assert stepping.words(np.uint64(start), first=2, size=1).tolist() == outputs[2:]
+        assert words(np.uint64(start), first=0, size=3).tolist() == outputs
+        assert words(np.uint64(start), first=2, size=1).tolist() == outputs[2:]
 
 
 def test_streams_have_keys_of_their_own():
     paths = [(a, b, c) for a in range(20) for b in range(4) for c in range(50)]
-    assert len({int(stepping.key(*path)) for path in paths}) == len(paths)
-    assert stepping.key(1, 2) != stepping.key(2, 1)
+    assert len({int(key(*path)) for path in paths}) == len(paths)
+    assert key(1, 2) != key(2, 1)
 
 
 @pytest.mark.parametrize("walk", WALKS, ids=repr)
@@ -135,8 +134,7 @@ def test_the_law_holds_on_a_graph_that_changes():
 def test_absences_by_chance_are_a_pattern():
     walk = Walk(HUBS)
     by_chance = simulate(walk, 8, seed=4, offline=0.25)
-    drawn = Presence.of(itinerary(walk), seed=4, offline=0.25, killed=(), dropout=0.0)
-    pattern = drawn.rows(range(8))
+    pattern = present(range(8), walk.n, seed=4, offline=0.25)
     share = pattern.mean()
     assert abs(share - 0.75) < SIGMAS * (0.75 * 0.25 / pattern.size) ** 0.5
     same(simulate(Absences(walk, pattern), 8, seed=4), by_chance)

@@ -10,10 +10,6 @@ from scipy.sparse import csr_array
 
 from network_graphs import complete_edges, connected_graphs, dense_truth, pendant_clique, windmill
 from shoal.errors import InvalidArgumentError
-from shoal.network import kernels
-from shoal.network.certificates import inertia, random_start
-from shoal.network.certificates.operator import Operator, cube_points
-from shoal.network.eigenpairs import leading
 from shoal.network.generators import (
     barabasi_albert,
     complete,
@@ -23,7 +19,16 @@ from shoal.network.generators import (
     watts_strogatz,
 )
 from shoal.network.graph import Graph
-from shoal.network.spectrum import SpectralBound, spectral_bound
+from shoal.network.spectrum import (
+    Operator,
+    SpectralBound,
+    chebyshev_bound,
+    count_above,
+    cube_points,
+    leading,
+    spectral_bound,
+    starts_for,
+)
 from shoal.network.walk import Walk
 from shoal.randomness import simulated
 
@@ -127,26 +132,31 @@ def test_a_lazy_grid_is_certified_by_counting():
     assert found.value < 1
 
 
+def symmetrised(graph):
+    """1/√(d_u d_v) on the edges, whether or not a walk on them mixes."""
+    return graph.weighted(1 / np.sqrt(graph.degrees[graph.rows] * graph.degrees[graph.neighbours]))
+
+
 @given(connected_graphs(), st.floats(-0.99, 0.99))
 def test_counts_are_those_of_dense_eigenvalues(graph, shift):
-    matrix = kernels.simple_symmetric(graph)
+    matrix = symmetrised(graph)
     values = np.linalg.eigvalsh(matrix.toarray())
-    counted = inertia.count(matrix, shift)
+    counted = count_above(matrix, shift)
     assume(counted is not None)
-    low = int((values > shift + counted.error + ROUNDING).sum())
-    high = int((values > shift - counted.error - ROUNDING).sum())
-    assert low <= counted.negative <= high
+    count, error = counted
+    low = int((values > shift + error + ROUNDING).sum())
+    high = int((values > shift - error - ROUNDING).sum())
+    assert low <= count <= high
 
 
 def test_counting_errors_are_small_where_no_pivot_is():
-    matrix = kernels.simple_symmetric(HARD["expander"])
-    assert inertia.count(matrix, 0.9).error < 1e-11
+    assert count_above(symmetrised(HARD["expander"]), 0.9)[1] < 1e-11
 
 
 def test_a_factorisation_that_stops_counts_nothing():
     """θ = 0 leaves zeros on the diagonal: no pivot there."""
     matrix = csr_array(np.asarray([[0.0, 1.0], [1.0, 0.0]]))
-    assert inertia.count(matrix, 0.0) is None
+    assert count_above(matrix, 0.0) is None
 
 
 def test_a_start_falls_short_no_more_often_than_stated():
@@ -166,22 +176,22 @@ def test_the_random_certificate_fails_no_more_often_than_stated(failure):
     """Asked for little certainty, and looking below the truth, it fails: as often as it may."""
     walk, trials = Walk(pendant_clique(60, 8, degree=8)), 300
     operator, truth = Operator.of(walk), dense_truth(walk)
-    chances = random_start.Chances.of(failure, walk.n)
-    assert chances.starts == 1
+    starts, smallest = starts_for(failure, walk.n)
+    assert starts == 1
     points = operator.deflated(cube_points(walk.n, trials, simulated(2)))
     failed = 0
     for start in points.T:
-        recurrence = random_start._Recurrence(operator, 0.9 * truth, chances)
-        failed += recurrence.proved(start[:, None], 0.3) < truth
+        proved, _ = chebyshev_bound(operator, start[:, None], 0.9 * truth, smallest, 0.3)
+        failed += proved < truth
     spread = 5 * math.sqrt(trials * failure)
     assert trials * failure / 2 <= failed <= trials * failure + spread
 
 
 @pytest.mark.parametrize("failure", [1e-3, 1e-9, 1e-12, 1e-30])
 def test_starts_are_as_many_as_the_failure_probability_needs(failure):
-    chances = random_start.Chances.of(failure, 10_000)
-    assert (2 * math.sqrt(2) * chances.smallest) ** chances.starts <= failure
-    assert chances.smallest > 1e-4
+    starts, smallest = starts_for(failure, 10_000)
+    assert (2 * math.sqrt(2) * smallest) ** starts <= failure
+    assert smallest > 1e-4
 
 
 def test_the_random_method_does_not_need_a_good_estimate(monkeypatch):
@@ -212,9 +222,10 @@ def test_leading_pairs_bound_every_power(name):
     kernel = walk.transitions.toarray()
     for rounds in (1, 2, 7, 30):
         power = np.linalg.matrix_power(kernel, rounds) / walk.stationary
-        left, right = pairs.factors(rounds)
-        lower = left @ right.T
-        assert (lower <= power + 1e-10).all()
+        for refined in (False, True):
+            left, right = pairs.factors(rounds, refined=refined)
+            lower = left @ right.T
+            assert (lower <= power + 1e-10).all()
         chi_squared = (np.square(power) * walk.stationary).sum(axis=1) - 1
         assert (pairs.chi_squared(rounds) >= chi_squared - 1e-10).all()
     # What the vectors see is not bounded but known: with many rounds nothing is lost.

@@ -15,12 +15,12 @@ import shoal
 from shoal.accounting.integral import enclose
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
-from shoal.network import traffic
+from shoal.network import adversaries
 from shoal.network.account import WalkAccountant, amplify_walk, walk_profile
-from shoal.network.devices import Reports
 from shoal.network.generators import complete, random_regular
 from shoal.network.graph import Graph
-from shoal.network.single import Shares, delivered, positive_part
+from shoal.network.profile import Reports
+from shoal.network.single import Weights, positive_part
 from shoal.network.walk import Walk
 from shoal.randomness import simulated
 from walk_brute import divergence, response, tiny_walk, worst_delta
@@ -179,13 +179,13 @@ def test_the_sum_of_unequal_weights_is_enclosed(seed, holders, epsilon):
         exact += max(total, 0.0) * math.prod(chances[i] for i in draws)
     sums = np.append(0.0, np.cumsum(np.sort(law)[::-1]))
     sums[-1] = 1.0
-    found = positive_part(pair, Shares.above(sums), epsilon)
+    found = positive_part(pair, Weights.above(sums), epsilon)
     assert exact <= found <= 1.25 * exact + 0.02
 
 
 def test_equal_weights_are_the_shuffle():
     n = 1000
-    shares = Shares.above(np.arange(n + 1) / n)
+    shares = Weights.above(np.arange(n + 1) / n)
     (pair,) = BlanketLaw.generic(1.0).pairs
     for epsilon in (0.05, 0.15, 0.3):
         central = enclose(pair, n=n, epsilon=epsilon)
@@ -201,10 +201,10 @@ def test_several_people_are_covered_by_one_vector():
         sums[1:] = np.maximum(sums[1:], np.cumsum(np.sort(row)[::-1]))
     sums[-1] = 1.0
     (pair,) = RESPONSE.pairs
-    together = positive_part(pair, Shares.above(sums), 0.1)
+    together = positive_part(pair, Weights.above(sums), 0.1)
     for row in rows:
         alone = np.append(0.0, np.cumsum(np.sort(row)[::-1]))
-        assert positive_part(pair, Shares.above(alone), 0.1) <= together * 1.005
+        assert positive_part(pair, Weights.above(alone), 0.1) <= together * 1.005
 
 
 def test_one_report_a_holder_on_a_mixed_regular_graph_is_the_shuffle():
@@ -213,11 +213,6 @@ def test_one_report_a_holder_on_a_mixed_regular_graph_is_the_shuffle():
     central = shoal.amplify(local_epsilon=1.0, n=300).epsilon
     assert found.epsilon == pytest.approx(central, rel=1e-3)
     assert any("fixed datum" in text for text in found.assumptions)
-
-
-def test_reports_are_dropped_where_holders_submit_one():
-    assert delivered(np.full(10_000, 1e-4)) == pytest.approx(1 - math.exp(-1), abs=1e-3)
-    assert delivered(Walk(lollipop().graph).stationary) < 0.75
 
 
 # ---------------------------------------------------------------------------- who passes to whom
@@ -273,13 +268,13 @@ def traffic_bound(walk, rounds, epsilon):
             chance = share * math.prod(p for _, p in routes)
             weights = np.array([1.0] + [0.0] * (len(crowd) - 1))
             for s in range(1, rounds + 1):
-                weights = traffic.averaged(weights, np.array([path[s] for path, _ in routes]))
+                weights = adversaries.averaged(weights, np.array([path[s] for path, _ in routes]))
             squares += chance * float(weights @ weights)
             outcomes = itertools.product(values, repeat=len(crowd))
             mean = np.mean([max(float(weights @ np.array(x)), 0.0) for x in outcomes])
             exact += chance * float(mean)
             crowd_size = np.array([1 / float(weights @ weights)])
-            eased += chance * float(traffic.positive_part(crowd_size, drift, length)[0])
+            eased += chance * float(adversaries.positive_part(crowd_size, drift, length)[0])
     return exact, eased, squares
 
 
@@ -295,7 +290,7 @@ def test_a_server_that_sees_the_traffic(edges, rounds):
     # Seeing the traffic is worse than not seeing it.
     unseen = worst_delta(walk.positions(range(walk.n), rounds), TABLE, target=0, epsilons=[0.2])
     assert truth >= unseen[0] * (1 - 1e-9)
-    found = traffic.simulated_traffic(
+    found = adversaries.simulated_traffic(
         walk,
         rounds,
         user=0,
@@ -335,18 +330,18 @@ def test_traffic_guarantees_are_for_large_deltas_and_one_person():
 
 def test_the_mean_bound_is_the_inverse_of_a_tail():
     for average, runs in ((0.0, 100), (0.1, 1000)):
-        mean = traffic.mean_bound(average, runs, 1e-6)
+        mean = adversaries.mean_bound(average, runs, 1e-6)
         from scipy.stats import binom
 
         # Coins are the extreme case: so few heads have at most that probability.
         assert binom.cdf(average * runs, runs, mean) <= 1e-6 * (1 + 1e-6)
         assert mean <= average + math.sqrt(-math.log(1e-6) / (2 * runs))
-    assert traffic.mean_bound(1.0, 10, 0.1) == 1.0
+    assert adversaries.mean_bound(1.0, 10, 0.1) == 1.0
 
 
 def test_reports_move_as_the_walk_says():
     walk = Walk(lollipop().graph, kind="lazy", stay=0.25)
-    mover = traffic._Mover(walk)
+    mover = adversaries._Mover(walk)
     chances = (np.arange(100_000) + 0.5) / 100_000
     for origin in range(4):
         went = np.bincount(mover(np.full(chances.size, origin), chances), minlength=4)

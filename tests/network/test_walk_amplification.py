@@ -5,28 +5,34 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 
 import shoal
 from network_graphs import pendant_clique, windmill
-from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
+from shoal.errors import (
+    InvalidArgumentError,
+    MissingExtraError,
+    OutOfRegimeError,
+    UnreachableTargetError,
+)
 from shoal.network import account
-from shoal.network.account import WalkAccountant, amplify_walk, walk_profile
-from shoal.network.eigenpairs import Refined, leading
+from shoal.network.account import (
+    WalkAccountant,
+    amplify_walk,
+    cost,
+    rounds_for,
+    user_epsilons,
+    walk_profile,
+)
 from shoal.network.generators import barabasi_albert, complete, random_regular, ring
 from shoal.network.graph import Graph
 from shoal.network.locations import Locations
 from shoal.network.profile import Route, WalkProfile
-from shoal.network.published import (
-    WalkQuery,
-    all_epsilon,
-    claimed_collision,
-    collision,
-    published,
-)
-from shoal.network.rounds import cost, rounds_for, user_epsilons
-from shoal.network.spectrum import spectral_bound
+from shoal.network.published import WalkQuery, all_epsilon, published
+from shoal.network.spectrum import leading, spectral_bound
 from shoal.network.walk import Absences, Varying, Walk
+from shoal.network.walk_table import table
 from shoal.randomness import simulated
 
 
@@ -72,12 +78,11 @@ def test_moments_of_everybody_are_bounded(hubs):
 
 def test_coming_back_says_more_than_the_eigenpairs_alone(hubs):
     pairs = leading(hubs, pairs=10, randomness=simulated(3))
-    refined = Refined(hubs, pairs)
     for rounds in (3, 8, 24):
-        left, right = refined.factors(rounds)
+        left, right = pairs.factors(rounds)
         truth = hubs.positions(range(hubs.n), rounds) / hubs.stationary
         assert (left @ right.T <= truth + 1e-9).all()
-        old_left, old_right = pairs.factors(rounds)
+        old_left, old_right = pairs.factors(rounds, refined=False)
         assert (left @ right.T).min() >= (old_left @ old_right.T).min() - 1e-9
     assert (left @ right.T).mean() > (old_left @ old_right.T).mean() + 0.3
 
@@ -122,6 +127,30 @@ def test_epsilon_and_delta_agree(exact):
     )
 
 
+def test_delta_is_well_below_one_over_n_unless_chosen(exact):
+    assert exact.guarantee(15).delta == user_epsilons(exact, 15).delta == 1e-6
+    assert rounds_for(exact, epsilon=0.9).guarantee.delta == 1e-6
+    many = WalkAccountant(walk=Walk(ring(200_001)), local_epsilon=1.0)
+    assert many.checked_delta(None) == pytest.approx(1 / (10 * 200_001))
+    assert many.checked_delta(1e-3) == 1e-3
+
+
+def test_a_table_is_a_data_frame(monkeypatch):
+    walked = table(Walk(random_regular(60, 8)), rounds=2, local_epsilon=1.0)
+    frame = walked.to_polars()
+    assert frame.columns == ["rounds", "worst", "99 %", "90 %", "median"]
+    assert frame["rounds"].to_list() == [1, 2]
+    assert frame["worst"].to_list() == [row.epsilons["worst"] for row in walked.rows]
+    assert walked.to_pandas().to_dict("records") == walked.records()
+
+    def missing(_):
+        raise ModuleNotFoundError
+
+    monkeypatch.setattr(pl.DataFrame, "to_pandas", missing)
+    with pytest.raises(MissingExtraError, match=r"\.\[pandas\]"):
+        walked.to_pandas()
+
+
 def test_known_randomizers_are_better_than_any(hubs):
     own = amplify_walk(hubs, 20, randomizer=shoal.RandomizedResponse(k=20, epsilon=1.0))
     assert own.epsilon < 0.7 * amplify_walk(hubs, 20, local_epsilon=1.0).epsilon
@@ -147,7 +176,7 @@ def test_the_route_through_total_variation_serves_long_walks(hubs, exact):
     assert one == pytest.approx(other, rel=1e-2)
     # Where the first route has nothing to say the second is returned.
     blind = Route("none", routes[0].pairs, routes[0].n, slack=1.0)
-    found = WalkProfile((blind, routes[1]), (1.0, 0.0), "", lambda _: 0.0).answer(1e-6)
+    found = WalkProfile((blind, routes[1]), (1.0, 0.0), lambda _: 0.0).answer(1e-6)
     assert found[1] == account.NEARBY
     assert hubs.n == spread.n
 
@@ -213,6 +242,17 @@ def test_what_rounds_cost():
 
 
 # ------------------------------------------------------------------------------------ published
+
+
+def claimed_collision(graph, *, decay):
+    """Σ π² + λ^(2t) as published for any graph; it holds for regular ones only."""
+    return float(np.square(graph.stationary).sum()) + decay**2
+
+
+def collision(graph, *, decay, user):
+    """Σ_v P_u(v)² <= (‖π‖ + √(d_max/d_u) λ^t)², for any graph."""
+    ratio = math.sqrt(float(graph.degrees.max()) / float(graph.degrees[user]))
+    return (float(np.linalg.norm(graph.stationary)) + ratio * decay) ** 2
 
 
 def test_the_published_spectral_inequality_fails_on_a_windmill():
@@ -326,8 +366,7 @@ def test_looking_at_returns_leaves_the_walk_as_it_is(kind):
     """Squares of the kernel were once written into the kernel itself."""
     walk = Walk(barabasi_albert(300, 2, seed=3), kind=kind)
     before = walk.transitions.toarray()
-    refined = Refined(walk, leading(walk, pairs=24, randomness=simulated(1)))
-    found = refined.chi_squared(25)
+    found = leading(walk, pairs=24, randomness=simulated(1)).chi_squared(25)
     np.testing.assert_array_equal(walk.transitions.toarray(), before)
     after = np.linalg.matrix_power(before, 25)
     law = walk.stationary

@@ -15,7 +15,7 @@ from shoal.planning import Plan
 
 @pytest.mark.parametrize(("n", "k", "largest"), [(10**6, 100, 66), (10**5, 1000, 212)])
 def test_dummies_are_picked_when_messages_are_allowed(n, k, largest):
-    found = shoal.plan(epsilon=1, n=n, categories=k, messages_cap=2)
+    found = shoal.plan(epsilon=1, delta=1e-6, n=n, categories=k, messages_cap=2)
     assert found.recommended.name == "dummies"
     assert found.recommended.errors.l2 <= largest
     assert found.recommended.messages <= 2

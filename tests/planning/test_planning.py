@@ -22,6 +22,26 @@ def test_reference_errors_of_randomized_response():
     assert option(wide, "grr").errors.l2 <= 270
 
 
+def test_delta_is_well_below_one_over_n_unless_given():
+    for n, delta in ((1000, 1e-6), (10**5, 1e-6), (10**6, 1e-7)):
+        found = shoal.plan(epsilon=1, n=n, categories=2, local_epsilon_cap=1.5)
+        assert found.question.delta == pytest.approx(delta)
+        assert found.guarantee.delta == found.question.delta
+        assert found.warnings == ()
+    assert shoal.plan(epsilon=1, n=10**6, categories=2, delta=1e-6).question.delta == 1e-6
+
+
+def test_the_options_are_a_data_frame():
+    plan = shoal.plan(epsilon=1, n=1000, categories=3, messages_cap=2)
+    frame = plan.to_polars()
+    assert frame["name"].to_list() == [each.name for each in plan.options]
+    assert frame["l2"][0] == plan.recommended.errors.l2
+    assert frame["messages"][0] == plan.recommended.messages
+    impossible = [each for each in plan.options if each.errors is None]
+    assert frame["l2"].null_count() == frame["cell"].null_count() == len(impossible)
+    assert plan.to_pandas()["name"].tolist() == frame["name"].to_list()
+
+
 def option(plan, name):
     return next(each for each in plan.options if each.name == name)
 

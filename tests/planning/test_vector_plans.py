@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -12,8 +11,8 @@ import pytest
 
 import shoal
 from shoal import randomness
-from shoal.planning import Plan, candidates
-from shoal.randomizers.ball import Ball
+from shoal.planning import Plan, planner
+from shoal.randomizers.vectors import Ball
 
 TARGET = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -136,17 +135,7 @@ def test_the_text_of_a_plan_is_a_table():
 
 
 @pytest.fixture(scope="module")
-def few():
-    """One of the randomizers of numbers, which is the best for these: trying all takes seconds."""
-    rounded = partial(shoal.RoundedResponse, low=0.0, high=1.0, levels=5)
-    with pytest.MonkeyPatch.context() as patch:
-        single = [candidates.Candidate("rounded", rounded)]
-        patch.setattr(candidates, "for_numbers", lambda *_: list(single))
-        yield
-
-
-@pytest.fixture(scope="module")
-def sums(few):  # noqa: ARG001 - while it is patched
+def sums():
     """Plans for the same thousand people, who may send more and more."""
     asked = {**TARGET, "n": 1000, "bounds": (0.0, 1.0)}
     return {cap: shoal.plan(**asked, messages_cap=cap) for cap in (1, 6, 20)}
@@ -198,6 +187,6 @@ def test_a_run_takes_what_the_plan_recommends(sums, cap):
 
 
 def test_far_too_many_slots_are_out_of_the_question():
-    central, _ = candidates.sums_with_messages((0.0, 1.0), epsilon=0.01, cap=None)
-    assert central.calibration is None
+    *_, central, _ = planner.for_numbers(0.0, 1.0, epsilon=0.01, messages_cap=None)
+    assert central.protocol is None
     assert "slots" in central.remark

@@ -12,8 +12,7 @@ from scipy import stats
 
 from shoal.protocols.detection import Background, Channel, Ladder, worst_passing
 from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
-from shoal.protocols.strings import Alphabet
-from shoal.protocols.tree import PrefixTree
+from shoal.protocols.tree import Alphabet, PrefixTree
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -11,8 +11,8 @@ import pytest
 import shoal
 from protocol_contract import AnswerProtocolContract
 from shoal import randomness
-from shoal.protocols.counting import quantiles
 from shoal.protocols.dummies import UniformDummies
+from shoal.protocols.estimates import quantiles
 
 
 class TestUniformDummies(AnswerProtocolContract):

@@ -14,9 +14,8 @@ import shoal
 from protocol_contract import RARE, AnswerProtocolContract, divergence
 from shoal import randomness
 from shoal.accounting.noise import dummies_delta
-from shoal.accounting.noise.hashed import hashed_dummies_delta, hashed_dummies_rho
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.hashed import HashedDummies
+from shoal.accounting.noise.dummies import hashed_dummies_delta, hashed_dummies_rho
+from shoal.protocols.dummies import HashedDummies, UniformDummies
 from shoal.randomizers import hashing
 from shoal.values import Batch, Counts, Envelopes
 

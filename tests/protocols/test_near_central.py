@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 import shoal
 from bit_contract import BitProtocolContract
 from shoal import randomness
-from shoal.accounting.noise.incomplete import incomplete_delta
 from shoal.accounting.noise.near_central import (
     NearCentralNoise,
+    NegativeBinomial,
+    incomplete_delta,
     near_central_calibration,
     near_central_delta,
 )
-from shoal.accounting.noise.negative_binomial import NegativeBinomial
-from shoal.protocols.near_central import NearCentralCount, NearCentralSum
-from shoal.protocols.negative_binomial import Difference, SharedCount
+from shoal.protocols.counts import Difference, NearCentralCount, NearCentralSum
+from shoal.protocols.shares import RareCount
 from shoal.values import Counts, Envelopes
 
 CROWDED = {"central_epsilon": 2.0, "shape": 2.0, "pairs": 1.5}
@@ -365,9 +365,9 @@ def test_all_shares_present_are_the_complete_noise(high):
 @pytest.mark.parametrize(("shape", "mean", "people"), [(1.0, 0.8, 7), (18.0, 260.0, 50), (2, 3, 1)])
 def test_shares_add_up_to_the_law(shape, mean, people):
     law = NegativeBinomial.of_mean(mean, shape=shape)
-    share = SharedCount.of(law, people=people)
-    weights = np.diff(share.count.amount.steps.astype(object), prepend=0)
-    high, low = share.count.chance
+    share = RareCount.negative_binomial(law, people=people)
+    weights = np.diff(share.amount.steps.astype(object), prepend=0)
+    high, low = share.chance
     some = high / 2**62 + low / 2**124
     one = np.concatenate([[1 - some], some * weights.astype(float) / 2**62])
     size = 2000

@@ -17,8 +17,7 @@ import pytest
 
 from shoal.accounting import noise
 from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.sparse import SparseHistogram
-from shoal.protocols.zero_sum import ZeroSumCount, ZeroSumHistogram
+from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram
 
 FLOATS = 1e-10  # what sums of floats in this file may be off by, relatively
 WASTE = 1.01

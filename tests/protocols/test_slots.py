@@ -14,17 +14,12 @@ from shoal import randomness
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.protocols import registry, shares
-from shoal.protocols.base import AnswerProtocol, NumberProtocol
-from shoal.protocols.coins import FairCoins
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.hashed import HashedDummies
-from shoal.protocols.near_central import NearCentralCount, NearCentralSum
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.counts import FairCoins, NearCentralCount, NearCentralSum
+from shoal.protocols.dummies import HashedDummies, PartitionedDummies, UniformDummies
 from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
-from shoal.protocols.sparse import SparseHistogram, copies_table
-from shoal.protocols.split_and_mix import SplitAndMixSum
-from shoal.protocols.split_vectors import SplitAndMixVectors
-from shoal.protocols.zero_sum import ZeroSumCount, ZeroSumHistogram
+from shoal.protocols.split_and_mix import SplitAndMixSum, SplitAndMixVectors
+from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram, copies_table
+from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.sealing import canonical
 from shoal.values import Batch
 
@@ -47,9 +42,9 @@ PEOPLE = 60
 
 
 def values(device):
-    if isinstance(device, AnswerProtocol):
+    if isinstance(device, AnswerMechanism):
         return np.arange(PEOPLE) % device.k
-    if isinstance(device, NumberProtocol):
+    if isinstance(device, NumberMechanism):
         return (np.arange(PEOPLE) % 2) * float(device.high)
     return np.full((PEOPLE, device.dimension), 0.25)
 
@@ -237,7 +232,7 @@ def test_rare_counts_keep_both_digits_of_their_chance():
     found = device.integers
     assert set(found) == {"single_chance", "single_steps", "pairs_chance", "pairs_steps"}
     high, low = (int(digit) for digit in found["single_chance"])
-    assert (high, low) == device._single.count.chance
+    assert (high, low) == device._single.chance
     without = SplitAndMixSum(
         low=0, high=1, levels=4, shares=4, modulus_bits=20, people=5, epsilon=None
     )

@@ -15,7 +15,7 @@ from shoal import randomness
 from shoal.accounting.noise.split import split_security
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols import registry
-from shoal.protocols.split_vectors import SplitAndMixVectors
+from shoal.protocols.split_and_mix import SplitAndMixVectors
 from shoal.values import Batch, Counts
 
 

@@ -14,9 +14,13 @@ from protocol_contract import AnswerProtocolContract, crowd_law, divergence
 from shoal import randomness
 from shoal.accounting.noise import one_bin_delta, two_bin_delta
 from shoal.estimate import top
-from shoal.protocols.sparse import SparseHistogram
-from shoal.protocols.zero_rule import Withheld
-from shoal.protocols.zero_sum import MOST_MESSAGES, ZeroSumCount, ZeroSumHistogram
+from shoal.protocols.zero_sum import (
+    MOST_MESSAGES,
+    SparseHistogram,
+    Withheld,
+    ZeroSumCount,
+    ZeroSumHistogram,
+)
 from shoal.values import Counts, Envelopes
 
 # A failure is a run whose error exceeds the claim; a correct build exceeds these numbers of
@@ -108,7 +112,7 @@ class TestZeroSumCount(AnswerProtocolContract):
             assert hits >= stats.binom.ppf(RARE, runs, level)
 
     def test_shares_other_than_two_have_no_variance(self):
-        with pytest.raises(shoal.InvalidArgumentError, match="shares of 0 and of 1"):
+        with pytest.raises(shoal.InvalidArgumentError, match="fractions of 0 and of 1"):
             ZeroSumCount(gamma=0.1).variance([0.2, 0.3, 0.5], n=10)
 
 

@@ -19,23 +19,17 @@ from shoal.randomizers.base import (
     NumberRandomizer,
     Randomizer,
     decode_integers,
-    exact,
     integers_of,
     readable,
 )
-from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
+from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.hashing import PRIME, LocalHashing
-from shoal.randomizers.laplace import Laplace
 from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.piecewise import Piecewise
-from shoal.randomizers.privunit import PrivUnit
-from shoal.randomizers.privunitg import PrivUnitG
 from shoal.randomizers.projective import ProjectiveGeometryResponse
 from shoal.randomizers.response import RandomizedResponse
-from shoal.randomizers.rounded import RoundedResponse
-from shoal.randomizers.subset import SubsetSelection
-from shoal.randomizers.unary import UnaryEncoding
+from shoal.randomizers.vectors import PrivUnit, PrivUnitG
 from shoal.sealing import canonical
 
 # One of each for k answers, levels or coordinates.
@@ -197,12 +191,6 @@ def test_the_numbers_of_a_sampler_are_plain_and_follow_from_its_parameters(name)
     assert json.loads(json.dumps(found)) == found
     assert restored(described(device)).integers == found
     assert MAKERS[name](13, 1.26).integers != found
-
-
-def test_large_numbers_are_text():
-    assert exact(2**53 - 1) == 2**53 - 1
-    assert exact(2**53) == "9007199254740992"
-    assert exact(-(2**60)) == str(-(2**60))
 
 
 def test_the_numbers_are_those_of_the_table():

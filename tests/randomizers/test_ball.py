@@ -12,10 +12,8 @@ from hypothesis.extra import numpy as arrays
 
 from shoal import randomness
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.split_vectors import SplitAndMixVectors
-from shoal.randomizers.ball import Ball
-from shoal.randomizers.privunit import PrivUnit
-from shoal.randomizers.privunitg import PrivUnitG
+from shoal.protocols.split_and_mix import SplitAndMixVectors
+from shoal.randomizers.vectors import Ball, PrivUnit, PrivUnitG
 from shoal.values import Batch
 
 SIGMAS = 5.5

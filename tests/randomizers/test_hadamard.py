@@ -115,12 +115,12 @@ def test_witnesses_are_those_of_the_table(k, epsilon):
 
 def test_the_layout_is_the_best_of_all_widths():
     k, ratio = 1000, math.exp(4.0)
-    best = Layout.best(k, ratio)
+    best = HadamardResponse(k=k, epsilon=4.0).layout
     assert best == Layout(33, 32)
     for width in 2 ** np.arange(1, 11):
         other = Layout(-(-k // (int(width) - 1)), int(width))
         assert other.total_variance(k, ratio) >= best.total_variance(k, ratio)
-    assert Layout.best(2, 1.1) == Layout(1, 4)
+    assert HadamardResponse(k=2, epsilon=math.log(1.1)).layout == Layout(1, 4)
 
 
 def test_the_order_of_the_answers_is_public_and_spreads_them_evenly():
@@ -151,7 +151,7 @@ def test_limits_are_named():
         HadamardResponse(k=1 << 25, epsilon=1.0)
     with pytest.raises(shoal.InvalidArgumentError, match="odds of whole numbers"):
         HadamardResponse(k=10, epsilon=1e-18)
-    with pytest.raises(shoal.InvalidArgumentError, match="10 shares"):
+    with pytest.raises(shoal.InvalidArgumentError, match="10 fractions"):
         HadamardResponse(k=10, epsilon=1.0).variance([0.5, 0.5], n=10)
     with pytest.raises(shoal.InvalidArgumentError):
         HadamardResponse(k=10, epsilon=31.0)

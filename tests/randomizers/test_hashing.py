@@ -14,14 +14,21 @@ from shoal import randomness
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.randomizers import hashing
-from shoal.randomizers.hashing import PRIME, LocalHashing, collisions, fingerprints, hashed
+from shoal.randomizers.hashing import (
+    PRIME,
+    LocalHashing,
+    collisions,
+    fingerprints,
+    hashed,
+    row_parts,
+)
 from shoal.values import Batch, Counts
 
 RESIDUES = st.integers(0, PRIME - 1) | st.sampled_from([0, 1, PRIME - 1, 2**32 - 1, 2**32, 2**60])
 
 
 def functions_of(randomizer, messages):
-    (u, v), reported = randomizer._parts(messages)
+    (u, v), reported = row_parts(messages, randomizer.g)
     return (u, v), reported.astype(np.int64)
 
 

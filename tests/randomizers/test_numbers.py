@@ -12,11 +12,8 @@ from shoal import randomness
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.duchi import Duchi
-from shoal.randomizers.laplace import Laplace
-from shoal.randomizers.laws import envelope_law, two_level_law
-from shoal.randomizers.piecewise import Piecewise
-from shoal.randomizers.rounded import RoundedResponse
+from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse, rounded
+from shoal.randomizers.weights import envelope_law, two_level_law
 
 
 class TestLaplace(NumberContract):
@@ -105,12 +102,11 @@ class TestRoundedResponse(NumberContract):
 
 
 def test_rounding_is_exact_at_the_levels_and_right_between_them():
-    randomizer = RoundedResponse(low=-1.0, high=1.0, epsilon=1.0, levels=9)
     source = randomness.simulated(8)
     grid = np.linspace(-1, 1, 9)
-    assert np.array_equal(randomizer._rounded(grid, source), np.arange(9))
+    assert np.array_equal(rounded(grid, -1.0, 1.0, 8, source), np.arange(9))
     n = 100_000
-    levels = randomizer._rounded(np.full(n, 0.3), source)
+    levels = rounded(np.full(n, 0.3), -1.0, 1.0, 8, source)
     assert set(levels.tolist()) == {5, 6}
     assert abs(levels.mean() - 5.2) < 6 * 0.4 / math.sqrt(n)
 

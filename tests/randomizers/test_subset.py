@@ -13,8 +13,8 @@ from contract import RARE, CategoryContract
 from shoal import randomness
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
-from shoal.randomizers import subset
-from shoal.randomizers.subset import SubsetSelection
+from shoal.randomizers import bits as bit_rows
+from shoal.randomizers.bits import SubsetSelection
 
 
 class SubsetContract(CategoryContract):
@@ -73,9 +73,9 @@ class TestLargeSubsets(SubsetContract):
 @given(k=st.integers(2, 9), epsilon=st.floats(0.01, 12), data=st.data())
 def test_epsilon_and_supports_are_exact(k, epsilon, data):
     randomizer = SubsetSelection(k=k, epsilon=epsilon, size=data.draw(st.integers(1, k - 1)))
-    w, total = randomizer._w, randomizer._total
-    inside = Fraction(randomizer._with, total * math.comb(k - 1, w - 1))
-    outside = Fraction(randomizer._without, total * math.comb(k - 1, w))
+    w, total = randomizer._w, randomizer._odds.total
+    inside = Fraction(randomizer._odds.raised, total * math.comb(k - 1, w - 1))
+    outside = Fraction(total - randomizer._odds.raised, total * math.comb(k - 1, w))
     assert inside / outside == Fraction(randomizer._odds.high, randomizer._odds.low)
     sets = list(itertools.combinations(range(k), w))
     chances = [inside if 0 in chosen else outside for chosen in sets]
@@ -94,7 +94,7 @@ def test_the_published_example():
 def test_sets_without_the_truth_never_contain_it():
     truths = np.arange(7).repeat(3000)
     never = np.zeros(truths.size, dtype=bool)
-    chosen = subset._completed(truths, never, (7, 3), randomness.simulated(2))
+    chosen = bit_rows._completed(truths, never, 7, 3, randomness.simulated(2))
     assert not chosen[np.arange(truths.size), truths].any()
     assert (chosen.sum(axis=1) == 3).all()
     others = [chosen[truths == 0][:, j].sum() for j in range(1, 7)]
@@ -114,7 +114,7 @@ class Coarse(randomness.Randomness):
 def test_ties_are_drawn_again_and_favour_no_set():
     n = 60_000
     truths, included = np.zeros(n, dtype=np.int64), np.arange(n) % 2 == 0
-    chosen = subset._completed(truths, included, (5, 2), Coarse())
+    chosen = bit_rows._completed(truths, included, 5, 2, Coarse())
     assert (chosen.sum(axis=1) == 2).all()
     assert np.array_equal(chosen[:, 0], included)
     codes = chosen @ (1 << np.arange(5))

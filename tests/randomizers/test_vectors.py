@@ -11,8 +11,7 @@ from shoal import randomness
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.privunit import PrivUnit
-from shoal.randomizers.privunitg import PrivUnitG
+from shoal.randomizers.vectors import PrivUnit, PrivUnitG
 from shoal.values import Batch
 
 RARE = 1e-7

@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
 from contextlib import contextmanager, suppress
@@ -16,15 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import command_kit
+from repository import ROOT, benchmark, environment
 from service.live import live
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.grid import Duchi
 from shoal.service.clock import system_clock
-from shoal.service.loadtest import Load, Measured, Mix, Reports, run
-from shoal.service.loadtest.connection import Target
-from shoal.service.loadtest.generator import UnreachableError
 from shoal.service.running.server import listen
 
+loadtest = benchmark("loadtest")
 KEPT = b'{"reports":1,"refused":[]}'
 
 
@@ -37,7 +38,7 @@ def test_every_stretch_has_its_share_of_each_kind(requests, forged, of_the_rest)
     replayed = (1 - forged) * of_the_rest
     if replayed and forged + replayed >= 1:
         return
-    mix = Mix(requests=requests, forged=forged, replayed=replayed)
+    mix = loadtest.Mix(requests=requests, forged=forged, replayed=replayed)
     kinds = list(mix.kinds())
     assert len(kinds) == requests
     assert kinds.count("fresh") == mix.fresh
@@ -49,7 +50,7 @@ def test_every_stretch_has_its_share_of_each_kind(requests, forged, of_the_rest)
 
 
 def test_what_is_replayed_was_sent_before():
-    mix = Mix(requests=500, forged=0.2, replayed=0.5)
+    mix = loadtest.Mix(requests=500, forged=0.2, replayed=0.5)
     fresh = [b"%d" % number for number in range(mix.fresh)]
     forged = iter(range(1000))
     seen = []
@@ -66,7 +67,7 @@ def test_what_is_replayed_was_sent_before():
 @pytest.mark.parametrize("wrong", [{"forged": 1.1}, {"replayed": -1}, {"replayed": 1.0}])
 def test_shares_are_checked(wrong):
     with pytest.raises(InvalidArgumentError):
-        Mix(requests=1, **wrong)
+        loadtest.Mix(requests=1, **wrong)
 
 
 # How it is measured
@@ -117,13 +118,13 @@ def answered(writer, status=202, body=KEPT, headers=()):
     writer.write("\r\n".join(lines).encode() + body)
 
 
-def measured(behave, *, requests=40, rate=400.0, **load) -> Measured:
+def measured(behave, *, requests=40, rate=400.0, **load) -> loadtest.Measured:
     async def one():
         async with Server(behave) as url:
-            mix = Mix(requests=requests)
+            mix = loadtest.Mix(requests=requests)
             sent = mix.drawn([b"x" * 10] * requests, bytes)
-            asked = Load(rate=rate, **({"connections": 4, "patience": 10.0} | load))
-            return await run(Target.of(url, 10), sent, asked)
+            asked = loadtest.Load(rate=rate, **({"connections": 4, "patience": 10.0} | load))
+            return await loadtest.run(loadtest.Target.of(url, 10), sent, asked)
 
     return asyncio.run(one())
 
@@ -227,18 +228,18 @@ def test_what_is_no_answer_is_lost():
 def test_nobody_there():
     with listen("127.0.0.1", 0) as opened:
         url = f"http://127.0.0.1:{opened.getsockname()[1]}/"
-    target = Target.of(url, 1)
-    with pytest.raises(UnreachableError, match=r"cannot connect to 127\.0\.0\.1 port"):
-        asyncio.run(run(target, [], Load(rate=1.0)))
+    target = loadtest.Target.of(url, 1)
+    with pytest.raises(loadtest.UnreachableError, match=r"cannot connect to 127\.0\.0\.1 port"):
+        asyncio.run(loadtest.run(target, [], loadtest.Load(rate=1.0)))
     with pytest.raises(InvalidArgumentError):
-        Target.of("ftp://x/", 1)
+        loadtest.Target.of("ftp://x/", 1)
 
 
 def test_numbers_and_people_who_stay_away(tmp_path):
     """Made-up people answer any kind of survey; those who do not take part are replaced."""
     with live(tmp_path, device=Duchi(low=0.0, high=9.0, epsilon=1.0), answers=(), epsilon=1.01,
               participation=0.5) as site:  # fmt: skip
-        reports = Reports(site.survey, site.keys(), bulk=3)
+        reports = loadtest.Reports(site.survey, site.keys(), bulk=3)
         bodies = reports.fresh(5)
         assert [len(body) for body in bodies] == [reports.body_bytes] * 5
         assert site.post(bodies).json() == {"reports": 15, "refused": []}
@@ -250,7 +251,7 @@ def test_numbers_and_people_who_stay_away(tmp_path):
 # The command
 
 
-shoal = partial(command_kit.shoal, "loadtest")
+command = partial(command_kit.shoal, command=loadtest.app)
 
 
 @contextmanager
@@ -266,7 +267,7 @@ def test_everything_that_was_sent_is_told_and_counted(tmp_path):
     with deployed(tmp_path) as (site, file):
         options = "--rate 150 --seconds 1 --forged 0.2 --replays 0.4 --bulk 2 --connections 8"
         asked = (file, "--this-survey-is-for-testing", *options.split())
-        found = shoal(*asked, "--json").json()
+        found = command(*asked, "--json").json()
         assert found["requests"] == 150
         assert found["statuses"] == {"202": 150}
         assert found["broken"] == []
@@ -277,7 +278,7 @@ def test_everything_that_was_sent_is_told_and_counted(tmp_path):
             pass
         assert site.shuffler.store.tallies(site.survey.id) == {"opened": 120, "rejected": 60}
         # The same for people, and limits that nobody could keep.
-        done = shoal(*asked, "--p99", "0.001", "--errors", "0", "--seconds", "0.1")
+        done = command(*asked, "--p99", "0.001", "--errors", "0", "--seconds", "0.1")
         assert done.status == 1
         assert "sent before" in done.stdout
         assert "answers: 15 × 202" in done.stdout
@@ -296,10 +297,10 @@ def test_ctrl_c_shows_what_was_measured(tmp_path, monkeypatch):
                 os.kill(os.getpid(), signal.SIGINT)
             return noted(_measured, *_)
 
-        noted = Measured.answered
-        monkeypatch.setattr(Measured, "answered", interrupting)
+        noted = loadtest.Measured.answered
+        monkeypatch.setattr(loadtest.Measured, "answered", interrupting)
         assert threading.current_thread() is threading.main_thread()
-        done = shoal(
+        done = command(
             file, "--this-survey-is-for-testing", "--seconds", 3600, "--rate", 200, "--forged", 1
         )
         assert done.status == 130
@@ -311,25 +312,37 @@ def test_ctrl_c_shows_what_was_measured(tmp_path, monkeypatch):
     ("words", "told"),
     [
         ([], "counted like people's"),
-        (["--rate", "0"], "rate=0"),
-        (["--forged", "1.5"], "forged=1.5"),
+        (["--rate", "0"], "--rate 0"),
+        (["--forged", "1.5"], "--forged 1.5"),
         (["--forged", "0.5", "--replays", "0.5"], "nothing to be sent a first time"),
-        (["--errors", "2"], "errors=2"),
+        (["--errors", "2"], "--errors 2"),
         (["--rate", "1e6", "--seconds", "1e6"], "too many"),
     ],
 )
 def test_what_is_refused(tmp_path, words, told):
     consent = ["--this-survey-is-for-testing"] if words else []
-    assert told in shoal(tmp_path / "none.json", *consent, *words).refusal()
+    assert told in command(tmp_path / "none.json", *consent, *words).refusal()
 
 
 def test_a_survey_that_cannot_be_tested_is_refused(tmp_path):
     with deployed(tmp_path) as (site, file):
         consent = (file, "--this-survey-is-for-testing")
-        assert "at most" in shoal(*consent, "--bulk", 10_001).refusal()
+        assert "at most" in command(*consent, "--bulk", 10_001).refusal()
         with listen("127.0.0.1", 0) as opened:
             nobody = f"http://127.0.0.1:{opened.getsockname()[1]}"
-        assert "is the shuffler running there?" in shoal(*consent, "--to", nobody).refusal()
-        assert shoal(*consent, "--to", f"{site.survey.analyzer.url}/").refusal()
-    told = shoal(tmp_path / "none.json", "--this-survey-is-for-testing").refusal()
+        assert "is the shuffler running there?" in command(*consent, "--to", nobody).refusal()
+        assert command(*consent, "--to", f"{site.survey.analyzer.url}/").refusal()
+    told = command(tmp_path / "none.json", "--this-survey-is-for-testing").refusal()
     assert "cannot read" in told
+
+
+def test_the_script_runs_by_itself(tmp_path):
+    script = [sys.executable, str(ROOT / "benchmarks" / "loadtest.py")]
+    run = partial(subprocess.run, env=environment(), capture_output=True, text=True, check=False)
+    shown = run([*script, "--help"])
+    assert shown.returncode == 0
+    assert "--this-survey-is-for-testing" in shown.stdout
+    refused = run([*script, str(tmp_path / "none.json")])
+    assert refused.returncode == 2
+    assert "counted like people's" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from example_surveys import ANALYZER, BATCHES, NAMES, SHUFFLER, example, mechanism
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.protocols.registry import described, protocol
-from shoal.randomizers.privunit import PrivUnit
 from shoal.randomizers.registry import by_name
 from shoal.randomizers.response import RandomizedResponse
-from shoal.randomizers.vectors import VectorMechanism
+from shoal.randomizers.vectors import PrivUnit, VectorMechanism
 from shoal.sealing import MalformedError, canonical
 from shoal.service.survey import Batches, Party, Stated, Survey
 from shoal.service.wire import Wire

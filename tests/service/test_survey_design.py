@@ -7,8 +7,8 @@ import pytest
 import shoal
 from example_surveys import ANALYZER, SHUFFLER, mechanism
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.randomizers.privunit import PrivUnit
 from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.vectors import PrivUnit
 from shoal.service.survey import Batches
 from shoal.service.survey.design import Design, expected_error, least_minimum
 from shoal.service.survey.promise import Terms, promised

@@ -15,7 +15,7 @@ from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.projective import ProjectiveGeometryResponse
 from shoal.randomizers.response import RandomizedResponse
-from shoal.testing import gram, power, ranks
+from shoal.testing import power, ranks, scores
 from shoal.values import Counts
 
 CERTAIN = [1.0, 0.0, 0.0, 0.0]
@@ -94,8 +94,8 @@ def test_dummies_have_the_same_moments_by_a_matrix():
 def test_sums_over_different_pairs():
     values = np.array([0.5, 2.0, 0.25, 0.0])
     pairs = sum(a * b for i, a in enumerate(values) for j, b in enumerate(values) if i != j)
-    assert gram.apart(values) == pytest.approx(pairs, rel=1e-15)
-    assert gram.others(np.array([1.0, 1e-20])).tolist() == [1e-20, 1.0]
+    assert scores.apart(values) == pytest.approx(pairs, rel=1e-15)
+    assert scores.others(np.array([1.0, 1e-20])).tolist() == [1e-20, 1.0]
 
 
 def test_no_test_has_more_power_than_the_distance_allows():

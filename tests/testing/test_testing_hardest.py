@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 
 from shoal import randomness, testing
 from shoal.engines.shuffling import shuffle
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.response import RandomizedResponse
-from shoal.testing import alternatives, devices, power
+from shoal.testing import power
+from shoal.testing.scores import scores_of
 
 CLOSE = 0.03  # of power: the prediction beside the truth
 SURE = 5.0  # standard deviations
@@ -249,7 +250,7 @@ def made_up(seed, fewest, most):
 @pytest.mark.parametrize("seed", range(60))
 def test_the_split_has_the_least_signal(seed):
     reference, weights, distance = made_up(seed, 20, 80)
-    rows = alternatives.family(reference, distance, weights=weights, public=False)
+    rows = power.alternatives(reference, distance, weights=weights, public=False)
     signals = signal(reference, weights, rows)
     limit = max(least_signal(reference, weights, distance, row) for row in rows)
     assert limit * (1 - 1e-9) <= signals.min() <= 1.03 * limit
@@ -260,7 +261,7 @@ def test_the_split_has_the_least_signal(seed):
 @pytest.mark.parametrize("seed", range(12))
 def test_the_split_is_the_best_of_all_patterns_of_few_answers(seed):
     reference, weights, distance = made_up(seed, 3, 9)
-    rows = alternatives.family(reference, distance, weights=weights, public=False)
+    rows = power.alternatives(reference, distance, weights=weights, public=False)
     best = math.inf
     for pattern in itertools.product([False, True], repeat=reference.size):
         gaining = np.array(pattern)
@@ -292,20 +293,20 @@ def test_alternatives_are_distributions_at_exactly_the_distance(raw, share, seed
     reference = np.append(raw, 0.5) / (np.sum(raw) + 0.5)
     distance = share * (1 - reference.min())
     weights = randomness.simulator(seed).random(reference.size) + 0.1
-    rows = alternatives.family(reference, distance, weights=weights, public=True)
+    rows = power.alternatives(reference, distance, weights=weights, public=True)
     assert (rows >= 0).all()
     assert np.allclose(rows.sum(axis=1), 1.0, atol=1e-12)
     assert np.allclose(np.abs(rows - reference).sum(axis=1) / 2, distance, rtol=1e-9)
 
 
 def test_alternatives_of_a_uniform_reference_are_those_of_paninski():
-    rows = alternatives.family(np.full(10, 0.1), 0.2, weights=np.ones(10), public=True)
+    rows = power.alternatives(np.full(10, 0.1), 0.2, weights=np.ones(10), public=True)
     assert np.allclose(np.abs(rows[0] - 0.1), 0.04)
     assert np.allclose(np.sort(rows[1]), [0, 0, *[0.1] * 7, 0.3])
 
 
 def test_impossible_answers_gain_and_all_others_lose():
-    row = alternatives.split(quarter(), 0.1, weights=np.ones(256))
+    row = power.hardest(quarter(), 0.1, weights=np.ones(256))
     assert np.allclose(row, moved(quarter(), 0.1))
 
 
@@ -323,12 +324,12 @@ def test_several_references_at_once_are_each_by_itself(device):
     generator = randomness.simulator(1)
     many = generator.dirichlet(np.ones(20), size=5)
     shares = generator.dirichlet(np.ones(20), size=(3, 5))
-    together = devices.scores(device, many)
+    together = scores_of(device, many)
     seen = together.departure(shares)
     tables = together.draw(shares, n=50, size=3, generator=generator)
     statistics = together.statistics(tables, 50)
     for i, reference in enumerate(many):
-        alone = devices.scores(device, reference)
+        alone = scores_of(device, reference)
         each = alone.departure(shares[:, i])
         assert np.allclose(together.spread.square[i], alone.spread.square)
         assert np.allclose(seen.signal[:, i], each.signal)
@@ -351,7 +352,7 @@ def test_answers_in_another_order_are_other_coins():
     )
     by_coins = np.array(
         [
-            float(devices.scores(replace(device, coins=c), reference).departure(row).signal)
+            float(scores_of(replace(device, coins=c), reference).departure(row).signal)
             for c in range(2000)
         ]
     )

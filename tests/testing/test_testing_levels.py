@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from shoal import randomness, testing
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies, UniformDummies
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.response import RandomizedResponse
-from shoal.testing import devices, ranks, splitting
+from shoal.testing import ranks
+from shoal.testing.scores import Split, scores_of
 from shoal.values import Counts
 
 K, N = 64, 4000
@@ -57,12 +57,12 @@ def test_the_level_is_kept(name, reference):
 )
 def test_the_level_of_two_batches_is_kept(name, sizes):
     """Both from one skewed distribution that the test does not know; 4000 pairs of batches."""
-    scores = devices.scores(MECHANISMS[name], UNIFORM)
+    scores = scores_of(MECHANISMS[name], UNIFORM)
     generator = randomness.simulator(5)
     batches = [scores.draw(ZIPF, n=n, size=4000, generator=generator) for n in sizes]
     rejected = 0
     for one, two in zip(*batches, strict=True):
-        split = splitting.Split(scores, Counts(one, sizes[0]), Counts(two, sizes[1]))
+        split = Split(scores, Counts(one, sizes[0]), Counts(two, sizes[1]))
         null = split.null(19, generator)
         rejected += ranks.ranked(split.statistic, null, level=0.05).rejected
     assert 0.03 <= rejected / 4000 <= 0.07

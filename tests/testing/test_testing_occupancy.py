@@ -11,12 +11,12 @@ import pytest
 from scipy import stats
 
 from shoal import randomness
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies, UniformDummies
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.response import RandomizedResponse
-from shoal.testing import devices, sampling
+from shoal.testing import sampling
+from shoal.testing.scores import scores_of
 
 RARE = 1e-7
 
@@ -78,9 +78,9 @@ def test_every_row_has_its_own_number_of_messages():
     ],
 )
 def test_the_quick_null_is_the_null(device, even):
-    scores = devices.scores(device, np.full(40, 1 / 40))
+    scores = scores_of(device, np.full(40, 1 / 40))
     assert scores.is_even == even
     quick = scores.null(n=500, size=4000, generator=randomness.simulator(1))
     tables = scores.draw(scores.reference, n=500, size=4000, generator=randomness.simulator(2))
     assert stats.ks_2samp(quick, scores.statistics(tables, 500)).pvalue > RARE
-    assert not devices.scores(device, np.r_[0.5, np.full(39, 0.5 / 39)]).is_even
+    assert not scores_of(device, np.r_[0.5, np.full(39, 0.5 / 39)]).is_even

@@ -9,8 +9,8 @@ import shoal
 from shoal import randomness, testing
 from shoal.accounting.amplification import profile
 from shoal.randomizers.response import RandomizedResponse
-from shoal.testing import designing, overlap
-from shoal.testing.tester import APART
+from shoal.testing import designing, question
+from shoal.testing.tester import APART, TWICE
 
 # Few people and two answers: quick to compose.
 K, DELTA = 2, 0.01
@@ -37,7 +37,7 @@ def test_two_reports_of_one_person_cost_no_more_than_asked():
     assert found.epsilon <= 1.0
     assert found.rounds == 2
     assert APART not in found.assumptions
-    assert overlap.TWICE in found.assumptions
+    assert TWICE in found.assumptions
     profiles = [profile(both.device, n=n) for n in (ONE.size, TWO.size)]
     assert found.epsilon == pytest.approx((profiles[0] + profiles[1]).epsilon(DELTA), rel=1e-9)
     assert found.epsilon > max(each.epsilon(DELTA) for each in profiles)
@@ -48,7 +48,7 @@ def test_two_reports_of_one_person_cost_no_more_than_asked():
 
 
 def test_noise_is_raised_where_the_estimate_was_too_large(monkeypatch):
-    monkeypatch.setattr(overlap, "fraction", lambda *_: 0.95)
+    monkeypatch.setattr(question, "batch_fraction", lambda *_: 0.95)
     asked = testing.design(n=20, **ASKED, closeness=True, overlapping=True)
     first = designing.tester(asked.recommended.device, asked.question)
     assert first.guarantee.epsilon > 1.1
@@ -61,8 +61,8 @@ def test_noise_is_raised_where_the_estimate_was_too_large(monkeypatch):
     ("epsilon", "delta"), [(1.0, 1e-6), (0.01, 1e-9), (20.0, 1e-3), (0.1, 0.4), (800.0, 1e-6)]
 )
 def test_one_batch_gets_between_a_little_and_all(epsilon, delta):
-    assert 0.05 <= overlap.fraction(epsilon, delta) < 0.9
-    assert overlap.fraction(1.0, 1e-6) == pytest.approx(0.6889, abs=1e-3)
+    assert 0.05 <= question.batch_fraction(epsilon, delta) < 0.9
+    assert question.batch_fraction(1.0, 1e-6) == pytest.approx(0.6889, abs=1e-3)
 
 
 def test_one_batch_cannot_overlap():

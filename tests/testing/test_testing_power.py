@@ -23,8 +23,7 @@ import pytest
 
 from shoal import testing
 from shoal.accounting.amplification import local_epsilon
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies, UniformDummies
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.response import RandomizedResponse
 from shoal.testing import rates

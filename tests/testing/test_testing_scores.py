@@ -14,17 +14,14 @@ from scipy import stats
 import shoal
 from shoal import randomness
 from shoal.engines.shuffling import shuffle
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies, UniformDummies
+from shoal.randomizers.bits import SubsetSelection
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.projective import ProjectiveGeometryResponse
 from shoal.randomizers.response import RandomizedResponse
-from shoal.randomizers.subset import SubsetSelection
-from shoal.testing import alternatives, devices, power, splitting
-from shoal.testing.gram import Departure
-from shoal.testing.scores import ListedScores
-from shoal.testing.scores_hadamard import walsh
+from shoal.testing import power
+from shoal.testing.scores import Departure, ListedScores, Split, scores_of, walsh
 from shoal.values import Counts
 
 K = 12
@@ -68,7 +65,7 @@ def score_table(device):
 @pytest.mark.parametrize("name", ONE)
 def test_the_statistic_is_the_sum_over_pairs_of_messages(name, reference):
     device, q = ONE[name], REFERENCES[reference]
-    scores = devices.scores(device, q)
+    scores = scores_of(device, q)
     table = score_table(device)
     law = q @ rows(device)
     assert np.allclose(scores.mean, law, atol=1e-12)
@@ -84,7 +81,7 @@ def test_the_statistic_is_the_sum_over_pairs_of_messages(name, reference):
 @pytest.mark.parametrize("name", ONE)
 def test_moments_and_weights_are_those_of_the_scores(name, reference):
     device, q = ONE[name], REFERENCES[reference]
-    scores = devices.scores(device, q)
+    scores = scores_of(device, q)
     table, law = score_table(device), q @ rows(device)
     centred = table - law @ table
     covariance = (centred * law[:, None]).T @ centred
@@ -98,7 +95,7 @@ def test_moments_and_weights_are_those_of_the_scores(name, reference):
 @pytest.mark.parametrize("name", ["grr", "hadamard", "projective", "dummies"])
 def test_scores_are_unbiased_without_public_coins(name):
     """The mean of T is n(n−1) times the weighted squared distance, for any true shares."""
-    scores = devices.scores(EVERY[name], ZIPF)
+    scores = scores_of(EVERY[name], ZIPF)
     shares = randomness.simulator(1).dirichlet(np.ones(K), size=5)
     expected = (scores.weights * (shares - ZIPF) ** 2).sum(axis=1)
     assert np.allclose(scores.departure(shares).signal, expected, rtol=1e-9)
@@ -107,7 +104,7 @@ def test_scores_are_unbiased_without_public_coins(name):
 @pytest.mark.parametrize("reference", REFERENCES)
 @pytest.mark.parametrize("name", EVERY)
 def test_simulated_statistics_have_the_mean_and_the_variance_predicted(name, reference):
-    scores, q, n, size = devices.scores(EVERY[name], REFERENCES[reference]), None, 300, 40_000
+    scores, q, n, size = scores_of(EVERY[name], REFERENCES[reference]), None, 300, 40_000
     q = REFERENCES[reference]
     tables = scores.draw(q, n=n, size=size, generator=randomness.simulator(11))
     found = scores.statistics(tables, n)
@@ -120,8 +117,8 @@ def test_simulated_statistics_have_the_mean_and_the_variance_predicted(name, ref
 @pytest.mark.parametrize("name", EVERY)
 def test_moments_of_people_who_depart_are_those_predicted(name):
     """δ'Mδ, and 2 tr((MΣ')²) + 4n δ'MΣ'Mδ: to leading order, hence some percent."""
-    scores, n, size = devices.scores(EVERY[name], ZIPF), 3000, 20_000
-    shares = alternatives.split(ZIPF, 0.15, weights=np.ones(K))
+    scores, n, size = scores_of(EVERY[name], ZIPF), 3000, 20_000
+    shares = power.hardest(ZIPF, 0.15, weights=np.ones(K))
     tables = scores.draw(shares, n=n, size=size, generator=randomness.simulator(12))
     found = scores.statistics(tables, n) / n
     seen = scores.departure(shares)
@@ -140,8 +137,8 @@ def test_moments_of_people_who_depart_are_those_predicted(name):
 def test_what_is_simulated_is_what_devices_send(name):
     """End to end: randomize, shuffle and count give the statistics that are drawn directly."""
     device, n = EVERY[name], 400
-    scores = devices.scores(device, ZIPF)
-    shares = alternatives.split(ZIPF, 0.1, weights=np.ones(K))
+    scores = scores_of(device, ZIPF)
+    shares = power.hardest(ZIPF, 0.1, weights=np.ones(K))
     source = randomness.simulated(8)
     answers = randomness.simulator(9)
     sent, counted = [], np.zeros(scores.outputs)
@@ -164,7 +161,7 @@ def _normal(law):
 
 def test_dummies_of_several_partitions_share_the_truth():
     """The bins of one answer go together: cells of different partitions are correlated."""
-    scores = devices.scores(SEVERAL["partitions among dummies"], ZIPF)
+    scores = scores_of(SEVERAL["partitions among dummies"], ZIPF)
     tables = scores.draw(ZIPF, n=500, size=60_000, generator=randomness.simulator(1))
     measured = np.cov(tables.T) / 500
     error = np.sqrt(np.outer(np.diagonal(measured), np.diagonal(measured)) / 60_000)
@@ -173,7 +170,7 @@ def test_dummies_of_several_partitions_share_the_truth():
 
 def test_a_list_of_all_messages_gives_the_same_as_transforms():
     device = HadamardResponse(k=K, epsilon=2.0)
-    quick, listed = devices.scores(device, ZIPF), ListedScores(device=device, reference=ZIPF)
+    quick, listed = scores_of(device, ZIPF), ListedScores(device=device, reference=ZIPF)
     tables = quick.draw(ZIPF, n=100, size=7, generator=randomness.simulator(5))
     assert np.allclose(quick.statistics(tables, 100), listed.statistics(tables, 100), rtol=1e-9)
 
@@ -187,18 +184,16 @@ def test_the_transform_is_its_own_inverse(bits, seed):
 
 def test_weights_of_a_uniform_reference_are_equal_and_rare_answers_weigh_more():
     for name in ("grr", "hadamard", "dummies"):
-        assert np.allclose(
-            devices.scores(EVERY[name], REFERENCES["uniform"]).weights, 1.0, rtol=0.1
-        )
+        assert np.allclose(scores_of(EVERY[name], REFERENCES["uniform"]).weights, 1.0, rtol=0.1)
         assert (
-            devices.scores(EVERY[name], ZIPF).weights[-1]
-            > 1.05 * devices.scores(EVERY[name], ZIPF).weights[0]
+            scores_of(EVERY[name], ZIPF).weights[-1]
+            > 1.05 * scores_of(EVERY[name], ZIPF).weights[0]
         )
 
 
 def test_the_exponent_is_the_best():
     """No other power of the variance has a larger worst-case signal to noise."""
-    variances = devices.scores(RandomizedResponse(k=K, epsilon=6.0), ZIPF).variances
+    variances = scores_of(RandomizedResponse(k=K, epsilon=6.0), ZIPF).variances
 
     def worst(exponent):
         weights = variances**-exponent
@@ -213,7 +208,7 @@ def test_the_exponent_is_the_best():
 def test_the_statistic_of_two_batches_is_the_sum_over_pairs(seed):
     generator = randomness.simulator(seed)
     device = ONE["partitions" if seed % 2 else "hadamard"]
-    scores = devices.scores(device, REFERENCES["uniform"])
+    scores = scores_of(device, REFERENCES["uniform"])
     table = score_table(device)
     sizes = (7, 12)
     one, two = (generator.integers(device.outputs, size=size) for size in sizes)
@@ -221,7 +216,7 @@ def test_the_statistic_of_two_batches_is_the_sum_over_pairs(seed):
         Counts(np.bincount(messages, minlength=device.outputs), messages.size)
         for messages in (one, two)
     ]
-    split = splitting.Split(scores, *counts)
+    split = Split(scores, *counts)
     weights = split.scores.weights
 
     def alike(first, second):
@@ -236,15 +231,15 @@ def test_the_statistic_of_two_batches_is_the_sum_over_pairs(seed):
 
 
 def test_splitting_keeps_the_pooled_messages_and_the_sizes():
-    scores = devices.scores(ONE["grr"], ZIPF)
+    scores = scores_of(ONE["grr"], ZIPF)
     counts = [Counts(np.arange(K), 66), Counts(np.full(K, 3), 36)]
-    null = splitting.Split(scores, *counts).null(500, randomness.simulator(1))
+    null = Split(scores, *counts).null(500, randomness.simulator(1))
     assert null.shape == (500,)
     assert abs(null.mean()) < 6 * null.std() / math.sqrt(500) + 1e-3
 
 
 def test_a_prediction_for_few_degrees_of_freedom_is_not_the_normal_one():
-    spread = devices.scores(RandomizedResponse(k=2, epsilon=1.0), np.full(2, 0.5)).spread
+    spread = scores_of(RandomizedResponse(k=2, epsilon=1.0), np.full(2, 0.5)).spread
     assert spread.freedom == pytest.approx(1.0)
     nothing = Departure(np.zeros(1), np.zeros(1), spread)
     assert power.predicted(spread, nothing, people=100, level=0.05) == pytest.approx(0.05, abs=1e-6)
@@ -258,9 +253,9 @@ def test_a_prediction_for_few_degrees_of_freedom_is_not_the_normal_one():
 
 def test_devices_without_numbered_messages_are_refused():
     with pytest.raises(shoal.InvalidArgumentError, match="messages are numbers"):
-        devices.scores(SubsetSelection(k=K, epsilon=1.0), ZIPF)
+        scores_of(SubsetSelection(k=K, epsilon=1.0), ZIPF)
     with pytest.raises(shoal.InvalidArgumentError, match="12 answers"):
-        devices.scores(RandomizedResponse(k=5, epsilon=1.0), ZIPF)
+        scores_of(RandomizedResponse(k=5, epsilon=1.0), ZIPF)
     wide = PartitionedResponse(k=5000, epsilon=1.0, symbols=2000, partitions=3)
     with pytest.raises(shoal.InvalidArgumentError, match="single partition"):
-        devices.scores(wide, np.full(5000, 1 / 5000)).gram  # noqa: B018 - made when asked for
+        scores_of(wide, np.full(5000, 1 / 5000)).gram  # noqa: B018 - made when asked for

@@ -11,9 +11,9 @@ import pytest
 import dashboard_kit
 from analyzer_kit import DAY, START, Analyzer
 from http_kit import serving
-from shoal.explain.text import up
+from shoal.explain.text import factor, up
 from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.grid import Duchi
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app
 from shoal.service.http.limits import Limits
@@ -100,14 +100,14 @@ def test_the_numbers_are_those_of_the_accountant(client, analyzer, name):
     alone = kept.local_epsilon
     assert said["local_epsilon"] == (None if math.isinf(alone) else alone)
     shown = read.of["promise"]
-    assert f"(ε = {up(kept.epsilon, 3)})" in shown
-    assert f"factor of {up(math.exp(kept.epsilon), 3)} " in shown
+    assert f"(ε = {up(kept.epsilon)})" in shown
+    assert f"factor of {factor(kept.epsilon)} " in shown
     assert "(δ = 10⁻⁶)" in shown
     assert f"at least {survey.batches.minimum:,} are together" in shown
     if math.isinf(alone):
         assert "nothing is left" in shown
     else:
-        assert f"(ε0 = {up(alone, 3)})" in shown
+        assert f"(ε0 = {up(alone)})" in shown
         assert alone == pytest.approx(survey.reports_per_person * survey.device.local_epsilon)
 
 

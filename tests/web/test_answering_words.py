@@ -9,24 +9,17 @@ import numpy as np
 import pytest
 
 from shoal.protocols import registry
-from shoal.protocols.coins import FairCoins
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.hashed import HashedDummies
-from shoal.protocols.near_central import NearCentralCount, NearCentralSum
-from shoal.protocols.sparse import SparseHistogram
+from shoal.protocols.counts import FairCoins, NearCentralCount, NearCentralSum
+from shoal.protocols.dummies import HashedDummies, UniformDummies
 from shoal.protocols.split_and_mix import SplitAndMixSum
-from shoal.protocols.zero_sum import ZeroSumCount, ZeroSumHistogram
+from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram
 from shoal.randomizers import registry as randomizers
-from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
+from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
 from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.hashing import LocalHashing
-from shoal.randomizers.laplace import Laplace
-from shoal.randomizers.piecewise import Piecewise
 from shoal.randomizers.projective import ProjectiveGeometryResponse
 from shoal.randomizers.response import RandomizedResponse
-from shoal.randomizers.rounded import RoundedResponse
-from shoal.randomizers.subset import SubsetSelection
-from shoal.randomizers.unary import UnaryEncoding
 from shoal.randomness import simulated
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.survey.chances import NAMES, cases, told

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from analyzer_kit import DAY, HOUR, START, Analyzer, sealed
 from dashboard_kit import Page, dashboard_of, login, shown
 from shoal.explain.text import measured, up
-from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.grid import Duchi
 from shoal.randomizers.response import RandomizedResponse
 from shoal.report.charts import percent
 from shoal.service.analyzer import schema
@@ -266,15 +266,15 @@ def test_advice_where_somebody_has_to_act_on_keys(analyzer, client):
 def test_who_must_collude(analyzer, client):
     survey = analyzer.plain
     found = page(client, survey).of["collusion"]
-    assert up(survey.guarantee(50).epsilon, 4) in found
-    assert f"ε0 = {up(2.0, 4)}" in found
+    assert up(survey.guarantee(50).epsilon) in found
+    assert f"ε0 = {up(2.0)}" in found
     assert "the analyzer and 5 fake people beside the 5 counted on" in found
     assert "a crowd of 4 at least" in found
 
 
 def test_a_batch_without_any_guarantee_is_not_left_out_of_who_learns_what(analyzer):
     kept = read(analyzer.store, analyzer.plain.id, ())
-    least = f"ε ≤ {up(analyzer.plain.guarantee(50).epsilon, 4)}"
+    least = f"ε ≤ {up(analyzer.plain.guarantee(50).epsilon)}"
 
     def analyzer_alone(**life):
         found = replace(kept.found, life={**kept.life, **life})
@@ -383,7 +383,7 @@ def test_a_batch_shows_its_own_document(analyzer, client):
         assert rounded(estimate, "share") in found.of["found"]
         limits = f"{rounded(estimate, 'low')} to {rounded(estimate, 'high')}"
         assert limits in found.of["found"]
-    assert up(document["epsilon"], 4) in found.text
+    assert up(document["epsilon"]) in found.text
 
 
 def test_files_are_what_programs_get(analyzer, client):

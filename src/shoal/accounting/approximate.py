@@ -54,8 +54,8 @@ class Exchange:
         from scipy import optimize
 
         span = (0.0, self.profile.ceiling)
-        found = optimize.minimize_scalar(self.delta, bounds=span, options={"maxiter": 40})
-        return float(found.x)
+        least = optimize.minimize_scalar(self.delta, bounds=span, options={"maxiter": 40})
+        return float(least.x)
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon with ``delta(epsilon) <= delta``; infinite if there is none."""
@@ -101,23 +101,23 @@ class ApproximateProfile(Curve):
         return min(*reached, self.local_delta)
 
     def _delta(self, epsilon: float) -> float:
-        found = [exchange.delta(min(epsilon, exchange.best_epsilon)) for exchange in self.exchanges]
+        deltas = [each.delta(min(epsilon, each.best_epsilon)) for each in self.exchanges]
         if epsilon >= self.local_epsilon:
-            found.append(self.local_delta)
-        return min(1.0, *found)
+            deltas.append(self.local_delta)
+        return min(1.0, *deltas)
 
     def _epsilon(self, delta: float) -> float:
-        found = min(exchange.epsilon(delta) for exchange in self.exchanges)
+        epsilon = min(exchange.epsilon(delta) for exchange in self.exchanges)
         if delta >= self.local_delta:
-            found = min(found, self.local_epsilon)
-        if math.isinf(found):
+            epsilon = min(epsilon, self.local_epsilon)
+        if math.isinf(epsilon):
             raise UnreachableTargetError(
                 f"delta={delta:g}",
                 f"local_delta={self.local_delta:g} over n={self.n} reports costs at least "
                 f"{self.smallest_delta:.3g}",
                 "use a randomizer with a smaller local_delta, or ask for a larger delta",
             )
-        return found
+        return epsilon
 
     def lower_epsilon(self, delta: float, rounds: int = 1) -> float:  # noqa: ARG002
         """An epsilon that no analysis can go below: pure randomizers are covered by the claim."""

@@ -3,34 +3,91 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
+
+from shoal.accounting.atoms import Array
+from shoal.errors import InvalidArgumentError
 
 _DEVIATIONS = 12.0
 _SLACK = 60.0
+_MOST_COUNTS = 4_000_000
+_UNIT = float(np.finfo(np.float64).eps)
+# Bernstein: beyond t = 12 s + 60 the two tails of a binomial of standard deviation s hold at most
+# 2 exp(-t^2 / (2 s^2 + 2 t / 3)) <= 2 exp(-72), whatever s is.
+_OMITTED = 2 * math.exp(-72)
 
 
-def window(*, n: int, share: float) -> npt.NDArray[np.float64]:
-    """Return the counts within 12 standard deviations of n·share, and 60 more on each side."""
-    mean = n * share
-    reach = _DEVIATIONS * math.sqrt(mean * (1 - share)) + _SLACK
+def window(*, n: int, probability: float) -> Array:
+    """The counts within 12 standard deviations of the mean, and 60 more on each side."""
+    mean = n * probability
+    reach = _DEVIATIONS * math.sqrt(mean * (1 - probability)) + _SLACK
     low = max(0, math.floor(mean - reach))
     high = min(n, math.ceil(mean + reach))
     return np.arange(low, high + 1, dtype=np.float64)
 
 
-def log_pmf(counts: npt.NDArray[np.float64], *, n: int, share: float) -> npt.NDArray[np.float64]:
-    """Return log Pr[Bin(n, share) = c] for consecutive counts that hold all but nothing of it.
+def log_pmf(counts: Array, *, n: int, probability: float) -> Array:
+    """log Pr[Bin(n, probability) = c] for consecutive counts that hold all but nothing of it.
 
     Successive ratios are summed outwards from the mode and normalised: log-gamma would lose
     1e-16·n log n.
     """
-    ratios = np.log((n - counts[:-1]) / (counts[1:])) + math.log(share) - math.log1p(-share)
-    mode = int(np.clip(math.floor((n + 1) * share) - int(counts[0]), 0, counts.size - 1))
+    ratios = np.log((n - counts[:-1]) / counts[1:])
+    ratios = ratios + math.log(probability) - math.log1p(-probability)
+    mode = int(np.clip(math.floor((n + 1) * probability) - int(counts[0]), 0, counts.size - 1))
     above = np.cumsum(ratios[mode:])
     below = -np.cumsum(ratios[:mode][::-1])[::-1]
     relative = np.concatenate([below, [0.0], above])
-    normalised: npt.NDArray[np.float64] = relative - logsumexp(relative)
-    return normalised
+    return np.asarray(relative - logsumexp(relative))
+
+
+@dataclass(frozen=True)
+class BinomialWindow:
+    """Z ~ Bin(n, probability) near its mean, with a bound on all that is left out or rounded off.
+
+    ``pmf`` is divided by the window's mass, so that it is never too small for more than rounding;
+    ``error`` bounds the relative error of every entry, of their partial sums and of the log-ratios;
+    ``omitted`` bounds the mass outside.
+    """
+
+    n: int
+    probability: float
+    counts: Array
+    pmf: Array
+    error: float
+    omitted: float
+
+    @classmethod
+    def of(cls, *, n: int, probability: float) -> BinomialWindow:
+        """The counts of :func:`window`, for 0 < probability < 1."""
+        if 24 * math.sqrt(n * probability * (1 - probability)) > _MOST_COUNTS:
+            expected = f"a binomial of at most {_MOST_COUNTS} likely counts"
+            raise InvalidArgumentError("n·probability", n * probability, expected)
+        counts = window(n=n, probability=probability)
+        logs = log_pmf(counts, n=n, probability=probability)
+        largest = 2 * math.log(n + 1) - math.log(probability) - math.log1p(-probability) + 1
+        depth = float(logs.max() - logs.min())
+        error = _UNIT * counts.size * (4 * largest + depth + 8)
+        omitted = 0.0 if counts.size == n + 1 else _OMITTED
+        return cls(n, probability, counts, np.exp(logs), error, omitted)
+
+    @property
+    def log_up(self) -> Array:
+        """log Pr[Z = z + 1] / Pr[Z = z] at every count z (minus infinity at z = n)."""
+        with np.errstate(divide="ignore"):
+            ratio = np.log((self.n - self.counts) / (self.counts + 1))
+        return np.asarray(ratio + self._log_odds)
+
+    @property
+    def log_down(self) -> Array:
+        """log Pr[Z = z - 1] / Pr[Z = z] at every count z (minus infinity at z = 0)."""
+        with np.errstate(divide="ignore"):
+            ratio = np.log(self.counts / (self.n - self.counts + 1))
+        return np.asarray(ratio - self._log_odds)
+
+    @property
+    def _log_odds(self) -> float:
+        return math.log(self.probability) - math.log1p(-self.probability)

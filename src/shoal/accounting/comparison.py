@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from shoal.accounting import catalog
 from shoal.accounting.devices import Crowd, Devices, Randomizer
@@ -112,33 +113,38 @@ def compare(
     """
     devices = Devices(randomizer=randomizer, local_epsilon=local_epsilon)
     crowd = Crowd(n, honest_fraction, honest_n)
-    found = devices.profile(crowd)
-    local = found.local_epsilon
-    lower = found.lower_epsilon(delta)
-    common = {"delta": delta, "n": crowd.honest, "local_epsilon": local, "lower": lower}
+    profile = devices.profile(crowd)
+    local = profile.local_epsilon
+    row = partial(
+        Comparison,
+        delta=delta,
+        n=crowd.honest,
+        local_epsilon=local,
+        lower=profile.lower_epsilon(delta),
+    )
     rows = []
     if randomizer is not None:
-        rows.append(
-            Comparison(
-                name="blanket",
-                title="Privacy blanket of the randomizer itself",
-                citation="Balle, Bell, Gascón, Nissim 2019, evaluated exactly",
-                status=catalog.Status.PROVED.value,
-                scope=found.scope,
-                epsilon=found.epsilon(delta),
-                remark="the randomizer's own law",
-                **common,  # type: ignore[arg-type]
-            )
+        own = row(
+            name="blanket",
+            title="Privacy blanket of the randomizer itself",
+            citation="Balle, Bell, Gascón, Nissim 2019, evaluated exactly",
+            status=catalog.Status.PROVED.value,
+            scope=profile.scope,
+            epsilon=profile.epsilon(delta),
+            remark="the randomizer's own law",
         )
+        rows.append(own)
     if math.isfinite(local):
         query = catalog.Query(
             local_epsilon=local, n=crowd.honest, delta=delta, k=devices.categories
         )
-        rows.extend(_row(entry, query, common) for entry in catalog.ENTRIES.values())
+        rows.extend(_published(entry, query, row) for entry in catalog.ENTRIES.values())
     return Comparisons(sorted(rows, key=lambda row: (row.epsilon is None, row.epsilon or 0.0)))
 
 
-def _row(entry: catalog.Entry, query: catalog.Query, common: dict[str, float]) -> Comparison:
+def _published(
+    entry: catalog.Entry, query: catalog.Query, row: Callable[..., Comparison]
+) -> Comparison:
     epsilon: float | None = None
     remark = "" if entry.certified else f"{entry.status.value}: not a guarantee"
     try:
@@ -148,7 +154,7 @@ def _row(entry: catalog.Entry, query: catalog.Query, common: dict[str, float]) -
     else:
         if epsilon >= query.local_epsilon:
             remark = "no amplification: capped at the local epsilon" + (remark and f"; {remark}")
-    return Comparison(
+    return row(
         name=entry.name,
         title=entry.title,
         citation=str(entry.citation),
@@ -156,7 +162,6 @@ def _row(entry: catalog.Entry, query: catalog.Query, common: dict[str, float]) -
         scope=entry.scope,
         epsilon=epsilon,
         remark=remark,
-        **common,  # type: ignore[arg-type]
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args, overload
 import numpy as np
 
 from shoal import checks
-from shoal.accounting import advanced, renyi
+from shoal.accounting import renyi
 from shoal.accounting.atoms import Array
 from shoal.accounting.profile import Curve, Numbers, each, pure_samples
 from shoal.errors import (
@@ -36,7 +36,8 @@ THEOREMS = {
 }
 _PLD_CURE = "use Rényi composition (method 'renyi' or 'best') or a larger delta"
 _MANY_ROUNDS = 10_000
-_TRUSTED_SHARE = 0.05  # of delta: how much of it floating point may use up
+_TRUSTED_FRACTION = 0.05  # of delta: how much of it floating point may use up
+_SLACKS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)  # of delta, in advanced composition
 _ORDERS = np.concatenate([np.linspace(1.05, 2.0, 12), np.geomspace(2.2, 1e5, 60)])
 
 
@@ -91,19 +92,18 @@ class ComposedProfile(CurveViews):
         checks.open_probability(delta=delta)
         if method not in METHODS:
             raise InvalidArgumentError("method", method, f"one of {', '.join(METHODS)}")
-        tried = ("pld", "renyi", "advanced") if method == "best" else (method,)
-        found: list[tuple[float, str]] = []
+        answers: list[tuple[float, str]] = []
         refused: Exception | None = None
-        for name in tried:
+        for name in THEOREMS if method == "best" else (method,):
             try:
-                found.append((self._by(name, delta), THEOREMS[name]))
+                answers.append((self._by(name, delta), THEOREMS[name]))
             except (PrecisionError, OutOfRegimeError, UnreachableTargetError) as error:
                 if method != "best":
                     raise
                 refused = error
-        if refused is not None and not found:
+        if refused is not None and not answers:
             raise refused
-        value, theorem = min(found)
+        value, theorem = min(answers)
         if math.isinf(value):
             raise UnreachableTargetError(
                 f"delta={delta:g} over {self.rounds} rounds",
@@ -160,42 +160,55 @@ class ComposedProfile(CurveViews):
     def _loss(self) -> ComposedLoss:
         from shoal.accounting import loss
 
-        least = loss.least_error(self.terms)
-        if least > _TRUSTED_SHARE:
-            quantity = "composition by privacy loss distribution: delta"
-            raise PrecisionError(quantity, 1.0, least / _TRUSTED_SHARE, _PLD_CURE)
+        # Very many rounds are not worth composing only to be refused.
+        self._require_precision(loss.least_error(self.terms), 1.0)
         return loss.composed(self.terms)
+
+    def _require_precision(self, error: float, delta: float) -> None:
+        if error > _TRUSTED_FRACTION * delta:
+            quantity = "composition by privacy loss distribution: delta"
+            raise PrecisionError(quantity, delta, error / _TRUSTED_FRACTION, _PLD_CURE)
 
     def _by(self, method: str, delta: float) -> float:
         by = {"pld": self._by_loss, "renyi": self._by_renyi, "advanced": self._by_advanced}
-        found = by[method](delta)
-        return min(found, self.local_epsilon) if delta >= self.local_delta else found
+        epsilon = by[method](delta)
+        return min(epsilon, self.local_epsilon) if delta >= self.local_delta else epsilon
 
     def _by_loss(self, delta: float) -> float:
-        from shoal.accounting import loss as losses
+        if self.rounds > _MANY_ROUNDS:
+            from shoal.accounting import loss
 
-        # Very many rounds are not worth composing only to be refused.
-        least = losses.least_error(self.terms) if self.rounds > _MANY_ROUNDS else 0.0
-        error = least if least > _TRUSTED_SHARE * delta else self._loss.error
-        if error > _TRUSTED_SHARE * delta:
-            raise PrecisionError(
-                "composition by privacy loss distribution: delta",
-                delta,
-                error / _TRUSTED_SHARE,
-                _PLD_CURE,
-            )
-        found = float(self._loss.distribution.get_epsilon_for_delta(delta - error))
-        return max(0.0, found)
+            self._require_precision(loss.least_error(self.terms), delta)
+        self._require_precision(self._loss.error, delta)
+        epsilon = self._loss.distribution.get_epsilon_for_delta(delta - self._loss.error)
+        return max(0.0, float(epsilon))
 
     def _by_renyi(self, delta: float) -> float:
-        found = [(pure_samples(term), rounds) for term, rounds in self.terms]
+        samples = [(pure_samples(term), rounds) for term, rounds in self.terms]
         best = math.inf
         for order in _ORDERS.tolist():
-            divergence = sum(
-                rounds * renyi.from_samples(samples, order) for samples, rounds in found
-            )
+            divergence = sum(rounds * renyi.from_samples(term, order) for term, rounds in samples)
             best = min(best, renyi.to_epsilon(divergence, order, delta))
         return best
 
     def _by_advanced(self, delta: float) -> float:
-        return advanced.epsilon(self.terms, delta)
+        """Kairouz, Oh, Viswanath 2015, Theorem 3.5 (arXiv 1311.0776), the best slack of several.
+
+        Rounds that are (eps_i, delta_i)-DP compose to eps with
+        1 - (1 - slack) prod (1 - delta_i) <= slack + sum delta_i, where
+
+            eps = min{ sum eps_i,
+                       m + sqrt(2 v log(1/slack)),
+                       m + sqrt(2 v log(e + sqrt(v)/slack)) },
+            m = sum eps_i (e^eps_i - 1)/(e^eps_i + 1),  v = sum eps_i^2.
+        """
+        best = math.inf
+        for fraction in _SLACKS:
+            slack, per_round = fraction * delta, (1 - fraction) * delta / self.rounds
+            parts = [(term.epsilon(per_round), count) for term, count in self.terms]
+            total = sum(count * eps for eps, count in parts)
+            drift = sum(count * eps * math.tanh(eps / 2) for eps, count in parts)
+            squares = sum(count * eps**2 for eps, count in parts)
+            logs = min(math.log(1 / slack), math.log(math.e + math.sqrt(squares) / slack))
+            best = min(best, total, drift + math.sqrt(2 * squares * logs))
+        return best

@@ -15,9 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +24,6 @@ from shoal import checks
 from shoal.errors import InvalidArgumentError, InvalidTableError
 
 Array = npt.NDArray[np.float64]
-Number = TypeVar("Number", float, Fraction)
 
 LARGEST_N = 10**8
 MOST_MULTISETS = 5_000_000
@@ -85,111 +81,44 @@ def two_atom_delta(
     checks.share(clone_probability=clone_probability)
     if epsilon >= local_epsilon:
         return 0.0
-    stick = _Stick.at(epsilon, local_epsilon)
     width = _NARROWEST
     while True:
-        window = _Window.around_mean(others, clone_probability, width)
-        inside, outside = stick.integrate(window)
-        if outside <= _NEGLIGIBLE * inside or window.is_everything or window.is_wide:
+        inside, outside, widest = _near_mean(
+            others, clone_probability, width, epsilon=epsilon, local_epsilon=local_epsilon
+        )
+        if widest or outside <= _NEGLIGIBLE * inside:
             return min(1.0, inside + outside + float(np.finfo(float).tiny))
         width *= 2
 
 
-def two_atom_epsilon(
-    *,
-    n: float,
-    delta: float,
-    local_epsilon: float,
-    clone_probability: float,
-    iterations: int = 40,
-) -> float:
-    """Smallest epsilon with ``two_atom_delta <= delta``, by bisection; the upper end is returned.
-
-    >>> p = math.exp(-4)
-    >>> round(two_atom_epsilon(n=1e5, delta=1e-6, local_epsilon=4, clone_probability=p), 6)
-    0.16977
-    """
-    checks.open_probability(delta=delta)
-    steps = checks.count(iterations=iterations)
-
-    def holds(epsilon: float) -> bool:
-        reached = two_atom_delta(
-            n=n,
-            epsilon=epsilon,
-            local_epsilon=local_epsilon,
-            clone_probability=clone_probability,
-        )
-        return reached <= delta
-
-    if holds(0.0):
-        return 0.0
-    low, high = 0.0, float(local_epsilon)
-    for _ in range(steps):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+def _near_mean(
+    others: int, probability: float, width: float, *, epsilon: float, local_epsilon: float
+) -> tuple[float, float, bool]:
+    """Divergence over the counts near the mean, a bound on the others, and whether to stop here."""
+    binomial = scipy.stats.binom(others, probability)
+    mean = others * probability
+    # Poisson-like tails reach further than the standard deviation says: 45 more on each side.
+    reach = width * math.sqrt(mean * (1 - probability)) + 45
+    low, high = max(0, math.floor(mean - reach)), min(others, math.ceil(mean + reach))
+    counts = np.arange(low, high + 1, dtype=np.float64)
+    below, above = float(binomial.cdf(low - 1)), float(binomial.sf(high))
+    values, u = _given_clones(counts, epsilon, local_epsilon)
+    inside = float(binomial.pmf(counts) @ values) * (1 + SPECIAL_ERROR)
+    # The conditional divergence is u without clones, and does not grow with their number.
+    outside = below * u + above * float(values[-1])
+    return inside, outside, below == above == 0.0 or counts.size > _MOST_COUNTS
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Counts of clones near their mean, their probabilities, and the mass on either side."""
-
-    counts: Array
-    weights: Array
-    below: float
-    above: float
-
-    @classmethod
-    def around_mean(cls, trials: int, probability: float, width: float) -> _Window:
-        binomial = scipy.stats.binom(trials, probability)
-        mean = trials * probability
-        # Poisson-like tails reach further than the standard deviation says: 45 more on each side.
-        reach = width * math.sqrt(mean * (1 - probability)) + 45
-        low, high = max(0, math.floor(mean - reach)), min(trials, math.ceil(mean + reach))
-        counts = np.arange(low, high + 1, dtype=np.float64)
-        below, above = float(binomial.cdf(low - 1)), float(binomial.sf(high))
-        return cls(counts, binomial.pmf(counts), below, above)
-
-    @property
-    def is_everything(self) -> bool:
-        return self.below == self.above == 0.0
-
-    @property
-    def is_wide(self) -> bool:
-        return self.counts.size > _MOST_COUNTS
-
-
-@dataclass(frozen=True)
-class _Stick:
-    """P - x Q given the number of clones: ``u Pr[B = a-1] - v Pr[B = a]``."""
-
-    u: float
-    v: float
-    excess: float  # x - 1 = v - u
-
-    @classmethod
-    def at(cls, epsilon: float, local_epsilon: float) -> _Stick:
-        # expm1 keeps u accurate where epsilon is close to local_epsilon.
-        scale = 1 + math.exp(-local_epsilon)
-        u = -math.expm1(epsilon - local_epsilon) / scale
-        v = -math.exp(epsilon) * math.expm1(-epsilon - local_epsilon) / scale
-        return cls(u, v, math.expm1(epsilon))
-
-    def integrate(self, window: _Window) -> tuple[float, float]:
-        """Divergence within the window, rounding included, and a bound on what lies outside."""
-        value, rounding = self.given(window.counts)
-        inside = float(window.weights @ (value + rounding)) * (1 + SPECIAL_ERROR)
-        # The conditional divergence is u without clones, and does not grow with their number.
-        outside = window.below * self.u + window.above * float(value[-1] + rounding[-1])
-        return inside, outside
-
-    def given(self, clones: Array) -> tuple[Array, Array]:
-        """Conditional divergence for each number of clones, and its rounding error."""
-        first = np.floor((clones + 1) * (self.v / (self.u + self.v))) + 1
-        first = np.minimum(first, clones + 1)
-        point = np.asarray(self.u * scipy.stats.binom.pmf(first - 1, clones, 0.5))
-        tail = np.asarray(self.excess * scipy.stats.binom.sf(first - 1, clones, 0.5))
-        return np.maximum(point - tail, 0.0), SPECIAL_ERROR * (point + tail)
+def _given_clones(clones: Array, epsilon: float, local_epsilon: float) -> tuple[Array, float]:
+    """P - x Q given the number of clones, rounded up, and without any."""
+    scale = 1 + math.exp(-local_epsilon)
+    # expm1 keeps u accurate where epsilon is close to local_epsilon.
+    u = -math.expm1(epsilon - local_epsilon) / scale
+    v = -math.exp(epsilon) * math.expm1(-epsilon - local_epsilon) / scale
+    first = np.minimum(np.floor((clones + 1) * (v / (u + v))) + 1, clones + 1)
+    point = np.asarray(u * scipy.stats.binom.pmf(first - 1, clones, 0.5))
+    tail = np.asarray(math.expm1(epsilon) * scipy.stats.binom.sf(first - 1, clones, 0.5))
+    return np.maximum(point - tail, 0.0) + SPECIAL_ERROR * (point + tail), u
 
 
 # -------------------------------------------------------------------------------- blanket laws
@@ -214,58 +143,6 @@ def enumerate_law(
     0.375
     """
     checks.non_negative(epsilon=epsilon)
-    size = _checked_law(mass, rho0, rho1, n)
-    growth = math.exp(epsilon)
-    values = [a - growth * b for a, b in zip(rho0, rho1, strict=True)]
-    rest = 1.0 - math.fsum(mass)
-    # A blanket that is everything leaves rounding, not mass.
-    masses = [*mass, rest] if rest > _ROUNDED_TO_ONE else list(mass)
-    return math.fsum(_positive_parts(masses, [*values, 0.0], size)) / size
-
-
-def enumerate_law_exactly(
-    *,
-    mass: Sequence[Fraction],
-    rho0: Sequence[Fraction],
-    rho1: Sequence[Fraction],
-    n: float,
-    growth: Fraction,
-) -> Fraction:
-    """:func:`enumerate_law` in rational arithmetic, at a rational ``growth = e^epsilon``.
-
-    >>> law = {"mass": [Fraction(1, 4)] * 2, "rho0": [3, 1], "rho1": [1, 3]}
-    >>> enumerate_law_exactly(**law, n=2, growth=Fraction(1))
-    Fraction(3, 8)
-    """
-    size = _checked_law(mass, rho0, rho1, n)
-    values = [Fraction(a - growth * b) for a, b in zip(rho0, rho1, strict=True)]
-    rest = 1 - sum(mass, Fraction(0))
-    masses = [*mass, rest] if rest else list(mass)
-    return sum(_positive_parts(masses, [*values, Fraction(0)], size), Fraction(0)) / size
-
-
-def _positive_parts(
-    masses: Sequence[Number], values: Sequence[Number], draws: int
-) -> Iterator[Number]:
-    """Pr[multiset] * (its sum)_+ for every multiset of ``draws`` values."""
-    last = len(masses) - 1
-    powers = [[mass**count for count in range(draws + 1)] for mass in masses]
-    pending = [(0, draws, powers[0][0], values[0] * 0)]
-    while pending:
-        atom, left, weight, total = pending.pop()
-        if atom == last or left == 0:
-            final = total + left * values[atom]
-            if final > 0:
-                yield weight * powers[atom][left] * final
-            continue
-        for count in range(left + 1):
-            chance = weight * math.comb(left, count) * powers[atom][count]
-            pending.append((atom + 1, left - count, chance, total + count * values[atom]))
-
-
-def _checked_law(
-    mass: Sequence[Number], rho0: Sequence[Number], rho1: Sequence[Number], n: float
-) -> int:
     size = checks.count(n=n)
     if not len(mass) == len(rho0) == len(rho1) > 0:
         lengths = (len(mass), len(rho0), len(rho1))
@@ -276,7 +153,31 @@ def _checked_law(
         raise InvalidTableError("mass", tuple(mass), "masses of sum at most 1")
     if math.comb(size + len(mass), len(mass)) > MOST_MULTISETS:
         raise InvalidArgumentError("n", n, f"at most {MOST_MULTISETS} multisets of draws")
-    return size
+    growth = math.exp(epsilon)
+    values = [a - growth * b for a, b in zip(rho0, rho1, strict=True)]
+    rest = 1.0 - math.fsum(mass)
+    # A blanket that is everything leaves rounding, not mass.
+    masses = [*mass, rest] if rest > _ROUNDED_TO_ONE else list(mass)
+    return math.fsum(_positive_parts(masses, [*values, 0.0], size)) / size
+
+
+def _positive_parts(
+    masses: Sequence[float], values: Sequence[float], draws: int
+) -> Iterator[float]:
+    """Pr[multiset] * (its sum)_+ for every multiset of ``draws`` values."""
+    last = len(masses) - 1
+    powers = [[mass**count for count in range(draws + 1)] for mass in masses]
+    pending = [(0, draws, 1.0, 0.0)]
+    while pending:
+        atom, left, weight, total = pending.pop()
+        if atom == last or left == 0:
+            final = total + left * values[atom]
+            if final > 0:
+                yield weight * powers[atom][left] * final
+            continue
+        for count in range(left + 1):
+            probability = weight * math.comb(left, count) * powers[atom][count]
+            pending.append((atom + 1, left - count, probability, total + count * values[atom]))
 
 
 # ------------------------------------------------------------------------------ shuffled tables

@@ -25,7 +25,7 @@ _SMALLEST = 1e-300
 
 
 def delta(mu: float, epsilon: float, *, side: Side = Side.UPPER) -> float:
-    """Divergence of N(0, 1) and N(mu, 1) at this epsilon, on the side asked for.
+    """Divergence of N(0, 1) and N(mu, 1) at this epsilon, on the side named.
 
     >>> f"{delta(1.0, 1.0):.4f}"
     '0.1269'
@@ -36,8 +36,8 @@ def delta(mu: float, epsilon: float, *, side: Side = Side.UPPER) -> float:
     below = epsilon + float(special.log_ndtr(-mu / 2 - epsilon / mu))
     difference = math.exp(above) * -math.expm1(min(below - above, 0.0))
     error = math.exp(above) * _LOG_ERROR * (1 - above - min(below, 0.0) + abs(epsilon))
-    found = difference + side.value * error
-    return min(1.0, max(found, _SMALLEST if side is Side.UPPER else 0.0))
+    bound = difference + side.value * error
+    return min(1.0, max(bound, _SMALLEST if side is Side.UPPER else 0.0))
 
 
 def epsilon(mu: float, delta_: float, *, side: Side = Side.UPPER) -> float:
@@ -50,23 +50,12 @@ def epsilon(mu: float, delta_: float, *, side: Side = Side.UPPER) -> float:
         return 0.0
 
     def log_delta(at: float) -> float:
-        found = delta(mu, at, side=side)
-        return math.log(found) if found > 0 else -math.inf
+        value = delta(mu, at, side=side)
+        return math.log(value) if value > 0 else -math.inf
 
     tail = math.sqrt(-2 * math.log(delta_))
     cap = mu * (mu / 2 + tail)  # Phi(-t) <= e^(-t^2/2), and the other term only helps
     return crossing(log_delta, math.log(delta_), cap=cap, guess=0.9 * cap, side=side)
-
-
-def smallest_noise(*, reach: float, epsilon_: float, delta_: float) -> float:
-    """The smallest deviation of the noise that keeps (epsilon, delta) when means move by reach."""
-    low, high = 0.0, 1.0
-    while epsilon(reach / high, delta_) > epsilon_:
-        low, high = high, 2 * high
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if epsilon(reach / middle, delta_) <= epsilon_ else (middle, high)
-    return high
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +73,8 @@ class Cells:
         """What N(mean, 1) weighs in each cell, to full relative accuracy in both tails."""
         low, high = self.edges[:-1] - mean, self.edges[1:] - mean
         right = low + high > 0
-        found = special.ndtr(np.where(right, -low, high)) - special.ndtr(
-            np.where(right, -high, low)
-        )
-        return np.asarray(found, dtype=float)
+        upper, lower = np.where(right, -low, high), np.where(right, -high, low)
+        return np.asarray(special.ndtr(upper) - special.ndtr(lower), dtype=float)
 
     def tails(self, mean: float) -> tuple[float, float]:
         """What it weighs below the first and above the last cut."""
@@ -108,6 +95,5 @@ class Cells:
         low, high = np.minimum(ends[:-1], ends[1:]), np.maximum(ends[:-1], ends[1:])
         weight = self.masses(0.0)
         excess = self.masses(mean) - low * weight
-        share = np.divide(excess, high - low, out=weight.copy(), where=high > low)
-        kept: Array = np.minimum(np.maximum(share, 0.0), weight)
-        return kept
+        raised = np.divide(excess, high - low, out=weight.copy(), where=high > low)
+        return np.asarray(np.minimum(np.maximum(raised, 0.0), weight))

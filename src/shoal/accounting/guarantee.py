@@ -16,7 +16,6 @@ NEIGHBOURING = "replacement"
 TRUST = "the shuffler hides who sent which report and does not collude with the analyzer"
 _RELATIONS = {NEIGHBOURING: "replacement: one person's datum becomes any other"}
 _TIGHT = 1e-3
-_LOCAL_DIGITS = 7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +115,7 @@ class Guarantee:
         if math.isinf(self.local_epsilon):
             return f"nothing: {each} may give the datum away"
         delta = f", δ0 = {up(self.local_delta)}" if self.local_delta else ""
-        return f"local ε0 = {up(self.local_epsilon, _LOCAL_DIGITS)}{delta} for {each}"
+        return f"local ε0 = {up(self.local_epsilon)}{delta} for {each}"
 
     def __str__(self) -> str:
         """One readable block."""

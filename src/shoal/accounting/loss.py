@@ -20,6 +20,7 @@ from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from shoal import checks
+from shoal.accounting.atoms import Array
 from shoal.accounting.profile import Curve, Samples, convex_minorant, interpolated
 
 CELLS_PER_SPREAD = 50
@@ -42,13 +43,13 @@ def distribution(curve: Curve, *, discretization: float | None = None) -> Privac
     """The pessimistic distribution of the privacy loss of one round."""
     width = natural_discretization(curve) if discretization is None else discretization
     checks.positive(discretization=width)
-    found = _samples(curve)
-    reach = found.epsilons[-1]
+    samples = _samples(curve)
+    reach = samples.epsilons[-1]
     width = max(width, _coarsest(curve))
     cells = max(1, math.ceil(reach / width))
     steps = np.arange(-cells, cells + 1)
     epsilons = steps * width
-    half = interpolated(found, np.minimum(np.abs(epsilons), reach))
+    half = interpolated(samples, np.minimum(np.abs(epsilons), reach))
     x = np.exp(epsilons)
     # D_x(P, Q) = 1 - x + x D_{1/x}(Q, P), and the curve covers both orders.
     deltas = np.where(epsilons < 0, -np.expm1(epsilons) + x * half, half)
@@ -68,9 +69,12 @@ class ComposedLoss:
 
 
 def least_error(terms: Sequence[tuple[Curve, int]]) -> float:
-    """What floating point may hide at least, known before anything is composed."""
-    singles = [(distribution(curve), rounds) for curve, rounds in terms]
-    return sum(_transform_error(single, rounds) for single, rounds in singles)
+    """What floating point may hide at least, known before anything is composed.
+
+    It is the part of ``_fft_error`` that does not need the power.
+    """
+    repeated = [(distribution(curve), rounds) for curve, rounds in terms if rounds > 1]
+    return sum(_fft_error(single, single, rounds) / 3 for single, rounds in repeated)
 
 
 def composed(terms: Sequence[tuple[Curve, int]]) -> ComposedLoss:
@@ -126,11 +130,6 @@ def _fft_error(
     return math.sqrt(2 * size) * norms
 
 
-def _transform_error(single: PrivacyLossDistribution, rounds: int) -> float:
-    """The part of ``_fft_error`` that does not need the power."""
-    return _fft_error(single, single, rounds) / 3 if rounds > 1 else 0.0
-
-
-def _probabilities(loss: PrivacyLossDistribution) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _probabilities(loss: PrivacyLossDistribution) -> Array:
     dense = loss._pmf_remove.to_dense_pmf()  # noqa: SLF001 - the library offers no public view
     return np.asarray(dense._probs, dtype=float)  # noqa: SLF001 - as above

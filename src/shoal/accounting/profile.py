@@ -104,7 +104,8 @@ class Curve(CurveViews):
     def _facts(self) -> tuple[tuple[str, str], ...]:
         local = "" if math.isinf(self.local_epsilon) else f"ε0 = {up(self.local_epsilon)}"
         alone = (("no trust needed", local),) if local else ()
-        return (("theorem", self.theorem), ("for", self.scope), *alone)
+        scope = getattr(self, "scope", "")  # a walk's is its guarantee's
+        return (("theorem", self.theorem), *([("for", scope)] if scope else []), *alone)
 
     def _points(self, deltas: Sequence[float]) -> list[tuple[float, float, float]]:
         return reached(self.epsilon, self.lower_epsilon, deltas)

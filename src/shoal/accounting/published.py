@@ -1,14 +1,13 @@
 """The numerical algorithms of "Hiding Among the Clones", as published.
 
 Feldman, McMillan, Talwar, FOCS 2021, arXiv:2012.12803: Algorithms 4 to 6 (Appendix F) bound the
-divergence of the clone pair of Theorem 3.2, Algorithm 7 (Appendix G) bounds from below that of
-shuffled binary randomized response. They are here to be compared with:
+divergence of the clone pair of Theorem 3.2. They are here to be compared with:
 :mod:`shoal.accounting.exact` evaluates the same pair without blocks, and more tightly.
 
 ========================  ===========================================
 in the paper              here
 ========================  ===========================================
-Algorithms 4 and 7        :func:`halve`, upper and lower end
+Algorithm 4               :func:`clones_interval`
 Algorithm 5               :func:`conditional_divergence`
 Algorithm 6               :func:`clone_divergence`
 n, ε0, S                  ``n``, ``local_epsilon``, ``step``
@@ -18,18 +17,16 @@ n, ε0, S                  ``n``, ``local_epsilon``, ``step``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
 import scipy
 from scipy import special
 
 from shoal import checks
-from shoal.accounting.exact import SPECIAL_ERROR, Array, participants
-from shoal.accounting.search import Side
+from shoal.accounting.exact import participants
+from shoal.accounting.search import Side, largest, least
 
-_WIDTH = 20.0
 _NEGLIGIBLE = 1e-3
 
 
@@ -40,30 +37,13 @@ class Interval(NamedTuple):
     upper: float
 
 
-def halve(exceeds: Callable[[float], bool], *, upper: float, iterations: int) -> Interval:
-    """Algorithms 4 and 7: halve ``[0, upper]``, keeping the half where ``exceeds`` changes.
-
-    If ``exceeds`` may err towards True, ``upper`` and the returned upper end are upper bounds
-    (Algorithm 4); if it may err towards False, the returned lower end is a lower bound
-    (Algorithm 7).
-
-    >>> halve(lambda epsilon: epsilon < 0.3, upper=1.0, iterations=4)
-    Interval(lower=0.25, upper=0.3125)
-    """
-    low, high = 0.0, upper
-    for _ in range(iterations):
-        middle = (low + high) / 2
-        low, high = (middle, high) if exceeds(middle) else (low, middle)
-    return Interval(low, high)
-
-
 def clones_interval(
     *, n: float, delta: float, local_epsilon: float, iterations: int = 20, step: int = 100
 ) -> Interval:
     """Enclosure of the epsilon of Theorem 3.2 at ``delta``: the upper end is the guarantee.
 
-    >>> found = clones_interval(n=1e5, delta=1e-6, local_epsilon=4)
-    >>> found.lower < 0.16977 < found.upper
+    >>> interval = clones_interval(n=1e5, delta=1e-6, local_epsilon=4)
+    >>> interval.lower < 0.16977 < interval.upper
     True
     """
     people = participants(n)
@@ -72,21 +52,22 @@ def clones_interval(
     checks.open_probability(delta=delta)
     checks.non_negative(local_epsilon=local_epsilon)
 
-    def end(side: Side) -> Interval:
-        def exceeds(epsilon: float) -> bool:
-            reached = clone_divergence(
-                n=people,
-                epsilon=epsilon,
-                local_epsilon=local_epsilon,
-                step=width,
-                side=side,
-                limit=delta,
-            )
-            return reached > delta
+    def exceeds(epsilon: float, side: Side) -> bool:
+        divergence = clone_divergence(
+            n=people,
+            epsilon=epsilon,
+            local_epsilon=local_epsilon,
+            step=width,
+            side=side,
+            limit=delta,
+        )
+        return divergence > delta
 
-        return halve(exceeds, upper=local_epsilon, iterations=steps)
-
-    return Interval(end(Side.LOWER).lower, end(Side.UPPER).upper)
+    bracket = (0.0, float(local_epsilon))
+    return Interval(
+        largest(lambda epsilon: exceeds(epsilon, Side.LOWER), *bracket, steps=steps),
+        least(lambda epsilon: not exceeds(epsilon, Side.UPPER), *bracket, steps=steps),
+    )
 
 
 def clone_divergence(
@@ -103,16 +84,16 @@ def clone_divergence(
     truth, lie = float(special.expit(local_epsilon)), float(special.expit(-local_epsilon))
     orders = ((truth, lie), (lie, truth))
     sums = [0.0, 0.0]
-    for block in _blocks(n - 1, math.exp(-local_epsilon), step):
-        clones = block.low if side is Side.UPPER else block.high
+    for lowest, highest, mass, unseen in _blocks(n - 1, math.exp(-local_epsilon), step):
+        clones = lowest if side is Side.UPPER else highest
         for order, (first, second) in enumerate(orders):
-            sums[order] += block.mass * conditional_divergence(
+            sums[order] += mass * conditional_divergence(
                 clones=clones, epsilon=epsilon, first=first, second=second
             )
         if max(sums) > limit:
             break
-        if block.unseen <= _NEGLIGIBLE * min(sums):
-            return max(sums) + (block.unseen if side is Side.UPPER else 0.0)
+        if unseen <= _NEGLIGIBLE * min(sums):
+            return max(sums) + (unseen if side is Side.UPPER else 0.0)
     return max(sums)
 
 
@@ -136,74 +117,22 @@ def conditional_divergence(*, clones: int, epsilon: float, first: float, second:
     return max(0.0, r * _at_least(cut, clones) + s * _at_least(cut + 1, clones))
 
 
-def randomized_response_delta(*, n: float, epsilon: float, local_epsilon: float) -> float:
-    """Lower bound, tight up to rounding, on the divergence of shuffled binary randomized response.
+def _blocks(trials: int, probability: float, step: int) -> Iterator[tuple[int, int, float, float]]:
+    """First and last count, mass, and the mass outside all blocks up to and including this one.
 
-    Appendix G, Equation 27. Everybody else holds 0 and sends 1 with probability
-    q = 1 / (e^local_epsilon + 1), so that the ones are ``Bin(n-1, q) + Bernoulli(q)`` or
-    ``Bin(n-1, q) + Bernoulli(1-q)``. Other data can be worse: this bounds from below the delta of
-    binary randomized response, hence that of every claim about all randomizers.
+    Blocks of at most ``step`` counts of Bin(trials, probability), outwards from its mean.
     """
-    people = participants(n)
-    checks.non_negative(epsilon=epsilon, local_epsilon=local_epsilon)
-    q = special.expit(-local_epsilon)
-    mean = people * q
-    reach = _WIDTH * math.sqrt(mean * (1 - q)) + 45
-    ones = np.arange(max(0, math.floor(mean - reach)), min(people, math.ceil(mean + reach)) + 1)
-    same = np.asarray(scipy.stats.binom.pmf(ones, people - 1, q))
-    fewer = np.asarray(scipy.stats.binom.pmf(ones - 1, people - 1, q))
-    laws = [flip * fewer + (1 - flip) * same for flip in (q, 1 - q)]
-    growth = math.exp(epsilon)
-
-    def divergence(first: Array, second: Array) -> float:
-        gain = first - growth * second
-        rounding = SPECIAL_ERROR * (first + growth * second)
-        return float(np.maximum(gain - rounding, 0.0).sum())
-
-    return max(divergence(*laws), divergence(*reversed(laws)))
-
-
-def randomized_response_epsilon(
-    *, n: float, delta: float, local_epsilon: float, iterations: int = 40
-) -> float:
-    """Algorithm 7: no analysis of all randomizers can promise a smaller epsilon than this.
-
-    >>> round(randomized_response_epsilon(n=1e5, delta=1e-6, local_epsilon=4), 6)
-    0.084714
-    """
-    steps = checks.count(iterations=iterations)
-    checks.open_probability(delta=delta)
-
-    def exceeds(epsilon: float) -> bool:
-        return randomized_response_delta(n=n, epsilon=epsilon, local_epsilon=local_epsilon) > delta
-
-    return halve(exceeds, upper=local_epsilon, iterations=steps).lower
-
-
-class _Block(NamedTuple):
-    low: int
-    high: int
-    mass: float
-    unseen: float  # mass outside all blocks up to and including this one
-
-
-def _blocks(trials: int, probability: float, step: int) -> Iterator[_Block]:
-    """Blocks of at most ``step`` counts of Bin(trials, probability), outwards from its mean."""
     binomial = scipy.stats.binom(trials, probability)
     low = high = math.ceil(trials * probability)  # the blocks so far cover low <= c < high
     while low > 0 or high <= trials:
         if high <= trials:
             start, high = high, min(high + step, trials + 1)
             mass = float(binomial.sf(start - 1) - binomial.sf(high - 1))
-            yield _Block(start, high - 1, mass, _outside(binomial, low, high))
+            yield start, high - 1, mass, float(binomial.cdf(low - 1) + binomial.sf(high - 1))
         if low > 0:
             end, low = low, max(low - step, 0)
             mass = float(binomial.cdf(end - 1) - binomial.cdf(low - 1))
-            yield _Block(low, end - 1, mass, _outside(binomial, low, high))
-
-
-def _outside(binomial: scipy.stats.distributions.rv_frozen, low: int, high: int) -> float:
-    return float(binomial.cdf(low - 1) + binomial.sf(high - 1))
+            yield low, end - 1, mass, float(binomial.cdf(low - 1) + binomial.sf(high - 1))
 
 
 def _at_least(k: int, trials: int) -> float:

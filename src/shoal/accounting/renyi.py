@@ -29,14 +29,14 @@ _LONGEST_CELL = 3.0
 _ROWS = 256
 
 
-def from_samples(found: Samples, order: float) -> float:
+def from_samples(samples: Samples, order: float) -> float:
     """Upper bound on the Rényi divergence of a curve sampled from epsilon = 0 to delta = 0."""
     checks.above_one(order=order)
-    epsilons, deltas = _refined(found, order)
+    epsilons, deltas = _refined(samples, order)
     start, width = epsilons[:-1, None], np.diff(epsilons)[:, None]
     eps = start + width * (_NODES + 1) / 2  # (cells, nodes)
-    share = np.expm1(eps - start) / np.expm1(width)
-    chord = deltas[:-1, None] * (1 - share) + deltas[1:, None] * share
+    fraction = np.expm1(eps - start) / np.expm1(width)
+    chord = deltas[:-1, None] * (1 - fraction) + deltas[1:, None] * fraction
     # dx = e^eps d eps; the second summand is the curve of the other order below x = 1.
     tilts = np.logaddexp((order - 1) * eps, -order * eps)
     with np.errstate(divide="ignore"):
@@ -73,9 +73,9 @@ class ClonePair:
         log_cap = (order - 1) * self.local_epsilon
         depth = log_cap + math.log(order) + 80.0
         totals = self._likely_totals(depth)
-        log_chances = binomial.log_pmf(totals, n=self.n - 1, share=self.clone_probability)
+        log_pmf = binomial.log_pmf(totals, n=self.n - 1, probability=self.clone_probability)
         logs = [
-            _log_row_sums(totals[i : i + _ROWS], log_chances[i : i + _ROWS], self, order, depth)
+            _log_row_sums(totals[i : i + _ROWS], log_pmf[i : i + _ROWS], self, order, depth)
             for i in range(0, totals.size, _ROWS)
         ]
         left_out = 6 * math.exp(-depth + np.logaddexp(log_cap, math.log(order)))
@@ -102,23 +102,24 @@ def binary_response_divergence(*, local_epsilon: float, n: int, order: float) ->
     checks.positive(local_epsilon=local_epsilon)
     n = checks.count(n=n)
     lie = float(special.expit(-local_epsilon))
-    found_ones = binomial.log_pmf(binomial.window(n=n - 1, share=lie), n=n - 1, share=lie)
-    log_others, log_fewer = np.append(found_ones, -np.inf), np.append(-np.inf, found_ones)
+    counts = binomial.window(n=n - 1, probability=lie)
+    log_pmf = binomial.log_pmf(counts, n=n - 1, probability=lie)
+    log_others, log_fewer = np.append(log_pmf, -np.inf), np.append(-np.inf, log_pmf)
     log_lie, log_truth = math.log(lie), math.log1p(-lie)
-    held0 = np.logaddexp(log_truth + log_others, log_lie + log_fewer)
-    held1 = np.logaddexp(log_lie + log_others, log_truth + log_fewer)
-    found = []
-    for log_p, log_q in ((held0, held1), (held1, held0)):
+    zero = np.logaddexp(log_truth + log_others, log_lie + log_fewer)
+    one = np.logaddexp(log_lie + log_others, log_truth + log_fewer)
+    divergences = []
+    for log_p, log_q in ((zero, one), (one, zero)):
         # Both ends of the window stand for what lies beyond them: leave them out.
-        kept = slice(1, -1) if log_p.size > 2 else slice(None)
-        terms = (log_q + _log_convex_excess(log_p - log_q, order))[kept]
-        log_excess = float(special.logsumexp(terms))
-        found.append(_from_log_excess(log_excess, order) / (1 + 2 * _ROUNDING) ** 2)
-    return max(found)
+        inside = slice(1, -1) if log_p.size > 2 else slice(None)
+        terms = (log_q + _log_convex_excess(log_p - log_q, order))[inside]
+        divergence = _from_log_excess(float(special.logsumexp(terms)), order)
+        divergences.append(divergence / (1 + 2 * _ROUNDING) ** 2)
+    return max(divergences)
 
 
 def _log_row_sums(
-    totals: Array, log_chances: Array, pair: ClonePair, order: float, depth: float
+    totals: Array, log_pmf: Array, pair: ClonePair, order: float, depth: float
 ) -> float:
     """log of the part of E_Q[r^a - 1 - a(r - 1)] with C in ``totals``."""
     reports = totals + 1
@@ -134,7 +135,7 @@ def _log_row_sums(
     first = truth * zeros + (1 - truth) * ones
     second = (1 - truth) * zeros + truth * ones
     log_weight = (
-        log_chances[:, None]
+        log_pmf[:, None]
         + special.gammaln(reports + 1)[:, None]
         - special.gammaln(zeros + 1)
         - special.gammaln(ones + 1)
@@ -163,18 +164,18 @@ def _from_log_excess(log_excess: float, order: float) -> float:
     return float(np.logaddexp(0.0, log_excess)) * (1 + _ROUNDING) / (order - 1)
 
 
-def _refined(found: Samples, order: float) -> tuple[Array, Array]:
+def _refined(samples: Samples, order: float) -> tuple[Array, Array]:
     """Cells short enough for the quadrature to be exact to rounding."""
-    cells = np.diff(found.epsilons) * (order + 1)
+    cells = np.diff(samples.epsilons) * (order + 1)
     parts = np.maximum(1, np.ceil(cells / _LONGEST_CELL)).astype(int)
     parts = np.minimum(parts, 2000)
     index = np.repeat(np.arange(parts.size), parts)
     inner = np.arange(index.size) - np.repeat(np.cumsum(parts) - parts, parts)
-    width = np.diff(found.epsilons)[index]
+    width = np.diff(samples.epsilons)[index]
     offset = width * inner / parts[index]
-    share = np.expm1(offset) / np.expm1(width)
-    deltas = found.deltas[index] * (1 - share) + found.deltas[index + 1] * share
+    fraction = np.expm1(offset) / np.expm1(width)
+    deltas = samples.deltas[index] * (1 - fraction) + samples.deltas[index + 1] * fraction
     return (
-        np.append(found.epsilons[index] + offset, found.epsilons[-1]),
-        np.append(deltas, found.deltas[-1]),
+        np.append(samples.epsilons[index] + offset, samples.epsilons[-1]),
+        np.append(deltas, samples.deltas[-1]),
     )

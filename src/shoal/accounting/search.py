@@ -4,6 +4,8 @@ Every search of the library is one of these, so that rounding to the safe side i
 
 * :func:`least` and :func:`largest` halve a bracket of a monotone condition;
 * :func:`kept` solves ``excess = 0`` quickly and steps back to where ``excess <= 0``;
+* :func:`reached` solves it for an excess that takes long: what was evaluated is all it looks at;
+* :func:`root` solves it to rounding, on neither side: for estimates that no guarantee rests on;
 * :func:`crossing` follows a falling privacy curve. log delta(epsilon) is smooth, falling and nearly
   quadratic, so secant steps on ``sqrt(-2 log delta)`` (nearly linear) converge in a handful of
   evaluations.
@@ -50,13 +52,18 @@ def largest(
     *,
     steps: int = _MOST_STEPS,
     tolerance: float = 0.0,
+    geometric: bool = False,
 ) -> Number:
     """Where a condition that holds at ``low`` and fails at ``high`` ceases to: it holds there.
+
+    ``geometric`` halves the logarithm of a bracket of positive numbers.
 
     >>> largest(lambda n: n * n <= 50, 0, 100)
     7
     """
-    end, _ = _halved(lambda x: not holds(x), low, high, steps=steps, tolerance=tolerance)
+    end, _ = _halved(
+        lambda x: not holds(x), low, high, steps=steps, tolerance=tolerance, geometric=geometric
+    )
     return end
 
 
@@ -76,30 +83,75 @@ def doubled(holds: Callable[[int], bool], start: int, most: int) -> tuple[int, i
     return high // 2, high
 
 
-def kept(excess: Callable[[float], float], low: float, high: float, *, tolerance: float) -> float:
+def kept(
+    excess: Callable[[float], float],
+    low: float,
+    high: float,
+    *,
+    tolerance: float,
+    step: float | None = None,
+) -> float:
     """Where a monotone ``excess`` becomes 0, from the side where it is at most 0: it is so there.
 
-    ``excess`` is at most 0 at exactly one of the two ends, which is where steps of ``tolerance``
-    relative, each twice as long as the one before, lead back from a root on the other side.
+    ``excess`` is at most 0 at exactly one of the two ends. Steps lead back to it from a root on the
+    other side, each twice as long as the one before. ``tolerance`` is relative; with a first
+    ``step``, as for logarithms, it is absolute too.
     """
     from scipy import optimize
 
     end, towards = (low, -1) if excess(low) <= 0 else (high, 1)
-    size = abs(low) or abs(high)
-    root = float(optimize.brentq(excess, low, high, xtol=tolerance * size, rtol=tolerance))
-    step = tolerance * abs(root)
+    absolute = tolerance * abs(low) if step is None else tolerance
+    root = float(optimize.brentq(excess, low, high, xtol=absolute, rtol=max(tolerance, 1e-15)))
+    step = tolerance * abs(root) if step is None else step
     while towards * (end - root) > 0 and excess(root) > 0:
         root, step = root + towards * step, 2 * step
     return root if towards * (end - root) > 0 else end
 
 
+def reached(
+    excess: Callable[[float], float], low: float, high: float, *, tolerance: float
+) -> float:
+    """Where an ``excess`` that rises from ``low`` to ``high`` reaches 0: it has, there.
+
+    The least point evaluated of those at most ``tolerance`` before the root, or past it.
+
+    >>> round(reached(lambda x: x * x - 50, 0.0, 100.0, tolerance=1e-3), 2)
+    7.07
+    """
+    values: dict[float, float] = {}
+
+    def noted(x: float) -> float:
+        values[x] = excess(x)
+        return values[x]
+
+    near = root(noted, low, high, tolerance=tolerance) - tolerance
+    return min((x for x, value in values.items() if value >= 0 and x >= near), default=high)
+
+
+def root(
+    function: Callable[[float], float], low: float, high: float, *, tolerance: float = 2e-12
+) -> float:
+    """Where a function that has different signs at the two ends becomes 0, by Brent's method."""
+    from scipy import optimize
+
+    return float(optimize.brentq(function, low, high, xtol=tolerance))
+
+
 def _halved(
-    above: Callable[[Number], bool], low: Number, high: Number, *, steps: int, tolerance: float
+    above: Callable[[Number], bool],
+    low: Number,
+    high: Number,
+    *,
+    steps: int,
+    tolerance: float,
+    geometric: bool = False,
 ) -> tuple[Number, Number]:
     """The bracket of where ``above`` begins to hold, halved; what is not looked at are its ends."""
     whole = {type(low), type(high)} == {int}
     for _ in range(steps):
         middle: Number = (low + high) // 2 if whole else (low + high) / 2  # type: ignore[assignment]
+        if geometric:
+            middle = math.sqrt(low * high)  # type: ignore[assignment]
         if not low < middle < high or high - low <= tolerance * high:
             break
         low, high = (low, middle) if above(middle) else (middle, high)

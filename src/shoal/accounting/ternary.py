@@ -12,12 +12,11 @@ import math
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-Array = npt.NDArray[np.float64]
+from shoal.accounting.atoms import Array
 
 _REACH = 11.0  # standard deviations: counts further out are left out, which lowers the bound
 _CELLS_PER_SPREAD = 400
@@ -86,8 +85,8 @@ def _shown_counts(local_epsilon: float, n: int) -> tuple[Array, Array]:
     shown = lie * (truth * padded[:-1, 1:] + padded[1:, :-1] + padded[1:, 1:])
     shown = shown[1:-1, 1:-1]  # at the rim a neighbour is missing
     p, q = shown.ravel(), shown.T.ravel()
-    kept = (p > 0) & (q > 0)
-    return p[kept], np.log(p[kept] / q[kept])
+    both = (p > 0) & (q > 0)
+    return p[both], np.log(p[both] / q[both])
 
 
 def _reach(local_epsilon: float, n: int) -> float:

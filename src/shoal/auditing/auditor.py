@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from shoal import checks
 from shoal import randomness as sources
@@ -15,24 +16,13 @@ from shoal.accounting.amplification import amplify
 from shoal.accounting.devices import HasProfile
 from shoal.accounting.law import BlanketLaw
 from shoal.auditing import data as datasets
-from shoal.auditing import screening
-from shoal.auditing.data import Neighbours
-from shoal.auditing.knowledge import Knowledge, learned
-from shoal.auditing.limits import coin_bounds
-from shoal.auditing.result import Audit, Evidence
-from shoal.auditing.screening import Screened
-from shoal.auditing.subjects import (
-    Collection,
-    Listed,
-    Meter,
-    Progress,
-    Sampler,
-    Subject,
-    subject_of,
-)
-from shoal.auditing.trials import Budget, Stakes, Trial, evaluated, trained_crowd, trained_local
+from shoal.auditing.data import MOST_INPUTS, Neighbours
+from shoal.auditing.result import Audit
+from shoal.auditing.statistics import learned, seen_rates, single_messages
+from shoal.auditing.subjects import BLOCK, Collection, Listed, Sampler, Subject, subject_of
+from shoal.auditing.trials import Budget, Stakes, evaluated, trained_crowd, trained_local
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import Auditable
+from shoal.randomizers.base import MOST_TRIED, Auditable, some_answers
 from shoal.randomness import Randomness
 from shoal.values import Array
 
@@ -41,15 +31,12 @@ MOST_RUNS = 100_000_000
 _LOCAL_PART = 0.25  # of what may go wrong, the part for the local claim
 _SINGLES = (2_000, 100_000)  # messages of single devices per input, at least and at most
 _SINGLES_PER_RUN = 10  # single messages are cheap, and tell more about epsilon_0
-
-
-@dataclass(frozen=True)
-class Claims:
-    """(epsilon, delta) for n people, and the pure local epsilon if there is one."""
-
-    epsilon: float
-    delta: float
-    local_epsilon: float | None
+_FEW = 5  # inputs of a mechanism that are tried
+_SCREENED = 1_000  # messages of every input that is screened
+_FEWEST_SCREENED = 20
+_MOST_COLUMNS = 4096
+_IMPOSSIBLE = 1e-15
+_SURE = 2.0  # standard errors by which a log-ratio is taken towards zero
 
 
 def audit(
@@ -65,7 +52,7 @@ def audit(
     inputs: Sequence[Hashable] | None = None,
     declared: object | None = None,
     randomness: Randomness | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """A statistically valid lower bound on epsilon, and whether it refutes what is claimed.
 
@@ -82,137 +69,64 @@ def audit(
     ('consistent', True)
     """
     n = datasets.people(n)
-    runs = _checked_runs(runs)
+    runs = checks.count(FEWEST_RUNS, runs=runs)
+    checks.refuse(runs > MOST_RUNS, f"runs <= {MOST_RUNS:,}", runs=runs)
     checks.open_probability(confidence=confidence)
     subject = subject_of(device)
     described = _described(device if declared is None else declared)
     known = described if isinstance(described, Auditable) else Auditable()
-    claimed = _claims(described, n=n, epsilon=epsilon, delta=delta, local_epsilon=local_epsilon)
+    epsilon, local = _claims(described, n, epsilon, delta, local_epsilon)
     bits = sources.secure() if randomness is None else randomness
-    candidates = _requested(known, n, data, inputs)
-    if candidates is None:
+    requested = _requested(known, n, data, inputs)
+    if requested is None:
         own = declared is None or declared is device
-        candidates = _chosen(Sampler(subject, bits, Meter(None, 0)), known, n, own=own)
-    pairs, chosen = candidates
-    plan = _Plan(subject, known, n, runs, claimed, 1 - confidence, pairs, chosen.inputs)
-    crowd, local, unread = plan.carried_out(bits, progress)
+        tried, screened = _screened(Sampler(subject, bits), known, n, own=own)
+        candidates = datasets.candidates(tried, n, ends=known.ends_first)
+    else:
+        tried, candidates = requested
+        screened = len(tried)
+    # How the runs and the allowance for error are divided. A device has a local claim of its own
+    # if it can be run by itself and sends one message.
+    if not subject.alone or subject.several:
+        local = None
+    budget = Budget.of(runs, len(candidates))
+    singles = min(max(runs, _SINGLES[0]), _SINGLES[1])
+    part = 0.0 if local is None else _LOCAL_PART
+    crowd_stakes = Stakes(2 * (runs - budget.total), delta, (1 - part) * (1 - confidence))
+    local_runs = crowd_stakes.runs * min(n, _SINGLES_PER_RUN)
+    local_stakes = Stakes(local_runs, 0.0, part * (1 - confidence), smooth=False)
+    work = singles * len(tried) + (2 * budget.total + crowd_stakes.runs) * n
+    if local is not None:
+        work += singles * len(tried) + local_runs
+    # Training, then the runs that count.
+    sampler = Sampler(subject, bits, progress, work)
+    knowledge = learned(sampler, tried, known, size=singles, n=n)
+    local_evidence = None
+    if local is not None:
+        alone = dict.fromkeys((pair.first, pair.second) for pair in candidates)
+        pairs = [Neighbours(first, second, ()) for first, second in alone]
+        trial = trained_local(sampler, knowledge, pairs, local_stakes, size=singles)
+        local_evidence = evaluated(sampler, trial, local_stakes, "local", local)
+    trial = trained_crowd(sampler, knowledge, candidates, crowd_stakes, budget)
+    evidence = evaluated(sampler, trial, crowd_stakes, "crowd", epsilon)
+    sampler.finish()
     return Audit(
         name=subject.name,
         n=n,
         runs=runs,
         confidence=confidence,
-        evidence=crowd,
-        local_evidence=local,
-        inputs=chosen.inputs,
-        screened=chosen.of,
-        unread=unread,
+        evidence=evidence,
+        local_evidence=local_evidence,
+        inputs=tried,
+        screened=screened,
+        unread=knowledge.unread,
     )
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """How the runs and the allowance for error are shared out."""
-
-    subject: Subject
-    known: Auditable
-    n: int
-    runs: int
-    claims: Claims
-    allowance: float
-    candidates: Sequence[Neighbours]
-    inputs: tuple[Hashable, ...]
-
-    @property
-    def _local_claim(self) -> float | None:
-        """Of one device by itself, if it can be run by itself and sends one message."""
-        alone = self.subject.alone and not self.subject.several
-        return self.claims.local_epsilon if alone else None
-
-    @property
-    def _budget(self) -> Budget:
-        return Budget.of(self.runs, len(self.candidates))
-
-    @property
-    def _singles(self) -> int:
-        least, most = _SINGLES
-        return min(most, max(least, self.runs))
-
-    @property
-    def _crowd_stakes(self) -> Stakes:
-        part = 1.0 if self._local_claim is None else 1 - _LOCAL_PART
-        evaluation = 2 * (self.runs - self._budget.total)
-        return Stakes(evaluation, self.claims.delta, part * self.allowance)
-
-    @property
-    def _local_stakes(self) -> Stakes:
-        runs = self._crowd_stakes.runs * min(self.n, _SINGLES_PER_RUN)
-        return Stakes(runs, 0.0, _LOCAL_PART * self.allowance, smooth=False)
-
-    @property
-    def _messages(self) -> int:
-        """The whole work, for the progress bar."""
-        local = 0
-        if self._local_claim is not None:
-            local = self._singles * len(self.inputs) + self._local_stakes.runs
-        crowd = (2 * self._budget.total + self._crowd_stakes.runs) * self.n
-        return self._singles * len(self.inputs) + local + crowd
-
-    def carried_out(
-        self, randomness: Randomness, progress: Progress | None
-    ) -> tuple[Evidence, Evidence | None, float]:
-        """Training, then the runs that count: the crowd's evidence, the local one, what is unread.
-
-        The last is the fraction of messages that cannot be told apart, as they never repeat.
-        """
-        sampler = Sampler(self.subject, randomness, Meter(progress, self._messages))
-        known = learned(sampler, self.inputs, self.known, size=self._singles, n=self.n)
-        local = self._local(sampler, known)
-        trial = trained_crowd(sampler, known, self.candidates, self._crowd_stakes, self._budget)
-        crowd = self._counted(sampler, trial, self._crowd_stakes, "crowd", self.claims.epsilon)
-        sampler.meter.finish()
-        return crowd, local, known.unread
-
-    def _local(self, sampler: Sampler, known: Knowledge) -> Evidence | None:
-        if self._local_claim is None:
-            return None
-        alone = dict.fromkeys((pair.first, pair.second) for pair in self.candidates)
-        pairs = [Neighbours(first, second, ()) for first, second in alone]
-        trial = trained_local(sampler, known, pairs, self._local_stakes, size=self._singles)
-        return self._counted(sampler, trial, self._local_stakes, "local", self._local_claim)
-
-    def _counted(
-        self,
-        sampler: Sampler,
-        trial: Trial,
-        stakes: Stakes,
-        claim: Literal["crowd", "local"],
-        claimed: float,
-    ) -> Evidence:
-        tally = evaluated(sampler, trial, stakes.runs)
-        likelier, other = tally.inside[::-1] if trial.event.swapped else tally.inside
-        lower = coin_bounds(likelier, other, stakes.runs, delta=stakes.delta, tail=stakes.tail)
-        return Evidence(
-            claim=claim,
-            claimed=claimed,
-            lower=float(lower),
-            delta=stakes.delta,
-            statistic=trial.statistic.name,
-            event=trial.event.words,
-            threshold=trial.event.threshold,
-            at_least=trial.event.at_least,
-            swapped=trial.event.swapped,
-            data=trial.neighbours.words,
-            runs=tally.runs,
-            inside=tally.inside,
-            edges=trial.edges,
-            histograms=tally.histograms,
-        )
 
 
 def _described(device: object) -> object | None:
     """What is known of the messages and their law, if it is anything of ours or like it."""
-    if isinstance(device, type):
-        raise InvalidArgumentError("declared", device, "a mechanism, not a class of mechanisms")
+    a_class = isinstance(device, type)
+    checks.refuse(a_class, "a mechanism, not a class of mechanisms", declared=device)
     if isinstance(device, Collection):
         return device.device
     if isinstance(device, Subject):
@@ -222,48 +136,35 @@ def _described(device: object) -> object | None:
     return device
 
 
-def _checked_runs(runs: float) -> int:
-    count = checks.count(FEWEST_RUNS, runs=runs)
-    if count > MOST_RUNS:
-        raise InvalidArgumentError("runs", count, f"runs <= {MOST_RUNS:,}")
-    return count
-
-
-_Candidates = tuple[list[Neighbours], Screened]
-
-
 def _requested(
     known: Auditable,
     n: int,
     data: Neighbours | Sequence[Any] | None,
     inputs: Sequence[Hashable] | None,
-) -> _Candidates | None:
-    """The data sets that somebody asked for."""
+) -> tuple[tuple[Hashable, ...], list[Neighbours]] | None:
+    """The data that somebody asked for, and the data sets of them."""
+    if data is not None and inputs is not None:
+        raise InvalidArgumentError("inputs", list(inputs), "inputs or data, not both")
     if data is not None:
-        if inputs is not None:
-            raise InvalidArgumentError("inputs", list(inputs), "inputs or data, not both")
         pair = datasets.neighbours(data, n)
-        for value in pair.inputs:
-            known.check_input(value)
-        return [pair], Screened(pair.inputs, len(pair.inputs))
-    if inputs is None:
+        tried, candidates = pair.inputs, [pair]
+    elif inputs is not None:
+        tried = datasets.checked_inputs(inputs)
+        candidates = datasets.candidates(tried, n)
+    else:
         return None
-    listed = datasets.checked_inputs(inputs)
-    for value in listed:
+    for value in tried:
         known.check_input(value)
-    return datasets.candidates(listed, n), Screened(listed, len(listed))
+    return tried, candidates
 
 
-def _chosen(sampler: Sampler, known: Auditable, n: int, *, own: bool) -> _Candidates:
-    """The data sets that are worth trying on a mechanism that is known."""
-    chosen = screening.screened(sampler, known, n=n, own=own)
-    return datasets.candidates(chosen.inputs, n, ends=known.ends_first), chosen
+# ----------------------------------------------------------------------------------- the claims
 
 
 def _claims(
-    declared: object, *, n: int, epsilon: float | None, delta: float, local_epsilon: float | None
-) -> Claims:
-    """The claims that were stated; else what the accountant proves for the mechanism declared."""
+    declared: object, n: int, epsilon: float | None, delta: float, local_epsilon: float | None
+) -> tuple[float, float | None]:
+    """ε of the crowd and ε0, as stated; else what the accountant proves of what is declared."""
     if epsilon is None:
         checks.open_probability(delta=delta)
     else:
@@ -272,22 +173,19 @@ def _claims(
     if local_epsilon is not None:
         checks.positive(local_epsilon=local_epsilon)
     local = _local(declared) if local_epsilon is None else local_epsilon
-    if epsilon is None:
-        law = _accounted(declared)
-        if law is not None:
-            epsilon = amplify(law, n=n, delta=delta).epsilon
-        elif local is not None:
-            epsilon = amplify(local_epsilon=local, n=n, delta=delta).epsilon
-        else:
-            expected = "a claim to audit: epsilon, local_epsilon, or a declared mechanism"
-            raise InvalidArgumentError("epsilon", epsilon, expected)
-    return Claims(epsilon, delta, local)
+    if epsilon is not None:
+        return epsilon, local
+    law = _accounted(declared)
+    if law is not None:
+        return amplify(law, n=n, delta=delta).epsilon, local
+    if local is not None:
+        return amplify(local_epsilon=local, n=n, delta=delta).epsilon, local
+    expected = "a claim to audit: epsilon, local_epsilon, or a declared mechanism"
+    raise InvalidArgumentError("epsilon", epsilon, expected)
 
 
 def _accounted(declared: object) -> BlanketLaw | HasProfile | None:
     """What the accountant takes, if the mechanism has it."""
-    if isinstance(declared, Listed):
-        return BlanketLaw.from_table(declared.rows)
     if isinstance(declared, BlanketLaw | HasProfile):
         return declared
     law = getattr(declared, "law", None)
@@ -296,17 +194,99 @@ def _accounted(declared: object) -> BlanketLaw | HasProfile | None:
 
 def _local(declared: object) -> float | None:
     local: object = getattr(declared, "local_epsilon", None)
-    if isinstance(declared, Listed):
-        local = _steepest(declared.rows)
-    elif local is None and isinstance(law := _accounted(declared), BlanketLaw):
+    if local is None and isinstance(law := _accounted(declared), BlanketLaw):
         local = law.local_epsilon
     return local if isinstance(local, float | int) and math.isfinite(local) else None
 
 
-def _steepest(rows: Array) -> float:
-    """The largest log-ratio of two inputs' probabilities of one message."""
-    largest, least = rows.max(axis=0), rows.min(axis=0)
-    seen = largest > 0
-    if not least[seen].all():
-        return math.inf
-    return float(np.log(largest[seen] / least[seen]).max())
+# ----------------------------------------------------------------------------------- the inputs
+#
+# Of many inputs a few are tried that are far apart: by the table that is declared, and by what is
+# sent. Two inputs a and b are far apart in one message if log R_a(y)/R_b(y) is large for some y,
+# and in a crowd that holds c if the variance of the privacy loss, to leading order the sum of
+# (R_a - R_b)^2/R_c, is. Inputs are taken in turn from the pairs that are first in either order.
+
+
+def _screened(
+    sampler: Sampler, known: Auditable, n: int, *, own: bool
+) -> tuple[tuple[Hashable, ...], int]:
+    """Inputs of a known mechanism to try, and of how many; ``own``: it is its own code that runs.
+
+    A table that is drawn from by Shoal is taken at its word. Somebody's code, and a mechanism with
+    more answers than are tried, runs by itself on many of them.
+    """
+    inputs, table = known.trial_inputs(), isinstance(known, Listed)
+    few = MOST_INPUTS if table else _FEW
+    if isinstance(known, Listed) and len(known.rows) > MOST_INPUTS:
+        apart = farthest(known.rows, n=n, most=MOST_INPUTS if own else MOST_INPUTS // 2)
+        if own:
+            return tuple(sorted(apart)), len(known.rows)
+    elif table or len(inputs) <= few:
+        return inputs, len(inputs)
+    else:
+        apart = known.far_apart()
+    pool: list[Any] = sorted({*inputs, *apart})
+    size = max(_FEWEST_SCREENED, _SCREENED * sampler.subject.block // BLOCK)
+    samples = [single_messages(sampler, x, size, n) for x in pool]
+    counts = seen_rates(known, tuple(pool), samples)
+    sent = np.array([[max(1, len(sample))] for sample in samples])
+    rates, errors = (counts + 0.5) / (sent + 1), 1 / np.sqrt(counts + 0.5)
+    seen = [pool[place] for place in farthest(rates, n=n, most=few, errors=errors)]
+    chosen = list(dict.fromkeys((*apart, *seen)))[:few]
+    return tuple(sorted(chosen)), len(pool)
+
+
+def farthest(rows: Array, *, n: int, most: int, errors: Array | None = None) -> tuple[int, ...]:
+    """Rows that are far from each other, those farthest apart first.
+
+    ``errors`` are standard errors of the logarithms of the entries.
+
+    >>> farthest(np.array([[0.5, 0.5], [0.5, 0.5], [0.4, 0.6], [0.9, 0.1]]), n=10, most=2)
+    (2, 3)
+    """
+    places = _extreme_rows(rows)
+    columns = np.argsort(rows.max(axis=0))[-_MOST_COLUMNS:]
+    part = np.maximum(rows[np.ix_(places, columns)], _IMPOSSIBLE)
+    noise = np.zeros_like(part) if errors is None else errors[np.ix_(places, columns)]
+    chosen: dict[int, None] = {}
+    for local, crowd in zip(_by_ratio(part, noise), _by_variance(part, n), strict=True):
+        chosen.update(dict.fromkeys((*local, *crowd)))
+        if len(chosen) >= most:
+            break
+    return tuple(int(places[place]) for place in [*chosen][:most])
+
+
+def _extreme_rows(rows: Array) -> npt.NDArray[np.intp]:
+    """All rows, or those that hold the extremes of the columns that vary most."""
+    if len(rows) <= MOST_TRIED:
+        return np.arange(len(rows))
+    high, low = rows.argmax(axis=0), rows.argmin(axis=0)
+    largest, least = rows.max(axis=0), np.maximum(rows.min(axis=0), _IMPOSSIBLE)
+    orders = [np.argsort(-largest / least), np.argsort(-((largest - least) ** 2) / least)]
+    varied = [column for pair in zip(*orders, strict=True) for column in pair]
+    ends = [row for column in varied for row in (int(high[column]), int(low[column]))]
+    chosen = list(dict.fromkeys([*ends, *some_answers(len(rows))]))
+    return np.array(chosen[:MOST_TRIED], dtype=np.intp)
+
+
+def _by_ratio(rows: Array, noise: Array) -> list[tuple[int, int]]:
+    """Pairs by the largest log-ratio that they surely have."""
+    logs, variances = np.log(rows), noise**2
+    apart = np.zeros((len(rows), len(rows)))
+    for a in range(len(rows)):
+        error = _SURE * np.sqrt(variances[a] + variances)
+        apart[a] = (np.abs(logs[a] - logs) - error).max(axis=1)
+    return _ranked(apart)
+
+
+def _by_variance(rows: Array, n: int) -> list[tuple[int, int, int]]:
+    """Pairs by the variance in the crowd in which it is largest, with what that crowd holds."""
+    # The person's own report bounds what a message can tell that nobody else sends.
+    inverse = 1 / (rows + rows.max(axis=0) / (2 * n))
+    variances = np.array([(rows - row) ** 2 @ inverse.T for row in rows])
+    return [(a, b, int(variances[a, b].argmax())) for a, b in _ranked(variances.max(axis=2))]
+
+
+def _ranked(apart: Array) -> list[tuple[int, int]]:
+    pairs = [*itertools.combinations(range(len(apart)), 2)]
+    return sorted(pairs, key=lambda pair: -apart[pair])

@@ -34,6 +34,10 @@ class DataSet:
             return np.array(self.values)
         return np.fromiter(self.values, dtype=object, count=len(self.values))
 
+    def repeated(self, runs: int) -> npt.NDArray[Any]:
+        """The array of so many runs, one after the other."""
+        return np.tile(self.array, (runs, *[1] * (self.array.ndim - 1)))
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -54,30 +58,28 @@ class Neighbours:
     @property
     def words(self) -> str:
         """In one phrase."""
-        return f"{self.first!r} or {self.second!r}, {self._of_others}"
-
-    @property
-    def _of_others(self) -> str:
         if not self.others:
-            return "nobody else"
-        if len(self._held) == 1:
-            return f"everybody else {self.others[0]!r}"
-        counts = ", ".join(f"{count:,} {kind!r}" for kind, count in self._held.items())
-        return f"of the others {counts}"
+            others = "nobody else"
+        elif len(self._counts) == 1:
+            others = f"everybody else {self.others[0]!r}"
+        else:
+            counts = ", ".join(f"{count:,} {kind!r}" for kind, count in self._counts.items())
+            others = f"of the others {counts}"
+        return f"{self.first!r} or {self.second!r}, {others}"
 
     @cached_property
-    def _held(self) -> Counter[Hashable]:
+    def _counts(self) -> Counter[Hashable]:
         return Counter(self.others)
 
     def fractions(self, inputs: Sequence[Hashable]) -> Array:
         """Which fraction of the others holds each input; if there is nobody, of the two data."""
-        held = self._held or Counter((self.first, self.second))
-        return np.array([held[one] for one in inputs]) / held.total()
+        counts = self._counts or Counter((self.first, self.second))
+        return np.array([counts[one] for one in inputs]) / counts.total()
 
     @property
     def inputs(self) -> tuple[Hashable, ...]:
         """The different data in them."""
-        return tuple(dict.fromkeys((self.first, self.second, *self._held)))
+        return tuple(dict.fromkeys((self.first, self.second, *self._counts)))
 
 
 def candidates(inputs: Sequence[Hashable], n: int, *, ends: bool = False) -> list[Neighbours]:
@@ -86,16 +88,11 @@ def candidates(inputs: Sequence[Hashable], n: int, *, ends: bool = False) -> lis
     With ``ends`` the first two inputs are the ends of a range: no other pair is farther apart.
     """
     pairs = []
-    alike = [(third,) * (n - 1) for third in inputs]
+    crowds = [(third,) * (n - 1) for third in inputs] if n > 1 else [()]
+    half = (n - 1) // 2
     for first, second in itertools.combinations(inputs[:2] if ends else inputs, 2):
-        if n == 1:
-            pairs.append(Neighbours(first, second, ()))
-            continue
-        pairs += [Neighbours(first, second, others) for others in alike]
-        half = (n - 1) // 2
-        if half:
-            mixed = (first,) * half + (second,) * (n - 1 - half)
-            pairs.append(Neighbours(first, second, mixed))
+        mixed = [(first,) * half + (second,) * (n - 1 - half)] * bool(half)
+        pairs += [Neighbours(first, second, others) for others in [*crowds, *mixed]]
     return pairs
 
 
@@ -104,15 +101,10 @@ def neighbours(data: Neighbours | Sequence[Any], n: int) -> Neighbours:
     pair = data if isinstance(data, Neighbours) else _neighbours(data, n)
     for name, value in (("x0", pair.first), ("x1", pair.second), ("others", pair.others)):
         _check_hashable(name, value)
-    if len(pair.others) != n - 1:
-        raise InvalidArgumentError(
-            "others", len(pair.others), f"the data of n - 1 = {n - 1} others"
-        )
-    if pair.first == pair.second:
-        raise InvalidArgumentError("data", pair.first, "two different data x0 and x1")
-    if len(pair.inputs) > MOST_INPUTS:
-        expected = f"at most {MOST_INPUTS} different data"
-        raise InvalidArgumentError("others", len(pair.inputs), expected)
+    others, inputs = len(pair.others), len(pair.inputs)
+    checks.refuse(others != n - 1, f"the data of n - 1 = {n - 1} others", others=others)
+    checks.refuse(pair.first == pair.second, "two different data x0 and x1", data=pair.first)
+    checks.refuse(inputs > MOST_INPUTS, f"at most {MOST_INPUTS} different data", others=inputs)
     return pair
 
 
@@ -123,14 +115,11 @@ def _neighbours(data: object, n: int) -> Neighbours:
     if isinstance(others, np.ndarray):
         others = others.tolist()
     # A vector is a tuple: among vectors one tuple of numbers is what each of the others holds.
-    one = isinstance(others, tuple) and isinstance(first, tuple) and not _nested(others)
+    nested = isinstance(others, tuple) and bool(others) and isinstance(others[0], tuple)
+    one = isinstance(others, tuple) and isinstance(first, tuple) and not nested
     if one or not isinstance(others, list | tuple):
         return Neighbours(first, second, (others,) * (n - 1))
     return Neighbours(first, second, tuple(others))
-
-
-def _nested(others: tuple[Any, ...]) -> bool:
-    return bool(others) and isinstance(others[0], tuple)
 
 
 def _numeric(value: Hashable) -> bool:
@@ -150,9 +139,8 @@ def _check_hashable(name: str, value: object) -> None:
 def people(n: float) -> int:
     """How many people, if a run of them all can be made."""
     count = checks.count(n=n)
-    if count > MOST_PEOPLE:
-        expected = f"n <= {MOST_PEOPLE:,}, as every run makes everybody's messages (audit fewer)"
-        raise InvalidArgumentError("n", count, expected)
+    expected = f"n <= {MOST_PEOPLE:,}, as every run makes everybody's messages (audit fewer)"
+    checks.refuse(count > MOST_PEOPLE, expected, n=count)
     return count
 
 
@@ -165,6 +153,5 @@ def checked_inputs(inputs: object) -> tuple[Hashable, ...]:
     for value in listed:
         _check_hashable("inputs", value)
     distinct = tuple(dict.fromkeys(listed))
-    if not 2 <= len(distinct) <= MOST_INPUTS:
-        raise InvalidArgumentError("inputs", listed, expected)
+    checks.refuse(not 2 <= len(distinct) <= MOST_INPUTS, expected, inputs=listed)
     return distinct

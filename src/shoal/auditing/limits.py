@@ -24,7 +24,6 @@ import numpy.typing as npt
 from scipy import special
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError
 from shoal.values import Array
 
 _OUTWARDS = 1e-9  # relative; far above the error of the inverse beta function
@@ -112,8 +111,7 @@ def _floored_log(over: Array, under: Array) -> Array:
 def _check_sample(successes: int, runs: int, name: str, of: str) -> None:
     checks.count(0, **{of: runs})
     checks.count(0, **{name: successes})
-    if successes > runs:
-        raise InvalidArgumentError(name, successes, f"{name} <= {of} = {runs}")
+    checks.refuse(successes > runs, f"{name} <= {of} = {runs}", **{name: successes})
 
 
 def _checked_tail(delta: float, confidence: float) -> float:

@@ -2,17 +2,29 @@
 
 A coder is fitted to messages of single devices, before anything is evaluated. It may merge
 messages, which can only make the audit see less.
+
+A text or a tuple with a random number in it is new every time, and still may begin with the truth.
+So it is taken apart: parts of tuples, pieces, beginnings, endings and lengths of text, columns of
+rows, low bytes of whole numbers. A part is worth what it tells about the input on messages that it
+was not fitted to: the mean of
+
+    log( p_x(code) / mean of p_x'(code) over all inputs x' )
+
+over messages of every input x, p learned on one half of them and the mean taken on the other. That
+is at most the mutual information of input and code, and a part that only fits noise is below zero.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,37 +34,41 @@ from shoal.values import Array
 
 Raw = npt.NDArray[Any]
 Codes = npt.NDArray[np.intp]
+Part = Callable[[Raw], Raw]  # of each message a number, or something to be told apart
 
 MOST_DISTINCT = 4096
 _BINS = 64
 _NEW = 0.2  # of the messages may be new, for the others to be told apart one by one
 _CELLS_AT_ONCE = 1 << 22
-_WIDEST = 1 << 63
+_LARGEST_INTEGER = 1 << 63
+_COLUMN_CODES = 256  # of one part
+_MOST_CODES = 1 << 13  # of all that are chosen
+_MOST_JUDGED = 40_000  # messages of all inputs together, by which parts are judged
+_LOOKED_AT = 50  # messages of each input that say which parts there are
+_DEEPEST = 2  # tuples within tuples
+_WIDEST = 8  # parts of a tuple, pieces of a text
+_MOST_COLUMNS = 64
+_REACHES = (1, 2, 4, 8)  # characters at the beginning and at the end
+_MOST_CHOSEN = 3
+_STANDS_OUT = 3.0  # standard errors
+_PIECES = re.compile(r"[\w.+-]+")
 
 
 class Coder(ABC):
     """From messages to 0, ..., size - 1; the last one may be "anything else"."""
 
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """How many codes there are."""
+    size: int  # how many codes there are
 
     @abstractmethod
     def __call__(self, messages: Raw) -> Codes:
         """One whole number per message."""
 
 
-@dataclass(frozen=True)
 class Numbered(Coder):
     """Messages 0, ..., outputs - 1 as they are; what is none of them is one code more."""
 
-    outputs: int
-
-    @property
-    def size(self) -> int:
-        """One more than the outputs."""
-        return self.outputs + 1
+    def __init__(self, outputs: int) -> None:
+        self.outputs, self.size = outputs, outputs + 1
 
     def __call__(self, messages: Raw) -> Codes:
         """The messages themselves."""
@@ -66,18 +82,15 @@ class Numbered(Coder):
         return np.where(known, numbers, self.outputs).astype(np.intp)
 
 
-@dataclass(frozen=True, eq=False)
 class Supports(Coder):
     """Which of a few inputs each message supports; whether as many as ``usual``, if that shows."""
 
-    mechanism: Auditable
-    inputs: tuple[Hashable, ...]
-    usual: int | None
-
-    @property
-    def size(self) -> int:
-        """Every pattern of supported inputs; fewer, as many, or more than usual, for each."""
-        return (1 if self.usual is None else 3) << len(self.inputs)
+    def __init__(
+        self, mechanism: Auditable, inputs: tuple[Hashable, ...], usual: int | None
+    ) -> None:
+        self.mechanism, self.inputs, self.usual = mechanism, inputs, usual
+        # Every pattern of supported inputs; fewer, as many, or more than usual, for each.
+        self.size = (1 if usual is None else 3) << len(inputs)
 
     def __call__(self, messages: Raw) -> Codes:
         """The supports, the first input's the least, then how many there are."""
@@ -91,20 +104,14 @@ class Supports(Coder):
         return codes
 
 
-@dataclass(frozen=True, eq=False)
 class Distinct(Coder):
     """Messages that were seen, each by itself; what was not seen is one code more.
 
     ``unread`` estimates the fraction of messages that are anything else: all alike to this coder.
     """
 
-    seen: Mapping[Hashable, int]
-    unread: float = 0.0
-
-    @property
-    def size(self) -> int:
-        """One more than what was seen."""
-        return len(self.seen) + 1
+    def __init__(self, seen: Mapping[Hashable, int], unread: float = 0.0) -> None:
+        self.seen, self.unread, self.size = seen, unread, len(seen) + 1
 
     def __call__(self, messages: Raw) -> Codes:
         """The number of each message."""
@@ -117,20 +124,14 @@ class Distinct(Coder):
         return np.fromiter(numbers, dtype=np.intp, count=len(messages))
 
 
-@dataclass(frozen=True, eq=False)
 class Binned(Coder):
     """Numbers, or rows of numbers along one direction, by where they fall between quantiles.
 
     Minus infinity, infinity, and what is no number have codes of their own.
     """
 
-    edges: Array
-    direction: Array | None = None
-
-    @property
-    def size(self) -> int:
-        """One more than the edges, and three."""
-        return self.edges.size + 4
+    def __init__(self, edges: Array, direction: Array | None = None) -> None:
+        self.edges, self.direction, self.size = edges, direction, edges.size + 4
 
     def __call__(self, messages: Raw) -> Codes:
         """The bin of each message."""
@@ -141,6 +142,42 @@ class Binned(Coder):
             special = (np.isneginf(values), np.isposinf(values), np.isnan(values))
             codes = np.select(special, [bins, bins + 1, bins + 2], codes)
         return codes
+
+
+class Parts(Coder):
+    """Several parts at once, each with a coder of its own."""
+
+    def __init__(self, chosen: tuple[tuple[Part, Coder], ...]) -> None:
+        self.chosen, self.size = chosen, math.prod(coder.size for _, coder in chosen)
+
+    def __call__(self, messages: Raw) -> Codes:
+        """The combination, the first part's code the most significant."""
+        codes = np.zeros(len(messages), dtype=np.intp)
+        for part, coder in self.chosen:
+            codes = codes * coder.size + coder(part(messages))
+        return codes
+
+
+# ------------------------------------------------------------------------------ fitting a coder
+
+
+def fitted(samples: Sequence[Raw]) -> Coder:
+    """A coder for messages of which nothing is known but these samples, one for each input."""
+    together = joined(samples)
+    counted = Counter(hashable(together))
+    if familiar(counted):
+        return distinct(counted)
+    if not _are_numbers(together):
+        seen = [item for sample in samples for item in hashable(sample[:_LOOKED_AT])]
+        pieces = dict.fromkeys(piece for item in seen for piece in _pieces_of(item, ()))
+        return _telling(samples, distinct(counted), [*pieces])
+    if together.ndim > 1:
+        # Rows of one kind in each sample, as they could be joined.
+        usual = binned(together, telling_direction([*map(as_rows, samples)]))
+        return _telling(samples, usual, _columns(samples))
+    usual = binned(together, None)
+    whole = {type(item) for item in together.tolist()} == {int}
+    return _telling(samples, usual, [_low_byte]) if whole else usual
 
 
 def familiar(counted: Counter[Hashable], *, most: int = MOST_DISTINCT) -> bool:
@@ -180,7 +217,7 @@ def telling_direction(samples: Sequence[Array]) -> Array:
     means, variances = zip(*map(_moments, samples), strict=True)
     spread = np.mean(variances, axis=0) + 1e-12
     pairs = itertools.combinations(range(len(samples)), 2)
-    a, b = max(pairs, key=lambda pair: _apart(means, spread, pair))
+    a, b = max(pairs, key=lambda p: float(((means[p[0]] - means[p[1]]) ** 2 / spread).sum()))
     return np.asarray((means[a] - means[b]) / spread)
 
 
@@ -194,16 +231,13 @@ def _moments(rows: Array) -> tuple[Array, Array]:
     return means, (np.where(finite, rows - means, 0.0) ** 2).sum(axis=0) / counts
 
 
-def _apart(means: Sequence[Array], spread: Array, pair: tuple[int, int]) -> float:
-    return float(((means[pair[0]] - means[pair[1]]) ** 2 / spread).sum())
-
-
 def projected(messages: Raw, direction: Array | None) -> Array:
     """Numbers as they are, rows along the direction; what is neither is no number."""
     if direction is None:
         return each_number(messages)
     values = np.full(len(messages), np.nan)
-    if messages.dtype.kind not in "biuf" or _width(messages) != direction.size:
+    bits = 8 if messages.dtype == np.uint8 and messages.ndim > 1 else 1
+    if messages.dtype.kind not in "biuf" or bits * _cells(messages) != direction.size:
         return values
     step = max(1, _CELLS_AT_ONCE // direction.size)
     with np.errstate(invalid="ignore", over="ignore"):  # infinity less infinity is no number
@@ -215,23 +249,24 @@ def projected(messages: Raw, direction: Array | None) -> Array:
 def as_rows(messages: Raw) -> Array:
     """Rows of numbers; bytes are taken apart into bits."""
     bits = np.unpackbits(messages, axis=1) if messages.dtype == np.uint8 else messages
-    return bits.reshape(len(messages), math.prod(bits.shape[1:])).astype(np.float64)
+    return bits.reshape(len(messages), _cells(bits)).astype(np.float64)
 
 
-def _width(messages: Raw) -> int:
-    """Of the rows that they would be."""
-    each = 8 if messages.dtype == np.uint8 and messages.ndim > 1 else 1
-    return each * math.prod(messages.shape[1:])
+def _cells(messages: Raw) -> int:
+    """Of each message."""
+    return math.prod(messages.shape[1:])
 
 
-def numbers(messages: Raw) -> Array | None:
-    """Messages as numbers, text too if all of it is numbers; None if they are something else."""
+def _are_numbers(messages: Raw) -> bool:
+    """Whether all of it is numbers, or text that is."""
     if messages.dtype.kind in "biuf":
-        return messages.astype(np.float64)
+        return True
     try:
-        return np.array([float(text) for text in messages.tolist()])
+        for item in messages.tolist():
+            float(item)
     except (TypeError, ValueError, OverflowError):
-        return None
+        return False
+    return True
 
 
 def number(item: Any) -> float:  # noqa: ANN401 - somebody else's messages
@@ -251,13 +286,204 @@ def each_number(messages: Raw) -> Array:
 
 def hashable(messages: Raw) -> list[Hashable]:
     """Something to tell the messages apart by; rows become tuples."""
-    flat = messages
-    if messages.ndim > 1:
-        flat = messages.reshape(len(messages), math.prod(messages.shape[1:]))
-    listed = flat.tolist()
+    rows = messages.ndim > 1
+    listed = (messages.reshape(len(messages), _cells(messages)) if rows else messages).tolist()
     if messages.dtype.kind == "f" and np.isnan(messages).any():
         return [_frozen(item) for item in listed]
-    return [tuple(row) for row in listed] if messages.ndim > 1 else listed
+    return [tuple(row) for row in listed] if rows else listed
+
+
+# ------------------------------------------------------------------------ parts of the messages
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is at a place of tuples within tuples, or of a text; then something of it."""
+
+    path: tuple[int, ...]
+    what: Literal["kind", "number", "itself", "length", "head", "tail"]
+    reach: int = 0
+
+    def __call__(self, messages: Raw) -> Raw:
+        """It, message by message."""
+        return self.among(_at(messages, self.path))
+
+    def among(self, items: Sequence[Any]) -> Raw:
+        """The same of what is at the place."""
+        values = [self._of(item) for item in items]
+        numeric = self.what in {"number", "length"}
+        return np.array(values, dtype=np.float64) if numeric else _objects(values)
+
+    def _of(self, item: Any) -> Hashable:  # noqa: ANN401 - somebody else's messages
+        if self.what == "kind":
+            size = f" of {len(item)}" if isinstance(item, tuple) else ""
+            return f"{type(item).__name__}{size}"
+        if self.what == "number":
+            return number(item)
+        if self.what == "itself":
+            return item  # type: ignore[no-any-return]  # all of it is hashable
+        text = _text(item)
+        if self.what == "length":
+            return math.nan if text is None else len(text)
+        if text is None:
+            return None
+        return text[: self.reach] if self.what == "head" else text[-self.reach :]
+
+
+def _pieces_of(item: Any, path: tuple[int, ...]) -> Iterator[Part]:  # noqa: ANN401
+    yield Piece(path, "kind")
+    if not isinstance(item, tuple):
+        yield Piece(path, "itself")
+    if not math.isnan(number(item)):
+        yield Piece(path, "number")
+    if _text(item) is not None:
+        yield Piece(path, "length")
+        for reach in _REACHES:
+            yield Piece(path, "head", reach)
+            yield Piece(path, "tail", reach)
+    inside = _inside(item)
+    if len(path) < _DEEPEST and (isinstance(item, tuple) or len(inside) > 1):
+        for place, part in enumerate(inside):
+            yield from _pieces_of(part, (*path, place))
+
+
+def _inside(item: Any) -> tuple[Any, ...]:  # noqa: ANN401
+    """The first parts of a tuple, or pieces of a text."""
+    if isinstance(item, tuple):
+        return item[:_WIDEST]
+    if isinstance(item, str):
+        return tuple(_PIECES.findall(item)[:_WIDEST])
+    return ()
+
+
+def _at(messages: Raw, path: tuple[int, ...]) -> list[Any]:
+    return [_followed(item, path) for item in hashable(messages)]
+
+
+def _followed(item: Any, path: tuple[int, ...]) -> Any:  # noqa: ANN401
+    for step in path:
+        inside = _inside(item)
+        if step >= len(inside):
+            return None
+        item = inside[step]
+    return item
+
+
+def _text(item: Any) -> str | None:  # noqa: ANN401
+    """Text or bytes as they are, whole numbers by their digits, other things as they show."""
+    if isinstance(item, bytes):
+        return item.decode("latin-1")
+    if isinstance(item, int):
+        return f"{item:x}"
+    if item is None or isinstance(item, float | tuple):
+        return None
+    return item if isinstance(item, str) else repr(item)
+
+
+def _columns(samples: Sequence[Raw]) -> list[Part]:
+    """The columns that differ most between two inputs."""
+    rows = [as_rows(sample[: _MOST_JUDGED // len(samples)]) for sample in samples]
+    places = np.arange(rows[0].shape[1])
+    if places.size > _MOST_COLUMNS:
+        places = np.argsort(np.abs(telling_direction(rows)))[::-1][:_MOST_COLUMNS]
+    return [partial(_column, place) for place in places.tolist()]
+
+
+def _column(place: int, messages: Raw) -> Raw:
+    """One column of rows of numbers, one bit of rows of bytes; no number where there is none."""
+    if messages.dtype == np.uint8 and messages.ndim == 2 and place < 8 * messages.shape[1]:
+        return (messages[:, place // 8] >> (7 - place % 8)) & 1
+    if messages.dtype.kind in "biuf" and messages.ndim > 1 and place < _cells(messages):
+        return messages.reshape(len(messages), _cells(messages))[:, place]
+    return np.full(len(messages), np.nan)
+
+
+def _low_byte(messages: Raw) -> Raw:
+    """The last eight bits of whole numbers; no number where there is none."""
+    if messages.dtype.kind in "biu" and messages.ndim == 1:
+        return messages.astype(np.uint64) & np.uint64(255)
+    lows = [item & 255 if isinstance(item, int) else math.nan for item in messages.tolist()]
+    return np.array(lows, dtype=np.float64)
+
+
+def _all_of_it(messages: Raw) -> Raw:
+    return messages
+
+
+class _Reading(NamedTuple):
+    """Some parts, and their codes of both halves of the messages."""
+
+    chosen: tuple[tuple[Part, Coder], ...]
+    size: int
+    codes: tuple[Codes, Codes]
+
+
+def _telling(samples: Sequence[Raw], usual: Coder, parts: Sequence[Part]) -> Coder:
+    """The parts that together tell most; the usual coder, if none tells more than chance.
+
+    Every other message is to learn from, the rest to judge by.
+    """
+    inputs, most = len(samples), _MOST_JUDGED // len(samples)
+    halves = [[sample[:most][side::2] for sample in samples] for side in (0, 1)]
+    learned, tested = (joined(half) for half in halves)
+    learned_from, tested_from = (np.repeat(np.arange(inputs), [*map(len, half)]) for half in halves)
+    at: dict[tuple[int, ...], list[list[Any]]] = {}  # many pieces are of one place: it is kept
+
+    def read(part: Part, coder: Coder | None = None) -> _Reading:
+        if isinstance(part, Piece):
+            if part.path not in at:
+                at[part.path] = [_at(half, part.path) for half in (learned, tested)]
+            first, second = (part.among(items) for items in at[part.path])
+        else:
+            first, second = part(learned), part(tested)
+        coder = coder or _part_coder(first)
+        return _Reading(((part, coder),), coder.size, (coder(first), coder(second)))
+
+    def worth(reading: _Reading) -> Array:
+        """What each message tells about its input, by what was learned from others."""
+        codes = learned_from * reading.size + reading.codes[0]
+        counts = np.bincount(codes, minlength=inputs * reading.size) + 0.5
+        rates = counts.reshape(inputs, reading.size)
+        rates = rates / rates.sum(axis=1, keepdims=True)
+        ratios = np.log(rates / rates.mean(axis=0))
+        return np.asarray(ratios[tested_from, reading.codes[1]])
+
+    readings = [read(part) for part in parts]
+    if isinstance(usual, Binned):
+        readings = [read(_all_of_it, usual), *readings]
+    best, gained = None, np.zeros(len(tested))
+    for _ in range(_MOST_CHOSEN):
+        tries = [one if best is None else _together(best, one) for one in readings]
+        judged = [(each, worth(each)) for each in tries if each.size <= _MOST_CODES]
+        if not judged:
+            break
+        reading, value = max(judged, key=lambda pair: float(pair[1].mean()))
+        more = value - gained
+        if more.mean() <= _STANDS_OUT * more.std() / math.sqrt(more.size):
+            break
+        best, gained = reading, value
+    if best is None or [part for part, _ in best.chosen] == [_all_of_it]:
+        return usual
+    return Parts(best.chosen)
+
+
+def _together(one: _Reading, other: _Reading) -> _Reading:
+    size = other.size
+    first, second = (
+        codes * size + more for codes, more in zip(one.codes, other.codes, strict=True)
+    )
+    return _Reading((*one.chosen, *other.chosen), one.size * size, (first, second))
+
+
+def _part_coder(values: Raw) -> Coder:
+    """For one part."""
+    counted = Counter(hashable(values))
+    if values.dtype.kind in "biuf" and not familiar(counted, most=_COLUMN_CODES):
+        return binned(values, None)
+    return distinct(counted, most=_COLUMN_CODES)
+
+
+# --------------------------------------------------------------------- messages as arrays of them
 
 
 def as_messages(returned: object) -> Raw:
@@ -265,9 +491,8 @@ def as_messages(returned: object) -> Raw:
     if isinstance(returned, np.ndarray) and (returned.dtype.kind in "biuf" or returned.ndim == 0):
         return returned
     listed = list(returned)  # type: ignore[call-overload]  # if it is no sequence: the caller's error
-    plain = [
-        item.tolist() if isinstance(item, np.generic | np.ndarray) else item for item in listed
-    ]
+    arrays = np.generic | np.ndarray
+    plain = [item.tolist() if isinstance(item, arrays) else item for item in listed]
     kinds = {type(item) for item in plain}
     if kinds and kinds <= {bool, int, float} and all(map(_plain, plain)):
         return np.array(plain, dtype=float if float in kinds else np.int64)
@@ -285,7 +510,9 @@ def _even(rows: Sequence[Sequence[object]]) -> bool:
 
 def _plain(item: object) -> bool:
     """Whether an array of numbers can hold it."""
-    return isinstance(item, float) or (isinstance(item, bool | int) and -_WIDEST <= item < _WIDEST)
+    return isinstance(item, float) or (
+        isinstance(item, bool | int) and -_LARGEST_INTEGER <= item < _LARGEST_INTEGER
+    )
 
 
 def _frozen(item: Any) -> Hashable:  # noqa: ANN401 - somebody else's messages
@@ -309,8 +536,7 @@ def joined(parts: Sequence[Raw]) -> Raw:
     """Several arrays of messages, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    alike = {(part.dtype.kind, part.shape[1:]) for part in parts}
-    numeric = all(part.dtype.kind in "biuf" for part in parts)
-    if len(alike) == 1 or (numeric and len({part.shape[1:] for part in parts}) == 1):
+    kinds, shapes = ({p.dtype.kind for p in parts}, {p.shape[1:] for p in parts})
+    if len(shapes) == 1 and (len(kinds) == 1 or kinds <= set("biuf")):
         return np.concatenate(parts)
     return _objects([item for part in parts for item in hashable(part)])

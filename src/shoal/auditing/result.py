@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from shoal.auditing.trials import Histogram
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
-from shoal.values import Array
+from shoal.values import Array, attributes
 
 Verdict = Literal["consistent", "violated"]
+Histogram = npt.NDArray[np.int64]
 
 _MOSTLY = 0.5
 _REFUTED = {True: "violated", False: "not refuted"}
@@ -54,11 +55,8 @@ class Evidence:
 
     def about(self, n: int) -> str:
         """What the claim is about."""
-        return (
-            "one message by itself"
-            if self.claim == "local"
-            else (f"{n:,} people, δ = {plain(self.delta)}")
-        )
+        crowd = f"{n:,} people, δ = {plain(self.delta)}"
+        return crowd if self.claim == "crowd" else "one message by itself"
 
     @property
     def words(self) -> str:
@@ -71,19 +69,11 @@ class Evidence:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, without the histograms."""
-        return {
-            "claimed": self.claimed,
-            "lower": self.lower,
-            "delta": self.delta,
-            "statistic": self.statistic,
-            "event": self.event,
-            "threshold": self.threshold,
-            "at_least": self.at_least,
-            "likelier_on": "second" if self.swapped else "first",
-            "data": self.data,
-            "runs": list(self.runs),
-            "inside": list(self.inside),
-        }
+        return (
+            attributes(self, "claimed", "lower", "delta", "statistic", "event", "threshold")
+            | {"at_least": self.at_least, "likelier_on": "second" if self.swapped else "first"}
+            | {"data": self.data, "runs": list(self.runs), "inside": list(self.inside)}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,44 +169,31 @@ class Audit:
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
         local = self.local_evidence
-        return {
-            "name": self.name,
-            "verdict": self.verdict,
-            "words": self.words,
-            "n": self.n,
-            "delta": self.delta,
-            "claimed": self.claimed,
-            "lower": self.lower,
-            "claimed_local": self.claimed_local,
-            "local_lower": self.local_lower,
-            "confidence": self.confidence,
-            "runs": self.runs,
-            "inputs": [_plain(value) for value in self.inputs],
-            "screened": self.screened,
-            "unread": self.unread,
-            "evidence": self.evidence.to_dict(),
-            "local_evidence": None if local is None else local.to_dict(),
-            "warnings": list(self.warnings),
-        }
+        return (
+            attributes(self, "name", "verdict", "words", "n", "delta", "claimed", "lower")
+            | attributes(self, "claimed_local", "local_lower", "confidence", "runs")
+            | {"inputs": [_plain(value) for value in self.inputs]}
+            | attributes(self, "screened", "unread")
+            | {"evidence": self.evidence.to_dict()}
+            | {"local_evidence": None if local is None else local.to_dict()}
+            | {"warnings": list(self.warnings)}
+        )
 
     def document(self) -> Document:
         """The verdict, a row for each claim, and the evidence."""
-        rows = [
-            (each.about(self.n), up(each.claimed), down(each.lower), _REFUTED[each.violated])
+        rows = tuple(
+            Row(
+                (each.about(self.n), up(each.claimed), down(each.lower), _REFUTED[each.violated]),
+                "strong" if each.violated else "",
+            )
             for each in self.evidences
-        ]
+        )
         how = f"{self.runs:,} runs on each data set; all lower bounds hold together with confidence"
         names = {"crowd": "crowd", "local": "one message"}
+        heads = ("claim", "claimed ε", "ε is at least", "verdict")
         return Document(
             _VERDICTS[self.verdict],
-            table=Table(
-                ("claim", "claimed ε", "ε is at least", "verdict"),
-                tuple(
-                    Row(row, "strong" if each.violated else "")
-                    for row, each in zip(rows, self.evidences, strict=True)
-                ),
-                numeric=frozenset({1, 2}),
-            ),
+            table=Table(heads, rows, numeric=frozenset({1, 2})),
             sentences=(
                 *(f"{names[each.claim]}: {each.words}" for each in self.evidences),
                 f"{self.name}, {how} {plain(self.confidence)}, if runs are independent.",

@@ -7,7 +7,7 @@ Shoal's shuffle. Somebody's own device, whole pipeline or program runs as it is.
 from __future__ import annotations
 
 import inspect
-import itertools
+import math
 import shlex
 import subprocess
 import traceback
@@ -23,11 +23,12 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting import table as tables
+from shoal.accounting.law import BlanketLaw
 from shoal.auditing.data import DataSet
 from shoal.auditing.messages import Raw, as_messages, joined
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError, ShoalError
-from shoal.protocols.base import Protocol
+from shoal.protocols.base import MultiMessageMechanism
 from shoal.randomizers.base import Auditable, Mechanism, check_answer, some_answers
 from shoal.randomness import Randomness
 from shoal.values import Array, Envelopes
@@ -79,34 +80,14 @@ class Transcripts:
         """Where each run begins."""
         return np.cumsum(self.sizes) - self.sizes
 
-    @property
-    def runs(self) -> int:
-        """How many runs there are."""
-        return len(self.sizes)
-
 
 class Subject(ABC):
     """Something to audit."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """What the audit calls it."""
-
-    @property
-    def alone(self) -> bool:
-        """Whether one device can be run by itself."""
-        return True
-
-    @property
-    def several(self) -> bool:
-        """Whether a person may send several messages."""
-        return False
-
-    @property
-    def block(self) -> int:
-        """How many messages are made at once."""
-        return BLOCK
+    name: str  # what the audit calls it
+    alone = True  # whether one device can be run by itself
+    several = False  # whether a person may send several messages
+    block = BLOCK  # how many messages are made at once
 
     @abstractmethod
     def run(
@@ -115,46 +96,50 @@ class Subject(ABC):
         """So many independent runs on one data set; the order matters only if it is looked at."""
 
 
-@dataclass(frozen=True, eq=False)
-class Collection(Subject):
-    """A mechanism of Shoal, and Shoal's shuffle."""
+class _Devices(Subject):
+    """Devices for everybody in every run, then Shoal's shuffle, run by run.
 
-    device: Mechanism
+    Where only counts are looked at, their order cannot matter, and nothing is shuffled.
+    """
 
-    @property
-    def name(self) -> str:
-        """The mechanism's name."""
-        return self.device.name
-
-    @property
-    def several(self) -> bool:
-        """Whether it is a protocol with several messages."""
-        return isinstance(self.device, Protocol)
-
-    @property
-    def block(self) -> int:
-        """Messages made at once."""
-        each = self.device.messages * max(1, self.device.message_bytes // 4)
-        return max(1, int(BLOCK / each))
+    @abstractmethod
+    def reports(self, data: DataSet, runs: int, randomness: Randomness) -> Raw | Envelopes:
+        """What the devices of all runs send, one run after the other."""
 
     def run(
         self, data: DataSet, runs: int, randomness: Randomness, *, in_order: bool
     ) -> Transcripts:
-        """All runs' data at once through ``randomize``, then run by run through ``shuffle``.
-
-        Where only counts are looked at, their order cannot matter, and nothing is shuffled.
-        """
-        array = data.array
-        everybody = np.tile(array, (runs, *[1] * (array.ndim - 1)))
         with running(self.name):
-            reports = self.device.randomize(everybody, randomness=randomness)
+            reports = self.reports(data, runs, randomness)
         if isinstance(reports, Envelopes):
-            sizes = reports.sizes.reshape(runs, len(data)).sum(axis=1)
-            transcripts = Transcripts(reports.messages, sizes)
+            messages, sizes = reports.messages, reports.sizes.reshape(runs, -1).sum(axis=1)
         else:
-            rows = _as_many(self.name, as_messages(reports), len(everybody))
-            transcripts = Transcripts(rows, np.full(runs, len(data), dtype=np.int64))
-        return shuffled(transcripts, randomness) if in_order else transcripts
+            messages, sizes = reports, np.full(runs, len(data), dtype=np.int64)
+            count = 1 if messages.ndim == 0 else len(messages)
+            if messages.ndim == 0 or count != sizes.sum():
+                reason = f"it returned {count:,} messages for {sizes.sum():,} values"
+                raise AuditedCodeError(self.name, reason)
+        if not in_order:
+            return Transcripts(messages, sizes)
+        parts = np.split(messages, np.cumsum(sizes)[:-1])
+        mixed = [
+            shuffle(part, randomness=randomness).messages if len(part) else part for part in parts
+        ]
+        return Transcripts(np.concatenate(mixed), sizes)
+
+
+class Collection(_Devices):
+    """A mechanism of Shoal, and Shoal's shuffle."""
+
+    def __init__(self, device: Mechanism) -> None:
+        self.device, self.name = device, device.name
+        self.several = isinstance(device, MultiMessageMechanism)
+        each = device.messages * max(1, device.message_bytes // 4)
+        self.block = max(1, int(BLOCK / each))
+
+    def reports(self, data: DataSet, runs: int, randomness: Randomness) -> Raw | Envelopes:
+        reports = self.device.randomize(data.repeated(runs), randomness=randomness)
+        return reports if isinstance(reports, Envelopes) else as_messages(reports)
 
 
 class Listed(Auditable):
@@ -175,6 +160,18 @@ class Listed(Auditable):
     def outputs(self) -> int:
         """How many messages there are."""
         return int(self.rows.shape[1])
+
+    @property
+    def local_epsilon(self) -> float:
+        """The largest log-ratio of two inputs' probabilities of one message."""
+        largest, least = self.rows.max(axis=0), self.rows.min(axis=0)
+        seen = largest > 0
+        sure = least[seen].all()
+        return float(np.log(largest[seen] / least[seen]).max()) if sure else math.inf
+
+    def law(self) -> BlanketLaw:
+        """That of its table."""
+        return BlanketLaw.from_table(self.rows)
 
     def trial_inputs(self) -> tuple[Hashable, ...]:
         """All rows, or some of them."""
@@ -199,93 +196,41 @@ class Listed(Auditable):
         return messages
 
 
-@dataclass(frozen=True, eq=False)
-class Function(Subject):
+class Function(_Devices):
     """Somebody's device, shuffled by Shoal.
 
     ``call`` takes one value and returns its message; ``vectorized`` says that it takes an array of
     values and returns as many messages. An object with a ``randomize`` method is the latter.
     """
 
-    call: Callable[..., Any]
-    vectorized: bool = False
-    label: str = ""
-
-    def __post_init__(self) -> None:
-        _check_callable(self.call)
-
-    @property
-    def name(self) -> str:
-        """What the code is called."""
-        return self.label or getattr(self.call, "__qualname__", type(self.call).__name__)
-
-    @classmethod
-    def of(cls, device: object) -> Function:
-        """An object with a ``randomize`` method, or a function of one value."""
-        method = getattr(device, "randomize", None)
-        if callable(method):
-            name = getattr(device, "name", type(device).__name__)
-            return cls(method, vectorized=True, label=str(name))
-        if callable(device):
-            return cls(device)
-        expected = "a mechanism, a table, a function, or an object with a randomize method"
-        raise InvalidArgumentError("device", device, expected)
-
-    @cached_property
-    def _takes_randomness(self) -> bool:
+    def __init__(self, call: Callable[..., Any], vectorized: bool = False, label: str = "") -> None:  # noqa: FBT001, FBT002
+        self.call, self.vectorized = call, vectorized
+        self.name = label or _name(call)
         try:
-            return "randomness" in inspect.signature(self.call).parameters
+            self._takes_randomness = "randomness" in inspect.signature(call).parameters
         except (TypeError, ValueError):
-            return False
+            self._takes_randomness = False
 
-    def run(
-        self, data: DataSet, runs: int, randomness: Randomness, *, in_order: bool
-    ) -> Transcripts:
-        """The device for everybody in every run, then Shoal's shuffle."""
-        expected = runs * len(data)
-        with running(self.name):
-            rows = _as_many(self.name, self._messages(data, runs, randomness), expected)
-        transcripts = Transcripts(rows, np.full(runs, len(data), dtype=np.int64))
-        return shuffled(transcripts, randomness) if in_order else transcripts
-
-    def _messages(self, data: DataSet, runs: int, randomness: Randomness) -> Raw:
+    def reports(self, data: DataSet, runs: int, randomness: Randomness) -> Raw:
         source = {"randomness": randomness} if self._takes_randomness else {}
-        if not self.vectorized:
-            call = self.call
-            return as_messages(
-                [call(value, **source) for _ in range(runs) for value in data.values]
-            )
-        array = data.array
-        everybody = np.tile(array, (runs, *[1] * (array.ndim - 1)))
-        return _sequence(self.name, self.call(everybody, **source))
+        if self.vectorized:
+            return _sequence(self.name, self.call(data.repeated(runs), **source))
+        call = self.call
+        return as_messages([call(value, **source) for _ in range(runs) for value in data.values])
 
 
-@dataclass(frozen=True, eq=False)
 class WholePipeline(Subject):
     """Somebody's randomizing and shuffling: a function of everybody's values.
 
-    It returns the messages in the order in which the analyzer receives them.
+    It returns the messages in the order in which the analyzer receives them. Devices cannot be told
+    from the rest, and there may be any number of messages.
     """
 
-    call: Callable[..., Any]
+    alone = False
+    several = True
 
-    def __post_init__(self) -> None:
-        _check_callable(self.call)
-
-    @property
-    def alone(self) -> bool:
-        """Devices cannot be told from the rest."""
-        return False
-
-    @property
-    def several(self) -> bool:
-        """There may be any number of messages."""
-        return True
-
-    @property
-    def name(self) -> str:
-        """What the code is called."""
-        return getattr(self.call, "__qualname__", type(self.call).__name__)
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.call, self.name = call, _name(call)
 
     def run(
         self,
@@ -304,36 +249,25 @@ class WholePipeline(Subject):
         return Transcripts(joined(parts), sizes)
 
 
-@dataclass(frozen=True, eq=False)
-class Program(Subject):
+class Program(_Devices):
     """A program as a device, shuffled by Shoal.
 
     It is started for many lines at once, never by a shell, and has to answer within ``timeout``
     seconds. Runs are independent only if every line's randomness is.
     """
 
-    words: Sequence[str]
-    timeout: float = 600.0
+    def __init__(self, words: str | Sequence[str], timeout: float = 600.0) -> None:
+        checks.positive(timeout=timeout)
+        self.words, self.timeout = _split_words(words), timeout
+        self.name = shlex.join(self.words)[:_LONGEST_NAME]
 
-    def __post_init__(self) -> None:
-        checks.positive(timeout=self.timeout)
-        object.__setattr__(self, "words", _parted(self.words))
-
-    @property
-    def name(self) -> str:
-        """What is started."""
-        return shlex.join(self.words)[:_LONGEST_NAME]
-
-    def run(
-        self, data: DataSet, runs: int, randomness: Randomness, *, in_order: bool
-    ) -> Transcripts:
-        """One process for all runs, then Shoal's shuffle."""
+    def reports(self, data: DataSet, runs: int, randomness: Randomness) -> Raw:  # noqa: ARG002
+        """One process for all runs."""
         lines = self._answers("".join(f"{value}\n" for value in data.values) * runs)
         if len(lines) != runs * len(data):
             reason = f"it wrote {len(lines):,} lines for {runs * len(data):,} values"
             raise AuditedCodeError(self.name, reason)
-        transcripts = Transcripts(lines, np.full(runs, len(data), dtype=np.int64))
-        return shuffled(transcripts, randomness) if in_order else transcripts
+        return lines
 
     def _answers(self, values: str) -> Raw:
         try:
@@ -346,10 +280,9 @@ class Program(Subject):
                 timeout=self.timeout,
                 check=False,
             )
-        except OSError as error:
-            raise AuditedCodeError(self.name, error.strerror or str(error)) from error
-        except ValueError as error:  # what no program takes: a null character, say
-            raise AuditedCodeError(self.name, str(error)) from error
+        except (OSError, ValueError) as error:  # none there, or what none takes: a null character
+            reason = getattr(error, "strerror", None) or str(error)
+            raise AuditedCodeError(self.name, reason) from error
         except subprocess.TimeoutExpired as error:
             reason = f"it did not answer within {self.timeout:g} seconds"
             raise AuditedCodeError(self.name, reason) from error
@@ -361,22 +294,26 @@ class Program(Subject):
 
 def subject_of(device: object) -> Subject:
     """What somebody handed in, as something that runs."""
-    if isinstance(device, type):
-        raise InvalidArgumentError("device", device, "a device, not a class of devices")
+    checks.refuse(isinstance(device, type), "a device, not a class of devices", device=device)
     if isinstance(device, Subject):
         return device
     if isinstance(device, Mechanism):
         return Collection(device)
-    if isinstance(device, Listed):
-        return Function(device.randomize, vectorized=True, label="table")
     if isinstance(device, np.ndarray | list | tuple):
-        return Function(Listed(device).randomize, vectorized=True, label="table")
-    return Function.of(device)
+        device = Listed(device)
+    method = getattr(device, "randomize", None)
+    if callable(method):
+        return Function(method, True, str(getattr(device, "name", type(device).__name__)))  # noqa: FBT003
+    if callable(device):
+        return Function(device)
+    expected = "a mechanism, a table, a function, or an object with a randomize method"
+    raise InvalidArgumentError("device", device, expected)
 
 
-def _check_callable(call: object) -> None:
-    if not callable(call):
-        raise InvalidArgumentError("call", call, "a function")
+def _name(call: object) -> str:
+    """What the code is called."""
+    checks.refuse(not callable(call), "a function", call=call)
+    return getattr(call, "__qualname__", type(call).__name__)
 
 
 def _sequence(name: str, returned: object) -> Raw:
@@ -386,26 +323,7 @@ def _sequence(name: str, returned: object) -> Raw:
     return as_messages(returned)
 
 
-def _as_many(name: str, messages: Raw, expected: int) -> Raw:
-    if messages.ndim == 0 or len(messages) != expected:
-        got = 1 if messages.ndim == 0 else len(messages)
-        raise AuditedCodeError(name, f"it returned {got:,} messages for {expected:,} values")
-    return messages
-
-
-def shuffled(transcripts: Transcripts, randomness: Randomness) -> Transcripts:
-    """Every run through Shoal's shuffle."""
-    ends = np.append(transcripts.starts, len(transcripts.messages)).tolist()
-    parts: Sequence[Raw] = [
-        shuffle(transcripts.messages[start:end], randomness=randomness).messages
-        if end > start
-        else transcripts.messages[start:end]
-        for start, end in itertools.pairwise(ends)
-    ]
-    return Transcripts(np.concatenate(parts), transcripts.sizes)
-
-
-def _parted(words: str | Sequence[str]) -> tuple[str, ...]:
+def _split_words(words: str | Sequence[str]) -> tuple[str, ...]:
     """The program and its arguments, as a shell would take the line apart."""
     try:
         parts = shlex.split(words) if isinstance(words, str) else list(words)
@@ -417,35 +335,21 @@ def _parted(words: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(parts)
 
 
-# ---------------------------------------------------------------------------------- many runs
-
-
-@dataclass(eq=False)
-class Meter:
-    """How much of the work is done, in messages."""
-
-    tell: Progress | None
-    total: int
-    done: int = 0
-
-    def add(self, messages: int) -> None:
-        """So many more."""
-        self.done += messages
-        if self.tell is not None:
-            self.tell(min(self.done, self.total), self.total)
-
-    def finish(self) -> None:
-        """Whatever is left was not needed."""
-        self.add(max(0, self.total - self.done))
-
-
-@dataclass(frozen=True, eq=False)
 class Sampler:
-    """A subject with its randomness and the meter of its work."""
+    """A subject with its randomness, run as often as needed; it tells how much is done.
 
-    subject: Subject
-    randomness: Randomness
-    meter: Meter
+    ``total`` is the whole work in messages.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        randomness: Randomness,
+        progress: Progress | None = None,
+        total: int = 0,
+    ) -> None:
+        self.subject, self.randomness = subject, randomness
+        self._progress, self._total, self._done = progress, total, 0
 
     def blocks(self, data: DataSet, runs: int, *, in_order: bool) -> Iterator[Transcripts]:
         """So many runs on one data set, as many at once as fit."""
@@ -453,10 +357,19 @@ class Sampler:
         for start in range(0, runs, at_once):
             some = min(at_once, runs - start)
             yield self.subject.run(data, some, self.randomness, in_order=in_order)
-            self.meter.add(some * len(data))
+            self._advance(some * len(data))
 
-    def seen(self, data: DataSet, runs: int, *, in_order: bool) -> Transcripts:
+    def seen(self, data: DataSet, runs: int, *, in_order: bool = False) -> Transcripts:
         """So many runs at once."""
         parts = [*self.blocks(data, runs, in_order=in_order)]
         sizes = np.concatenate([part.sizes for part in parts])
         return Transcripts(joined([part.messages for part in parts]), sizes)
+
+    def finish(self) -> None:
+        """Whatever is left was not needed."""
+        self._advance(max(0, self._total - self._done))
+
+    def _advance(self, messages: int) -> None:
+        self._done += messages
+        if self._progress is not None:
+            self._progress(min(self._done, self._total), self._total)

@@ -6,34 +6,22 @@ that the later runs will give.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from shoal.auditing.data import DataSet, Neighbours
-from shoal.auditing.knowledge import LEARNED, Knowledge
+from shoal.auditing.data import Neighbours
 from shoal.auditing.limits import coin_bounds
-from shoal.auditing.messages import Numbered, Supports
-from shoal.auditing.statistics import (
-    EstimateGap,
-    MessageCount,
-    NoiseRatio,
-    Position,
-    PrivacyLoss,
-    Statistic,
-    WeightedCount,
-    at_places,
-)
-from shoal.auditing.subjects import Collection, Sampler, Transcripts
-from shoal.randomizers.base import Auditable
+from shoal.auditing.result import Evidence, Histogram
+from shoal.auditing.statistics import Knowledge, Statistic, privacy_loss, promising
+from shoal.auditing.subjects import Sampler
 from shoal.randomness import Randomness
-from shoal.values import Array
+from shoal.values import Array, attributes
 
-Histogram = npt.NDArray[np.int64]
 _COINS = 1 << 24  # at once
 _FEW_VALUES = 90
 _BINS = 60
@@ -44,7 +32,6 @@ _MANY_RUNS = 50_000
 _CLOSE = 0.9  # to the best promise, to be tried too
 _FEWEST = 20  # runs to compare by, however large the crowd
 _MOST_KEPT = 1 << 22  # messages kept at once
-_MOST_COUNTED = 4096  # kinds of messages that are counted one by one
 _MOST_THRESHOLDS = 400
 _FITS = 3.0  # standard errors
 _ENOUGH = 40  # runs in an event, for smoothing to be believed
@@ -75,11 +62,6 @@ class Event:
         beyond: npt.NDArray[np.bool_] = rounded(statistic) >= self.threshold
         return beyond if self.at_least else ~beyond
 
-    @property
-    def words(self) -> str:
-        """The event in words."""
-        return f"{'at least' if self.at_least else 'below'} {self.threshold:.5g}"
-
 
 @dataclass(frozen=True)
 class Stakes:
@@ -97,60 +79,41 @@ def rounded(statistic: Array) -> Array:
 
 
 def best_event(first: Array, second: Array, stakes: Stakes) -> Event:
-    """The event with the largest bound to be expected, of both directions and both orders."""
-    sample = _Sample.of(rounded(first), rounded(second))
-    events = [
-        Event(float(sample.thresholds[i]), at_least, swapped, value)
-        for at_least in (True, False)
-        for swapped in (False, True)
-        for i, value in [sample.best(stakes, at_least=at_least, swapped=swapped)]
-    ]
-    return max(events, key=lambda event: event.predicted)
+    """The event with the largest bound to be expected, of both directions and both orders.
 
+    Fractions of runs beyond each threshold are counted, and smoothed. Smoothed fractions vary
+    less, and are believed where they agree with those counted; elsewhere the latter are taken three
+    standard errors towards the worse, so that a lucky handful of training runs does not decide.
+    """
+    first, second = rounded(first), rounded(second)
+    sizes = (first.size, second.size)
+    thresholds = _thresholds(np.concatenate([first, second]))
+    counts = (_beyond(first, thresholds), _beyond(second, thresholds))
+    curves = _smoothed(first, second, thresholds)
 
-@dataclass(frozen=True, eq=False)
-class _Sample:
-    """Fractions of runs at or above each threshold, on either data set: counted, and smoothed."""
-
-    thresholds: Array
-    sizes: tuple[int, int]
-    counted: tuple[Array, Array]
-    smooth: tuple[Array, Array]
-
-    @classmethod
-    def of(cls, first: Array, second: Array) -> _Sample:
-        thresholds = _thresholds(np.concatenate([first, second]))
-        counted = (_beyond(first, thresholds), _beyond(second, thresholds))
-        smooth = _smoothed(first, second, thresholds)
-        return cls(thresholds, (first.size, second.size), counted, smooth)
-
-    def best(self, stakes: Stakes, *, at_least: bool, swapped: bool) -> tuple[int, float]:
-        """The best threshold, and what is to be expected of it.
-
-        Smoothed fractions vary less, and are believed where they agree with those counted;
-        elsewhere the latter are taken three standard errors towards the worse, so that a lucky
-        handful of training runs does not decide.
-        """
-        over, under = (1, 0) if swapped else (0, 1)
-        counted, smooth = (
-            [values[side] if at_least else 1 - values[side] for side in (over, under)]
-            for values in (self.counted, self.smooth)
-        )
-        sizes = (self.sizes[over], self.sizes[under])
-        errors = [_error(rates, size) for rates, size in zip(counted, sizes, strict=True)]
-        fits = np.full(self.thresholds.size, stakes.smooth)
-        for i in (0, 1):
-            fits &= np.abs(smooth[i] - counted[i]) <= _FITS * errors[i]
-            fits &= counted[i] * sizes[i] >= _ENOUGH
-        likelier = np.where(fits, smooth[0], np.maximum(counted[0] - _FITS * errors[0], 0.0))
-        other = np.where(fits, smooth[1], np.minimum(counted[1] + _FITS * errors[1], 1.0))
+    def best(*, at_least: bool, swapped: bool) -> Event:
+        sides = (1, 0) if swapped else (0, 1)
+        limits = []
+        fits = np.full(thresholds.size, stakes.smooth)
+        for side, towards in zip(sides, (-1, 1), strict=True):
+            counted, smooth = (
+                values[side] if at_least else 1 - values[side] for values in (counts, curves)
+            )
+            error = _error(counted, sizes[side])
+            fits &= np.abs(smooth - counted) <= _FITS * error
+            fits &= counted * sizes[side] >= _ENOUGH
+            limits.append((smooth, np.clip(counted + towards * _FITS * error, 0.0, 1.0)))
+        likelier, other = (np.where(fits, smooth, careful) for smooth, careful in limits)
         half = stakes.runs / 2
         bounds = coin_bounds(
             likelier * half, other * half, stakes.runs, delta=stakes.delta, tail=stakes.tail
         )
         # Where nothing can be expected, the larger difference is the better guess.
         i = int((bounds + 1e-9 * (likelier - other)).argmax())
-        return i, float(bounds[i])
+        return Event(float(thresholds[i]), at_least, swapped, float(bounds[i]))
+
+    events = [best(at_least=a, swapped=s) for a in (True, False) for s in (False, True)]
+    return max(events, key=lambda event: event.predicted)
 
 
 def _smoothed(first: Array, second: Array, thresholds: Array) -> tuple[Array, Array]:
@@ -236,18 +199,14 @@ def trained_local(
     """The pair of data whose single messages differ most, and the messages that tell."""
     trials: list[Trial] = []
     seen = {
-        x: sampler.seen(data, size, in_order=False)
+        x: sampler.seen(data, size)
         for pair in pairs
         for x, data in zip((pair.first, pair.second), pair.worlds, strict=True)
     }
     for pair in pairs:
-        for source in known.likelihoods:
-            loss = PrivacyLoss(
-                f"privacy loss of one message ({source})", known.coder, known.ratios(source, pair)
-            )
-            trials.append(
-                _trial(pair, loss, (loss(seen[pair.first]), loss(seen[pair.second])), stakes)
-            )
+        one, two = seen[pair.first], seen[pair.second]
+        tried = privacy_loss(known, pair, "one message")
+        trials += [_trial(pair, each, each.of(one), each.of(two), stakes) for each in tried]
     return max(trials, key=lambda trial: trial.event.predicted)
 
 
@@ -259,126 +218,29 @@ def trained_crowd(
     budget: Budget,
 ) -> Trial:
     """The data sets and the statistic that promise most; the threshold from runs of its own."""
-    tried = _promising(known, candidates, budget.compared)
-    trials = [trial for pair in tried for trial in _compared(sampler, known, pair, stakes, budget)]
-    best = max(trials, key=lambda trial: trial.event.predicted)
-    worlds = best.neighbours.worlds
-    fresh = [_values(sampler, world, budget.settle, best.statistic) for world in worlds]
-    return _trial(best.neighbours, best.statistic, (fresh[0], fresh[1]), stakes)
-
-
-def _promising(known: Knowledge, candidates: Sequence[Neighbours], most: int) -> list[Neighbours]:
-    """The data sets that promise most, and those that come close."""
+    trials: list[Trial] = []
     promises = [known.promise(pair) for pair in candidates]
-    order = np.argsort(promises)[::-1][:most]
-    least = _CLOSE * promises[order[0]]
-    return [candidates[i] for i in order if promises[i] >= least]
+    best_first = np.argsort(promises)[::-1][: budget.compared]
+    least = _CLOSE * promises[best_first[0]]
+    for pair in [candidates[i] for i in best_first if promises[i] >= least]:
+        runs = min(budget.compare, max(_FEWEST, _MOST_KEPT // (len(pair.others) + 1)))
+        one, two = (sampler.seen(world, runs, in_order=True) for world in pair.worlds)
+        tried = promising(sampler.subject, known, pair, one, two)
+        trials += [_trial(pair, each, each.of(one), each.of(two), stakes) for each in tried]
+    best = max(trials, key=lambda trial: trial.event.predicted)
+    pair, statistic = best.neighbours, best.statistic
+    fresh = []
+    for world in pair.worlds:
+        parts = sampler.blocks(world, budget.settle, in_order=statistic.in_order)
+        fresh.append(np.concatenate([statistic.of(part) for part in parts]))
+    return _trial(pair, statistic, fresh[0], fresh[1], stakes)
 
 
 def _trial(
-    pair: Neighbours, statistic: Statistic, values: tuple[Array, Array], stakes: Stakes
+    pair: Neighbours, statistic: Statistic, first: Array, second: Array, stakes: Stakes
 ) -> Trial:
-    event = best_event(*values, stakes)
-    return Trial(pair, statistic, event, bin_edges(*values, event.threshold))
-
-
-def _compared(
-    sampler: Sampler, known: Knowledge, pair: Neighbours, stakes: Stakes, budget: Budget
-) -> Iterator[Trial]:
-    people = len(pair.others) + 1
-    runs = min(budget.compare, max(_FEWEST, _MOST_KEPT // people))
-    first, second = (sampler.seen(world, runs, in_order=True) for world in pair.worlds)
-    for statistic in _statistics(sampler, known, pair, (first, second)):
-        yield _trial(pair, statistic, (statistic(first), statistic(second)), stakes)
-
-
-def _statistics(
-    sampler: Sampler, known: Knowledge, pair: Neighbours, seen: tuple[Transcripts, Transcripts]
-) -> Iterator[Statistic]:
-    for source in known.likelihoods:
-        name = f"privacy loss of the counts ({source})"
-        yield PrivacyLoss(name, known.coder, known.ratios(source, pair))
-    yield from _positions(known, pair, seen)
-    if sampler.subject.several:
-        yield MessageCount()
-        yield from _counted(known, seen)
-        if isinstance(sampler.subject, Collection):
-            yield from _estimated(sampler.subject.device, known, pair)
-
-
-def _positions(
-    known: Knowledge, pair: Neighbours, seen: tuple[Transcripts, Transcripts]
-) -> Iterator[Statistic]:
-    """If the messages at some places differ between the data sets, what they are."""
-    score = known.score(LEARNED, pair)
-    places = np.arange(min(int(part.sizes.min()) for part in seen), dtype=np.intp)
-    scores = [score[at_places(known.coder(part.messages), part, places)[0]] for part in seen]
-    differences, errors = _differences(*scores)
-    telling = np.flatnonzero(differences > _stands_out(places.size) * errors)
-    if telling.size:
-        weights = differences[telling] / differences[telling].sum()
-        where = f"place {telling[0] + 1}" if telling.size == 1 else f"{telling.size:,} places"
-        ratios = known.ratios(LEARNED, pair)
-        yield Position(f"privacy loss at {where}", known.coder, ratios, telling, weights)
-
-
-def _counted(known: Knowledge, seen: tuple[Transcripts, Transcripts]) -> Iterator[Statistic]:
-    """Messages whose numbers differ between the data sets, by how much for their noise."""
-    size = known.coder.size
-    if size > _MOST_COUNTED or size * seen[0].runs > _MOST_KEPT * 8:
-        return
-    counts = [_counts(known.coder(part.messages), part, size) for part in seen]
-    differences, errors = _differences(*counts)
-    telling = np.abs(differences) > _stands_out(size) * errors
-    if telling.any():
-        weights = np.zeros(size)
-        weights[telling] = differences[telling] / np.maximum(errors[telling], 1e-9) ** 2
-        yield WeightedCount("weighted counts", known.coder, weights / np.abs(weights).max())
-
-
-def _estimated(mechanism: Auditable, known: Knowledge, pair: Neighbours) -> Iterator[Statistic]:
-    """What the analyzer of a known protocol would look at, and the two counts that differ."""
-    gap = mechanism.gap_estimator(pair.first, pair.second)
-    if gap is not None:
-        yield EstimateGap("estimate", gap, people=len(pair.others) + 1)
-    codes = np.arange(known.coder.size)
-    own = [mechanism.true_message(x) for x in (pair.first, pair.second)]
-    if isinstance(known.coder, Numbered) and None not in own:
-        marks = [codes == message for message in own]
-        certain = (pair.others.count(pair.first), pair.others.count(pair.second))
-    elif isinstance(known.coder, Supports):
-        places = [known.inputs.index(x) for x in (pair.first, pair.second)]
-        first, second = ((codes >> place) & 1 for place in places)
-        marks, certain = [first > second, second > first], (0, 0)
-    else:
-        return
-    telling = (marks[0].astype(np.float64), marks[1].astype(np.float64))
-    yield NoiseRatio("log-ratio of two counts", known.coder, telling, certain)
-
-
-def _counts(codes: npt.NDArray[np.intp], seen: Transcripts, size: int) -> Array:
-    owner = np.repeat(np.arange(seen.runs), seen.sizes)
-    flat = np.bincount(owner * size + codes, minlength=seen.runs * size)
-    return flat.reshape(seen.runs, size).astype(np.float64)
-
-
-def _stands_out(columns: int) -> float:
-    """Standard errors that hardly any of so many columns of noise is off by."""
-    return 1 + math.sqrt(2 * math.log(2 * columns))
-
-
-def _differences(first: Array, second: Array) -> tuple[Array, Array]:
-    """Differences of the means of each column, and their standard errors."""
-    difference = first.mean(axis=0) - second.mean(axis=0)
-    variance = first.var(axis=0) / len(first) + second.var(axis=0) / len(second)
-    least = 1 / min(len(first), len(second)) ** 2  # a column that never varied proves little
-    return difference, np.sqrt(np.maximum(variance, least))
-
-
-def _values(sampler: Sampler, data: DataSet, runs: int, statistic: Statistic) -> Array:
-    """The statistic of so many runs."""
-    parts = sampler.blocks(data, runs, in_order=statistic.in_order)
-    return np.concatenate([statistic(part) for part in parts])
+    event = best_event(first, second, stakes)
+    return Trial(pair, statistic, event, bin_edges(first, second, event.threshold))
 
 
 # -------------------------------------------------------------------------------- evaluation
@@ -394,32 +256,40 @@ class Trial:
     edges: Array  # of the histograms
 
 
-@dataclass(frozen=True, eq=False)
-class Tally:
-    """How often it happened on each data set, of how many runs, and the histograms."""
-
-    runs: tuple[int, int]
-    inside: tuple[int, int]
-    histograms: tuple[Histogram, Histogram]
-
-
-def evaluated(sampler: Sampler, trial: Trial, runs: int) -> Tally:
+def evaluated(
+    sampler: Sampler, trial: Trial, stakes: Stakes, claim: Literal["crowd", "local"], claimed: float
+) -> Evidence:
     """Fresh runs, a fair coin for each saying on which data set.
 
     Runs are independent, so only how many coins fell to each side matters.
     """
-    first = _heads(sampler.randomness, runs)
-    sizes = (first, runs - first)
-    inside, histograms = [], []
-    for data, size in zip(trial.neighbours.worlds, sizes, strict=True):
-        hits, counts = 0, np.zeros(trial.edges.size - 1, dtype=np.int64)
-        for part in sampler.blocks(data, size, in_order=trial.statistic.in_order):
-            values = trial.statistic(part)
-            hits += int(np.count_nonzero(trial.event.holds(values)))
+    event, statistic = trial.event, trial.statistic
+    heads = _heads(sampler.randomness, stakes.runs)
+    runs = (heads, stakes.runs - heads)
+    inside, histograms = [0, 0], []
+    for side, data in enumerate(trial.neighbours.worlds):
+        counts = np.zeros(trial.edges.size - 1, dtype=np.int64)
+        for part in sampler.blocks(data, runs[side], in_order=statistic.in_order):
+            values = statistic.of(part)
+            inside[side] += int(np.count_nonzero(event.holds(values)))
             counts += histogram(values, trial.edges)
-        inside.append(hits)
         histograms.append(counts)
-    return Tally(sizes, (inside[0], inside[1]), (histograms[0], histograms[1]))
+    likelier, other = inside[::-1] if event.swapped else inside
+    lower = coin_bounds(likelier, other, stakes.runs, delta=stakes.delta, tail=stakes.tail)
+    return Evidence(
+        claim=claim,
+        claimed=claimed,
+        lower=float(lower),
+        delta=stakes.delta,
+        statistic=statistic.name,
+        event=f"{'at least' if event.at_least else 'below'} {event.threshold:.5g}",
+        data=trial.neighbours.words,
+        runs=runs,
+        inside=(inside[0], inside[1]),
+        edges=trial.edges,
+        histograms=(histograms[0], histograms[1]),
+        **attributes(event, "threshold", "at_least", "swapped"),
+    )
 
 
 def _heads(randomness: Randomness, coins: int) -> int:

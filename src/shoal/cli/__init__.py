@@ -1,56 +1,23 @@
 """The command line: it parses, calls and prints; the mathematics is elsewhere.
 
-A module a command: its options are the fields of a dataclass (:mod:`shoal.cli.options`), and
-importing it here registers it. Nothing heavy is imported before a command needs it, so that
-``shoal --help`` is there at once.
+A module a command: its options are the fields of a class (:mod:`shoal.cli.options`), and importing
+it here registers it. Nothing heavy is imported before a command needs it, so that ``shoal --help``
+is there at once.
 """
 
 from __future__ import annotations
 
-from shoal.cli import (
-    amplify,
-    audit,
-    backup,
-    collect,
-    demo,
-    doctor,
-    figures,
-    keys,
-    peers,
-    plan,
-    run,
-    serve,
-    sgd,
-    submit,
-    survey,
-    test,
-    up,
-    walk,
+from importlib import import_module
+
+from shoal.cli.app import app, main
+
+__all__ = ["app", "main"]
+
+# In the order of ``shoal --help``.
+_COMMANDS = (
+    *("plan", "run", "test", "demo", "amplify", "sgd", "audit", "walk", "figures"),
+    *("survey", "submit", "collect", "up", "peers", "serve", "keys", "doctor", "backup"),
 )
-from shoal.cli.app import OPERATE, app, main
-from shoal.cli.loadtest import loadtest
 
-__all__ = [
-    "amplify",
-    "app",
-    "audit",
-    "backup",
-    "collect",
-    "demo",
-    "doctor",
-    "figures",
-    "keys",
-    "main",
-    "peers",
-    "plan",
-    "run",
-    "serve",
-    "sgd",
-    "submit",
-    "survey",
-    "test",
-    "up",
-    "walk",
-]
-
-app.command(rich_help_panel=OPERATE)(loadtest)
+for _name in _COMMANDS:
+    import_module(f"shoal.cli.{_name}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
+import shutil
 import sys
-from collections.abc import Callable
+import unicodedata
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +16,10 @@ from typer.core import TyperCommand, TyperGroup
 
 import shoal
 from shoal.errors import ShoalError
+
+# Frames need room, and letters to draw them with.
+COLUMNS, NARROW = shutil.get_terminal_size().columns, 60
+FRAMED = COLUMNS >= NARROW and "utf" in str(getattr(sys.stdout, "encoding", "utf")).lower()
 
 REFUSED = 2
 INTERRUPTED = 130
@@ -22,7 +29,7 @@ ANALYSE, ACCOUNT, COLLECT, OPERATE = "Analyse", "Account", "Collect", "Operate"
 PANELS = (ANALYSE, ACCOUNT, COLLECT, OPERATE)
 
 EXAMPLES = """\
-[bold]Examples[/bold]
+Examples
 
   shoal plan --epsilon 1 --n 1e6 --categories 100
 
@@ -54,70 +61,91 @@ EXAMPLES = """\
 # Typer exports one of its usage errors; the base of that one is the base of all of them.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
+# What is written where a terminal lacks Greek letters, signs, lines and blocks.
+_GREEK = {"ε": "eps", "δ": "delta", "α": "alpha", "λ": "lambda", "ρ": "rho", "σ": "sigma"}
+_SIGNS = {"…": "...", "–": "-", "—": "-", "−": "-", "×": "x", "·": "*", "±": "+-", "→": "->"}
+_COMPARED = {"≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "∞": "inf", "√": "sqrt ", "’": "'"}
+_DRAWN = {"█": "#", "▒": ":", "◆": "*", "●": "o", "━": "=", "─": "-", "├": "|", "┤": "|", "┊": "|"}
+_ASCII = _GREEK | _SIGNS | _COMPARED | _DRAWN
 
-class OneLineErrors(TyperGroup):
-    """A group of commands that reports what was refused in one line on standard error.
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """Letters that an encoding lacks, in words or as the nearest sign it has."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = unicodedata.normalize("NFKD", error.object[error.start : error.end])
+    words = (_ASCII.get(each, each) for each in letters if not unicodedata.combining(each))
+    return "".join(word if word.isascii() else "?" for word in words), error.end
+
+
+codecs.register_error("shoal.ascii", _in_ascii)
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Text without what would command the terminal, in letters that it has."""
+    shown = "".join(each if each.isprintable() or each in keep else "\ufffd" for each in text)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return shown.encode(encoding, "shoal.ascii").decode(encoding)
+
+
+class RefusedError(ShoalError):
+    """Options that make no sense together, or a file that cannot be used."""
+
+
+class Ours:
+    """What all commands have: flags without a type, and refusals in one line on standard error.
 
     Anything unexpected is not caught: a traceback there is a bug report.
     """
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's own context
         """The options, flags among them without a type."""
-        return _without_types(super().get_params(ctx))
+        options: list[Any] = super().get_params(ctx)  # type: ignore[misc] # of Typer's classes
+        for option in options:
+            if getattr(option, "is_flag", False):
+                option.metavar = ""
+        return options
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer's own context
-        """Panel by panel, as they were registered in each."""
-        names = super().list_commands(ctx)
-        panels = {name: getattr(self.commands[name], "rich_help_panel", OPERATE) for name in names}
-        return sorted(names, key=lambda name: PANELS.index(panels[name]))
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the same
+        """The help; without frames in letters that the terminal has, texts below narrow options."""
+        if formatter.width < NARROW:
+            formatter.write_dl = partial(formatter.write_dl, col_max=2)
+        super().format_help(ctx, formatter)  # type: ignore[misc] # of Typer's classes
+        formatter.buffer = [printable(part, keep="\n") for part in formatter.buffer]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - what Typer passes on
         """Run, and exit with the status: 0, 2 if something was refused, 130 after Ctrl-C."""
         for stream in (sys.stdout, sys.stderr):
-            # Where the terminal has no Greek letters, question marks are better than a traceback.
             if isinstance(stream, io.TextIOWrapper):
                 with contextlib.suppress(io.UnsupportedOperation):
-                    stream.reconfigure(errors="replace")
+                    stream.reconfigure(errors="shoal.ascii")
         kwargs["standalone_mode"] = False
         begins = kwargs.pop("begins", None)
         try:
             if begins is not None:
                 begins()
-            status = super().main(*args, **kwargs)
-        except ShoalError as error:
-            _refuse(str(error))
-        except _UsageError as error:
-            _refuse(error.format_message())  # type: ignore[attr-defined] # every usage error has it
+            status = super().main(*args, **kwargs)  # type: ignore[misc] # of Typer's classes
+        except (ShoalError, _UsageError) as error:
+            message = getattr(error, "format_message", error.__str__)()
+            sys.stderr.write(f"error: {printable(' '.join(message.split()))}\n")
+            sys.exit(REFUSED)
         except (typer.Abort, KeyboardInterrupt):
             sys.exit(INTERRUPTED)
         sys.exit(status if isinstance(status, int) else 0)
 
 
-def _refuse(message: str) -> None:
-    sys.stderr.write(f"error: {printable(' '.join(message.split()))}\n")
-    sys.exit(REFUSED)
+class Commands(Ours, TyperGroup):
+    """The commands, panel by panel."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer's own context
+        """As they were registered in each panel."""
+        names = super().list_commands(ctx)
+        panels = {name: getattr(self.commands[name], "rich_help_panel", OPERATE) for name in names}
+        return sorted(names, key=lambda name: PANELS.index(panels[name]))
 
 
-def printable(text: str) -> str:
-    """Text from a file, without what would command the terminal."""
-    return "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
-    )
-
-
-class Command(TyperCommand):
-    """A command whose help names flags without a type."""
-
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's own context
-        """The options, flags among them without a type."""
-        return _without_types(super().get_params(ctx))
-
-
-def _without_types(options: list[Any]) -> list[Any]:
-    for option in options:
-        if getattr(option, "is_flag", False):
-            option.metavar = ""
-    return options
+class Command(Ours, TyperCommand):
+    """One command."""
 
 
 def group(help_text: str) -> typer.Typer:
@@ -133,35 +161,25 @@ def group(help_text: str) -> typer.Typer:
 
 
 app = typer.Typer(
-    cls=OneLineErrors,
+    cls=Commands,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="rich" if FRAMED else None,
     epilog=EXAMPLES,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "terminal_width": COLUMNS},
 )
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"shoal {shoal.__version__}")
-        raise typer.Exit
 
 
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    _version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=_print_version,
-            is_eager=True,
-            metavar="",
-            help="Print the version.",
-        ),
+    version: Annotated[
+        bool, typer.Option("--version", metavar="", help="Print the version.")
     ] = False,
 ) -> None:
     """The shuffle model of differential privacy: how well a crowd hides each of its members."""
+    if version:
+        typer.echo(f"shoal {shoal.__version__}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -176,6 +194,5 @@ def show_help(
     typer.main.get_command(app).main([*(words or ()), "--help"], prog_name=root.info_name)
 
 
-def main(begins: Callable[[], None] | None = None) -> None:
-    """Run the command in ``sys.argv`` and exit with its status; ``begins`` is called before it."""
-    app(prog_name="shoal", begins=begins)
+# Run the command in ``sys.argv`` and exit with its status; ``begins`` is called before it.
+main = partial(app, prog_name="shoal")

@@ -6,37 +6,21 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from shoal.cli import files
-from shoal.cli.app import ACCOUNT, app
-from shoal.cli.options import (
-    Bounds,
-    Excludes,
-    Needs,
-    Options,
-    RefusedError,
-    Required,
-    Rule,
-    command,
-    dashed,
-    flag,
-    number,
-    option,
-    read_bounds,
-    whole,
-)
-from shoal.cli.render import console, print_json, reporting, show
+from shoal.cli.app import ACCOUNT, RefusedError, app, printable
+from shoal.cli.options import Bounds, Excludes, Needs, Options, Required, command, option
+from shoal.cli.render import answer, console, reporting
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
     from shoal.auditing import Audit
     from shoal.auditing.subjects import Subject
-    from shoal.protocols.base import Protocol
+    from shoal.protocols.base import MultiMessageMechanism
 
 VIOLATED = 1
 UNEXPECTED = 70  # as a traceback's own status is 1, which would be a verdict
@@ -45,23 +29,21 @@ _DEVICES = "What is declared"
 _CODE = "What really runs, if it is yours: one of"
 _CLAIM = "What is claimed"
 _HOW = "How to audit"
-_OUT = "What to make of it"
 _CODE_OPTIONS = ("callable", "pipeline", "command")
 _LOCAL_EPSILON = 1.0
 _STYLES = {"consistent": "bold green", "violated": "bold red"}
 
 
-@dataclass(frozen=True)
-class Values:
+class Values(tuple[int | float | str, ...]):
     """Values to try as inputs."""
 
-    listed: tuple[int | float | str, ...]
+    __slots__ = ()
 
 
 def read_values(text: str) -> Values:
     """Values by commas: whole numbers if all are, numbers if all are, else words.
 
-    >>> read_values("0,1").listed, read_values("0,0.5").listed, read_values("yes, no").listed
+    >>> read_values("0,1"), read_values("0,0.5"), read_values("yes, no")
     ((0, 1), (0.0, 0.5), ('yes', 'no'))
     """
     words = [word.strip() for word in text.split(",")]
@@ -69,70 +51,46 @@ def read_values(text: str) -> Values:
         raise typer.BadParameter(f"expected two or more different values, got {text!r}")
     for kind in (int, float):
         try:
-            return Values(tuple(kind(word) for word in words))
+            return Values(map(kind, words))
         except ValueError:
             continue
-    return Values(tuple(words))
+    return Values(words)
 
 
-@dataclass(frozen=True, kw_only=True)
 class AuditOptions(Options):
     """What is declared, what really runs, what is claimed, and how to audit."""
 
-    randomizer: Annotated[
-        str | None, option("A known mechanism: grr, subset, dummies, …", _DEVICES, "NAME")
-    ] = None
-    k: Annotated[
-        int | None, whole("Its number of answers; for vectors, the dimension.", _DEVICES)
-    ] = None
-    bounds: Annotated[
-        Bounds | None,
-        option("Bounds of a mechanism of numbers.", _DEVICES, "LOW,HIGH", read_bounds),
-    ] = None
-    table: Annotated[
-        Path | None,
-        option("Or its probabilities, a row per input (.csv, .npy).", _DEVICES, "FILE"),
-    ] = None
-    callable: Annotated[
-        str | None,
-        option("A device: a function of one value that returns its message.", _CODE, "MODULE:NAME"),
-    ] = None
-    vectorized: Annotated[
-        bool, flag("--vectorized", "The function takes an array of values.", _CODE)
-    ] = False
-    pipeline: Annotated[
-        str | None,
-        option("A function of everybody's values: messages in order.", _CODE, "MODULE:NAME"),
-    ] = None
-    command: Annotated[
-        str | None, option("A program: a value a line in, a message a line out.", _CODE, "WORDS")
-    ] = None
-    timeout: Annotated[
-        float | None, number("Seconds that the program may take for a block of lines.", _CODE)
-    ] = None
-    values: Annotated[
-        Values | None,
-        option("Values worth trying as inputs: a,b,c.", _CODE, "LIST", read_values),
-    ] = None
-    n: Annotated[int | None, whole("How many people report.", _CLAIM)] = None
-    epsilon: Annotated[
-        float | None, number("ε of all reports; what is proved if not given.", _CLAIM)
-    ] = None
-    delta: Annotated[float, number("δ.", _CLAIM)] = 1e-6
-    local_epsilon: Annotated[float | None, number("ε0 of each report by itself.", _CLAIM)] = None
-    runs: Annotated[int, whole("Runs on each of the two data sets.", _HOW)] = 100_000
-    confidence: Annotated[
-        float, number("The probability, at least, that all lower bounds hold.", _HOW)
-    ] = 0.999
-    seed: Annotated[int | None, whole("Reproducible randomness instead of secure one.", _HOW)] = (
-        None
+    randomizer: str | None = option("A known mechanism: grr, subset, dummies, …", _DEVICES, "NAME")
+    k: int | None = option("Its number of answers; for vectors, the dimension.", _DEVICES)
+    bounds: Bounds | None = option("Bounds of a mechanism of numbers.", _DEVICES)
+    table: Path | None = option("Or its probabilities, a row per input (.csv, .npy).", _DEVICES)
+    callable: str | None = option(
+        "A device: a function of one value that returns its message.", _CODE, "MODULE:NAME"
     )
-    plot: Annotated[
-        Path | None, option("Draw both worlds' statistics (.svg, .png).", _OUT, "FILE")
-    ] = None
-    json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False
+    vectorized: bool = option("The function takes an array of values.", _CODE)
+    pipeline: str | None = option(
+        "A function of everybody's values: messages in order.", _CODE, "MODULE:NAME"
+    )
+    command: str | None = option(
+        "A program: a value a line in, a message a line out.", _CODE, "WORDS"
+    )
+    timeout: float | None = option("Seconds that the program may take for a block of lines.", _CODE)
+    values: Values | None = option(
+        "Values worth trying as inputs: a,b,c.", _CODE, "LIST", parser=read_values, library="inputs"
+    )
+    n: int | None = option("How many people report.", _CLAIM)
+    epsilon: float | None = option("ε of all reports; what is proved if not given.", _CLAIM)
+    delta: float = option("δ.", _CLAIM, default=1e-6)
+    local_epsilon: float | None = option("ε0 of each report by itself.", _CLAIM)
+    runs: int = option("Runs on each of the two data sets.", _HOW, default=100_000)
+    confidence: float = option(
+        "The probability, at least, that all lower bounds hold.", _HOW, default=0.999
+    )
+    seed: int | None = option("Reproducible randomness instead of secure one.", _HOW)
+    plot: Path | None = option("Draw both worlds' statistics (.svg, .png).")
+    json: bool = option("Print JSON.")
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
         Excludes("table", ("randomizer",), "--table says what is declared"),
         Needs("k", ("randomizer",), "what has k answers"),
         Needs("bounds", ("randomizer",), "what takes numbers between them"),
@@ -152,7 +110,6 @@ class AuditOptions(Options):
         Required("randomizer", "nothing to audit", ("table", *_CODE_OPTIONS)),
         Required("n", "how many people report"),
     )
-    arguments: ClassVar[dict[str, str]] = {"inputs": "values"}
 
 
 @command(app, ACCOUNT)
@@ -166,19 +123,14 @@ def audit(options: AuditOptions) -> None:
     with _no_other_verdict():
         with reporting("auditing") as progress:
             result = _audited(options, progress)
-        with files.together() as write:
-            if options.plot is not None:
-                from shoal.figures import results
+        if options.plot is not None:
+            from shoal.figures import results
 
-                write(options.plot, lambda path: results.audit(result, path))
-        if options.json:
-            print_json(result.to_dict())
-        else:
-            document = result.document()
-            console().print(document.title, style=_STYLES[result.verdict])
-            show(document)
-            if options.plot is not None:
-                typer.echo(f"wrote {options.plot}")
+            files.write((options.plot, lambda path: results.audit(result, path)))
+        document = result.document()
+        if not options.json:
+            console().print(printable(document.title), style=_STYLES[result.verdict])
+        answer(options, result.to_dict(), document, options.plot)
     if result.verdict == "violated":
         raise typer.Exit(VIOLATED)
 
@@ -201,16 +153,16 @@ def _no_other_verdict() -> Iterator[None]:
 def _audited(options: AuditOptions, progress: Any) -> Audit:  # noqa: ANN401 - done and total
     """Run it. What the audited code prints goes to standard error."""
     import shoal
-    from shoal.protocols.base import Protocol
+    from shoal.protocols.base import MultiMessageMechanism
     from shoal.randomness import simulated
 
     declared = _declared(options)
+    several = isinstance(declared, MultiMessageMechanism)
     with redirect_stdout(sys.stderr):
         return shoal.audit(
             _code(options) or declared,
-            **options.only("n", "epsilon", "delta", "runs", "confidence"),
-            local_epsilon=None if isinstance(declared, Protocol) else options.local_epsilon,
-            inputs=None if options.values is None else options.values.listed,
+            **options.only("n", "epsilon", "delta", "runs", "confidence", "values"),
+            local_epsilon=None if several else options.local_epsilon,
             declared=declared,
             randomness=None if options.seed is None else simulated(options.seed),
             progress=progress,
@@ -233,7 +185,7 @@ def _declared(options: AuditOptions) -> object | None:
     return family(options.randomizer, k=options.k, bounds=options.bounds)(epsilon=local)
 
 
-def _protocol(options: AuditOptions, name: str) -> Protocol:
+def _protocol(options: AuditOptions, name: str) -> MultiMessageMechanism:
     """With the least noise that keeps the claim."""
     from shoal.protocols import registry
 
@@ -265,17 +217,17 @@ def _code(options: AuditOptions) -> Subject | None:
     if options.command is not None:
         return Program(options.command, **options.only("timeout"))
     if options.pipeline is not None:
-        return WholePipeline(_loaded("pipeline", options.pipeline))
+        return WholePipeline(_loaded("--pipeline", options.pipeline))
     if options.callable is None:
         return None
-    device = _loaded("callable", options.callable)
+    device = _loaded("--callable", options.callable)
     method = getattr(device, "randomize", None)
     if method is not None:
         return Function(method, vectorized=True, label=options.callable)
     return Function(device, vectorized=options.vectorized, label=options.callable)
 
 
-def _loaded(field: str, place: str) -> Any:  # noqa: ANN401 - a function, or an object
+def _loaded(option: str, place: str) -> Any:  # noqa: ANN401 - a function, or an object
     """module:name, looked for in the working directory too."""
     import importlib
 
@@ -283,14 +235,14 @@ def _loaded(field: str, place: str) -> Any:  # noqa: ANN401 - a function, or an 
 
     module, colon, name = place.partition(":")
     if not (module and colon and name):
-        raise RefusedError(f"expected {dashed(field)} MODULE:NAME, got {place!r}")
+        raise RefusedError(f"expected {option} MODULE:NAME, got {place!r}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     with running(f"import {module}"):
         code: Any = getattr(importlib.import_module(module), name, None)
     if not callable(code) and not hasattr(code, "randomize"):
-        raise RefusedError(f"{dashed(field)}: {module} has no function {name!r}")
+        raise RefusedError(f"{option}: {module} has no function {name!r}")
     if isinstance(code, type):
-        raise RefusedError(f"{dashed(field)}: {place} is a class: name a function, or an object")
+        raise RefusedError(f"{option}: {place} is a class: name a function, or an object")
     return code

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from shoal.cli.app import OPERATE, app
-from shoal.cli.options import (
-    Options,
-    RefusedError,
-    argument,
-    choice,
-    command,
-    flag,
-    option,
-    whole,
-)
-from shoal.cli.party import KEPT, IdentityFile, Json, Migrate, SecretOptions, Store
-from shoal.cli.render import print_json, print_lines, reporting
+from shoal.cli.app import OPERATE, RefusedError, app
+from shoal.cli.options import REQUIRED, Options, argument, command, option
+from shoal.cli.party import IDENTITY, KEPT, MIGRATE, STORE, SecretOptions
+from shoal.cli.render import answer_lines, reporting
 from shoal.service.running.waiting import Waiting
 
 _WHAT = "What to do"
@@ -26,30 +15,23 @@ _RESTORED = "What is restored"
 _LOST = "After a loss"
 
 
-@dataclass(frozen=True, kw_only=True)
 class BackupOptions(Options):
     """Of what, where to; or a backup to check."""
 
-    directory: Annotated[
-        Path | None, argument("The shuffler's or the analyzer's directory.", "DIR")
-    ] = None
-    to: Annotated[
-        str | None,  # not a path, which forgets the slash at its end
-        option(
-            "A new file; or a directory, for one named by its time: with / at its end it is made.",
-            _WHAT,
-            "FILE|DIR/",
-        ),
-    ] = None
-    verify: Annotated[
-        Path | None,
-        option("Only read a backup, and see that it is whole.", _WHAT, "FILE", name="--check"),
-    ] = None
-    without_keys: Annotated[
-        bool, flag("--without-keys", "Leave out the keys and the token.", KEPT)
-    ] = False
-    store: Store = None
-    json: Json = False
+    directory: Path | None = argument(
+        "The shuffler's or the analyzer's directory.", "DIR", default=None
+    )
+    to: str | None = option(
+        "A new file; or a directory, for one named by its time: with / at its end it is made.",
+        _WHAT,
+        "FILE|DIR/",
+    )
+    verify: Path | None = option(
+        "Only read a backup, and see that it is whole.", _WHAT, name="--check"
+    )
+    without_keys: bool = option("Leave out the keys and the token.", KEPT)
+    store: str | None = STORE
+    json: bool = option("Print JSON.")
 
     def check(self) -> None:
         """A directory and a target, or a backup."""
@@ -83,10 +65,7 @@ def backup(options: BackupOptions) -> None:
             keys = not options.without_keys
             made = backups.back_up(party, target, keys=keys, progress=progress)
         document = made.document("is a backup")
-    if options.json:
-        print_json(made.to_dict())
-    else:
-        print_lines(document)
+    answer_lines(options, made.to_dict(), document)
 
 
 def _target(to: str) -> Path:
@@ -102,28 +81,23 @@ def _target(to: str) -> Path:
     return target
 
 
-@dataclass(frozen=True, kw_only=True)
 class RestoreOptions(SecretOptions):
     """Which backup, where to, and what is known of the loss."""
 
-    backup: Annotated[Path, argument("The backup.", "FILE")]
-    to: Annotated[Path, option("A directory that is not there yet, or empty.", _RESTORED, "DIR")]
-    waiting: Annotated[
-        Waiting | None,
-        choice(
-            "Of a shuffler: drop the reports that waited, because a batch may have been closed "
-            "since the backup; or keep them, because none was.",
-            _LOST,
-            Waiting,
-        ),
-    ] = None
-    first_number: Annotated[
-        int | None, whole("Of the next key; above every number that was used.", _LOST)
-    ] = None
-    store: Store = None
-    migrate: Migrate = False
-    identity: IdentityFile = None
-    json: Json = False
+    backup: Path = argument("The backup.", "FILE")
+    to: Path = option(
+        "A directory that is not there yet, or empty.", _RESTORED, "DIR", default=REQUIRED
+    )
+    waiting: Waiting | None = option(
+        "Of a shuffler: drop the reports that waited, because a batch may have been closed "
+        "since the backup; or keep them, because none was.",
+        _LOST,
+    )
+    first_number: int | None = option("Of the next key; above every number that was used.", _LOST)
+    store: str | None = STORE
+    migrate: bool = MIGRATE
+    identity: Path | None = IDENTITY
+    json: bool = option("Print JSON.")
 
 
 @command(app, OPERATE)
@@ -152,7 +126,4 @@ def restore(options: RestoreOptions) -> None:
     )
     with reporting("restoring") as progress:
         restored = backups.restore(wanted, progress=progress)
-    if options.json:
-        print_json(restored.to_dict())
-    else:
-        print_lines(restored.document())
+    answer_lines(options, restored.to_dict(), restored.document())

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING
 
 import typer
 
 from shoal import checks
 from shoal.cli import files
-from shoal.cli.app import COLLECT, app, printable
-from shoal.cli.options import (
-    Excludes,
-    Options,
-    RefusedError,
-    Rule,
-    argument,
-    command,
-    flag,
-    number,
-    option,
-)
-from shoal.cli.party import OUT, WORK, Json, Migrate, Processes, SecretOptions, Store
-from shoal.cli.render import console, print_json, working
+from shoal.cli.app import COLLECT, RefusedError, app, printable
+from shoal.cli.options import Excludes, argument, command, option
+from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
+from shoal.cli.render import console, print_json, print_lines, working
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.collector import Pass
@@ -37,43 +26,32 @@ _WHAT = "What is collected"
 _NAME = 8  # digits of a batch's name that tell it from the others
 
 
-@dataclass(frozen=True, kw_only=True)
 class CollectOptions(SecretOptions):
     """What is collected, how, and what is made of it."""
 
-    directory: Annotated[
-        Path, argument("The analyzer's directory; its keys are in DIR/keys.", "DIR")
-    ]
-    survey: Annotated[
-        str | None, option("Of this survey alone: the first digits of its name.", _WHAT, "ID")
-    ] = None
-    token_file: Annotated[
-        Path | None, option("The shufflers' tokens (shoal keys token); DIR/token.", _WHAT, "FILE")
-    ] = None
-    again: Annotated[
-        str | None,
-        option("Ask once more for a batch that was refused: its first digits.", _WHAT, "BATCH"),
-    ] = None
-    offline: Annotated[
-        bool, flag("--offline", "Ask nobody: show what was published before.", _WHAT)
-    ] = False
-    store: Store = None
-    migrate: Migrate = False
-    processes: Processes = 0
-    watch: Annotated[bool, flag("--watch", "Go on until it is interrupted.", WORK)] = False
-    every: Annotated[float, number("With --watch: seconds between two looks.", WORK)] = 30.0
-    report: Annotated[Path | None, option("Write a page to hand on (.html).", OUT, "FILE")] = None
-    csv: Annotated[Path | None, option("Write the estimates (.csv).", OUT, "FILE")] = None
-    json: Json = False
+    directory: Path = argument("The analyzer's directory; its keys are in DIR/keys.", "DIR")
+    survey: str | None = option("Of this survey alone: the first digits of its name.", _WHAT, "ID")
+    token_file: Path | None = option("The shufflers' tokens (shoal keys token); DIR/token.", _WHAT)
+    again: str | None = option(
+        "Ask once more for a batch that was refused: its first digits.", _WHAT, "BATCH"
+    )
+    offline: bool = option("Ask nobody: show what was published before.", _WHAT)
+    store: str | None = STORE
+    migrate: bool = MIGRATE
+    processes: int = PROCESSES
+    watch: bool = option("Go on until it is interrupted.", WORK)
+    every: float = option("With --watch: seconds between two looks.", WORK, default=30.0)
+    report: Path | None = option("Write a page to hand on (.html).")
+    csv: Path | None = option("Write the estimates (.csv).")
+    json: bool = option("Print JSON.")
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
         Excludes("offline", ("watch", "again"), "--offline asks nobody"),
         Excludes("watch", ("report", "csv", "json"), "--watch never ends"),
     )
 
     def check(self) -> None:
-        """The table of rules, numbers, and files that cannot be written."""
-        Options.check(self)
+        """Numbers, and files that cannot be written."""
         checks.count(0, processes=self.processes)
         checks.positive(every=self.every)
         files.check(report=self.report, csv=self.csv)
@@ -162,10 +140,10 @@ def _watch(
         for survey in surveys:
             name, done = printable(survey.name), passes[str(survey.id)]
             for batch in done.published:
-                typer.echo(f"{name}: {batch_sentence(json.loads(store.result(survey.id, batch)))}")
+                print_lines(f"{name}: {batch_sentence(json.loads(store.result(survey.id, batch)))}")
             for batch in done.refused:
                 reason = printable(store.collection(survey.id, batch).reason or "")
-                typer.echo(f"{name}: batch {batch[:_NAME]} refused: {reason}")
+                print_lines(f"{name}: batch {batch[:_NAME]} refused: {reason}")
             for problem in problems(done):
                 line = f"{name}: {problem}"
                 if line not in printed:
@@ -183,16 +161,19 @@ def _write(options: CollectOptions, results: list[SurveyResults]) -> None:
             f"--report and --csv are of one survey, not {len(results)}: give --survey"
         )
     (only,) = results
-    with files.together() as write:
-        if options.csv is not None:
-            table = only.to_csv()
-            write(options.csv, lambda path: path.write_text(table, encoding="utf-8", newline=""))
-        if options.report is not None:
-            result = only.result()
-            if result is None:
-                raise RefusedError("there is nothing to report yet: no batch was published")
-            page = result.to_html()
-            write(options.report, lambda path: path.write_text(page, encoding="utf-8"))
+    result = only.result()
+    if result is None and options.report is not None:
+        raise RefusedError("there is nothing to report yet: no batch was published")
+    files.write(
+        (
+            options.csv,
+            lambda path: path.write_text(only.to_csv(), encoding="utf-8", newline=""),
+        ),
+        (
+            options.report,
+            lambda path: result and path.write_text(result.to_html(), encoding="utf-8"),
+        ),
+    )
 
 
 def _show(results: SurveyResults, done: Pass) -> None:

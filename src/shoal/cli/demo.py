@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
 from shoal.cli import files, run
 from shoal.cli.app import ANALYSE, app
-from shoal.cli.options import Options, command
+from shoal.cli.options import Options, command, option
 from shoal.cli.render import console, panel, table, working
 from shoal.explain.document import Row, Table
 from shoal.explain.text import plain, up
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
 
-    from shoal.results import Result
+    from shoal.report.result import Result
     from shoal.values import Estimate
 
 REPORT = "shoal-report.html"
@@ -66,13 +65,10 @@ TOPICS = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class DemoOptions(Options):
     """Where the report goes."""
 
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where to write the report; made if missing.")
-    ] = Path()
+    out: Path = option("Where to write the report; made if missing.", metavar="DIR", default=Path())
 
 
 @command(app, ANALYSE)
@@ -86,7 +82,7 @@ def demo(options: DemoOptions) -> None:
         from rich.console import Group
 
         import shoal
-        from shoal.report.words import factor
+        from shoal.explain.text import factor
 
         people = answers()
     question = (
@@ -126,9 +122,9 @@ def demo(options: DemoOptions) -> None:
         rows = tuple(Row((what, up(epsilon))) for what, epsilon in _compared(result))
     compared = Table(("the same reports …", "ε"), rows, frozenset({1}))
     _section("What if", [table(compared)])
-    with working("writing"), files.together() as write:
+    with working("writing"):
         page = result.to_html()
-        write(report, lambda path: path.write_text(page, encoding="utf-8"))
+        files.write((report, lambda path: path.write_text(page, encoding="utf-8")))
     _section("To hand on", ["The same as a page, with all the numbers and assumptions:"])
     typer.echo(f"  {report}")
 
@@ -167,7 +163,7 @@ def _truth(result: Result, people: pl.DataFrame) -> str:
     inside = int(((low <= truth) & (truth <= high)).sum())
     largest = float(abs(estimate.frequencies - truth).max())
     return (
-        "The people are made up, so the demo knows the truth: no share is wrong by more than "
+        "The people are made up, so the demo knows the truth: no fraction is wrong by more than "
         f"{100 * largest:.2g} percentage points, and {inside} of {truth.size} intervals hold it "
         "(95 % should)."
     )

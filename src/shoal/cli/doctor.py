@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from shoal.cli.app import OPERATE, app
-from shoal.cli.options import Options, argument, command
-from shoal.cli.party import Json, Store
+from shoal.cli.options import Options, argument, command, option
+from shoal.cli.party import STORE
 from shoal.cli.render import console, print_json, working
 
 if TYPE_CHECKING:
@@ -18,15 +17,14 @@ if TYPE_CHECKING:
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class DoctorOptions(Options):
     """What is looked at; this machine if nothing is named."""
 
-    targets: Annotated[
-        list[str] | None, argument("Directories of parties, or addresses.", "DIR|URL")
-    ] = None
-    store: Store = None
-    json: Json = False
+    targets: list[str] | None = argument(
+        "Directories of parties, or addresses.", "DIR|URL", default=None
+    )
+    store: str | None = STORE
+    json: bool = option("Print JSON.")
 
 
 @command(app, OPERATE)

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
 
 import typer
 
 from shoal.cli.app import ACCOUNT, app
 from shoal.cli.files import writing_to
-from shoal.cli.options import Excludes, Options, Rule, command
+from shoal.cli.options import Excludes, Options, command, option
 from shoal.cli.render import counting, show
 from shoal.explain.document import Document, Row, Table
 
 
-@dataclass(frozen=True, kw_only=True)
 class FiguresOptions(Options):
     """Which figures, and where they go."""
 
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Where to write them (shoal-figures); made if it is missing."
-        ),
-    ] = None
-    name: Annotated[
-        str | None, typer.Option("--only", metavar="NAME", help="Draw this one only: see --list.")
-    ] = None
-    list: Annotated[bool, typer.Option("--list", help="List them instead of drawing.")] = False
+    out: Path | None = option(
+        "Where to write them (shoal-figures); made if it is missing.", metavar="DIR"
+    )
+    name: str | None = option("Draw this one only: see --list.", metavar="NAME", name="--only")
+    list: bool = option("List them instead of drawing.")
 
-    rules: ClassVar[tuple[Rule, ...]] = (Excludes("list", ("out",), "--list draws nothing"),)
+    rules = (Excludes("list", ("out",), "--list draws nothing"),)
 
 
 @command(app, ACCOUNT)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.cli.options import RefusedError
+from shoal.cli.app import RefusedError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,9 +33,12 @@ def check(*, never: Path | None = None, **outputs: Path | None) -> None:
 
     ``outputs`` are named as their options are; what is read is ``never`` written to.
     """
-    given = {option: path for option, path in outputs.items() if path is not None}
-    for option, path in given.items():
-        _require_ending(option, path)
+    paths = {option: path for option, path in outputs.items() if path is not None}
+    for option, path in paths.items():
+        endings = ENDINGS[option]  # a name must not promise another kind of file than is written
+        if path.suffix.lower() not in endings:
+            kinds = " or ".join(endings)
+            raise RefusedError(f"expected --{option} to be a {kinds} file, got {path}")
         if path.is_dir():
             raise RefusedError(f"cannot write to {path}: it is a directory")
         if path.exists() and not path.is_file():
@@ -44,22 +47,15 @@ def check(*, never: Path | None = None, **outputs: Path | None) -> None:
             raise RefusedError(f"cannot write to {path}: there is no directory {path.parent}")
         if never is not None and path.resolve() == never.resolve():
             raise RefusedError(f"cannot write to {path}: it is what is read")
-    if len({path.resolve() for path in given.values()}) < len(given):
+    if len({path.resolve() for path in paths.values()}) < len(paths):
         raise RefusedError("cannot write two outputs to the same file")
-
-
-def _require_ending(option: str, path: Path) -> None:
-    """A name must not promise another kind of file than is written."""
-    endings = ENDINGS[option]
-    if path.suffix.lower() not in endings:
-        raise RefusedError(f"expected --{option} to be a {' or '.join(endings)} file, got {path}")
 
 
 @contextmanager
 def writing_to(place: Path, *, exact: bool = False) -> Iterator[None]:
     """A place that cannot be written to is refused in one line.
 
-    It names the file that it failed at, or, if ``exact``, what was asked for.
+    It names the file that it failed at, or, if ``exact``, the place.
     """
     try:
         yield
@@ -68,38 +64,31 @@ def writing_to(place: Path, *, exact: bool = False) -> Iterator[None]:
         raise RefusedError(f"cannot write to {where}: {error.strerror or error}") from error
 
 
-@contextmanager
-def together() -> Iterator[Callable[[Path, Write], None]]:
+def write(*outputs: tuple[Path | None, Write]) -> None:
     """Write under temporary names; when all went well, each file gets its own.
 
-    A name keeps its ending, because writers look at it.
+    A name keeps its ending, because writers look at it. Outputs without a path are left out.
     """
     staged: dict[Path, Path] = {}
-
-    def write(path: Path, writer: Write) -> None:
-        target = path.resolve()  # a link keeps pointing where it does
-        with writing_to(path, exact=True):
-            handle, name = tempfile.mkstemp(prefix=".", suffix=target.suffix, dir=target.parent)
-            os.close(handle)
-            staged[target] = Path(name)
-            Path(name).chmod(0o666 & ~_mask())
-            writer(staged[target])
-
+    mask = os.umask(0o077)  # the permissions that new files leave out: reading means setting them
+    os.umask(mask)
     try:
-        yield write
+        for path, writer in outputs:
+            if path is None:
+                continue
+            target = path.resolve()  # a link keeps pointing where it does
+            with writing_to(path, exact=True):
+                handle, name = tempfile.mkstemp(prefix=".", suffix=target.suffix, dir=target.parent)
+                os.close(handle)
+                staged[target] = Path(name)
+                Path(name).chmod(0o666 & ~mask)
+                writer(staged[target])
         for path, temporary in staged.items():
             with writing_to(path, exact=True):
                 temporary.replace(path)
     finally:
         for temporary in staged.values():
             temporary.unlink(missing_ok=True)
-
-
-def _mask() -> int:
-    """The permissions that new files leave out (reading them means setting them)."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def read_list(text: str) -> list[str]:
@@ -118,21 +107,25 @@ def read_list(text: str) -> list[str]:
 
 def read_table(path: Path) -> npt.NDArray[np.float64]:
     """A randomizer's probabilities, a row per input: .csv (no heading, # is a comment) or .npy."""
-    readers = {".csv": _read_csv, ".npy": _read_npy}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
+    ending = path.suffix.lower()
+    if ending not in {".csv", ".npy"}:
         raise RefusedError(f"expected --table to be a .csv or .npy file, got {path}")
+    import numpy as np
+
     try:
-        return reader(path)
+        if ending == ".csv":
+            return np.array(_rows(path))
+        table = np.load(path, allow_pickle=False)
     except OSError as error:
         raise RefusedError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, EOFError, csv.Error) as error:
         raise RefusedError(f"cannot read {path}: {error}") from error
+    if not isinstance(table, np.ndarray) or table.dtype.kind not in "fiu":
+        raise RefusedError(f"cannot read {path}: it does not hold an array of numbers")
+    return table.astype(np.float64)
 
 
-def _read_csv(path: Path) -> npt.NDArray[np.float64]:
-    import numpy as np
-
+def _rows(path: Path) -> list[list[float]]:
     rows: list[list[float]] = []
     with path.open(encoding="utf-8-sig", newline="") as lines:
         for place, line in enumerate(lines, start=1):
@@ -152,13 +145,4 @@ def _read_csv(path: Path) -> npt.NDArray[np.float64]:
                     raise ValueError(wrong) from None
     if not rows:
         raise ValueError("it holds no numbers")
-    return np.array(rows)
-
-
-def _read_npy(path: Path) -> npt.NDArray[np.float64]:
-    import numpy as np
-
-    loaded = np.load(path, allow_pickle=False)
-    if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "fiu":
-        raise ValueError("it does not hold an array of numbers")
-    return loaded.astype(np.float64)
+    return rows

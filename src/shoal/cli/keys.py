@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from shoal.cli.app import OPERATE, app, group
-from shoal.cli.options import (
-    Options,
-    RefusedError,
-    argument,
-    choice,
-    command,
-    flag,
-    option,
-    whole,
-)
-from shoal.cli.party import (
-    SECRETS,
-    Directory,
-    IdentityFile,
-    Json,
-    Kind,
-    SecretOptions,
-    Store,
-    Suite,
-    SuiteOption,
-)
-from shoal.cli.render import print_json, print_lines, working
+from shoal.cli.app import OPERATE, RefusedError, app, group, printable
+from shoal.cli.options import REQUIRED, Options, argument, command, option
+from shoal.cli.party import IDENTITY, SECRETS, Kind, PartyOptions, SecretOptions, Suite
+from shoal.cli.render import answer_lines, working
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Inheritance, Keyring, Protection
-    from shoal.service.running.home import Home
 
 _WHAT = "What keys"
 _TIMES = "How long"
@@ -53,42 +32,52 @@ class Role(StrEnum):
     ANALYZER = "analyzer"
 
 
-Ring = Annotated[Path, argument("The directory of the keys, or the one they are in.", "DIR")]
+class RingOptions(Options):
+    """Which keys."""
+
+    directory: Path = argument("The directory of the keys, or the one they are in.", "DIR")
+    json: bool = option("Print JSON.")
 
 
-@dataclass(frozen=True, kw_only=True)
+class OpenRingOptions(RingOptions, SecretOptions):
+    """Which keys, and what opens them."""
+
+    identity: Path | None = IDENTITY
+
+    def open(self) -> Keyring:
+        """The keys, opened."""
+        from shoal.service.keyring import Keyring
+        from shoal.service.running.places import ring_directory
+
+        directory = ring_directory(self.directory)
+        protection = self.protection(directory, self.identity)
+        with working("opening the keys"):
+            return Keyring.open(directory, protection=protection, identity=self.identity)
+
+
 class NewOptions(SecretOptions):
     """Whose keys, how they are protected, and how long each is used."""
 
-    directory: Annotated[Path, argument("The directory of the keys.", "DIR")]
-    role: Annotated[Role, choice("Who opens with them.", _WHAT, Role)]
-    suite: Annotated[
-        list[Suite] | None,
-        choice("Algorithms of the surveys to come; may be repeated.", _WHAT, Suite),
-    ] = None
-    kind: Annotated[
-        Kind, choice("What protects secrets on the disk.", SECRETS, Kind, name="--protection")
-    ] = Kind.PASSPHRASE
-    key_file: Annotated[
-        Path | None, option("With --protection keyfile; made if missing.", SECRETS, "FILE")
-    ] = None
-    cost: Annotated[
-        int | None, whole("Of guessing a passphrase, as a power of two; 17.", SECRETS)
-    ] = None
-    active: Annotated[int, whole("Days that a key is handed out.", _TIMES)] = 30
-    expired: Annotated[
-        int, whole("Days that it still opens; more than any batch waits.", _TIMES)
-    ] = 14
-    listed: Annotated[
-        int, whole("Days that a signed list is valid; more for an identity offline.", _TIMES)
-    ] = 14
-    identity: Annotated[
-        Path | None, option("Of a ring that was lost, to go on with its surveys.", _LOST, "FILE")
-    ] = None
-    first_number: Annotated[
-        int | None, whole("With --identity: above every number the lost ring had.", _LOST)
-    ] = None
-    json: Json = False
+    directory: Path = argument("The directory of the keys.", "DIR")
+    role: Role = option("Who opens with them.", _WHAT, default=REQUIRED)
+    suite: list[Suite] | None = option("Algorithms of the surveys to come; may be repeated.", _WHAT)
+    kind: Kind = option(
+        "What protects secrets on the disk.", SECRETS, name="--protection", default=Kind.PASSPHRASE
+    )
+    key_file: Path | None = option("With --protection keyfile; made if missing.", SECRETS)
+    cost: int | None = option("Of guessing a passphrase, as a power of two; 17.", SECRETS)
+    active: int = option("Days that a key is handed out.", _TIMES, default=30)
+    expired: int = option(
+        "Days that it still opens; more than any batch waits.", _TIMES, default=14
+    )
+    listed: int = option(
+        "Days that a signed list is valid; more for an identity offline.", _TIMES, default=14
+    )
+    identity: Path | None = option("Of a ring that was lost, to go on with its surveys.", _LOST)
+    first_number: int | None = option(
+        "With --identity: above every number the lost ring had.", _LOST
+    )
+    json: bool = option("Print JSON.")
 
     def check(self) -> None:
         """Files for this protection only; an identity and a number, or neither."""
@@ -139,18 +128,8 @@ def new(options: NewOptions) -> None:
             schedule=schedule,
             heir_of=options.inheritance(),
         )
-    if options.json:
-        print_json(ring.to_dict() | {"protection": options.kind.value})
-    else:
-        print_lines(new_document(ring, options.key_file))
-
-
-@dataclass(frozen=True, kw_only=True)
-class RingOptions(Options):
-    """Which keys."""
-
-    directory: Ring
-    json: Json = False
+    values = ring.to_dict() | {"protection": options.kind.value}
+    answer_lines(options, values, new_document(ring, options.key_file))
 
 
 @command(keys, name="list")
@@ -159,11 +138,9 @@ def listing(options: RingOptions) -> None:
     from shoal.service.keyring.words import advice, list_document
 
     ring = _locked(options.directory)
-    if options.json:
-        listed = [key.to_dict() for key in ring.list().keys]
-        print_json(ring.to_dict() | {"keys": listed, "warnings": advice(ring)})
-    else:
-        print_lines(list_document(ring))
+    keys = [key.to_dict() for key in ring.list().keys]
+    values = ring.to_dict() | {"keys": keys, "warnings": advice(ring)}
+    answer_lines(options, values, list_document(ring))
 
 
 @command(keys)
@@ -172,21 +149,14 @@ def show(options: RingOptions) -> None:
     from shoal.service.keyring.words import document
 
     ring = _locked(options.directory)
-    if options.json:
-        print_json(ring.to_dict())
-    else:
-        print_lines(document(ring))
+    answer_lines(options, ring.to_dict(), document(ring))
 
 
-@dataclass(frozen=True, kw_only=True)
-class RotateOptions(SecretOptions):
+class RotateOptions(OpenRingOptions):
     """Which keys, and whether anything is changed."""
 
-    directory: Ring
-    suite: SuiteOption = None
-    dry_run: Annotated[bool, flag("--dry-run", "Only say what would happen.", _WHAT)] = False
-    identity: IdentityFile = None
-    json: Json = False
+    suite: Suite | None = option("Of these algorithms only.", _WHAT)
+    dry_run: bool = option("Only say what would happen.", _WHAT)
 
 
 @command(keys)
@@ -195,37 +165,26 @@ def rotate(options: RotateOptions) -> None:
     from shoal.service.keyring.words import rotation_document
 
     done = not options.dry_run
-    ring = _opened(options) if done else _locked(options.directory)
+    ring = options.open() if done else _locked(options.directory)
     suites = ring.suites if options.suite is None else (options.suite.value,)
     if done:
         numbers = [ring.rotate(suite=suite).number for suite in suites]
         rotations = [ring.rotation(number) for number in numbers]
     else:
         rotations = list(ring.planned_rotations(suites))
-    if options.json:
-        changes = [
-            {
-                "new": each.new.to_dict(made=done),
-                "replaced": [key.to_dict() for key in each.replaced],
-            }
-            for each in rotations
-        ]
-        print_json({"done": done, "rotations": changes})
-    else:
-        print_lines(rotation_document(rotations, done=done))
+    changes = [
+        {"new": each.new.to_dict(made=done), "replaced": [key.to_dict() for key in each.replaced]}
+        for each in rotations
+    ]
+    values = {"done": done, "rotations": changes}
+    answer_lines(options, values, rotation_document(rotations, done=done))
 
 
-@dataclass(frozen=True, kw_only=True)
-class RetireOptions(SecretOptions):
+class RetireOptions(OpenRingOptions):
     """Which key."""
 
-    directory: Ring
-    number: Annotated[int, argument("The number of the key.", "NUMBER")]
-    delete: Annotated[bool, flag("--delete", "Shred it now: what waits for it is lost.", _WHAT)] = (
-        False
-    )
-    identity: IdentityFile = None
-    json: Json = False
+    number: int = argument("The number of the key.", "NUMBER")
+    delete: bool = option("Shred it now: what waits for it is lost.", _WHAT)
 
 
 @command(keys)
@@ -233,14 +192,15 @@ def retire(options: RetireOptions) -> None:
     """Take a key out of use at once, because somebody else may have it."""
     from shoal.service.keyring.words import retired_document
 
-    ring, number = _opened(options), options.number
+    ring, number = options.open(), options.number
     instead = ring.retire(number, delete=options.delete)
     left = next((key for key in ring.list().keys if key.number == number), None)
-    if options.json:
-        plain = None if left is None else left.to_dict()
-        print_json({"retired": number, "left": plain, "instead": instead.to_dict()})
-    else:
-        print_lines(retired_document(ring, number, left, instead))
+    values = {
+        "retired": number,
+        "left": None if left is None else left.to_dict(),
+        "instead": instead.to_dict(),
+    }
+    answer_lines(options, values, retired_document(ring, number, left, instead))
 
 
 def _locked(directory: Path) -> Keyring:
@@ -250,33 +210,19 @@ def _locked(directory: Path) -> Keyring:
     return Keyring.open(ring_directory(directory), protection=None)
 
 
-def _opened(options: RotateOptions | RetireOptions) -> Keyring:
-    from shoal.service.keyring import Keyring
-    from shoal.service.running.places import ring_directory
-
-    directory, identity = ring_directory(options.directory), options.identity
-    protection = options.protection(directory, identity)
-    with working("opening the keys"):
-        return Keyring.open(directory, protection=protection, identity=identity)
-
-
 # ------------------------------------------------------------------------------------------ tokens
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenOptions(Options):
+class TokenOptions(PartyOptions):
     """What a token is for, and how long."""
 
-    directory: Directory
-    survey: Annotated[
-        str | None, option("For this survey alone (its first digits); all if none.", _TOKEN, "ID")
-    ] = None
-    days: Annotated[int, whole("How long it is valid.", _TOKEN)] = 365
-    label: Annotated[str, option("A name to revoke it by (shoal keys revoke).", _TOKEN, "TEXT")] = (
-        "token"
+    survey: str | None = option(
+        "For this survey alone (its first digits); all if none.", _TOKEN, "ID"
     )
-    store: Store = None
-    json: Json = False
+    days: int = option("How long it is valid.", _TOKEN, default=365)
+    label: str = option(
+        "A name to revoke it by (shoal keys revoke).", _TOKEN, "TEXT", default="token"
+    )
 
 
 @command(keys)
@@ -285,77 +231,49 @@ def token(options: TokenOptions) -> None:
 
     It is printed once and kept as a hash: put it into a file that only its user may read.
     """
-    home = _home("token", options.directory, options.store)
+    home = options.home("shoal keys token")
     from shoal.service.running import registering
 
     text, survey = registering.make_token(home, **options.only("survey", "days", "label"))
-    if options.json:
-        name = None if survey is None else str(survey.id)
-        print_json({"token": text, "role": home.role, "survey": name, "days": options.days})
-        return
-    typer.echo(text)
+    name = None if survey is None else str(survey.id)
+    values = {"token": text, "role": home.role, "survey": name, "days": options.days}
+    answer_lines(options, values, text)
     after = {
         "shuffler": "the analyzer's operator puts it into the file token of the analyzer's "
         "directory, mode 600",
         "analyzer": "a reader logs in with it at /dashboard/login, or sends it in the header "
         "Authorization: Bearer, to /v1/surveys/ID/results",
     }
-    typer.echo(f"next: {after[home.role]}", err=True)  # what is piped is the token alone
-
-
-@dataclass(frozen=True, kw_only=True)
-class TokensOptions(Options):
-    """Whose tokens."""
-
-    directory: Directory
-    store: Store = None
-    json: Json = False
+    if not options.json:
+        typer.echo(f"next: {after[home.role]}", err=True)  # what is piped is the token alone
 
 
 @command(keys)
-def tokens(options: TokensOptions) -> None:
+def tokens(options: PartyOptions) -> None:
     """List the tokens that were made: label, what for, until when. The tokens nobody has."""
-    home = _home("tokens", options.directory, options.store)
+    home = options.home("shoal keys tokens")
     from shoal.service.clock import system_clock
     from shoal.service.running import registering
 
     listed, now = registering.tokens_of(home), system_clock()
-    if options.json:
-        print_json({"tokens": [token.to_dict(now) for token in listed]})
-    else:
-        print_lines(registering.tokens_document(listed, now))
+    values = {"tokens": [token.to_dict(now) for token in listed]}
+    answer_lines(options, values, registering.tokens_document(listed, now))
 
 
-@dataclass(frozen=True, kw_only=True)
-class RevokeOptions(Options):
+class RevokeOptions(PartyOptions):
     """Whose tokens, and which."""
 
-    directory: Directory
-    label: Annotated[str, argument("The label it was made with.", "LABEL")]
-    store: Store = None
-    json: Json = False
+    label: str = argument("The label it was made with.", "LABEL")
 
 
 @command(keys)
 def revoke(options: RevokeOptions) -> None:
     """Make the tokens of a label worthless, from now on and for good."""
-    home = _home("revoke", options.directory, options.store)
-    from shoal.cli.app import printable
+    home = options.home("shoal keys revoke")
     from shoal.explain.text import plural
     from shoal.service.running import registering
 
     revoked = registering.revoke_token(home, options.label)
-    if options.json:
-        print_json({"label": options.label, "revoked": revoked})
-    else:
-        label = printable(options.label)
-        typer.echo(f"revoked {plural(revoked, 'token')} with the label {label}")
-
-
-def _home(name: str, directory: Path, store: str | None) -> Home:
-    from shoal.service.running.extras import need_party
-
-    need_party(f"shoal keys {name}", store)
-    from shoal.service.running import registering
-
-    return registering.home_of(directory, store)
+    values = {"label": options.label, "revoked": revoked}
+    text = f"revoked {plural(revoked, 'token')} with the label {printable(options.label)}"
+    answer_lines(options, values, text)

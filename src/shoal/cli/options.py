@@ -1,11 +1,10 @@
-"""Options, declared once: the annotated fields of a frozen dataclass are a command's options.
+"""Options, declared once: the fields of a subclass of :class:`Options` are a command's options.
 
 ::
 
-    @dataclass(frozen=True, kw_only=True)
     class SgdOptions(Options):
-        n: Annotated[int | None, whole("How many examples.", RUN)] = None
-        noise: Annotated[float | None, number("Deviation of the noise.", WANTED)] = None
+        n: int | None = option("How many examples.", RUN)
+        noise: float | None = option("Deviation of the noise.", WANTED, library="noise_multiplier")
 
         rules = (Required("n", "how many examples there are"), OneOf(("noise", "epsilon"), "…"))
 
@@ -13,9 +12,10 @@
     @command(app, ACCOUNT)
     def sgd(options: SgdOptions) -> None: ...
 
-:func:`command` turns the fields into what Typer reads, checks the table of rules, and lets errors
-of the library name the option that stands for the argument they speak of. What people type is read
-by the parsers here: ``1e5`` is a whole number, and a typing error is answered in one line.
+The type of a field says how it is read: ``1e5`` is a whole number, a ``bool`` is a flag, an enum is
+one of its words. :func:`command` turns the fields into what Typer reads, checks the table of rules,
+and lets errors of the library name the option that stands for the argument they speak of. A typing
+error is answered in one line.
 """
 
 from __future__ import annotations
@@ -23,253 +23,35 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from functools import wraps
-from typing import Any, ClassVar, NamedTuple, TypeVar, get_type_hints
+from types import NoneType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_type_hints,
+)
 
 import typer
-from typer.models import ArgumentInfo, OptionInfo
 
-from shoal.cli.app import Command
-from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.cli.app import Command, RefusedError
+from shoal.errors import InvalidArgumentError
 
-Choice = TypeVar("Choice", bound=StrEnum)
 Chosen = TypeVar("Chosen", bound="Options")
+OUT = "What to make of it"
+REQUIRED = MISSING
 _LONGEST_EXPONENT = 20
 
 
-class RefusedError(ShoalError):
-    """Options that make no sense together, or a file that cannot be used."""
-
-
-# ------------------------------------------------------------------------------ kinds of options
-
-
-def number(text: str, panel: str) -> OptionInfo:
-    """An option that takes a finite number."""
-    return option(text, panel, "NUMBER", read_number)
-
-
-def whole(text: str, panel: str) -> OptionInfo:
-    """An option that takes a whole number, 1e5 too."""
-    return option(text, panel, "WHOLE", read_whole)
-
-
-def choice(text: str, panel: str, choices: type[Choice], name: str | None = None) -> OptionInfo:
-    """An option that takes one of a few words."""
-    return option(text, panel, "|".join(choices), reads(choices), name)
-
-
-def option(
-    text: str,
-    panel: str,
-    metavar: str,
-    parser: Callable[[str], Any] | None = None,
-    name: str | None = None,
-) -> OptionInfo:
-    """An option with its own parser, or with Typer's; ``name`` if it is not the field's."""
-    made: OptionInfo = typer.Option(
-        *(() if name is None else (name,)),
-        help=text,
-        rich_help_panel=panel,
-        metavar=metavar,
-        parser=parser,
-    )
-    return made
-
-
-def flag(name: str, text: str, panel: str) -> OptionInfo:
-    """A switch, off unless it is given."""
-    made: OptionInfo = typer.Option(name, help=text, rich_help_panel=panel, metavar="")
-    return made
-
-
-# ----------------------------------------------------------------- which options go together
-
-
-class Required(NamedTuple):
-    """An option that must be given (unless one of ``unless`` is)."""
-
-    option: str
-    what: str
-    unless: tuple[str, ...] = ()
-
-    def check(self, given: Mapping[str, Any]) -> None:
-        """Refuse if it is missing."""
-        if self.option not in given and not any(other in given for other in self.unless):
-            raise RefusedError(f"{dashed(self.option)} is missing: {self.what}")
-
-
-class Excludes(NamedTuple):
-    """An option beside which others make no sense."""
-
-    option: str
-    others: tuple[str, ...]
-    why: str
-
-    def check(self, given: Mapping[str, Any]) -> None:
-        """Refuse the others."""
-        if self.option in given:
-            leave_out(given, self.others, self.why)
-
-
-class Needs(NamedTuple):
-    """An option that makes sense only beside one of others."""
-
-    option: str
-    others: tuple[str, ...]
-    what: str
-
-    def check(self, given: Mapping[str, Any]) -> None:
-        """Refuse it alone."""
-        if self.option in given and not any(other in given for other in self.others):
-            names = " or ".join(map(dashed, self.others))
-            raise RefusedError(f"{dashed(self.option)} needs {names}: {self.what}")
-
-
-class OneOf(NamedTuple):
-    """Options of which exactly one is given."""
-
-    options: tuple[str, ...]
-    what: str
-
-    def check(self, given: Mapping[str, Any]) -> None:
-        """Refuse none and several."""
-        chosen = [name for name in self.options if name in given]
-        if len(chosen) != 1:
-            names = list(map(dashed, self.options))
-            instead = " and ".join(map(dashed, chosen)) or "none of them"
-            listed = f"{', '.join(names[:-1])} and {names[-1]}"
-            raise RefusedError(f"give one of {listed}, not {instead}: {self.what}")
-
-
-Rule = Required | Excludes | Needs | OneOf
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What was typed. None, False and an empty list are options that were not given.
-
-    ``arguments`` names the option of a library argument that is called otherwise.
-    """
-
-    rules: ClassVar[tuple[Rule, ...]] = ()
-    arguments: ClassVar[Mapping[str, str]] = {}
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The options that were given, by the names of their fields."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name: value
-            for name, value in values.items()
-            if value is not None and value is not False and value != []
-        }
-
-    def only(self, *names: str) -> dict[str, Any]:
-        """Those of these options that were given, as keywords: the library has the defaults."""
-        given = self.given
-        return {name: given[name] for name in names if name in given}
-
-    def check(self) -> None:
-        """Refuse what makes no sense together, with the one option to leave out or to add."""
-        for rule in self.rules:
-            rule.check(self.given)
-
-
-def leave_out(given: Iterable[str], others: Iterable[str], why: str) -> None:
-    """Refuse if any of the others was given."""
-    named = [dashed(name) for name in others if name in given]
-    if named:
-        raise RefusedError(f"{why}: leave out {' and '.join(named)}")
-
-
-def dashed(name: str) -> str:
-    """The option of a field (``with_`` is ``--with``)."""
-    return f"--{name.strip('_').replace('_', '-')}"
-
-
-# ------------------------------------------------------------------------- from fields to Typer
-
-
-def command(
-    app: typer.Typer, panel: str | None = None, name: str | None = None
-) -> Callable[[Callable[[Chosen], None]], Callable[[Chosen], None]]:
-    """Register a function of :class:`Options` as a command, in this panel of ``shoal --help``."""
-
-    def register(function: Callable[[Chosen], None]) -> Callable[[Chosen], None]:
-        (parameter,) = inspect.signature(function).parameters
-        kind: type[Chosen] = get_type_hints(function)[parameter]
-
-        @wraps(function)
-        def run(**values: Any) -> None:  # noqa: ANN401 - one for each field
-            with in_options(kind):
-                options = kind(**values)
-                options.check()
-                function(options)
-
-        hints = get_type_hints(kind, include_extras=True)
-        parameters = [
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if field.default is MISSING else field.default,
-                annotation=hints[field.name],
-            )
-            for field in fields(kind)
-        ]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        del run.__wrapped__
-        app.command(name, rich_help_panel=panel, cls=Command)(run)
-        return function
-
-    return register
-
-
-@contextmanager
-def in_options(kind: type[Options]) -> Iterator[None]:
-    """What the library refuses is said in terms of the options of this command."""
-    try:
-        yield
-    except InvalidArgumentError as error:
-        text = spoken(error, kind)
-        if text is None:
-            raise
-        raise RefusedError(text) from error
-
-
-def spoken(error: InvalidArgumentError, kind: type[Options]) -> str | None:
-    """The error's message with the option that stands for the argument; None if there is none."""
-    names = shown_names(kind)
-    names |= {argument: names[field] for argument, field in kind.arguments.items()}
-    if error.name not in names:
-        return None
-    option = names[error.name]
-    expected = re.sub(rf"(?<![-\w]){re.escape(error.name)}\b", option, error.expected)
-    expected = re.sub(r"\b(\w+)=True\b", lambda flag: names.get(flag[1], flag[0]), expected)
-    value = "nothing" if error.value is None else f"{option} {error.value}"
-    return f"expected {expected}, got {value}"
-
-
-def shown_names(kind: type[Options]) -> dict[str, str]:
-    """What stands for each field on the command line: an option, or an argument's word."""
-    names: dict[str, str] = {}
-    for field, hint in get_type_hints(kind, include_extras=True).items():
-        for info in getattr(hint, "__metadata__", ()):
-            names[field] = dashed(field)
-            if isinstance(info, ArgumentInfo):
-                names[field] = info.metavar or field
-            if isinstance(info, OptionInfo) and info.param_decls:
-                names[field] = info.param_decls[0]
-    return names
-
-
-# ------------------------------------------------------------------------------ what people type
+# --------------------------------------------------------------------------- what people type
 
 
 def read_whole(text: str) -> int:
@@ -320,10 +102,216 @@ def read_bounds(text: str) -> Bounds:
     return Bounds(low, high)
 
 
-def reads(choices: type[Choice]) -> Callable[[str], Choice]:
+_READ: dict[type, tuple[str, Callable[[str], Any]]] = {
+    int: ("WHOLE", read_whole),
+    float: ("NUMBER", read_number),
+    Bounds: ("LOW,HIGH", read_bounds),
+}
+
+
+# ------------------------------------------------------------------------------ declared options
+
+
+class Declared(NamedTuple):
+    """An option or an argument, before it is known which field has it."""
+
+    make: Callable[..., Any]
+    default: Any
+    name: str
+    library: str | None
+    words: Mapping[str, Any]
+
+
+def option(
+    text: str,
+    panel: str = OUT,
+    metavar: str | None = None,
+    *,
+    default: Any = None,  # noqa: ANN401 - of the field's type
+    name: str = "",
+    library: str | None = None,
+    **words: Any,  # noqa: ANN401 - Typer's own
+) -> Any:  # noqa: ANN401 - stands for a value of the field's type
+    """An option; ``name`` and the ``library``'s keyword if they are not the field's."""
+    words |= {"help": text, "rich_help_panel": panel, "metavar": metavar}
+    return Declared(typer.Option, default, name, library, words)
+
+
+def argument(text: str, metavar: str, *, default: Any = REQUIRED) -> Any:  # noqa: ANN401
+    """What stands without an option's name."""
+    words = {"help": text, "metavar": metavar}
+    return Declared(typer.Argument, default, metavar, None, words)
+
+
+class Required(NamedTuple):
+    """An option that must be given (unless one of ``unless`` is; beside ``when``, or always)."""
+
+    option: str
+    what: str
+    unless: tuple[str, ...] = ()
+    when: tuple[str, ...] = ()
+
+
+class Excludes(NamedTuple):
+    """An option beside which others make no sense (unless one of ``unless`` is given)."""
+
+    option: str
+    others: tuple[str, ...]
+    why: str
+    unless: tuple[str, ...] = ()
+
+
+class Needs(NamedTuple):
+    """An option that makes sense only beside one of others."""
+
+    option: str
+    others: tuple[str, ...]
+    what: str
+
+
+class OneOf(NamedTuple):
+    """Options of which exactly one is given."""
+
+    options: tuple[str, ...]
+    what: str
+
+
+Rule = Required | Excludes | Needs | OneOf
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Options:
+    """What was typed. None, False and an empty list are options that were not given.
+
+    A rule may speak of one word of a choice: ``mode=onion``.
+    """
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
+    declared: ClassVar[Mapping[str, Declared]] = {}
+
+    def __init_subclass__(cls) -> None:
+        declared: dict[str, Declared] = {}
+        for base in reversed(cls.__bases__):
+            declared |= getattr(base, "declared", {})
+        for name, each in list(vars(cls).items()):
+            if isinstance(each, Declared):
+                shown = each.name or f"--{name.strip('_').replace('_', '-')}"
+                declared[name] = each._replace(name=shown)
+                setattr(cls, name, field(default=each.default))
+        cls.declared = declared
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by the names of their fields."""
+        values = {name: getattr(self, name) for name in self.declared}
+        return {
+            name: value
+            for name, value in values.items()
+            if value is not None and value is not False and value != []
+        }
+
+    def only(self, *names: str) -> dict[str, Any]:
+        """Those of these options that were given, as the library's keywords: it has defaults."""
+        given = self.given
+        return {self.declared[name].library or name: given[name] for name in names if name in given}
+
+    def obey(self, *rules: Rule) -> None:
+        """Refuse what breaks a rule, with the one option to leave out or to add."""
+        given = self.given
+        words = {f"{name}={word}" for name, word in given.items() if isinstance(word, StrEnum)}
+        names = words | given.keys()
+
+        def shown(name: str) -> str:
+            option, _, word = name.partition("=")
+            return f"{self.declared[option].name} {word}".strip()
+
+        for rule in rules:
+            match rule:
+                case Required(name, what, unless, when) if not names & {name, *unless}:
+                    if not when or names & {*when}:
+                        raise RefusedError(f"{shown(name)} is missing: {what}")
+                case Excludes(name, others, why, unless) if name in names and not names & {*unless}:
+                    wrong = [shown(other) for other in others if other in names]
+                    if wrong:
+                        raise RefusedError(f"{why}: leave out {' and '.join(wrong)}")
+                case Needs(name, others, what) if name in names and not names & {*others}:
+                    either = " or ".join(map(shown, others))
+                    raise RefusedError(f"{shown(name)} needs {either}: {what}")
+                case OneOf(options, what) if len(names & {*options}) != 1:
+                    *most, last = map(shown, options)
+                    chosen = " and ".join(shown(name) for name in options if name in names)
+                    listed = f"{', '.join(most)} and {last}"
+                    raise RefusedError(
+                        f"give one of {listed}, not {chosen or 'none of them'}: {what}"
+                    )
+
+    def check(self) -> None:
+        """Refuse what no rule can say."""
+
+
+# ------------------------------------------------------------------------- from fields to Typer
+
+
+def command(
+    app: typer.Typer, panel: str | None = None, name: str | None = None
+) -> Callable[[Callable[[Chosen], None]], Callable[[Chosen], None]]:
+    """Register a function of :class:`Options` as a command, in this panel of ``shoal --help``."""
+
+    def register(function: Callable[[Chosen], None]) -> Callable[[Chosen], None]:
+        (parameter,) = inspect.signature(function).parameters
+        kind: type[Chosen] = get_type_hints(function)[parameter]
+
+        def run(**values: Any) -> None:  # noqa: ANN401 - one for each field
+            with in_options(kind):
+                options = kind(**values)
+                options.obey(*options.rules)
+                options.check()
+                function(options)
+
+        hints = get_type_hints(kind)
+        last = [
+            field
+            for field, each in kind.declared.items()
+            if each.words.get("rich_help_panel") == OUT
+        ]
+        order = [*(field for field in kind.declared if field not in last), *last]
+        parameters = [_parameter(each, kind.declared[each], hints[each]) for each in order]
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        app.command(name, rich_help_panel=panel, cls=Command)(run)
+        return function
+
+    return register
+
+
+def _parameter(name: str, declared: Declared, hint: Any) -> inspect.Parameter:  # noqa: ANN401
+    """What Typer reads: the type says how the text is read, unless the option has a parser."""
+    kind, default, words = hint, declared.default, dict(declared.words)
+    while get_args(kind):  # int | None, list[Suite] | None
+        kind = next(part for part in get_args(kind) if part is not NoneType)
+    metavar, parser = _READ.get(kind, ("FILE", None))
+    if kind is bool:
+        metavar, default = "", bool(default)
+    elif issubclass(kind, StrEnum):
+        metavar, parser = "|".join(kind), _reads(kind)
+    if words["metavar"] is None:
+        words["metavar"] = metavar
+    shown = () if declared.make is typer.Argument else (declared.name,)
+    info = declared.make(*shown, **{"parser": parser} | words)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is REQUIRED else default,
+        annotation=Annotated[hint, info],
+    )
+
+
+def _reads(choices: type[StrEnum]) -> Callable[[str], StrEnum]:
     """A parser for one of a few words."""
 
-    def parse(text: str) -> Choice:
+    def parse(text: str) -> StrEnum:
         try:
             return choices(text)
         except ValueError:
@@ -333,7 +321,26 @@ def reads(choices: type[Choice]) -> Callable[[str], Choice]:
     return parse
 
 
-def argument(text: str, metavar: str) -> ArgumentInfo:
-    """What stands without an option's name."""
-    made: ArgumentInfo = typer.Argument(metavar=metavar, help=text)
-    return made
+@contextmanager
+def in_options(kind: type[Options]) -> Iterator[None]:
+    """What the library refuses names the options of this command."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        text = spoken(error, kind)
+        if text is None:
+            raise
+        raise RefusedError(text) from error
+
+
+def spoken(error: InvalidArgumentError, kind: type[Options]) -> str | None:
+    """The error's message with the option that stands for the argument; None if there is none."""
+    names = {name: each.name for name, each in kind.declared.items()}
+    names |= {each.library: each.name for each in kind.declared.values() if each.library}
+    if error.name not in names:
+        return None
+    option = names[error.name]
+    expected = re.sub(rf"(?<![-\w]){re.escape(error.name)}\b", option, error.expected)
+    expected = re.sub(r"\b(\w+)=True\b", lambda flag: names.get(flag[1], flag[0]), expected)
+    value = "nothing" if error.value is None else f"{option} {error.value}"
+    return f"expected {expected}, got {value}"

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from shoal.cli.options import Options, RefusedError, argument, choice, flag, option, whole
+from shoal.cli.app import RefusedError
+from shoal.cli.options import Options, argument, option
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Protection
+    from shoal.service.running.home import Home
 
 KEPT = "What it keeps"
 SECRETS = "How secrets are kept"
 WORK = "How it works"
-OUT = "What to make of it"
 _VARIABLE = "SHOAL_PASSPHRASE"
 
 
@@ -38,38 +38,41 @@ class Kind(StrEnum):
     NONE = "none"
 
 
-Directory = Annotated[Path, argument("The shuffler's or the analyzer's directory.", "DIR")]
-Store = Annotated[
-    str | None,
-    typer.Option(
-        envvar="SHOAL_STORE",
-        metavar="URL",
-        help="The database: sqlite:///FILE or postgresql+psycopg://…; DIR/store.sqlite.",
-        rich_help_panel=KEPT,
-    ),
-]
-Migrate = Annotated[bool, flag("--migrate", "Bring the tables up to date first.", KEPT)]
-IdentityFile = Annotated[
-    Path | None, option("The identity, if it is kept elsewhere.", SECRETS, "FILE")
-]
-Processes = Annotated[int, whole("Processes that open envelopes; 0: none beside it.", WORK)]
-SuiteOption = Annotated[Suite | None, choice("Of these algorithms only.", "What keys", Suite)]
-Json = Annotated[bool, flag("--json", "Print JSON.", OUT)]
+STORE = option(
+    "The database: sqlite:///FILE or postgresql+psycopg://…; DIR/store.sqlite.",
+    KEPT,
+    "URL",
+    envvar="SHOAL_STORE",
+)
+MIGRATE = option("Bring the tables up to date first.", KEPT)
+IDENTITY = option("The identity, if it is kept elsewhere.", SECRETS)
+PROCESSES = option("Processes that open envelopes; 0: none beside it.", WORK, default=0)
 
 
-@dataclass(frozen=True, kw_only=True)
+class PartyOptions(Options):
+    """Whose directory and database."""
+
+    directory: Path = argument("The shuffler's or the analyzer's directory.", "DIR")
+    store: str | None = STORE
+    json: bool = option("Print JSON.")
+
+    def home(self, command: str) -> Home:
+        """The party, if what the command needs is installed."""
+        from shoal.service.running.extras import need_party
+
+        need_party(command, self.store)
+        from shoal.service.running import registering
+
+        return registering.home_of(self.directory, self.store)
+
+
 class SecretOptions(Options):
     """What opens the keys of a party."""
 
-    passphrase_file: Annotated[
-        Path | None,
-        option(
-            "A file whose first line is the passphrase; else SHOAL_PASSPHRASE.", SECRETS, "FILE"
-        ),
-    ] = None
-    key_file: Annotated[
-        Path | None, option("The key file, if the keys are protected by one.", SECRETS, "FILE")
-    ] = None
+    passphrase_file: Path | None = option(
+        "A file whose first line is the passphrase; else SHOAL_PASSPHRASE.", SECRETS
+    )
+    key_file: Path | None = option("The key file, if the keys are protected by one.", SECRETS)
 
     def protection(self, keys: Path, identity: Path | None = None) -> Protection:
         """The protection that the keys in this directory were made with."""

@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, cast
 
-from shoal.cli.app import COLLECT, app, group, printable
-from shoal.cli.options import (
-    Excludes,
-    Needs,
-    Options,
-    RefusedError,
-    Rule,
-    choice,
-    command,
-    flag,
-    number,
-    option,
-    whole,
-)
-from shoal.cli.render import console, print_json, show, working
+from shoal.cli import files
+from shoal.cli.app import COLLECT, RefusedError, app, group
+from shoal.cli.options import Excludes, Needs, Options, command, option
+from shoal.cli.render import answer, console, working
+from shoal.cli.run import chart
 from shoal.cli.walk import Submit
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    from rich.table import Table
 
-    from shoal.report.charts import Share
+    from shoal.report.result import ColumnResult
     from shoal.service.peers.collection import PeerCollection
     from shoal.values import Array, Estimate
+
+    # Everybody's answer, what answers are called, notes, and true fractions if they are no secret.
+    _Answers = tuple[npt.NDArray[np.int64], tuple[str, ...], tuple[str, ...], Array | None]
 
 _WHO = "Who takes part"
 _WALK = "How reports travel"
 _WHAT = "What is collected"
-_OUT = "What to make of it"
-_PEERS, _ANSWERS = 100, 4  # unless said
+_PEERS, _ANSWERS = 100, 4  # if not given
 _MOST_PEERS = 2000
-_SHOWN, _WIDTH, _LABEL = 30, 30, 20  # of the chart: answers, and letters of bars and labels
 MADE_UP = "the answers are made up, the same for the same seed"
 
 peers = group("Peers that pass reports on, run for real on this machine.")
@@ -54,154 +43,138 @@ class Mode(StrEnum):
     ONION = "onion"
 
 
-@dataclass(frozen=True, kw_only=True)
 class PeersOptions(Options):
     """Who takes part, how reports travel, and what is collected."""
 
-    peers: Annotated[int | None, whole("How many peers; 100 if not given.", _WHO)] = None
-    degree: Annotated[int, whole("Neighbours of each, in a random overlay.", _WHO)] = 8
-    offline: Annotated[float, number("The probability to be away in a round.", _WHO)] = 0.0
-    processes: Annotated[int, whole("Processes that the peers are spread over.", _WHO)] = 1
-    rounds: Annotated[int, whole("How often reports are passed on.", _WALK)] = 16
-    mode: Annotated[
-        Mode, choice("Holders draw the next peer, or origins the whole path.", _WALK, Mode)
-    ] = Mode.HOP
-    hops: Annotated[
-        int | None, whole("With --mode onion: steps of a path; fewer leave time.", _WALK)
-    ] = None
-    cover: Annotated[int, whole("Frames on every link in every round; 0: reports.", _WALK)] = 0
-    submit: Annotated[
-        Submit, choice("Holders submit all they hold, or one message.", _WALK, Submit)
-    ] = Submit.ALL
-    submission_rounds: Annotated[int, whole("Attempts to submit.", _WALK)] = 4
-    data: Annotated[
-        Path | None, option("A table, one peer a row; made-up answers if none.", _WHAT, "FILE")
-    ] = None
-    column: Annotated[str | None, option("Its column of answers.", _WHAT, "NAME")] = None
-    categories: Annotated[
-        str | None, option("The public list of answers: a,b,c or a file.", _WHAT, "LIST")
-    ] = None
-    k: Annotated[int | None, whole("Instead: so many answers; 4 if not given.", _WHAT)] = None
-    randomizer: Annotated[str, option("A randomizer of answers.", _WHAT, "NAME")] = "grr"
-    local_epsilon: Annotated[float, number("Its ε0.", _WHAT)] = 2.0
-    delta: Annotated[float, number("δ.", _WHAT)] = 1e-6
-    seed: Annotated[int, whole("Of the overlay and of made-up answers.", _OUT)] = 0
-    json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False
+    peers: int | None = option("How many peers; 100 if not given.", _WHO)
+    degree: int = option("Neighbours of each, in a random overlay.", _WHO, default=8)
+    offline: float = option("The probability to be away in a round.", _WHO, default=0.0)
+    processes: int = option("Processes that the peers are spread over.", _WHO, default=1)
+    rounds: int = option("How often reports are passed on.", _WALK, default=16)
+    mode: Mode = option(
+        "Holders draw the next peer, or origins the whole path.", _WALK, default=Mode.HOP
+    )
+    hops: int | None = option("With --mode onion: steps of a path; fewer leave time.", _WALK)
+    cover: int = option("Frames on every link in every round; 0: reports.", _WALK, default=0)
+    submit: Submit = option(
+        "Holders submit all they hold, or one message.", _WALK, default=Submit.ALL
+    )
+    submission_rounds: int = option("Attempts to submit.", _WALK, default=4)
+    data: Path | None = option("A table, one peer a row; made-up answers if none.", _WHAT)
+    column: str | None = option("Its column of answers.", _WHAT, "NAME")
+    categories: str | None = option("The public list of answers: a,b,c or a file.", _WHAT, "LIST")
+    k: int | None = option("Instead: so many answers; 4 if not given.", _WHAT)
+    randomizer: str = option("A randomizer of answers.", _WHAT, "NAME", default="grr")
+    local_epsilon: float = option("Its ε0.", _WHAT, default=2.0, library="epsilon")
+    delta: float | None = option("δ; the smaller of 1e-6 and 1/(10 n) if not given.", _WHAT)
+    seed: int = option("Of the overlay and of made-up answers.", default=0)
+    json: bool = option("Print JSON.")
 
-    arguments: ClassVar[Mapping[str, str]] = {"epsilon": "local_epsilon"}
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
         Needs("data", ("column",), "which column of the table"),
         Needs("column", ("data",), "the table it is a column of"),
         Excludes("data", ("peers", "k"), "--data says who takes part and what they say"),
         Excludes("categories", ("k",), "--categories says how many answers there are"),
+        Needs("hops", ("mode=onion",), "in hop mode every round is a hop"),
     )
-
-    def check(self) -> None:
-        """The table of rules; hops are those of onions."""
-        Options.check(self)
-        if self.hops is not None and self.mode is not Mode.ONION:
-            raise RefusedError("--hops needs --mode onion: in hop mode every round is a hop")
 
 
 @command(peers)
 def run(options: PeersOptions) -> None:
     """Start peers on loopback sockets, let them walk, and estimate from what arrives."""
     with working("passing reports on"):
-        question, collection = _collected(options)
-    if options.json:
-        notes = [*question.notes, *collection.warnings]
-        values = {"estimate": question.to_dicts(collection.estimate), **collection.to_dict()}
-        print_json(values | {"notes": notes})
-    else:
-        _show(question, collection)
+        column, collection = _collected(options)
+    if not options.json:
+        _show_run(collection)
+        for part in chart(column):
+            console().print(part)
+        console().print()
+    document = replace(
+        collection.guarantee.document(), notes=column.notes, warnings=collection.warnings
+    )
+    notes = [*column.notes, *collection.warnings]
+    values = {"estimate": _estimates(column), **collection.to_dict(), "notes": notes}
+    answer(options, values, document)
 
 
-@dataclass(frozen=True, eq=False)
-class _Question:
-    """Everybody's answer, what the answers are called, and their fractions if it is no secret."""
-
-    values: npt.NDArray[np.int64]
-    labels: tuple[str, ...]
-    notes: tuple[str, ...]
-    truth: Array | None = None
-
-    def to_dicts(self, estimate: Estimate) -> list[dict[str, object]]:
-        """The estimate of each answer: fractions of one, not of a hundred."""
-        from shoal.report.charts import LEVEL
-
-        low, high = estimate.interval(LEVEL)
-        return [
-            {
-                "answer": label,
-                "share": float(estimate.frequencies[place]),
-                "standard_error": float(estimate.standard_errors[place]),
-                "low": float(low[place]),
-                "high": float(high[place]),
-                **({} if self.truth is None else {"truth": float(self.truth[place])}),
-            }
-            for place, label in enumerate(self.labels)
-        ]
+def _estimates(column: ColumnResult) -> list[dict[str, object]]:
+    """The estimate of each answer: fractions of one, not of a hundred."""
+    names = {
+        "value": "answer",
+        "frequency": "share",
+        "low": "low",
+        "high": "high",
+        "truth": "truth",
+    }
+    errors = cast("Estimate", column.estimate).standard_errors.tolist()
+    return [
+        {names[key]: value for key, value in record.items() if key in names}
+        | {"standard_error": error}
+        for record, error in zip(column.records(), errors, strict=True)
+    ]
 
 
-def _collected(options: PeersOptions) -> tuple[_Question, PeerCollection]:
+def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
     from shoal import checks
-    from shoal.engines.coding import PUBLIC
+    from shoal.engines.columns import PUBLIC
     from shoal.network.generators import random_regular
     from shoal.randomizers.base import CategoryRandomizer
     from shoal.randomizers.registry import family
+    from shoal.report.result import ColumnResult
     from shoal.service.peers import Conditions, PeerSurvey
     from shoal.service.peers.collection import collect, hops_in_time
 
     conditions = Conditions(offline=options.offline, processes=options.processes)
-    hops = options.hops
-    if options.mode is Mode.ONION and hops is None:
-        hops = hops_in_time(options.rounds, options.offline)
-    survey = PeerSurvey(
-        rounds=options.rounds,
-        mode=options.mode.value,
-        hops=hops,
-        cover=options.cover,
-        submit=options.submit.value,
-        submission_rounds=options.submission_rounds,
-    )
-    question = _made_up(options) if options.data is None else _from_file(options)
-    count = checks.count(4, peers=len(question.values))
+    walk = options.only("rounds", "mode", "hops", "cover", "submit", "submission_rounds")
+    if options.mode is Mode.ONION and options.hops is None:
+        walk["hops"] = hops_in_time(options.rounds, options.offline)
+    survey = PeerSurvey(**walk)
+    values, labels, notes, truth = (_made_up if options.data is None else _from_file)(options)
+    count = checks.count(4, peers=len(values))
     if count > _MOST_PEERS:
         raise RefusedError(
             f"at most {_MOST_PEERS:,} peers fit on one machine's sockets, got {count:,}: "
             "shoal walk --simulate walks millions of reports"
         )
-    make = family(options.randomizer, k=len(question.labels))
-    randomizer = make(epsilon=options.local_epsilon)
+    randomizer = family(options.randomizer, k=len(labels))(epsilon=options.local_epsilon)
     if not isinstance(randomizer, CategoryRandomizer):
         raise RefusedError(f"--randomizer {options.randomizer} is not for answers")
     collection = collect(
-        question.values,
+        values,
         randomizer=randomizer,
         graph=random_regular(count, options.degree, seed=options.seed),
         survey=survey,
         conditions=conditions,
-        delta=options.delta,
+        **options.only("delta"),
     )
-    public = [note for note in question.notes if note in PUBLIC]
-    stated = collection.guarantee
-    assumed = replace(stated, assumptions=(*stated.assumptions, *public))
-    return question, replace(collection, guarantee=assumed)
+    public = [note for note in notes if note in PUBLIC]
+    guarantee = collection.guarantee
+    guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, *public))
+    column = ColumnResult(
+        column=options.column or "made-up answers",
+        labels=labels,
+        estimate=collection.estimate,
+        randomizer=randomizer,
+        guarantee=guarantee,
+        n=collection.run.arrived,
+        truth=truth,
+        notes=notes,
+    )
+    return column, replace(collection, guarantee=guarantee)
 
 
-def _made_up(options: PeersOptions) -> _Question:
+def _made_up(options: PeersOptions) -> _Answers:
     """Answers whose fractions fall like 1, 1/2, 1/3, ..."""
     import numpy as np
 
     from shoal import checks
-    from shoal.cli.files import read_list
     from shoal.randomness import simulated
 
     if options.categories is None:
         count = checks.count(2, k=_ANSWERS if options.k is None else options.k)
         labels = tuple(f"answer {place}" for place in range(count))
     else:
-        labels = tuple(read_list(options.categories))
+        labels = tuple(files.read_list(options.categories))
     if len(labels) < 2:
         raise RefusedError("--categories has to list at least two answers")
     people = checks.count(4, peers=_PEERS if options.peers is None else options.peers)
@@ -209,32 +182,26 @@ def _made_up(options: PeersOptions) -> _Question:
     ends = np.cumsum([10**6 // (place + 1) for place in range(len(labels))])
     drawn = simulated(seed).below(int(ends[-1]), people).astype(np.int64)
     codes = np.searchsorted(ends, drawn, side="right")
-    return _Question(codes, labels, (MADE_UP,), np.bincount(codes, minlength=len(labels)) / people)
+    return codes, labels, (MADE_UP,), np.bincount(codes, minlength=len(labels)) / people
 
 
-def _from_file(options: PeersOptions) -> _Question:
+def _from_file(options: PeersOptions) -> _Answers:
     import numpy as np
 
-    from shoal.cli.files import read_list
-    from shoal.engines import reading
-    from shoal.engines.coding import Choices
+    from shoal.engines import columns
+    from shoal.engines.columns import Choices
 
-    column = reading.column(options.data, options.column or "")
+    column = columns.column(options.data, options.column or "")
     if options.categories is None:
         coded = Choices.found(column, drop_nulls=False)
     else:
-        coded = Choices.listed(column, read_list(options.categories), drop_nulls=False)
+        coded = Choices.listed(column, files.read_list(options.categories), drop_nulls=False)
     values = np.concatenate([np.asarray(part, dtype=np.int64) for part in coded.chunks()])
-    return _Question(values, coded.labels, coded.notes)
+    return values, coded.labels, coded.notes, None
 
 
-# ------------------------------------------------------------------------------ for people
-
-
-def _show(question: _Question, collection: PeerCollection) -> None:
-    """Print what happened, the estimate and the guarantee."""
-    from rich.text import Text
-
+def _show_run(collection: PeerCollection) -> None:
+    """Print what happened."""
     run, survey = collection.run, collection.survey
     onion = survey.mode == "onion"
     hops = f", {survey.layers} hops" if onion else ""
@@ -252,57 +219,3 @@ def _show(question: _Question, collection: PeerCollection) -> None:
         f"{max(run.loads):,} held by one peer"
     )
     page.print()
-    page.print(_chart(_rows(question, collection.estimate)))
-    truth = "" if question.truth is None else "; ◆ true fraction"
-    page.print(Text(f"█ fraction, ▒ its 95 % interval{truth}", style="dim"))
-    page.print()
-    document = collection.guarantee.document()
-    show(replace(document, notes=question.notes, warnings=collection.warnings))
-
-
-def _rows(question: _Question, estimate: Estimate) -> list[Share]:
-    import numpy as np
-
-    from shoal.estimate.ranking import noise_floor
-    from shoal.report.charts import LEVEL, Share
-
-    low, high = estimate.interval(LEVEL)
-    certain = estimate.frequencies >= noise_floor(estimate, LEVEL)
-    return [
-        Share(
-            label=question.labels[place],
-            value=100 * float(estimate.frequencies[place]),
-            low=100 * float(low[place]),
-            high=100 * float(high[place]),
-            people=float(estimate.counts[place]),
-            significant=bool(certain[place]),
-            truth=None if question.truth is None else 100 * float(question.truth[place]),
-        )
-        for place in np.argsort(-estimate.frequencies, kind="stable").tolist()[:_SHOWN]
-    ]
-
-
-def _chart(rows: list[Share]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    from shoal.cli.run import bar
-    from shoal.report.charts import percent
-    from shoal.report.drawing import Axis
-
-    axis = Axis(0.0, max(*(row.high for row in rows), *(row.truth or 0.0 for row in rows), 1e-9))
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True, max_width=_LABEL, overflow="ellipsis")
-    table.add_column(no_wrap=True, width=_WIDTH)
-    table.add_column(no_wrap=True, justify="right")
-    table.add_column(no_wrap=True, style="dim")
-    for row in rows:
-        reach = f"± {(row.high - row.low) / 2:.1f}" + ("" if row.significant else " ~")
-        cells = [
-            printable(row.label),
-            bar(row, axis, _WIDTH),
-            percent(row.value, row.margin),
-            reach,
-        ]
-        table.add_row(*(Text(cell) for cell in cells))
-    return table

@@ -2,79 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING
 
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, app
-from shoal.cli.options import (
-    Bounds,
-    Needs,
-    OneOf,
-    Options,
-    Required,
-    Rule,
-    command,
-    flag,
-    number,
-    option,
-    read_bounds,
-    whole,
-)
-from shoal.cli.render import print_json, show, working
+from shoal.cli.options import Bounds, Needs, OneOf, Options, Required, command, option
+from shoal.cli.render import answer, working
+
+if TYPE_CHECKING:
+    from shoal.planning import Plan
 
 _TARGET = "What is wanted"
 _KIND = "What is asked: one of"
 _CROWD = "Who takes part"
-_OUT = "What to make of it"
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlanOptions(Options):
     """The target, the question, who takes part, and what to make of the plan."""
 
-    epsilon: Annotated[float | None, number("ε that the collection may cost.", _TARGET)] = None
-    delta: Annotated[float | None, number("δ; 1e-6 if not given.", _TARGET)] = None
-    local_epsilon_cap: Annotated[
-        float | None, number("The most that ε0 of one report may be.", _TARGET)
-    ] = None
-    messages_cap: Annotated[
-        float | None,
-        number("Messages one person may send on average; above 1 brings in protocols.", _TARGET),
-    ] = None
-    choose: Annotated[
-        str | None, option("Put this option first instead of the best.", _TARGET, "NAME")
-    ] = None
-    categories: Annotated[int | None, whole("One of so many answers.", _KIND)] = None
-    bounds: Annotated[
-        Bounds | None, option("A number between bounds.", _KIND, "LOW,HIGH", read_bounds)
-    ] = None
-    dimension: Annotated[int | None, whole("A vector of so many coordinates.", _KIND)] = None
-    norm: Annotated[
-        float | None,
-        number("With --dimension: vectors are at most this long (else of length 1).", _KIND),
-    ] = None
-    n: Annotated[int | None, whole("How many people report: 100000 or 1e5.", _CROWD)] = None
-    honest_fraction: Annotated[
-        float | None, number("The fraction of them that follows the protocol.", _CROWD)
-    ] = None
-    participation: Annotated[
-        float | None, number("Each takes part with this probability, unseen.", _CROWD)
-    ] = None
-    plot: Annotated[Path | None, option("Draw the options (.svg, .png).", _OUT, "FILE")] = None
-    save: Annotated[
-        Path | None, option("Save the plan, for shoal run --plan (.json).", _OUT, "FILE")
-    ] = None
-    json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False
+    epsilon: float | None = option("ε that the collection may cost.", _TARGET)
+    delta: float | None = option("δ; the smaller of 1e-6 and 1/(10 n) if not given.", _TARGET)
+    local_epsilon_cap: float | None = option("The most that ε0 of one report may be.", _TARGET)
+    messages_cap: float | None = option(
+        "Messages one person may send on average; above 1 brings in protocols.", _TARGET
+    )
+    choose: str | None = option(
+        "Put this option first instead of the best.", _TARGET, "NAME", library="name"
+    )
+    categories: int | None = option("One of so many answers.", _KIND)
+    bounds: Bounds | None = option("A number between bounds.", _KIND)
+    dimension: int | None = option("A vector of so many coordinates.", _KIND)
+    norm: float | None = option(
+        "With --dimension: vectors are at most this long (else of length 1).", _KIND
+    )
+    n: int | None = option("How many people report: 100000 or 1e5.", _CROWD)
+    honest_fraction: float | None = option(
+        "The fraction of them that follows the protocol.", _CROWD
+    )
+    participation: float | None = option("Each takes part with this probability, unseen.", _CROWD)
+    plot: Path | None = option("Draw the options (.svg, .png).")
+    save: Path | None = option("Save the plan, for shoal run --plan (.json).")
+    json: bool = option("Print JSON.")
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
         Required("epsilon", "what the collection may cost each person"),
         Required("n", "how many people report"),
         OneOf(("categories", "bounds", "dimension"), "what is asked"),
         Needs("norm", ("dimension",), "how long a vector may be"),
     )
-    arguments: ClassVar[dict[str, str]] = {"name": "choose"}
 
 
 @command(app, ANALYSE)
@@ -97,14 +73,11 @@ def plan(options: PlanOptions) -> None:
         if options.choose is not None:
             made = made.choose(options.choose)
         values = made.to_dict()
-    with files.together() as write:
-        if options.plot is not None:
-            from shoal.figures import results
+    files.write((options.plot, lambda path: _draw(made, path)), (options.save, made.save))
+    answer(options, values, made.document())
 
-            write(options.plot, lambda path: results.plan(made, path))
-        if options.save is not None:
-            write(options.save, made.save)
-    if options.json:
-        print_json(values)
-    else:
-        show(made.document())
+
+def _draw(made: Plan, path: Path) -> None:
+    from shoal.figures import results
+
+    results.plan(made, path)

@@ -6,17 +6,16 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from shoal.cli.app import printable
+from shoal.cli.app import NARROW, printable
 from shoal.explain.document import Document, Table
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.panel import Panel
-    from rich.table import Table as RichTable
+    from rich.console import Console, RenderableType
 
 WIDEST = 100
 _QUIET_SECONDS = 2.0  # without a bar
@@ -41,61 +40,95 @@ def show(document: Document) -> None:
         page.print(printable(sentence))
     if document.facts:
         page.print(panel(document))
-    remarks(page, document)
-
-
-def remarks(page: Console, document: Document) -> None:
-    """Print notes and warnings."""
     for note in document.notes:
-        page.print(f"note: {note}")
+        page.print(printable(f"note: {note}"))
     for warning in document.warnings:
-        page.print(f"warning: {warning}", style="yellow")
+        page.print(printable(f"warning: {warning}"), style="yellow")
 
 
-def panel(document: Document) -> Panel:
-    """The facts in a frame."""
+def answer(options: Any, values: object, document: Document, *written: Path | None) -> None:  # noqa: ANN401
+    """Print the values if ``--json`` is given; else the document, and which files were written."""
+    if options.json:
+        print_json(values)
+        return
+    show(document)
+    for path in written:
+        if path is not None:
+            typer.echo(f"wrote {path}")
+
+
+def answer_lines(options: Any, values: object, *parts: Document | str) -> None:  # noqa: ANN401
+    """Print the values if ``--json`` is given; else plain lines."""
+    if options.json:
+        print_json(values)
+    else:
+        print_lines(*parts)
+
+
+def panel(document: Document) -> RenderableType:
+    """The facts in a frame; where that has no room, one below the other."""
     from rich.panel import Panel
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    title = Text(printable(document.title), style="bold")
     rows = RichTable.grid(padding=(0, 2))
     rows.add_column(no_wrap=True)
     rows.add_column(overflow="fold")
+    lines = [title]
     for label, text in document.facts:
-        rows.add_row(label, printable(text))
-    title = Text(printable(document.title), style="bold")
+        rows.add_row(printable(label), printable(text))
+        lines.append(Text(printable(f"{label}: {text}" if label else text)))
+    if console().width < NARROW:
+        return Text("\n").join(lines)
     return Panel(rows, title=title, title_align="left")
 
 
-def table(shown: Table) -> RichTable:
-    """A table between two lines."""
+def table(shown: Table) -> RenderableType:
+    """A table between two lines; where its cells have no room, row by row."""
     from rich import box
     from rich.table import Table as RichTable
 
+    headings, footer = ([*map(printable, cells)] for cells in (shown.headings, shown.footer))
+    rows = [[*map(printable, row.cells)] for row in shown.rows]
     drawn = RichTable(
         box=box.HORIZONTALS,
-        title=shown.title or None,
+        title=printable(shown.title) or None,
         title_justify="left",
         title_style="bold",
-        show_footer=bool(shown.footer),
+        show_footer=bool(footer),
     )
-    for place, heading in enumerate(shown.headings):
-        aligned = place in shown.numeric
+    room = 1
+    for place, heading in enumerate(headings):
+        cells = [heading, *(row[place] for row in [*rows, *([footer] if footer else [])])]
+        whole = place in shown.numeric or place == 0
         drawn.add_column(
             heading,
-            footer=shown.footer[place] if shown.footer else "",
-            justify="right" if aligned else "left",
-            no_wrap=aligned or place == 0,
+            footer=footer[place] if footer else "",
+            justify="right" if place in shown.numeric else "left",
+            no_wrap=whole,
+            overflow="fold",
         )
-    for row in shown.rows:
-        drawn.add_row(*row.cells, style=_STYLES[row.emphasis])
-    return drawn
+        parts = (part for cell in cells for part in ([cell] if whole else cell.split()))
+        room += 3 + max(map(len, parts), default=0)
+    for cells, row in zip(rows, shown.rows, strict=True):
+        drawn.add_row(*cells, style=_STYLES[row.emphasis])
+    if room <= console().width:
+        return drawn
+    lines = [printable(shown.title)]
+    for cells in [*rows, *([footer] if footer else [])]:
+        lines.append("")
+        for place, (name, cell) in enumerate(zip(headings, cells, strict=True)):
+            if cell:
+                lines.append(f"{'  ' * (place > 0)}{f'{name}: ' * bool(name)}{cell}")
+    return "\n".join(lines).strip() + "\n"
 
 
-def print_lines(document: Document) -> None:
-    """Print a document as plain lines, to be copied: nothing is cut or wrapped."""
-    for line in str(document).splitlines():
-        typer.echo(printable(line))
+def print_lines(*parts: Document | str) -> None:
+    """Print documents and texts as plain lines, to be copied: nothing is cut or wrapped."""
+    for part in parts:
+        for line in str(part).splitlines():
+            typer.echo(printable(line))
 
 
 def print_json(value: object) -> None:

@@ -3,47 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from shoal.cli import files
-from shoal.cli.app import ANALYSE, app, printable
+from shoal.cli.app import ANALYSE, NARROW, RefusedError, app, printable
 from shoal.cli.options import (
     Excludes,
     Needs,
     OneOf,
     Options,
-    RefusedError,
     Required,
-    Rule,
     argument,
-    choice,
     command,
-    flag,
-    number,
     option,
     read_bounds,
-    whole,
 )
-from shoal.cli.render import console, print_json, reporting, show
+from shoal.cli.render import answer, console, reporting, show
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from shoal.open_answers import OpenItem, OpenResult
-    from shoal.report.charts import Coordinate, Share
-    from shoal.report.drawing import Axis
-    from shoal.results import ColumnResult, Result
-    from shoal.values import Estimate, MeanEstimate, VectorEstimate
+    from shoal.open_answers import OpenResult
+    from shoal.report.charts import Axis, Item
+    from shoal.report.result import ColumnResult, Result
+    from shoal.values import MeanEstimate, VectorEstimate
 
 _WHAT = "What is collected"
 _HOW = "How private: one of"
 _CROWD = "Who takes part"
-_OUT = "What to make of it"
 _COLLECTION = ("honest_fraction", "messages_cap", "compare_truth")
 
 
@@ -54,102 +43,68 @@ class Split(StrEnum):
     DIVIDE = "divide"
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunOptions(Options):
     """What is collected, how private, from whom, and what to make of it."""
 
-    data: Annotated[
-        Path, argument("A table, one person per row: CSV, Parquet, Arrow.", metavar="FILE")
-    ]
-    column: Annotated[
-        list[str] | None, option("The column to collect; several if repeated.", _WHAT, "NAME")
-    ] = None
-    columns: Annotated[
-        str | None,
-        option("The coordinates of a vector, whose mean is estimated.", _WHAT, "NAME,NAME,…"),
-    ] = None
-    norm: Annotated[
-        float | None,
-        number("With --columns: the public length that longer vectors are cut to.", _WHAT),
-    ] = None
-    categories: Annotated[
-        list[str] | None,
-        option(
-            "The public list of answers: a,b,c (blanks around commas do not count) or a file with "
-            "one per line, kept as it is. Beside several columns: NAME=a,b,c.",
-            _WHAT,
-            "LIST",
-        ),
-    ] = None
-    bounds: Annotated[
-        list[str] | None,
-        option(
-            "Public bounds of a column of numbers (or NAME=LOW,HIGH); a number outside counts as "
-            "the nearest bound.",
-            _WHAT,
-            "LOW,HIGH",
-        ),
-    ] = None
-    drop_nulls: Annotated[
-        bool, flag("--drop-nulls", "Leave out rows without an answer.", _WHAT)
-    ] = False
-    open: Annotated[
-        bool, flag("--open", "Text without a list of answers: find the frequent ones.", _WHAT)
-    ] = False
-    top: Annotated[int | None, whole("With --open: show so many (50).", _WHAT)] = None
-    length: Annotated[
-        int | None, whole("With --open: the longest answer, in bytes (32).", _WHAT)
-    ] = None
-    alphabet: Annotated[
-        str | None,
-        option("With --open: the only characters of answers; fewer find more.", _WHAT, "CHARS"),
-    ] = None
-    epsilon: Annotated[float | None, number("ε: plans the rest by itself.", _HOW)] = None
-    delta: Annotated[float | None, number("δ; 1e-6 if not given.", _HOW)] = None
-    randomizer: Annotated[
-        str | None, option("A randomizer by name, with --local-epsilon.", _HOW, "NAME")
-    ] = None
-    local_epsilon: Annotated[float | None, number("Its ε0.", _HOW)] = None
-    plan: Annotated[Path | None, option("A plan of shoal plan --save.", _HOW, "FILE")] = None
-    allow_weaker: Annotated[
-        bool, flag("--allow-weaker", "Go on if too few people keep the plan's ε.", _HOW)
-    ] = False
-    local_epsilon_cap: Annotated[
-        float | None, number("The most that ε0 of one report may be.", _HOW)
-    ] = None
-    messages_cap: Annotated[
-        float | None,
-        number("With --epsilon: messages one person may send on average (1).", _HOW),
-    ] = None
-    choose: Annotated[
-        str | None,
-        option("With --epsilon: run this option of the plan, not the best.", _HOW, "NAME"),
-    ] = None
-    split: Annotated[
-        Split | None,
-        choice(
-            "Several --column: divide ε and δ equally (as with --epsilon unless said), or compose: "
-            "each has all of it, and the result says what they cost together.",
-            _HOW,
-            Split,
-        ),
-    ] = None
-    honest_fraction: Annotated[
-        float | None, number("The fraction of people that follows the protocol.", _CROWD)
-    ] = None
-    report: Annotated[Path | None, option("Write a page to hand on (.html).", _OUT, "FILE")] = None
-    csv: Annotated[Path | None, option("Write the estimates (.csv).", _OUT, "FILE")] = None
-    json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False
-    compare_truth: Annotated[
-        bool, flag("--compare-truth", "Show true values too: no longer private.", _OUT)
-    ] = False
+    data: Path = argument("A table, one person per row: CSV, Parquet, Arrow.", "FILE")
+    column: list[str] | None = option("The column to collect; several if repeated.", _WHAT, "NAME")
+    columns: str | None = option(
+        "The coordinates of a vector, whose mean is estimated.", _WHAT, "NAME,NAME,…"
+    )
+    norm: float | None = option(
+        "With --columns: the public length that longer vectors are cut to.", _WHAT
+    )
+    categories: list[str] | None = option(
+        "The public list of answers: a,b,c (blanks around commas do not count) or a file with "
+        "one per line, kept as it is. Beside several columns: NAME=a,b,c.",
+        _WHAT,
+        "LIST",
+    )
+    bounds: list[str] | None = option(
+        "Public bounds of a column of numbers (or NAME=LOW,HIGH); a number outside counts as "
+        "the nearest bound.",
+        _WHAT,
+        "LOW,HIGH",
+    )
+    drop_nulls: bool = option("Leave out rows without an answer.", _WHAT)
+    open: bool = option("Text without a list of answers: find the frequent ones.", _WHAT)
+    top: int | None = option("With --open: show so many (50).", _WHAT)
+    length: int | None = option("With --open: the longest answer, in bytes (32).", _WHAT)
+    alphabet: str | None = option(
+        "With --open: the only characters of answers; fewer find more.", _WHAT, "CHARS"
+    )
+    epsilon: float | None = option("ε: plans the rest by itself.", _HOW)
+    delta: float | None = option("δ; the smaller of 1e-6 and 1/(10 n) if not given.", _HOW)
+    randomizer: str | None = option("A randomizer by name, with --local-epsilon.", _HOW, "NAME")
+    local_epsilon: float | None = option("Its ε0.", _HOW)
+    plan: Path | None = option("A plan of shoal plan --save.", _HOW)
+    allow_weaker: bool = option("Go on if too few people keep the plan's ε.", _HOW)
+    local_epsilon_cap: float | None = option("The most that ε0 of one report may be.", _HOW)
+    messages_cap: float | None = option(
+        "With --epsilon: messages one person may send on average (1).", _HOW
+    )
+    choose: str | None = option(
+        "With --epsilon: run this option of the plan, not the best.", _HOW, "NAME", library="name"
+    )
+    split: Split | None = option(
+        "Several --column: divide ε and δ equally (as with --epsilon unless said), or compose: "
+        "each has all of it, and the result says what they cost together.",
+        _HOW,
+    )
+    honest_fraction: float | None = option(
+        "The fraction of people that follows the protocol.", _CROWD
+    )
+    report: Path | None = option("Write a page to hand on (.html).")
+    csv: Path | None = option("Write the estimates (.csv).")
+    json: bool = option("Print JSON.")
+    compare_truth: bool = option("Show true values too: no longer private.")
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
         Excludes(
             "open",
             (
                 *("columns", "norm", "categories", "bounds", "drop_nulls", "randomizer"),
-                *("local_epsilon", "plan", "allow_weaker", "local_epsilon_cap", "choose", "split"),
+                *("local_epsilon", "plan", "allow_weaker", "local_epsilon_cap", "split"),
             ),
             "--open finds the answers by itself",
         ),
@@ -164,14 +119,15 @@ class RunOptions(Options):
             ("columns",),
         ),
     )
-    arguments: ClassVar[dict[str, str]] = {"name": "choose"}
 
     def keywords(self) -> dict[str, Any]:
         """The arguments of :func:`shoal.run`."""
         keywords = self.only(
             *("column", "norm", "drop_nulls", "epsilon", "delta", "randomizer", "local_epsilon"),
-            *("allow_weaker", "local_epsilon_cap", "choose", "split", *_COLLECTION),
+            *("allow_weaker", "local_epsilon_cap", "split", *_COLLECTION),
         )
+        if self.choose is not None:
+            keywords["choose"] = self.choose
         if self.columns is not None:
             names = (part.strip() for part in self.columns.split(","))
             keywords["columns"] = [name for name in names if name]
@@ -216,32 +172,34 @@ def run(options: RunOptions) -> None:
             result = shoal.heavy_hitters(options.data, column=column, progress=progress, **keywords)
         else:
             result = shoal.run(options.data, progress=progress, **options.keywords())
-    with files.together() as write:
-        if options.report is not None:
-            page = result.to_html()
-            write(options.report, lambda path: path.write_text(page, encoding="utf-8"))
-        if options.csv is not None:
-            write(options.csv, result.to_csv)
-    if options.json:
-        print_json(result.to_dict())
-        return
-    show_result(result)
-    for path in (options.report, options.csv):
-        if path is not None:
-            typer.echo(f"wrote {path}")
+    files.write(
+        (options.report, lambda path: path.write_text(result.to_html(), encoding="utf-8")),
+        (options.csv, result.to_csv),
+    )
+    if not options.json:
+        show_charts(result)
+    document = result.document(table=False)
+    answer(options, result.to_dict(), document, options.report, options.csv)
 
 
 # ------------------------------------------------------------------------ charts in the terminal
 
 SHOWN = 30
-WIDTH = 34
-_LABEL = 24
+WIDTH, _LABEL, _NUMBERS = 34, 24, 20  # letters of bars, labels, and numbers beside them
 _ENDS = ("?", "!", ".", "…", ":")
+_MARGIN = "± half of the 95 % interval"
+_MORE = "--csv or --report has them all"
 
 
 def show_result(result: Result | OpenResult) -> None:
     """Print the charts, the guarantee, notes and warnings."""
-    from shoal.results import Result
+    show_charts(result)
+    show(result.document(table=False))
+
+
+def show_charts(result: Result | OpenResult) -> None:
+    """Print what was estimated."""
+    from shoal.report.result import Result
 
     page = console()
     if result.contains_truth:
@@ -254,37 +212,50 @@ def show_result(result: Result | OpenResult) -> None:
         for part in parts:
             page.print(part)
         page.print()
-    show(replace(result.document(), table=None))
 
 
 def chart(column: ColumnResult) -> Iterator[RenderableType]:
     """A column as lines of text."""
     from rich.text import Text
 
+    from shoal.report import charts
     from shoal.values import Estimate, VectorEstimate
 
     name = printable(column.column)
     joined = f"{name} Estimated" if name.endswith(_ENDS) else f"{name}, estimated"
     yield Text(f"{joined} from {column.n:,} reports", style="bold")
     if isinstance(column.estimate, Estimate):
-        yield from _share_chart(column, column.estimate)
+        yield from bars(charts.items(column.labels, column.estimate, column.truth))
     elif isinstance(column.estimate, VectorEstimate):
         yield from _vector_chart(column, column.estimate)
     else:
         yield from _mean_chart(column, column.estimate)
 
 
-def _share_chart(column: ColumnResult, estimate: Estimate) -> Iterator[RenderableType]:
-    from shoal.report import charts
+def bars(rows: list[Item], most: int = SHOWN) -> Iterator[RenderableType]:
+    """A bar for each of the first answers, and what its signs mean."""
+    from rich.text import Text
 
-    rows = charts.shares(column, estimate)
-    shown = rows[:SHOWN]
-    yield _bars(shown)
+    from shoal.explain.text import measured
+    from shoal.report.charts import Axis
+
+    shown = rows[:most]
+    axis = Axis(0.0, max(*(max(row.high, row.truth or 0.0) for row in shown), 1e-9))
+    width = max(1, min(WIDTH, console().width - _LABEL - _NUMBERS))
+    lines = []
+    for row in shown:
+        margin = measured(row.margin, row.margin) + ("" if row.significant else " ~")
+        lines.append((row.label, bar(row, axis, width), row.shown(row.value), f"± {margin}"))
+    yield _grid(lines, ["" if row.significant else "dim" for row in shown])
     if len(rows) > len(shown):
-        yield _dim(f"and {len(rows) - len(shown):,} more answers: --csv or --report has them all")
+        more = len(rows) - len(shown)
+        yield Text(f"and {more:,} more answers: {_MORE}", style="dim")
     noise = "" if all(row.significant for row in shown) else "; ~ cannot be told from nobody"
-    truth = "; ◆ true share" if shown[0].truth is not None else ""
-    yield _dim(f"\n█ share, ▒ its 95 % interval{noise}{truth}")
+    truth = "; ◆ true fraction" if shown[0].truth is not None else ""
+    legend = f"█ fraction, ▒ its 95 % interval{noise}{truth}"
+    if console().width < NARROW:
+        legend = f"{_MARGIN}{noise}"
+    yield Text(printable(legend), style="dim")
 
 
 def _open_chart(result: OpenResult) -> Iterator[RenderableType]:
@@ -292,71 +263,39 @@ def _open_chart(result: OpenResult) -> Iterator[RenderableType]:
     from rich.text import Text
 
     people = f"{result.n:,} people, {result.mechanism.messages:.2f} messages each"
-    yield Text(f"{printable(result.column)}, found in the reports of {people}", style="bold")
-    if not result.items:
+    heading = printable(f"{result.column}, found in the reports of {people}")
+    yield Text(heading, style="bold")
+    if result.items:
+        yield from bars([item.shown(result.n) for item in result.items], len(result.items))
+    else:
         yield Text("\nno answer stands out from the noise")
-        return
-    yield _bars([_share(item, result.n) for item in result.items])
-    truth = "; ◆ true share" if result.contains_truth else ""
-    yield _dim(f"\n█ share, ▒ its 95 % interval{truth}")
-
-
-def _share(item: OpenItem, n: int) -> Share:
-    from shoal.report.charts import Share
-
-    return Share(
-        label=item.label,
-        value=100 * item.share,
-        low=100 * item.low,
-        high=100 * item.high,
-        people=item.count,
-        significant=True,
-        truth=None if item.truth is None else 100 * item.truth / n,
-    )
-
-
-def _bars(rows: list[Share]) -> RenderableType:
-    from shoal.explain.text import measured
-    from shoal.report.charts import percent
-    from shoal.report.drawing import Axis
-
-    axis = Axis(0.0, max(*(row.high for row in rows), 1e-9))
-    lines = []
-    for row in rows:
-        margin = measured(row.margin, row.margin) + ("" if row.significant else " ~")
-        share = percent(row.value, row.margin)
-        lines.append((row.label, bar(row, axis), share, f"± {margin}"))
-    return _grid(lines, ["" if row.significant else "dim" for row in rows])
 
 
 def _grid(lines: list[tuple[str, str, str, str]], styles: list[str]) -> RenderableType:
-    """A label, what is drawn, the value and its margin in each line."""
+    """A label, what is drawn if there is room for it, the value and its margin in each line."""
     from rich.padding import Padding
     from rich.table import Table
-    from rich.text import Text
 
+    narrow = console().width < NARROW
     table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True, max_width=_LABEL, overflow="ellipsis")
-    table.add_column(no_wrap=True, width=WIDTH)
+    if narrow:
+        table.add_column(overflow="fold")
+    else:
+        table.add_column(no_wrap=True, max_width=_LABEL, overflow="ellipsis")
+        table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, justify="right")
     table.add_column(no_wrap=True, style="dim")
-    for (label, *cells), style in zip(lines, styles, strict=True):
-        table.add_row(*map(Text, [printable(label), *cells]), style=style)
-    return Padding(table, (1, 0, 0, 0))
+    for (label, drawn, *numbers), style in zip(lines, styles, strict=True):
+        cells = [label, *numbers] if narrow else [label, drawn, *numbers]
+        table.add_row(*map(printable, cells), style=style)
+    return Padding(table, (1, 0))
 
 
-def _dim(text: str) -> RenderableType:
-    from rich.text import Text
-
-    return Text(text, style="dim")
-
-
-def bar(row: Share, axis: Axis, width: int = WIDTH) -> str:
+def bar(row: Item, axis: Axis, width: int = WIDTH) -> str:
     """Solid up to the lower limit, shaded up to the upper one.
 
-    >>> from shoal.report.charts import Share
-    >>> from shoal.report.drawing import Axis
-    >>> row = Share("red", 5.0, 4.0, 6.0, 50.0, significant=True, truth=None)
+    >>> from shoal.report.charts import Axis, Item
+    >>> row = Item("red", 5.0, 4.0, 6.0)
     >>> bar(row, Axis(0.0, 10.0), width=10)
     '████▒▒'
     """
@@ -374,60 +313,65 @@ def _mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Iterator[Render
 
     from shoal.explain.text import measured
     from shoal.report import charts
-    from shoal.report.drawing import Axis
 
     low, high = estimate.interval()
     margin = (high - low) / 2
     mean, reach, first, last = (
         measured(value, margin) for value in (estimate.mean, margin, low, high)
     )
-    yield Text(f"\nmean {mean} ± {reach}   (95 % interval {first} to {last})")
+    yield Text("")
+    yield Text(printable(f"mean {mean} ± {reach}   (95 % interval {first} to {last})"))
     bounds = charts.bounds(column)
     if bounds is not None:
-        place = round((WIDTH - 1) * Axis(*bounds).at(estimate.mean) / 100)
-        line = "─" * place + "◆" + "─" * (WIDTH - 1 - place)
-        yield Text(f"{charts.number(bounds[0])} ├{line}┤ {charts.number(bounds[1])}")
+        start, end = map(charts.number, bounds)
+        last_place = min(WIDTH, console().width - len(start + end) - 4) - 1
+        place = round(last_place * charts.Axis(*bounds).at(estimate.mean) / 100)
+        line = "─" * place + "◆" + "─" * (last_place - place)
+        yield Text(printable(f"{start} ├{line}┤ {end}"))
     if column.truth is not None:
         yield Text(f"true mean {measured(float(column.truth.ravel()[0]), margin)}", style="red")
 
 
 def _vector_chart(column: ColumnResult, estimate: VectorEstimate) -> Iterator[RenderableType]:
+    from rich.text import Text
+
     from shoal.report import charts
 
-    rows = charts.coordinates(column, estimate)
+    rows = charts.items(column.labels, estimate, column.truth)
     shown = rows[:SHOWN]
-    axis = charts.vector_axis(shown)
+    axis = charts.axis_of(shown)
+    width = max(1, min(WIDTH, console().width - _LABEL - _NUMBERS))
     lines = [
-        (row.label, interval(row, axis), row.shown(row.value), f"± {row.shown(row.margin)}")
+        (row.label, interval(row, axis, width), row.shown(row.value), f"± {row.shown(row.margin)}")
         for row in shown
     ]
     yield _grid(lines, [""] * len(lines))
     if len(rows) > len(shown):
         more = len(rows) - len(shown)
-        yield _dim(f"and {more:,} more coordinates: --csv or --report has them all")
+        yield Text(f"and {more:,} more coordinates: {_MORE}", style="dim")
     ends = f"{charts.number(axis.low)} to {charts.number(axis.high)}"
     truth = "; ◆ true mean" if shown[0].truth is not None else ""
-    yield _dim(f"\n● mean, ━ its 95 % interval, ┊ zero, from {ends}{truth}")
+    legend = f"● mean, ━ its 95 % interval, ┊ zero, from {ends}{truth}"
+    if console().width < NARROW:
+        legend = _MARGIN
+    yield Text(printable(legend), style="dim")
 
 
-def interval(row: Coordinate, axis: Axis, width: int = WIDTH) -> str:
+def interval(row: Item, axis: Axis, width: int = WIDTH) -> str:
     """The interval of a coordinate, its mean in it, and zero.
 
-    >>> from shoal.report.charts import Coordinate
-    >>> from shoal.report.drawing import Axis
-    >>> row = Coordinate("x", value=5.0, low=4.0, high=6.0, error=0.5, truth=None)
+    >>> from shoal.report.charts import Axis, Item
+    >>> row = Item("x", 5.0, 4.0, 6.0)
     >>> interval(row, Axis(0.0, 10.0), width=11)
     '┊   ━●━    '
     """
-
-    def at(value: float) -> int:
-        return round((width - 1) * axis.at(value) / 100)
-
+    zero, low, high, mean = (
+        round((width - 1) * axis.at(value) / 100) for value in (0.0, row.low, row.high, row.value)
+    )
     drawn = [" "] * width
-    drawn[at(0.0)] = "┊"
-    low, high = at(row.low), at(row.high)
+    drawn[zero] = "┊"
     drawn[low : high + 1] = "━" * (high - low + 1)
-    drawn[at(row.value)] = "●"
+    drawn[mean] = "●"
     if row.truth is not None:
-        drawn[at(row.truth)] = "◆"
+        drawn[round((width - 1) * axis.at(row.truth) / 100)] = "◆"
     return "".join(drawn)

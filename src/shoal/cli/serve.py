@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from shoal.cli.app import OPERATE, app, group
-from shoal.cli.options import Options, argument, choice, command, flag, number, option, whole
-from shoal.cli.party import WORK, IdentityFile, Migrate, Processes, SecretOptions, Store
+from shoal.cli.options import Options, argument, command, option
+from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Role
@@ -31,8 +29,8 @@ serve = group(
 app.add_typer(serve, name="serve", rich_help_panel=OPERATE)
 
 
-Port = Annotated[int, whole("The port; 0 for any that is free.", _WHERE)]
-Pause = Annotated[float, number("Seconds to wait when there is nothing to do.", WORK)]
+_PORT = "The port; 0 for any that is free."
+_PAUSE = "Seconds to wait when there is nothing to do."
 
 
 class Level(StrEnum):
@@ -44,25 +42,22 @@ class Level(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ProcessOptions(Options):
-    """What every process of a party is told."""
+    """Where a process of a party has its directory, its metrics and its log."""
 
-    directory: Annotated[Path, argument("Its directory; its keys are in DIR/keys.", "DIR")]
-    metrics_host: Annotated[
-        str, option("The address of metrics and health checks.", _WHERE, "HOST")
-    ] = "127.0.0.1"
-    metrics_port: Annotated[
-        int | None, whole("The port of metrics and health checks; none if not given.", _WHERE)
-    ] = None
-    store: Store = None
-    migrate: Migrate = False
-    log: Annotated[
-        Path | None, option("Write the log to a file; standard error.", _LOG, "FILE")
-    ] = None
-    log_level: Annotated[Level, choice("From which level on.", _LOG, Level)] = Level.INFO
-    metrics_socket: Annotated[int | None, typer.Option("--metrics-socket", hidden=True)] = None
-    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False
+    directory: Path = argument("Its directory; its keys are in DIR/keys.", "DIR")
+    metrics_host: str = option(
+        "The address of metrics and health checks.", _WHERE, "HOST", default="127.0.0.1"
+    )
+    metrics_port: int | None = option(
+        "The port of metrics and health checks; none if not given.", _WHERE
+    )
+    store: str | None = STORE
+    migrate: bool = MIGRATE
+    log: Path | None = option("Write the log to a file; standard error.", _LOG)
+    log_level: Level = option("From which level on.", _LOG, default=Level.INFO)
+    metrics_socket: int | None = option("", hidden=True)
+    with_parent: bool = option("", hidden=True)
 
     def home(self, role: Role) -> Home:
         """The party's directory; refused if it is not, or if what a server needs is missing."""
@@ -101,16 +96,13 @@ class ProcessOptions(Options):
             children.follow_parent()
 
 
-@dataclass(frozen=True, kw_only=True)
 class ListenOptions(ProcessOptions):
     """Where others reach it."""
 
-    host: Annotated[str, option("The address to listen on.", _WHERE, "HOST")] = "127.0.0.1"
-    port: Port = 0
-    behind_proxy: Annotated[
-        bool, flag("--behind-proxy", "All requests come from one address: no limit for it.", _WHERE)
-    ] = False
-    socket: Annotated[int | None, typer.Option("--socket", hidden=True)] = None
+    host: str = option("The address to listen on.", _WHERE, "HOST", default="127.0.0.1")
+    port: int = option(_PORT, _WHERE, default=0)
+    behind_proxy: bool = option("All requests come from one address: no limit for it.", _WHERE)
+    socket: int | None = option("", hidden=True)
 
     def listening(self) -> Listening:
         """Where it listens, and where its metrics are."""
@@ -118,12 +110,11 @@ class ListenOptions(ProcessOptions):
         return replace(metrics, host=self.host, port=self.port, descriptor=self.socket)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShufflerOptions(ListenOptions):
     """A shuffler that takes reports in."""
 
-    port: Port = 8460
-    workers: Annotated[int, whole("Processes that take reports in.", WORK)] = 1
+    port: int = option(_PORT, _WHERE, default=8460)
+    workers: int = option("Processes that take reports in.", WORK, default=1)
 
 
 @command(serve)
@@ -150,13 +141,12 @@ def shuffler(options: ShufflerOptions) -> None:
         run_shuffler(settings)
 
 
-@dataclass(frozen=True, kw_only=True)
 class WorkerOptions(SecretOptions, ProcessOptions):
     """A worker, which opens what the shuffler takes in."""
 
-    identity: IdentityFile = None
-    processes: Processes = 0
-    pause: Pause = 1.0
+    identity: Path | None = IDENTITY
+    processes: int = PROCESSES
+    pause: float = option(_PAUSE, WORK, default=1.0)
 
 
 @command(serve)
@@ -178,23 +168,18 @@ def worker(options: WorkerOptions) -> None:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class AnalyzerOptions(SecretOptions, ListenOptions):
     """An analyzer, which collects and publishes."""
 
-    port: Port = 8461
-    shuffler_token: Annotated[
-        Path | None, option("The file with the token to collect with; DIR/token.", WORK, "FILE")
-    ] = None
-    no_collecting: Annotated[
-        bool, flag("--no-collecting", "Only show results; shoal collect gets them.", WORK)
-    ] = False
-    public_results: Annotated[
-        bool, flag("--public-results", "Anybody may read results, without a token.", WORK)
-    ] = False
-    identity: IdentityFile = None
-    processes: Processes = 0
-    pause: Pause = 30.0
+    port: int = option(_PORT, _WHERE, default=8461)
+    shuffler_token: Path | None = option(
+        "The file with the token to collect with; DIR/token.", WORK
+    )
+    no_collecting: bool = option("Only show results; shoal collect gets them.", WORK)
+    public_results: bool = option("Anybody may read results, without a token.", WORK)
+    identity: Path | None = IDENTITY
+    processes: int = PROCESSES
+    pause: float = option(_PAUSE, WORK, default=30.0)
 
 
 @command(serve)

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, ClassVar
-
-import typer
 
 from shoal.cli import files
 from shoal.cli.app import ACCOUNT, app
-from shoal.cli.options import (
-    OneOf,
-    Options,
-    Required,
-    Rule,
-    choice,
-    command,
-    flag,
-    number,
-    option,
-    whole,
-)
-from shoal.cli.render import print_json, reporting, show
-
-Curves = dict[str, tuple[tuple[int, float], ...]]
+from shoal.cli.options import OneOf, Options, Required, command, option
+from shoal.cli.render import answer, reporting
 
 _RUN = "The training run"
 _QUESTION = "What is asked: --noise or --epsilon is required"
-_OUT = "What to make of it"
 
 
 class Kind(StrEnum):
@@ -42,33 +24,32 @@ class Kind(StrEnum):
     ALL = "all"
 
 
-@dataclass(frozen=True, kw_only=True)
 class SgdOptions(Options):
     """The training run, and what is asked about it."""
 
-    n: Annotated[int | None, whole("How many examples; required.", _RUN)] = None
-    epochs: Annotated[int, whole("Passes over them.", _RUN)] = 1
-    batch: Annotated[int, whole("Examples in a step.", _RUN)] = 1
-    sampling: Annotated[
-        Kind, choice("How steps come by their examples; all compares only.", _RUN, Kind)
-    ] = Kind.PERMUTATION
-    drop_last: Annotated[
-        bool, flag("--drop-last", "Leave out a last batch that is not full.", _RUN)
-    ] = False
-    noise: Annotated[
-        float | None,
-        number("Deviation of the noise over the clipping norm; the answer is ε.", _QUESTION),
-    ] = None
-    epsilon: Annotated[float | None, number("ε; the answer is the noise.", _QUESTION)] = None
-    delta: Annotated[float, number("δ, with either.", _QUESTION)] = 1e-6
-    plot: Annotated[Path | None, option("Draw ε against epochs (.svg, .png).", _OUT, "FILE")] = None
-    json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False
+    n: int | None = option("How many examples; required.", _RUN)
+    epochs: int = option("Passes over them.", _RUN, default=1)
+    batch: int = option("Examples in a step.", _RUN, default=1)
+    sampling: Kind = option(
+        "How steps come by their examples; all compares only.", _RUN, default=Kind.PERMUTATION
+    )
+    drop_last: bool = option("Leave out a last batch that is not full.", _RUN)
+    noise: float | None = option(
+        "Deviation of the noise over the clipping norm; the answer is ε.",
+        _QUESTION,
+        library="noise_multiplier",
+    )
+    epsilon: float | None = option("ε; the answer is the noise.", _QUESTION)
+    delta: float | None = option(
+        "δ, with either; the smaller of 1e-6 and 1/(10 n) if not given.", _QUESTION
+    )
+    plot: Path | None = option("Draw ε against epochs (.svg, .png).")
+    json: bool = option("Print JSON.")
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
         Required("n", "how many examples there are"),
         OneOf(("noise", "epsilon"), "--noise to get ε, --epsilon to get the noise"),
     )
-    arguments: ClassVar[dict[str, str]] = {"noise_multiplier": "noise"}
 
 
 @command(app, ACCOUNT)
@@ -85,25 +66,19 @@ def sgd(options: SgdOptions) -> None:
 
         later = 0 if options.plot is None else len(Sampling)
         comparison = compare(
-            noise_multiplier=options.noise,
-            epsilon=options.epsilon,
-            progress=lambda done, total: progress(done, total + later),
             **run,
+            **options.only("noise", "epsilon"),
+            progress=lambda done, total: progress(done, total + later),
         )
         guarantee = comparison.guarantee(sampling)
-        curves: Curves = {}
-        if options.plot is not None:
-            noise = guarantee.noise_multiplier
-            for kind in Sampling:
-                curves[kind] = by_epochs(noise_multiplier=noise, sampling=kind, **run)
-    with files.together() as write:
         if options.plot is not None:
             from shoal.figures import results
 
-            write(options.plot, lambda path: results.training(guarantee, curves, path))
-    if options.json:
-        print_json(guarantee.to_dict() | comparison.to_dict())
-        return
-    show(comparison.document(sampling))
-    if options.plot is not None:
-        typer.echo(f"wrote {options.plot}")
+            noise = guarantee.noise_multiplier
+            curves = {
+                kind.value: by_epochs(noise_multiplier=noise, sampling=kind, **run)
+                for kind in Sampling
+            }
+            files.write((options.plot, lambda path: results.training(guarantee, curves, path)))
+    values = guarantee.to_dict() | comparison.to_dict()
+    answer(options, values, comparison.document(sampling), options.plot)

@@ -6,28 +6,25 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from shoal.cli.app import COLLECT, app
+from shoal.cli.app import COLLECT, RefusedError, app
 from shoal.cli.options import (
+    Excludes,
     Needs,
     Options,
-    RefusedError,
+    Required,
     Rule,
     argument,
     command,
-    dashed,
-    flag,
     in_options,
-    number,
     option,
-    whole,
 )
-from shoal.cli.render import print_json, print_lines, reporting
+from shoal.cli.render import answer_lines, print_lines, reporting
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -43,6 +40,8 @@ _HOW = "How it is sent"
 _BEFORE = "What was sent before"
 _NOTHING_SENT = "nothing was sent"
 _GOES_ON = "the same command goes on"
+_ALONE = ("flush", "spent", "opt_out", "opt_in")
+_SHOWN = ("--flush", "--spent", "--opt-out", "--opt-in")
 _JOBS = "jobs"
 _JOB_STORAGE = 4 << 30
 _JOB_TRIES = 8
@@ -63,98 +62,72 @@ def _nothing_sent() -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True, kw_only=True)
 class SubmitOptions(Options):
     """Which survey, whose answers, within which limits; or what was sent before."""
 
-    survey: Annotated[str | None, argument("A survey's file, or its address.", "SURVEY")] = None
-    answer: Annotated[
-        str | None, argument("The answer; - or none reads it from the input.", "ANSWER")
-    ] = None
-    occasion: Annotated[int, whole("Which of the person's reports it is.", _ONE)] = 1
-    file: Annotated[
-        Path | None, option("A table, one person per row: CSV, Parquet, Arrow.", _MANY, "FILE")
-    ] = None
-    column: Annotated[str | None, option("Its column of answers.", _MANY, "NAME")] = None
-    job: Annotated[
-        str | None,
-        option("What these people are called; the file's path if not given.", _MANY, "NAME"),
-    ] = None
-    drop_nulls: Annotated[
-        bool, flag("--drop-nulls", "Leave out rows without an answer.", _MANY)
-    ] = False
-    processes: Annotated[int, whole("Processes that seal.", _MANY)] = 1
-    max_local_epsilon: Annotated[
-        float | None, number("ε0 of a person's reports together, at most; 8.", _LIMITS)
-    ] = None
-    max_epsilon: Annotated[
-        float | None, number("ε in the smallest batch, at most; 2.", _LIMITS)
-    ] = None
-    max_delta: Annotated[float | None, number("δ, at most; 1e-5.", _LIMITS)] = None
-    min_crowd: Annotated[int | None, whole("Reports in a batch, at least; 100.", _LIMITS)] = None
-    max_total_epsilon: Annotated[
-        float | None, number("ε over all surveys, at most; 10.", _LIMITS)
-    ] = None
-    max_total_delta: Annotated[
-        float | None, number("δ over all surveys, at most; 1e-4.", _LIMITS)
-    ] = None
-    max_total_local_epsilon: Annotated[
-        float | None, number("ε0 over all surveys that have one, at most; 40.", _LIMITS)
-    ] = None
-    host: Annotated[
-        list[str] | None, option("The only machines to talk to; may be repeated.", _LIMITS, "NAME")
-    ] = None
-    any_local_epsilon: Annotated[
-        bool,
-        flag("--any-local-epsilon", "Allow reports that only the crowd hides (ε0 = ∞).", _LIMITS),
-    ] = False
-    outbox: Annotated[
-        Path | None, option("Where reports wait; a place of its own if not given.", _HOW, "DIR")
-    ] = None
-    delay: Annotated[float, number("Leave at a random moment within so many seconds.", _HOW)] = 0.0
-    proxy: Annotated[str | None, option("Send through this proxy.", _HOW, "URL")] = None
-    compare_keys: Annotated[
-        bool, flag("--compare-keys", "Compare the shuffler's keys with the analyzer's copy.", _HOW)
-    ] = False
-    yes: Annotated[bool, flag("--yes", "Send without asking.", _HOW)] = False
-    flush: Annotated[bool, flag("--flush", "Try all that waits.", _BEFORE)] = False
-    spent: Annotated[bool, flag("--spent", "Show what was spent.", _BEFORE)] = False
-    opt_out: Annotated[bool, flag("--opt-out", "Wipe what waits, and answer no more.", _BEFORE)] = (
-        False
+    survey: str | None = argument("A survey's file, or its address.", "SURVEY", default=None)
+    answer: str | None = argument(
+        "The answer; - or none reads it from the input.", "ANSWER", default=None
     )
-    opt_in: Annotated[bool, flag("--opt-in", "Answer again.", _BEFORE)] = False
-    json: Annotated[bool, flag("--json", "Print JSON.", _BEFORE)] = False
+    occasion: int = option("Which of the person's reports it is.", _ONE, default=1)
+    file: Path | None = option("A table, one person per row: CSV, Parquet, Arrow.", _MANY)
+    column: str | None = option("Its column of answers.", _MANY, "NAME")
+    job: str | None = option(
+        "What these people are called; the file's path if not given.", _MANY, "NAME"
+    )
+    drop_nulls: bool = option("Leave out rows without an answer.", _MANY)
+    processes: int = option("Processes that seal.", _MANY, default=1)
+    max_local_epsilon: float | None = option(
+        "ε0 of a person's reports together, at most; 8.", _LIMITS, library="local_epsilon"
+    )
+    max_epsilon: float | None = option(
+        "ε in the smallest batch, at most; 2.", _LIMITS, library="epsilon"
+    )
+    max_delta: float | None = option("δ, at most; 1e-5.", _LIMITS, library="delta")
+    min_crowd: int | None = option("Reports in a batch, at least; 100.", _LIMITS, library="minimum")
+    max_total_epsilon: float | None = option(
+        "ε over all surveys, at most; 10.", _LIMITS, library="total_epsilon"
+    )
+    max_total_delta: float | None = option(
+        "δ over all surveys, at most; 1e-4.", _LIMITS, library="total_delta"
+    )
+    max_total_local_epsilon: float | None = option(
+        "ε0 over all surveys that have one, at most; 40.", _LIMITS, library="total_local_epsilon"
+    )
+    host: list[str] | None = option(
+        "The only machines to talk to; may be repeated.", _LIMITS, "NAME", library="hosts"
+    )
+    any_local_epsilon: bool = option("Allow reports that only the crowd hides (ε0 = ∞).", _LIMITS)
+    outbox: Path | None = option(
+        "Where reports wait; a place of its own if not given.", _HOW, "DIR"
+    )
+    delay: float = option("Leave at a random moment within so many seconds.", _HOW, default=0.0)
+    proxy: str | None = option("Send through this proxy.", _HOW, "URL")
+    compare_keys: bool = option("Compare the shuffler's keys with the analyzer's copy.", _HOW)
+    yes: bool = option("Send without asking.", _HOW)
+    flush: bool = option("Try all that waits.", _BEFORE)
+    spent: bool = option("Show what was spent.", _BEFORE)
+    opt_out: bool = option("Wipe what waits, and answer no more.", _BEFORE)
+    opt_in: bool = option("Answer again.", _BEFORE)
+    json: bool = option("Print JSON.", _BEFORE)
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
+        *(
+            Excludes(name, ("survey", "file", *_ALONE[place + 1 :]), f"{shown} stands alone")
+            for place, (name, shown) in enumerate(zip(_ALONE, _SHOWN, strict=True))
+        ),
+        Required("survey", "a survey's file, or its address", unless=_ALONE),
         Needs("file", ("column",), "which column of the table has the answers"),
         Needs("column", ("file",), "the table that it is a column of"),
         Needs("job", ("file",), "a table of many people"),
         Needs("drop_nulls", ("file",), "a table of many people"),
+        Excludes("file", ("answer",), "give ANSWER or --file, not both"),
     )
-    arguments: ClassVar[dict[str, str]] = {
-        "local_epsilon": "max_local_epsilon",
-        "epsilon": "max_epsilon",
-        "delta": "max_delta",
-        "minimum": "min_crowd",
-        "total_epsilon": "max_total_epsilon",
-        "total_delta": "max_total_delta",
-        "total_local_epsilon": "max_total_local_epsilon",
-        "hosts": "host",
-    }
 
-    def check(self) -> None:
-        """A survey with an answer or a table; or one of what was sent before, alone."""
-        before = [dashed(name) for name in self.only("flush", "spent", "opt_out", "opt_in")]
+    def obey(self, *rules: Rule) -> None:
+        """What is refused says that nothing was sent."""
         with _nothing_sent():
-            if before and (len(before) > 1 or self.only("survey", "file")):
-                raise RefusedError(f"{before[0]} stands alone: no survey, no answer, nothing else")
-            if before:
-                return
-            if self.survey is None:
-                raise RefusedError("SURVEY is missing: a survey's file, or its address")
-            Options.check(self)
-            if self.file is not None and self.answer is not None:
-                raise RefusedError("give ANSWER or --file, not both")
+            super().obey(*rules)
             if self.file is not None and not self.file.exists():
                 raise RefusedError(f"there is no file {self.file}")
 
@@ -164,9 +137,10 @@ class SubmitOptions(Options):
 
         from shoal.service.client import Client, Policy, Settings
 
-        limits: dict[str, Any] = {
-            limit: self.given[name] for limit, name in self.arguments.items() if name in self.given
-        }
+        limits = self.only(
+            *("max_local_epsilon", "max_epsilon", "max_delta", "min_crowd", "max_total_epsilon"),
+            *("max_total_delta", "max_total_local_epsilon", "host"),
+        )
         if self.any_local_epsilon:
             limits["local_epsilon"] = math.inf
         settings = self.only("delay", "proxy", "compare_keys")
@@ -194,10 +168,7 @@ def submit(options: SubmitOptions) -> None:
     with ExitStack() as stack:
         act = _before if options.survey is None else _report
         values, document = act(options, stack)
-    if options.json:
-        print_json(values)
-    else:
-        print_lines(document)
+    answer_lines(options, values, document)
 
 
 # ------------------------------------------------------------------------------ answering a survey

@@ -4,50 +4,43 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING
 
 import typer
 
 from shoal.cli import files
-from shoal.cli.app import COLLECT, app, group, printable
+from shoal.cli.app import COLLECT, RefusedError, app, group
 from shoal.cli.options import (
+    REQUIRED,
     Bounds,
     Excludes,
     OneOf,
     Options,
-    RefusedError,
     Required,
-    Rule,
     argument,
-    choice,
     command,
-    number,
     option,
-    read_bounds,
-    read_number,
     read_whole,
-    whole,
 )
-from shoal.cli.party import OUT, Directory, Json, Store, Suite
-from shoal.cli.render import print_json, print_lines, show, working
+from shoal.cli.party import PartyOptions, Suite
+from shoal.cli.render import answer, answer_lines, print_lines, working
 
 if TYPE_CHECKING:
-    from shoal.planning import Plan
     from shoal.protocols.base import Device
-    from shoal.service.running.home import Home
     from shoal.service.survey import Survey
     from shoal.service.survey.design import Design
 
 _ABOUT = "What people are told"
-_ASKED = "What is asked: one of"
+_KIND = "What is asked: one of"
 _PROMISE = "What is promised"
 _WHEN = "When"
 _WHO = "Who operates it"
 _HOW = "How it is answered"
+_PARTY = "The directory of the shuffler or the analyzer."
 _DAY = 86_400
 _UNSHOWN = ("Cc", "Zl", "Zp")  # control characters, separators of lines and paragraphs
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -94,93 +87,63 @@ def read_moment(text: str) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
-@dataclass(frozen=True, kw_only=True)
 class NewOptions(Options):
     """A question, its promise, when, who, and how it is answered."""
 
-    question: Annotated[str | None, option("Required: what people are asked.", _ABOUT, "TEXT")] = (
-        None
+    question: str = option("Required: what people are asked.", _ABOUT, "TEXT")
+    purpose: str = option("Required: what the answers are for.", _ABOUT, "TEXT")
+    name: str | None = option("A short name; else the question.", _ABOUT, "TEXT")
+    categories: str | None = option("The public list of answers: a,b,c or a file.", _KIND, "LIST")
+    bounds: Bounds | None = option("A number between bounds.", _KIND)
+    epsilon: float = option("Required: ε of one person over the survey's life.", _PROMISE)
+    delta: float = option("δ.", _PROMISE, default=1e-6)
+    minimum: int | None = option(
+        "Required unless --plan is given: no smaller batch is ever released.", _PROMISE
     )
-    purpose: Annotated[
-        str | None, option("Required: what the answers are for.", _ABOUT, "TEXT")
-    ] = None
-    name: Annotated[str | None, option("A short name; else the question.", _ABOUT, "TEXT")] = None
-    categories: Annotated[
-        str | None, option("The public list of answers: a,b,c or a file.", _ASKED, "LIST")
-    ] = None
-    bounds: Annotated[
-        Bounds | None, option("A number between bounds.", _ASKED, "LOW,HIGH", read_bounds)
-    ] = None
-    epsilon: Annotated[
-        float | None,
-        option(
-            "Required: ε of one person over the survey's life.", _PROMISE, "NUMBER", read_number
-        ),
-    ] = None
-    delta: Annotated[float, number("δ.", _PROMISE)] = 1e-6
-    minimum: Annotated[
-        int | None,
-        whole("Required unless --plan is given: no smaller batch is ever released.", _PROMISE),
-    ] = None
-    reports_per_person: Annotated[int, whole("Reports that one person may send.", _PROMISE)] = 1
-    dishonest: Annotated[
-        float, number("The fraction of reports that may be from dishonest people.", _PROMISE)
-    ] = 0.0
-    participation: Annotated[
-        float, number("Each device reports with this probability, by a coin.", _PROMISE)
-    ] = 1.0
-    target: Annotated[
-        int | None, whole("A batch is closed at so many; twice --minimum if not given.", _WHEN)
-    ] = None
-    max_age: Annotated[
-        int,
-        typer.Option(
-            help="Or at this age, with --minimum: 12h, 30m, 45s; 7d if not given.",
-            rich_help_panel=_WHEN,
-            metavar="TIME",
-            parser=read_duration,
-            show_default=False,
-        ),
-    ] = 604_800
-    small: Annotated[
-        Small, choice("A batch too small at that age waits, or is deleted.", _WHEN, Small)
-    ] = Small.CARRY
-    starts: Annotated[
-        int | None, option("First moment (UTC), 2030-01-31; else now.", _WHEN, "DATE", read_moment)
-    ] = None
-    days: Annotated[int, whole("For so many days.", _WHEN)] = 30
-    shuffler: Annotated[str | None, option("Required: address of the shuffler.", _WHO, "URL")] = (
-        None
+    reports_per_person: int = option("Reports that one person may send.", _PROMISE, default=1)
+    dishonest: float = option(
+        "The fraction of reports that may be from dishonest people.", _PROMISE, default=0.0
     )
-    shuffler_key: Annotated[
-        str | None, option("Required: its fingerprint, or a file with it or its keys.", _WHO, "KEY")
-    ] = None
-    analyzer: Annotated[str | None, option("Required: address of the analyzer.", _WHO, "URL")] = (
-        None
+    participation: float = option(
+        "Each device reports with this probability, by a coin.", _PROMISE, default=1.0
     )
-    analyzer_key: Annotated[
-        str | None, option("Required: its fingerprint, or a file with it or its keys.", _WHO, "KEY")
-    ] = None
-    suite: Annotated[Suite, choice("The suite of algorithms.", _WHO, Suite)] = Suite.X25519
-    randomizer: Annotated[
-        str | None, option("Take this one instead of the best.", _HOW, "NAME")
-    ] = None
-    plan: Annotated[
-        Path | None, option("What shoal plan --save wrote, as it is.", _HOW, "FILE")
-    ] = None
-    local_epsilon_cap: Annotated[
-        float | None, number("The most that ε0 of one report may be.", _HOW)
-    ] = None
-    messages_cap: Annotated[
-        float | None,
-        number("Messages one person may send on average; above 1 brings in protocols.", _HOW),
-    ] = None
-    out: Annotated[Path | None, option("Write the survey to this file (.json).", OUT, "FILE")] = (
-        None
+    target: int | None = option(
+        "A batch is closed at so many; twice --minimum if not given.", _WHEN
     )
-    json: Json = False
+    max_age: int = option(
+        "Or at this age, with --minimum: 12h, 30m, 45s; 7d if not given.",
+        _WHEN,
+        "TIME",
+        parser=read_duration,
+        show_default=False,
+        default=604_800,
+    )
+    small: Small = option(
+        "A batch too small at that age waits, or is deleted.", _WHEN, default=Small.CARRY
+    )
+    starts: int | None = option(
+        "First moment (UTC), 2030-01-31; else now.", _WHEN, "DATE", parser=read_moment
+    )
+    days: int = option("For so many days.", _WHEN, default=30)
+    shuffler: str = option("Required: address of the shuffler.", _WHO, "URL")
+    shuffler_key: str = option(
+        "Required: its fingerprint, or a file with it or its keys.", _WHO, "KEY"
+    )
+    analyzer: str = option("Required: address of the analyzer.", _WHO, "URL")
+    analyzer_key: str = option(
+        "Required: its fingerprint, or a file with it or its keys.", _WHO, "KEY"
+    )
+    suite: Suite = option("The suite of algorithms.", _WHO, default=Suite.X25519)
+    randomizer: str | None = option("Take this one instead of the best.", _HOW, "NAME")
+    plan: Path | None = option("What shoal plan --save wrote, as it is.", _HOW)
+    local_epsilon_cap: float | None = option("The most that ε0 of one report may be.", _HOW)
+    messages_cap: float | None = option(
+        "Messages one person may send on average; above 1 brings in protocols.", _HOW
+    )
+    out: Path | None = option("Write the survey to this file (.json).")
+    json: bool = option("Print JSON.")
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
         Required("question", "what people are asked"),
         Required("purpose", "what people are told the answers are for"),
         Required("epsilon", "what answering may cost each person"),
@@ -198,8 +161,7 @@ class NewOptions(Options):
     )
 
     def check(self) -> None:
-        """The table of rules; text of one line; and a file that can be written."""
-        Options.check(self)
+        """Text of one line, and a file that can be written."""
         for name, text in self.only("question", "purpose", "name").items():
             if not text.strip():
                 raise RefusedError(f"--{name} is empty: expected text that people can read")
@@ -209,12 +171,6 @@ class NewOptions(Options):
                 )
         files.check(out=self.out, never=self.plan)
 
-    def labels(self) -> tuple[str, ...]:
-        """The public list of answers."""
-        from shoal.cli.files import read_list
-
-        return () if self.categories is None else tuple(read_list(self.categories))
-
     def design(self, labels: tuple[str, ...]) -> Design:
         """What is wanted of the survey."""
         from shoal.planning.planner import messages_limit
@@ -223,12 +179,12 @@ class NewOptions(Options):
         from shoal.service.survey.promise import Terms
 
         device = None if self.plan is None else self._planned(self.plan, len(labels))
-        epsilon, minimum = self.epsilon or 0.0, self.minimum or 0
+        minimum = self.minimum or 0
         terms = self.only("delta", "reports_per_person", "dishonest", "participation")
         if device is not None and self.minimum is None:
-            minimum = least_minimum(device, epsilon=epsilon, terms=Terms(**terms))
+            minimum = least_minimum(device, epsilon=self.epsilon, terms=Terms(**terms))
         return Design(
-            epsilon=epsilon,
+            epsilon=self.epsilon,
             batches=Batches(
                 minimum=minimum,
                 target=2 * minimum if self.target is None else self.target,
@@ -250,17 +206,13 @@ class NewOptions(Options):
         plan = Plan.load(path)
         question = plan.question
         if (question.categories or 0) != answers or question.bounds != self.bounds:
-            raise RefusedError(f"{path} is a plan for another question: {_kind(plan)}")
+            kind = f"a vector of {question.dimension} coordinates"
+            if question.categories is not None:
+                kind = f"one of {question.categories} answers"
+            elif question.bounds is not None:
+                kind = f"a number from {question.bounds[0]:g} to {question.bounds[1]:g}"
+            raise RefusedError(f"{path} is a plan for another question: {kind}")
         return plan.randomizer
-
-
-def _kind(plan: Plan) -> str:
-    question = plan.question
-    if question.categories is not None:
-        return f"one of {question.categories} answers"
-    if question.bounds is not None:
-        return f"a number from {question.bounds[0]:g} to {question.bounds[1]:g}"
-    return f"a vector of {question.dimension} coordinates"
 
 
 @command(survey)
@@ -273,7 +225,7 @@ def new(options: NewOptions) -> None:
         from shoal.service.survey.design import telling_minimum, tells_nothing
         from shoal.service.survey.files import refuse_overwriting
 
-        labels = options.labels()
+        labels = () if options.categories is None else tuple(files.read_list(options.categories))
         design = options.design(labels)
         made = _made(options, design, labels)
         if options.out is not None:
@@ -283,18 +235,14 @@ def new(options: NewOptions) -> None:
             enough = telling_minimum(design) or 0
         exceeded = tuple(map(str, Policy().exceeded(made)))
         values = summary.to_dict(made, system_clock()) | {"warnings": list(exceeded)}
-    if options.out is not None:
-        data = made.to_bytes()
-        with files.together() as write:
-            write(options.out, lambda path: path.write_bytes(data))
-    if options.json:
-        print_json(values)
-        return
+    files.write((options.out, lambda path: path.write_bytes(made.to_bytes())))
     document = summary.document(made, system_clock(), enough=enough)
-    show(replace(document, warnings=document.warnings + exceeded))
-    if options.out is not None:
-        typer.echo(f"written to {printable(str(options.out))}")
-        typer.echo("next, each operator registers it: shoal survey add FILE --to DIR")
+    answer(options, values, replace(document, warnings=document.warnings + exceeded))
+    if options.out is not None and not options.json:
+        print_lines(
+            f"written to {options.out}",
+            "next, each operator registers it: shoal survey add FILE --to DIR",
+        )
 
 
 def _made(options: NewOptions, design: Design, labels: tuple[str, ...]) -> Survey:
@@ -304,32 +252,26 @@ def _made(options: NewOptions, design: Design, labels: tuple[str, ...]) -> Surve
     from shoal.service.survey.survey import LONGEST_TEXT
 
     begins = system_clock() if options.starts is None else options.starts
-    question = options.question or ""
+    shuffler = party_fingerprint("shuffler", options.shuffler_key)
+    analyzer = party_fingerprint("analyzer", options.analyzer_key)
     return design.survey(
-        name=question[:LONGEST_TEXT] if options.name is None else options.name,
-        question=question,
-        purpose=options.purpose or "",
+        name=options.question[:LONGEST_TEXT] if options.name is None else options.name,
+        question=options.question,
+        purpose=options.purpose,
         answers=labels,
         not_before=begins,
         not_after=begins + options.days * _DAY,
         suite=options.suite.value,
-        shuffler=Party(
-            url=(options.shuffler or "").rstrip("/"),
-            fingerprint=party_fingerprint("shuffler", options.shuffler_key or ""),
-        ),
-        analyzer=Party(
-            url=(options.analyzer or "").rstrip("/"),
-            fingerprint=party_fingerprint("analyzer", options.analyzer_key or ""),
-        ),
+        shuffler=Party(url=options.shuffler.rstrip("/"), fingerprint=shuffler),
+        analyzer=Party(url=options.analyzer.rstrip("/"), fingerprint=analyzer),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShowOptions(Options):
     """Which survey."""
 
-    file: Annotated[Path, argument("A survey.", "FILE")]
-    json: Json = False
+    file: Path = argument("A survey.", "FILE")
+    json: bool = option("Print JSON.")
 
 
 @command(survey, name="show")
@@ -341,24 +283,16 @@ def show_survey(options: ShowOptions) -> None:
         from shoal.service.survey import summary
         from shoal.service.survey.files import read_survey
 
-        read = read_survey(options.file)
+        read, now = read_survey(options.file), system_clock()
         exceeded = [str(each) for each in Policy().exceeded(read)]
-        values = summary.to_dict(read, system_clock()) | {"warnings": exceeded}
-    if options.json:
-        print_json(values)
-    else:
-        show(summary.document(read, system_clock()))
+        values = summary.to_dict(read, now) | {"warnings": exceeded}
+    answer(options, values, summary.document(read, now))
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckOptions(Options):
+class CheckOptions(ShowOptions):
     """Which survey, and the name it must have."""
 
-    file: Annotated[Path, argument("A survey.", "FILE")]
-    survey_id: Annotated[str | None, option("The name it must have.", OUT, "HEX", name="--id")] = (
-        None
-    )
-    json: Json = False
+    survey_id: str | None = option("The name it must have.", metavar="HEX", name="--id")
 
 
 @command(survey, name="check")
@@ -372,69 +306,44 @@ def check_survey(options: CheckOptions) -> None:
         from shoal.service.survey.summary import closed_note
 
         read = read_survey(options.file, options.survey_id)
-        kept = read.guarantee(read.batches.minimum).epsilon
+        epsilon = read.guarantee(read.batches.minimum).epsilon
         note = closed_note(read, system_clock())
-    if options.json:
-        print_json(
-            {
-                "note": note,
-                "id": str(read.id),
-                "name": read.name,
-                "promised": {"epsilon": read.epsilon, "delta": read.delta},
-                "kept": kept,
-            }
-        )
-        return
+    values = {
+        "note": note,
+        "id": str(read.id),
+        "name": read.name,
+        "promised": {"epsilon": read.epsilon, "delta": read.delta},
+        "kept": epsilon,
+    }
     promise = f"the promised {plain(read.epsilon)} at δ = {plain(read.delta)}"
-    sentence = f"{read.name}: keeps ε = {up(kept)} of {promise}"
+    sentence = f"{read.name}: keeps ε = {up(epsilon)} of {promise}"
     notes = () if note is None else (note,)
-    print_lines(Document(str(read.id), sentences=(sentence,), notes=notes))
+    answer_lines(options, values, Document(str(read.id), sentences=(sentence,), notes=notes))
 
 
 # ------------------------------------------------------------------------- what parties collect for
 
 
-def _home(name: str, directory: Path, store: str | None) -> Home:
-    from shoal.service.running.extras import need_party
-
-    need_party(f"shoal survey {name}", store)
-    from shoal.service.running import registering
-
-    return registering.home_of(directory, store)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AddOptions(Options):
+class AddOptions(PartyOptions):
     """Which survey, and who collects for it."""
 
-    file: Annotated[Path, argument("The survey.", "FILE")]
-    to: Annotated[Path, option("The directory of the shuffler or the analyzer.", _WHO, "DIR")]
-    store: Store = None
-    json: Json = False
+    file: Path = argument("The survey.", "FILE")
+    directory: Path = option(_PARTY, _WHO, "DIR", name="--to", default=REQUIRED)
 
 
 @command(survey)
 def add(options: AddOptions) -> None:
     """Let a shuffler or an analyzer collect for a survey. Both have to be told, each by itself."""
-    from shoal.service.running.extras import need_party
-
-    need_party("shoal survey add", options.store)
+    home = options.home("shoal survey add")
     from shoal.service.clock import system_clock
     from shoal.service.running import registering
     from shoal.service.survey.files import read_survey
     from shoal.service.survey.summary import closed_note
 
     read = read_survey(options.file)
-    home = registering.home_of(options.to, options.store)
     new = registering.add_survey(read, home)
-    if options.json:
-        print_json({"survey": str(read.id), "role": home.role, "new": new})
-        return
     collects = "collects for" if new else "collected already for"
-    typer.echo(f"the {home.role} in {options.to} {collects} survey {read.id}")
     note = closed_note(read, system_clock())
-    if note is not None:
-        typer.echo(f"note: {note}")
     place = home.directory
     first, starts = {
         "shuffler": (
@@ -446,56 +355,45 @@ def add(options: AddOptions) -> None:
             f"shoal serve analyzer {place}",
         ),
     }[home.role]
-    typer.echo(f"next: {first}; then {starts}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListOptions(Options):
-    """Whose surveys."""
-
-    directory: Directory
-    store: Store = None
-    json: Json = False
+    answer_lines(
+        options,
+        {"survey": str(read.id), "role": home.role, "new": new},
+        f"the {home.role} in {options.directory} {collects} survey {read.id}",
+        "" if note is None else f"note: {note}",
+        f"next: {first}; then {starts}",
+    )
 
 
 @command(survey, name="list")
-def list_surveys(options: ListOptions) -> None:
+def list_surveys(options: PartyOptions) -> None:
     """List the surveys that a shuffler or an analyzer collects for."""
-    home = _home("list", options.directory, options.store)
+    home = options.home("shoal survey list")
     from shoal.service.running import registering
 
-    registered = registering.surveys_of(home)
-    if options.json:
-        surveys = [each.to_dict() for each in registered]
-        print_json({"role": home.role, "surveys": surveys})
-    else:
-        print_lines(registering.surveys_document(home, registered))
+    surveys = registering.surveys_of(home)
+    values = {"role": home.role, "surveys": [each.to_dict() for each in surveys]}
+    answer_lines(options, values, registering.surveys_document(home, surveys))
 
 
-@dataclass(frozen=True, kw_only=True)
-class RemoveOptions(Options):
+class RemoveOptions(PartyOptions):
     """Which survey, and whose."""
 
-    survey: Annotated[str, argument("The survey's name; its first digits will do.", "ID")]
-    directory: Annotated[
-        Path,
-        option("The directory of the shuffler or the analyzer.", _WHO, "DIR", name="--from"),
-    ]
-    store: Store = None
-    json: Json = False
+    survey: str = argument("The survey's name; its first digits will do.", "ID")
+    directory: Path = option(_PARTY, _WHO, "DIR", name="--from", default=REQUIRED)
 
 
 @command(survey)
 def remove(options: RemoveOptions) -> None:
     """Withdraw a survey that was added by mistake, as long as nothing was taken for it."""
-    home = _home("remove", options.directory, options.store)
+    home = options.home("shoal survey remove")
     from shoal.explain.text import plural
     from shoal.service.running import registering
 
     name, revoked = registering.remove_survey(home, options.survey)
-    if options.json:
-        print_json({"survey": str(name), "role": home.role, "revoked": revoked})
-        return
     tokens = f", and {plural(revoked, 'token')} for it ended" if revoked else ""
-    typer.echo(f"the {home.role} in {options.directory} collects no more for survey {name}{tokens}")
-    typer.echo("note: what runs takes nothing for it from now on, and shows it until restarted")
+    answer_lines(
+        options,
+        {"survey": str(name), "role": home.role, "revoked": revoked},
+        f"the {home.role} in {options.directory} collects no more for survey {name}{tokens}",
+        "note: what runs takes nothing for it from now on, and shows it until restarted",
+    )

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from shoal.cli import files
-from shoal.cli.app import ANALYSE, app, printable
+from shoal.cli.app import ANALYSE, RefusedError, app, printable
 from shoal.cli.options import (
     Excludes,
     Needs,
     OneOf,
     Options,
-    RefusedError,
     Required,
-    Rule,
     argument,
-    choice,
     command,
-    flag,
-    number,
     option,
     read_whole,
-    whole,
 )
-from shoal.cli.render import console, panel, print_json, remarks, reporting, show
+from shoal.cli.render import answer, console, panel, reporting
 
 if TYPE_CHECKING:
     from shoal.values import Array
@@ -38,7 +29,6 @@ _WHAT = "What is tested"
 _WANTED = "What should be noticed, and at what price"
 _HOW = "How devices report"
 _POWER = "Before there are data"
-_OUT = "What to make of it"
 
 
 class Coin(StrEnum):
@@ -64,94 +54,65 @@ def read_sizes(text: str) -> Sizes:
     return Sizes(sorted({read_whole(part.strip()) for part in text.split(",")}))
 
 
-@dataclass(frozen=True, kw_only=True)
 class TestOptions(Options):
     """What is tested, what should be noticed and at what price, and how."""
 
-    data: Annotated[
-        Path | None, argument("A table, one person per row: CSV, Parquet, Arrow.", "FILE")
-    ] = None
-    column: Annotated[str | None, option("The column of answers.", _WHAT, "NAME")] = None
-    against: Annotated[
-        Path | None,
-        option(
-            "A reference instead of uniform: a CSV of answers and probabilities (or counts).",
-            _WHAT,
-            "FILE",
-        ),
-    ] = None
-    with_: Annotated[
-        Path | None,
-        typer.Option(
-            "--with",
-            metavar="FILE",
-            help="A table of other people, with this column: do both answer alike?",
-            rich_help_panel=_WHAT,
-        ),
-    ] = None
-    by: Annotated[
-        str | None, option("A column with two groups: do both answer alike?", _WHAT, "NAME")
-    ] = None
-    overlap: Annotated[
-        bool, flag("--overlap", "People may be in both groups: ε is for two reports.", _WHAT)
-    ] = False
-    categories: Annotated[
-        str | None,
-        option(
-            "The public list of answers: a,b,c or a file with one per line. With --power also how "
-            "many.",
-            _WHAT,
-            "LIST",
-        ),
-    ] = None
-    drop_nulls: Annotated[
-        bool, flag("--drop-nulls", "Leave out rows without an answer.", _WHAT)
-    ] = False
-    distance: Annotated[
-        float | None,
-        number(
-            "The difference that matters: the fraction of people who answer otherwise.", _WANTED
-        ),
-    ] = None
-    level: Annotated[float, number("The probability of a false alarm.", _WANTED)] = 0.05
-    epsilon: Annotated[float | None, number("ε that the test may cost.", _WANTED)] = None
-    delta: Annotated[float, number("δ.", _WANTED)] = 1e-6
-    honest_fraction: Annotated[
-        float, number("The fraction of people that follows the protocol.", _WANTED)
-    ] = 1.0
-    coin: Annotated[
-        Coin, choice("Devices draw by themselves, or share public coins.", _HOW, Coin)
-    ] = Coin.AUTO
-    randomizer: Annotated[
-        str | None, option("What devices run, instead of the best.", _HOW, "NAME")
-    ] = None
-    partitions: Annotated[int | None, whole("Public coins: so many partitions.", _HOW)] = None
-    symbols: Annotated[int | None, whole("Public coins: parts of a partition.", _HOW)] = None
-    messages_cap: Annotated[float, number("Messages one person may send on average.", _HOW)] = 1.0
-    power: Annotated[
-        bool, flag("--power", "No FILE: how many people it takes to notice.", _POWER)
-    ] = False
-    n: Annotated[
-        Sizes | None,
-        option("Numbers of people to try: 1e4,3e4,1e5.", _POWER, "LIST", read_sizes),
-    ] = None
-    trials: Annotated[int | None, whole("Simulated tests for each (400).", _POWER)] = None
-    simulations: Annotated[
-        int | None, whole("Batches simulated for the threshold (1999; 100/level if more).", _OUT)
-    ] = None
-    seed: Annotated[int | None, whole("Of the simulated batches; reports have none.", _OUT)] = None
-    plot: Annotated[
-        Path | None,
-        option("Draw the statistic among simulated ones, or the power (.svg, .png).", _OUT, "FILE"),
-    ] = None
-    json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False
+    data: Path | None = argument(
+        "A table, one person per row: CSV, Parquet, Arrow.", "FILE", default=None
+    )
+    column: str | None = option("The column of answers.", _WHAT, "NAME")
+    against: Path | None = option(
+        "A reference instead of uniform: a CSV of answers and probabilities (or counts).",
+        _WHAT,
+        library="reference",
+    )
+    with_: Path | None = option(
+        "A table of other people, with this column: do both answer alike?", _WHAT, library="second"
+    )
+    by: str | None = option("A column with two groups: do both answer alike?", _WHAT, "NAME")
+    overlap: bool = option(
+        "People may be in both groups: ε is for two reports.", _WHAT, library="overlapping"
+    )
+    categories: str | None = option(
+        "The public list of answers: a,b,c or a file with one per line. With --power also how "
+        "many.",
+        _WHAT,
+        "LIST",
+    )
+    drop_nulls: bool = option("Leave out rows without an answer.", _WHAT)
+    distance: float | None = option(
+        "The difference that matters: the fraction of people who answer otherwise.", _WANTED
+    )
+    level: float = option("The probability of a false alarm.", _WANTED, default=0.05)
+    epsilon: float | None = option("ε that the test may cost.", _WANTED)
+    delta: float = option("δ.", _WANTED, default=1e-6)
+    honest_fraction: float = option(
+        "The fraction of people that follows the protocol.", _WANTED, default=1.0
+    )
+    coin: Coin = option(
+        "Devices draw by themselves, or share public coins.", _HOW, default=Coin.AUTO
+    )
+    randomizer: str | None = option("What devices run, instead of the best.", _HOW, "NAME")
+    partitions: int | None = option("Public coins: so many partitions.", _HOW)
+    symbols: int | None = option("Public coins: parts of a partition.", _HOW)
+    messages_cap: float = option("Messages one person may send on average.", _HOW, default=1.0)
+    power: bool = option("No FILE: how many people it takes to notice.", _POWER)
+    n: Sizes | None = option(
+        "Numbers of people to try: 1e4,3e4,1e5.", _POWER, "LIST", parser=read_sizes
+    )
+    trials: int | None = option("Simulated tests for each (400).", _POWER)
+    simulations: int | None = option(
+        "Batches simulated for the threshold (1999; 100/level if more)."
+    )
+    seed: int | None = option("Of the simulated batches; reports have none.")
+    plot: Path | None = option(
+        "Draw the statistic among simulated ones, or the power (.svg, .png)."
+    )
+    json: bool = option("Print JSON.")
 
-    arguments: ClassVar[Mapping[str, str]] = {
-        "reference": "against",
-        "second": "with_",
-        "overlapping": "overlap",
-    }
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
+        Excludes("power", ("data",), "--power is asked before there are data"),
+        Required("data", "a table with an answer per row, or say --power", unless=("power",)),
         Excludes(
             "power",
             ("column", "with_", "by", "overlap", "drop_nulls"),
@@ -171,14 +132,9 @@ class TestOptions(Options):
     )
 
     def check(self) -> None:
-        """The table of rules, FILE, and which file is written."""
-        if self.data is None and not self.power:
-            raise RefusedError("FILE is missing: a table with an answer per row, or say --power")
-        if self.data is not None and self.power:
-            raise RefusedError("--power is asked before there are data: leave out FILE")
-        Options.check(self)
+        """The answers of --power, whether messages are exchangeable, and what is written."""
         if self.power:
-            OneOf(("categories", "against"), "--power needs the answers").check(self.given)
+            self.obey(OneOf(("categories", "against"), "--power needs the answers"))
         if self.messages_cap > 1 and (self.with_ is not None or self.by is not None):
             raise RefusedError(
                 "two groups are compared by one message each (several of one person are not "
@@ -187,21 +143,10 @@ class TestOptions(Options):
         for path in (self.data, self.against, self.with_):
             files.check(plot=self.plot, never=path)
 
-    @property
     def wishes(self) -> dict[str, Any]:
         """What should be noticed, at what price and how, as keywords of the library."""
-        return self.only(
-            "epsilon",
-            "delta",
-            "distance",
-            "level",
-            "partitions",
-            "symbols",
-            "messages_cap",
-            "honest_fraction",
-            "simulations",
-            "seed",
-        ) | {"coin": self.coin.value}
+        target = ("epsilon", "delta", "distance", "level", "honest_fraction", "messages_cap")
+        return self.only(*target, "coin", "partitions", "symbols", "simulations", "seed")
 
 
 @command(app, ANALYSE)
@@ -215,43 +160,34 @@ def test(options: TestOptions) -> None:
         _power(options)
     else:
         _verdict(options)
-    if options.plot is not None and not options.json:
-        typer.echo(f"wrote {options.plot}")
 
 
 def _verdict(options: TestOptions) -> None:
     """Test the column."""
     with reporting("testing") as progress:
         from shoal import testing
-        from shoal.cli.files import read_list
 
         result = testing.run(
             options.data,
-            reference=options.against,
-            second=options.with_,
-            overlapping=options.overlap,
-            categories=None if options.categories is None else read_list(options.categories),
+            categories=None if options.categories is None else files.read_list(options.categories),
             progress=progress,
-            **options.only("column", "by", "drop_nulls", "randomizer"),
-            **options.wishes,
+            **options.only("column", "against", "with_", "by", "overlap", "drop_nulls"),
+            **options.only("randomizer"),
+            **options.wishes(),
         )
-    verdict = result.verdict
     if options.plot is not None:
         from shoal.figures import results
 
-        with files.together() as write:
-            write(options.plot, lambda path: results.test(verdict, path))
-    if options.json:
-        print_json(result.to_dict())
-        return
-    from rich.text import Text
-
-    document, page = result.document(), console()
-    page.print(Text(verdict.words, style="bold red" if verdict.rejected else "bold green"))
-    facts = tuple((label, printable(text)) for label, text in document.facts)
-    page.print(panel(replace(document, facts=facts)))
-    page.print(panel(verdict.guarantee.document()))
-    remarks(page, replace(document, notes=tuple(map(printable, document.notes))))
+        files.write((options.plot, lambda path: results.test(result.verdict, path)))
+    verdict, document = result.verdict, result.document()
+    guarantee = replace(
+        verdict.guarantee.document(), notes=document.notes, warnings=document.warnings
+    )
+    if not options.json:
+        style = "bold red" if verdict.rejected else "bold green"
+        console().print(printable(verdict.words), style=style)
+        console().print(panel(document))
+    answer(options, result.to_dict(), guarantee, options.plot)
 
 
 def _power(options: TestOptions) -> None:
@@ -260,34 +196,37 @@ def _power(options: TestOptions) -> None:
         from shoal.testing.study import Study
 
         reference, notes = _hypothesis(options)
-        study = Study(reference=reference, **options.only("trials"), **options.wishes)
+        study = Study(reference=reference, **options.only("trials"), **options.wishes())
         powers = study.run(options.n or (), progress)
-    document = replace(powers.document(), notes=notes)
     if options.plot is not None:
         from shoal.figures import results
 
-        with files.together() as write:
-            write(options.plot, lambda path: results.power(powers, path))
-    if options.json:
-        print_json(powers.to_dict() | {"notes": list(notes)})
-    else:
-        show(document)
+        files.write((options.plot, lambda path: results.power(powers, path)))
+    values = powers.to_dict() | {"notes": list(notes)}
+    answer(options, values, replace(powers.document(), notes=notes), options.plot)
 
 
 def _hypothesis(options: TestOptions) -> tuple[Array, tuple[str, ...]]:
     """Uniform on so many answers, or the reference; and what to know of it."""
     import numpy as np
 
-    from shoal.cli.files import read_list
-    from shoal.engines.reading import MOST_ANSWERS
+    from shoal.engines.columns import MOST_ANSWERS
     from shoal.testing import read_reference
 
     if options.against is not None:
-        answers = read_reference(options.against)
-        return np.array(answers.probabilities), tuple(map(printable, answers.notes))
+        reference = read_reference(options.against)
+        return np.array(reference.probabilities), reference.notes
     text = options.categories or ""
-    listing = "," in text or Path(text).is_file()
-    k = len(set(read_list(text))) if listing else read_whole(text)
+    if "," in text or Path(text).is_file():
+        listed = files.read_list(text)
+        k = len(listed)
+        twice = sorted({label for label in listed if listed.count(label) > 1})
+        if twice:
+            raise RefusedError(
+                f"expected --categories to be different answers, got {twice[0]!r} twice"
+            )
+    else:
+        k = read_whole(text)
     if not 2 <= k <= MOST_ANSWERS:
         raise RefusedError(f"expected --categories from 2 to {MOST_ANSWERS:,}, got {k}")
     return np.full(k, 1 / k), ()

@@ -5,33 +5,20 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from shoal import checks
-from shoal.cli.app import COLLECT, INTERRUPTED, app, printable
-from shoal.cli.options import (
-    Needs,
-    Options,
-    RefusedError,
-    Rule,
-    argument,
-    command,
-    dashed,
-    flag,
-    number,
-    option,
-    whole,
-)
-from shoal.cli.party import OUT
-from shoal.cli.render import console, panel, print_json, reporting, working
+from shoal.cli.app import COLLECT, INTERRUPTED, RefusedError, app, printable
+from shoal.cli.options import Needs, Options, argument, command, option
+from shoal.cli.render import console, print_json, reporting, show, table, working
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
     from shoal.service.analyzer.results import SurveyResults
     from shoal.service.running.embedded import Wanted
@@ -53,37 +40,32 @@ _NOT_APART = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class UpOptions(Options):
     """What is asked, who answers, and when it stops."""
 
-    directory: Annotated[
-        Path, argument("Where it is kept; taken up again if it exists.", "DIR")
-    ] = Path("shoal-up")
-    simulate: Annotated[int | None, whole("Let so many invented people answer.", _WHO)] = None
-    question: Annotated[str | None, option("The question of a new survey.", _WHAT, "TEXT")] = None
-    categories: Annotated[
-        str | None, option("Its answers, separated by commas.", _WHAT, "A,B,…")
-    ] = None
-    epsilon: Annotated[float | None, number("What it promises to everybody; 1.", _WHAT)] = None
-    delta: Annotated[float | None, number("At this delta; 1e-6.", _WHAT)] = None
-    port: Annotated[
-        int | None, whole("The shuffler's port, the analyzer's is the next; any.", OUT)
-    ] = None
-    once: Annotated[bool, flag("--once", "Stop when the result is published.", OUT)] = False
-    json: Annotated[bool, flag("--json", "Print JSON; with --once.", OUT)] = False
+    directory: Path = argument(
+        "Where it is kept; taken up again if it exists.", "DIR", default=Path("shoal-up")
+    )
+    simulate: int | None = option("Let so many invented people answer.", _WHO, library="people")
+    question: str | None = option("The question of a new survey.", _WHAT, "TEXT")
+    categories: str | None = option(
+        "Its answers, separated by commas.", _WHAT, "A,B,…", library="answers"
+    )
+    epsilon: float | None = option("What it promises to everybody; 1.", _WHAT)
+    delta: float | None = option("At this delta; 1e-6.", _WHAT)
+    port: int | None = option("The shuffler's port, the analyzer's is the next; any.")
+    once: bool = option("Stop when the result is published.")
+    json: bool = option("Print JSON; with --once.")
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
         Needs("json", ("once",), "it prints one result"),
         Needs("once", ("simulate",), "it ends with a result, of so many people"),
         Needs("categories", ("question",), "what these are the answers to"),
         Needs("question", ("categories",), "its answers, A,B,…"),
     )
-    arguments: ClassVar[dict[str, str]] = {"people": "simulate", "answers": "categories"}
 
     def check(self) -> None:
-        """The table of rules, and numbers."""
-        Options.check(self)
+        """Numbers."""
         if self.simulate is not None:
             checks.count(_FEWEST, simulate=self.simulate)
         if self.port is not None and not 0 <= self.port <= _HIGHEST:
@@ -96,8 +78,8 @@ class UpOptions(Options):
         """Refuse to ask something else in a directory that has a survey."""
         for name in self.only("question", "epsilon", "delta", "port"):
             raise RefusedError(
-                f"{self.directory} has a survey already, and {dashed(name)} cannot change it: "
-                "leave it out, or choose another directory"
+                f"{self.directory} has a survey already, and --{name} cannot change it: leave it "
+                "out, or choose another directory"
             )
 
     def wanted(self) -> Wanted:
@@ -299,21 +281,18 @@ def invite(services: Local) -> None:
         page.print(line, soft_wrap=True)
 
 
-def _funnel(results: SurveyResults) -> Table:
+def _funnel(results: SurveyResults) -> RenderableType:
     """How many reports of each batch came how far."""
-    from rich.table import Table
-
+    from shoal.explain.document import Row, Table
     from shoal.explain.text import up as rounded_up
 
-    funnel = Table.grid(padding=(0, 2))
-    for column in range(6):
-        funnel.add_column(justify="left" if column in {0, 5} else "right")
-    funnel.add_row("batch", "reports", "valid", "honest", "ε", "", style="dim")
+    rows = []
     for batch in results.batches:
         counts = (f"{batch[name]:,}" for name in ("reports", "valid", "honest"))
         epsilon = "–" if batch["epsilon"] is None else rounded_up(batch["epsilon"])
-        funnel.add_row(batch["batch"][:8], *counts, epsilon, batch["withheld"] or "")
-    return funnel
+        rows.append(Row((batch["batch"][:8], *counts, epsilon, batch["withheld"] or "")))
+    headings = ("batch", "reports", "valid", "honest", "ε", "")
+    return table(Table(headings, tuple(rows), frozenset(range(1, 5))))
 
 
 def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float | None) -> None:
@@ -336,10 +315,8 @@ def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float
     page.print()
     page.print(funnel)
     page.print()
-    page.print(panel(result.guarantee.document()))
-    for note in (*result.notes, *[_INVENTED] * (truth is not None)):
-        page.print(f"note: {note}")
-    for warning in result.guarantee.warnings:
-        page.print(f"warning: {warning}", style="yellow")
+    notes = (*result.notes, *[_INVENTED] * (truth is not None))
+    guarantee = result.guarantee
+    show(replace(guarantee.document(), notes=notes, warnings=guarantee.warnings))
     if seconds is not None:
         page.print(f"published {seconds:.1f} s after the start", style="dim")

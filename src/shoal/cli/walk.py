@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from shoal import checks
 from shoal.cli import files
-from shoal.cli.app import ACCOUNT, app
-from shoal.cli.options import (
-    Bounds,
-    Excludes,
-    Needs,
-    Options,
-    RefusedError,
-    Required,
-    Rule,
-    argument,
-    choice,
-    command,
-    flag,
-    leave_out,
-    number,
-    option,
-    read_bounds,
-    whole,
-)
-from shoal.cli.render import print_json, reporting, show
+from shoal.cli.app import ACCOUNT, RefusedError, app
+from shoal.cli.options import Bounds, Excludes, Needs, Options, Required, argument, command, option
+from shoal.cli.render import answer, reporting
 
 if TYPE_CHECKING:
     from shoal.network.graph import Graph
@@ -40,7 +20,7 @@ _GRAPH = "The graph and the walk"
 _CHOSEN = "A graph that is chosen"
 _WANTED = "How long: one of"
 _AGAINST = "Against whom"
-_OUT = "What to make of it"
+_ONE_AT_A_TIME = "adversaries are analysed one at a time"
 _PLOTTED = 14  # points of a curve
 
 
@@ -66,83 +46,51 @@ class Submit(StrEnum):
     SINGLE = "single"
 
 
-@dataclass(frozen=True, kw_only=True)
 class WalkOptions(Options):
     """The graph, the walk on it, and the adversary; or the graphs to compare."""
 
-    graph: Annotated[
-        Path | None,
-        argument(
-            "Who knows whom, both ways: lines of two node numbers, CSV, .npz, or .gz.", "GRAPH"
-        ),
-    ] = None
-    rounds: Annotated[int | None, whole("How often reports are passed on.", _WANTED)] = None
-    epsilon: Annotated[float | None, number("ε; the answer is the number of rounds.", _WANTED)] = (
-        None
+    graph: Path | None = argument(
+        "Who knows whom, both ways: lines of two node numbers, CSV, .npz, or .gz.",
+        "GRAPH",
+        default=None,
     )
-    delta: Annotated[float | None, number("δ; 1e-6 if not given.", _WANTED)] = None
-    local_epsilon: Annotated[
-        float | None, number("ε0 of each report by itself; 1 if not given.", _DEVICES)
-    ] = None
-    randomizer: Annotated[
-        str | None, option("A known randomizer: grr, hadamard, laplace, …", _DEVICES, "NAME")
-    ] = None
-    k: Annotated[
-        int | None, whole("Its number of answers; for vectors, the dimension.", _DEVICES)
-    ] = None
-    bounds: Annotated[
-        Bounds | None,
-        option("Bounds of a randomizer of numbers.", _DEVICES, "LOW,HIGH", read_bounds),
-    ] = None
-    report_bytes: Annotated[
-        int | None, whole("Size of a message, for the cost; 1024 if not given.", _DEVICES)
-    ] = None
-    largest_component: Annotated[
-        bool, flag("--largest-component", "Keep the largest part that hangs together.", _GRAPH)
-    ] = False
-    keep_loops: Annotated[
-        bool, flag("--keep-loops", "Nodes listed as their own neighbours are.", _GRAPH)
-    ] = False
-    kind: Annotated[
-        Kind | None, choice("How the next holder is drawn; simple if not given.", _GRAPH, Kind)
-    ] = None
-    lazy: Annotated[bool, flag("--lazy", "Short for --kind lazy: stay half the time.", _GRAPH)] = (
-        False
+    rounds: int | None = option("How often reports are passed on.", _WANTED)
+    epsilon: float | None = option("ε; the answer is the number of rounds.", _WANTED)
+    delta: float | None = option("δ; the smaller of 1e-6 and 1/(10 n) if not given.", _WANTED)
+    local_epsilon: float | None = option("ε0 of each report by itself; 1 if not given.", _DEVICES)
+    randomizer: str | None = option(
+        "A known randomizer: grr, hadamard, laplace, …", _DEVICES, "NAME"
     )
-    offline: Annotated[
-        float | None, number("The probability that a peer misses a round; reports wait.", _GRAPH)
-    ] = None
-    overlay: Annotated[
-        bool, flag("--overlay", "Instead of GRAPH: which graph to build for --n people.", _CHOSEN)
-    ] = False
-    n: Annotated[int | None, whole("How many people: 100000 or 1e5.", _CHOSEN)] = None
-    degree: Annotated[
-        int | None, whole("Neighbours that a peer may have; 16 if not given.", _CHOSEN)
-    ] = None
-    view: Annotated[
-        View | None,
-        choice("The server sees final holders, or who passes to whom (simulated).", _AGAINST, View),
-    ] = None
-    submit: Annotated[
-        Submit | None, choice("Holders submit all they hold, or one report.", _AGAINST, Submit)
-    ] = None
-    collusion: Annotated[
-        float | None, number("The probability that a new holder works for the server.", _AGAINST)
-    ] = None
-    user: Annotated[
-        int | None, whole("Whom to follow with --view traffic: a node of the file.", _AGAINST)
-    ] = None
-    runs: Annotated[
-        int | None, whole("Simulated runs with --view traffic; 2000 if not given.", _AGAINST)
-    ] = None
-    simulate: Annotated[bool, flag("--simulate", "Walk it once: loads and what arrives.", _OUT)] = (
-        False
+    k: int | None = option("Its number of answers; for vectors, the dimension.", _DEVICES)
+    bounds: Bounds | None = option("Bounds of a randomizer of numbers.", _DEVICES)
+    report_bytes: int | None = option(
+        "Size of a message, for the cost; 1024 if not given.", _DEVICES
     )
-    seed: Annotated[int | None, whole("Of what is simulated or drawn.", _OUT)] = None
-    plot: Annotated[Path | None, option("Draw ε against rounds (.svg, .png).", _OUT, "FILE")] = None
-    json: Annotated[bool, flag("--json", "Print JSON.", _OUT)] = False
+    largest_component: bool = option("Keep the largest part that hangs together.", _GRAPH)
+    keep_loops: bool = option("Nodes listed as their own neighbours are.", _GRAPH)
+    kind: Kind | None = option("How the next holder is drawn; simple if not given.", _GRAPH)
+    lazy: bool = option("Short for --kind lazy: stay half the time.", _GRAPH)
+    offline: float | None = option(
+        "The probability that a peer misses a round; reports wait.", _GRAPH
+    )
+    overlay: bool = option("Instead of GRAPH: which graph to build for --n people.", _CHOSEN)
+    n: int | None = option("How many people: 100000 or 1e5.", _CHOSEN)
+    degree: int | None = option("Neighbours that a peer may have; 16 if not given.", _CHOSEN)
+    view: View | None = option(
+        "The server sees final holders, or who passes to whom (simulated).", _AGAINST
+    )
+    submit: Submit | None = option("Holders submit all they hold, or one report.", _AGAINST)
+    collusion: float | None = option(
+        "The probability that a new holder works for the server.", _AGAINST
+    )
+    user: int | None = option("Whom to follow with --view traffic: a node of the file.", _AGAINST)
+    runs: int | None = option("Simulated runs with --view traffic; 2000 if not given.", _AGAINST)
+    simulate: bool = option("Walk it once: loads and what arrives.")
+    seed: int | None = option("Of what is simulated or drawn.")
+    plot: Path | None = option("Draw ε against rounds (.svg, .png).")
+    json: bool = option("Print JSON.")
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
         Excludes(
             "overlay",
             (
@@ -152,46 +100,40 @@ class WalkOptions(Options):
             ),
             "--overlay compares graphs to build, against a server that sees final holders",
         ),
+        Excludes("overlay", ("graph",), "--overlay compares graphs to build"),
+        Required("n", "how many people pass reports on", when=("overlay",)),
+        Required("graph", "a file that says who knows whom (or say --overlay)", ("overlay",)),
         Needs("n", ("overlay",), "a graph says itself how many people there are"),
         Needs("degree", ("overlay",), "a graph says itself who knows whom"),
         Excludes("rounds", ("epsilon",), "--rounds asks for ε and --epsilon for rounds"),
         Needs("k", ("randomizer",), "what it belongs to"),
         Needs("bounds", ("randomizer",), "what they belong to"),
+        Excludes("lazy", ("kind=simple", "kind=metropolis"), "give --lazy or --kind, not both"),
+        Excludes("view=traffic", ("submit=single", "collusion"), _ONE_AT_A_TIME),
+        Excludes("submit=single", ("collusion",), _ONE_AT_A_TIME),
+        Excludes(
+            "view=traffic",
+            ("epsilon", "offline"),
+            "--view traffic is simulated at given --rounds, with everybody online",
+        ),
+        Required(
+            "rounds",
+            "beside this adversary there is no limit to come close to",
+            unless=("epsilon",),
+            when=("view=traffic", "submit=single", "collusion"),
+        ),
+        Needs("user", ("view=traffic",), "other answers are for everybody"),
     )
 
-    def check(self) -> None:
-        """The table of rules, and what depends on the graph and the adversary."""
-        Options.check(self)
-        if self.overlay:
-            if self.graph is not None:
-                raise RefusedError("--overlay compares graphs to build: leave out GRAPH")
-            Required("n", "how many people pass reports on").check(self.given)
-        elif self.graph is None:
-            raise RefusedError(
-                "GRAPH is missing: a file that says who knows whom (or say --overlay)"
-            )
-        else:
-            self._check_walk()
-
-    def _check_walk(self) -> None:
-        if self.lazy and self.kind not in {None, Kind.LAZY}:
-            raise RefusedError(f"give --lazy or --kind {self.kind}, not both")
-        special = {
-            "--view traffic": self.view is View.TRAFFIC,
-            "--submit single": self.submit is Submit.SINGLE,
-            "--collusion": bool(self.collusion),
+    @property
+    def given(self) -> dict[str, Any]:
+        """What was typed; a probability of 0 is the same as none."""
+        given = super().given
+        return {
+            name: value
+            for name, value in given.items()
+            if value or name not in {"collusion", "offline"}
         }
-        named = [name for name, chosen in special.items() if chosen]
-        if len(named) > 1:
-            raise RefusedError(f"{' and '.join(named)} are analysed one at a time: leave out one")
-        if named:
-            missing = f"{named[0]} has no limit to come close to"
-            Required("rounds", missing, ("epsilon",)).check(self.given)
-        if self.view is View.TRAFFIC:
-            why = "--view traffic is simulated at given --rounds, with everybody online"
-            leave_out([*filter(self.given.get, self.given)], ("epsilon", "offline"), why)
-        elif self.user is not None:
-            raise RefusedError("--user needs --view traffic: other answers are for everybody")
 
 
 @command(app, ACCOUNT)
@@ -207,14 +149,8 @@ def walk(options: WalkOptions) -> None:
     if options.plot is not None:
         from shoal.figures import results
 
-        with files.together() as write:
-            write(options.plot, lambda path: results.walk(result, path))
-    if options.json:
-        print_json(result.to_dict())
-        return
-    show(result.document())
-    if options.plot is not None:
-        typer.echo(f"wrote {options.plot}")
+        files.write((options.plot, lambda path: results.walk(result, path)))
+    answer(options, result.to_dict(), result.document(), options.plot)
 
 
 def _compared(options: WalkOptions, progress: Any) -> Any:  # noqa: ANN401 - no heavy imports

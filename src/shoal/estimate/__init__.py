@@ -4,8 +4,116 @@ Estimates are unbiased as they come out of a randomizer. What happens to them af
 separate, explicit step, because it trades bias for looks.
 """
 
-from shoal.estimate.covariance import covariance
-from shoal.estimate.postprocessing import above_noise, on_simplex
-from shoal.estimate.ranking import Ranked, noise_floor, top
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal import checks
+from shoal.errors import InvalidArgumentError
+from shoal.randomizers.base import LARGEST_TABLE, CategoryRandomizer, NumberedMessages
+from shoal.randomizers.bits import UnaryEncoding
+from shoal.values import Array, Counts, Estimate
 
 __all__ = ["Ranked", "above_noise", "covariance", "noise_floor", "on_simplex", "top"]
+
+noise_floor = Estimate.noise_floor
+
+
+# --------------------------------------------------------- which answers stand out, or only seem to
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One of the top answers."""
+
+    index: int
+    frequency: float
+    standard_error: float
+    significant: bool  # stands out from answers that nobody gave
+    separated: bool  # its simultaneous interval lies above that of the next answer
+
+
+def top(estimate: Estimate, size: int, level: float = 0.95) -> list[Ranked]:
+    """The answers with the largest estimates, marked for what can be said about them."""
+    size = min(checks.count(size=size), estimate.frequencies.size)
+    order = np.argsort(-estimate.frequencies, kind="stable")
+    floor = estimate.noise_floor(level)
+    low, high = estimate.interval(level, simultaneous=True)
+    ranked = []
+    for place, index in enumerate(order[:size].tolist()):
+        following = order[place + 1 :]
+        separated = bool(following.size == 0 or low[index] > high[following].max())
+        ranked.append(
+            Ranked(
+                index=index,
+                frequency=float(estimate.frequencies[index]),
+                standard_error=float(estimate.standard_errors[index]),
+                significant=bool(estimate.frequencies[index] >= floor[index]),
+                separated=separated,
+            )
+        )
+    return ranked
+
+
+# ------------------------------------------------------------- making estimates look like shares
+
+
+def on_simplex(estimate: Estimate) -> Array:
+    """The shares nearest to the estimates: none negative, all summing to one.
+
+    The Euclidean projection onto the simplex (Duchi, Shalev-Shwartz, Singer, Chandra, ICML 2008),
+    called Norm-Sub in the frequency-estimation literature. No longer unbiased.
+    """
+    ordered = np.sort(estimate.frequencies)[::-1]
+    excess = (np.cumsum(ordered) - 1) / np.arange(1, ordered.size + 1)
+    kept = int(np.flatnonzero(ordered > excess)[-1])
+    projected: Array = np.maximum(estimate.frequencies - excess[kept], 0.0)
+    return projected
+
+
+def above_noise(estimate: Estimate, level: float = 0.95) -> Array:
+    """The estimates, with those that could be noise set to zero.
+
+    With probability ``level`` no answer that nobody gave is left over.
+    """
+    return np.where(estimate.frequencies >= estimate.noise_floor(level), estimate.frequencies, 0.0)
+
+
+# ---------------------------------------------- how the errors of different answers hang together
+
+
+def covariance(randomizer: CategoryRandomizer, estimate: Estimate) -> Array:
+    """The covariance matrix of the estimated shares, one row and column per answer.
+
+    Given the data, an estimate is the mean of one score vector per message, f = (1/n) sum g(y_i),
+    with E[g(y) | x] the unit vector of x. So its covariance is
+
+        (1/n) sum_x f_x ( E[g g^T | x] - e_x e_x^T ),
+
+    evaluated with the estimated shares, in which it is linear and hence without bias.
+
+    For randomizers with numbered messages and for unary encoding (whose bits are independent);
+    local hashing and subset selection have no such formula here.
+    """
+    if estimate.frequencies.shape != (randomizer.k,):
+        shape = estimate.frequencies.shape
+        raise InvalidArgumentError("estimate", shape, f"an estimate of {randomizer.k} answers")
+    if isinstance(randomizer, UnaryEncoding):
+        return np.diag(randomizer.variance(estimate.frequencies, n=estimate.n))
+    if isinstance(randomizer, NumberedMessages):
+        return _by_scores(randomizer, randomizer.outputs, estimate)
+    expected = "a randomizer with numbered messages, or unary encoding"
+    raise InvalidArgumentError("randomizer", randomizer.name, expected)
+
+
+def _by_scores(randomizer: CategoryRandomizer, outputs: int, estimate: Estimate) -> Array:
+    if outputs * randomizer.k > LARGEST_TABLE:
+        expected = f"answers times messages <= {LARGEST_TABLE} for a covariance matrix"
+        raise InvalidArgumentError("k", randomizer.k, expected)
+    one = np.eye(outputs, dtype=np.int64)
+    scores = np.array([randomizer.estimate(Counts(cells, 1)).frequencies for cells in one])
+    sent = estimate.frequencies @ randomizer.table()  # chances of each message
+    second: Array = scores.T @ (sent[:, None] * scores) - np.diag(estimate.frequencies)
+    return second / estimate.n

@@ -2,12 +2,17 @@
 
 Level by level, all extensions of the prefixes found so far are tried; last come the whole texts.
 See :mod:`shoal.protocols.detection` for how a text is told from chance, whatever people hold.
+
+Extensions are tried against the tables of a level in pieces that fit a cache: the scores of a
+text's cells add up table by table, and a text is dropped as soon as even the highest scores in the
+tables that are left would not let it pass: nothing that passes is lost.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
@@ -15,12 +20,16 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.estimate.candidates import Tables, level_cells
 from shoal.protocols.detection import Background, Detector, Ladder
-from shoal.protocols.prefix_plan import Prospect
-from shoal.protocols.prefixes import BETA, PrefixMechanism
-from shoal.protocols.strings import Codes
+from shoal.protocols.prefixes import BETA, PrefixMechanism, Prospect
+from shoal.protocols.tree import Codes, PrefixTree, Words
 from shoal.values import Array, Batch, Counts
+
+Indices = npt.NDArray[np.int64]
+
+_PIECE = 1 << 18
+_MOST_TAILS = 1 << 16
+_SPARSE = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,20 +122,30 @@ class _Search:
             for depth, (detectors, prefixes) in enumerate(zip(whole, parents, strict=True), start=1)
         ]
         rows = np.concatenate([texts for texts, _ in listed])
-        thresholds = self.prospect.thresholds(signals, [signal for _, signal in listed])
-        return self._listed(rows, thresholds, complete=complete)
+        counts, deviations = _estimates(self.mechanism, self.counts, rows)
+        order = np.argsort(-counts, kind="stable")
+        return HeavyHitters(
+            texts=tree.alphabet.texts(rows[order]),
+            counts=counts[order],
+            standard_errors=deviations[order],
+            n=self.counts.n,
+            beta=self.prospect.beta,
+            thresholds=self.prospect.thresholds(signals, [signal for _, signal in listed]),
+            cuts=tree.cuts,
+            complete=complete,
+        )
 
     def _background(self, level: int) -> Background:
         return Background.of(level_cells(self.mechanism.tree, level, self.counts.cells))
 
     def _inner(self, level: int, detectors: Ladder, parents: Codes) -> tuple[Codes, float, bool]:
         """Prefixes of a level that stand out, the messages it takes, and whether these are all."""
-        shape = self.prospect.shape
+        prospect = self.prospect
         false = self.prospect.inner_false(level, max(1, len(parents)))
         detector = detectors.chosen(self._background(level), false=false)
         if detector is None:
-            return np.zeros((0, shape.cuts[level]), dtype=np.uint8), math.inf, True
-        rows, scores = self._tables(level, detector).passing(parents, shape.added(level))
+            return np.zeros((0, prospect.cuts[level]), dtype=np.uint8), math.inf, True
+        rows, scores = self._tables(level, detector).passing(parents, prospect.added(level))
         most = self.prospect.followed(level, detectors)
         best = np.argsort(-scores, kind="stable")[:most]
         return rows[best], detector.signal, len(rows) <= most
@@ -142,29 +161,13 @@ class _Search:
         if detector is None:
             return rows[0], math.inf
         tables = self._tables(tree.levels - 1, detector)
-        for added in self.prospect.shape.endings(depth - 1) if len(parents) else ():
+        for added in self.prospect.endings(depth - 1) if len(parents) else ():
             texts, _ = tables.passing(parents, added)
             rows.append(np.pad(texts, ((0, 0), (0, tree.length - texts.shape[1]))))
         return np.concatenate(rows), detector.signal
 
     def _tables(self, level: int, detector: Detector) -> Tables:
         return Tables.of(self.mechanism.tree, level, self.counts.cells, detector)
-
-    def _listed(
-        self, rows: Codes, thresholds: tuple[float, ...], *, complete: bool
-    ) -> HeavyHitters:
-        counts, deviations = _estimates(self.mechanism, self.counts, rows)
-        order = np.argsort(-counts, kind="stable")
-        return HeavyHitters(
-            texts=self.mechanism.tree.alphabet.texts(rows[order]),
-            counts=counts[order],
-            standard_errors=deviations[order],
-            n=self.counts.n,
-            beta=self.prospect.beta,
-            thresholds=thresholds,
-            cuts=self.mechanism.tree.cuts,
-            complete=complete,
-        )
 
 
 def _estimates(mechanism: PrefixMechanism, counts: Counts, rows: Codes) -> tuple[Array, Array]:
@@ -190,16 +193,95 @@ def _estimates(mechanism: PrefixMechanism, counts: Counts, rows: Codes) -> tuple
         shared[table] = np.bincount(at, minlength=cells.size)[at] > 1
     used = ~shared
     used[:, used.sum(axis=0) * 2 < len(tables)] = True
-    return _scaled(mechanism, rows, np.where(used, excess, 0.0).sum(axis=0), used, spread)
+    fraction = used.sum(axis=0) / len(spread) / tree.depths(rows)  # of a text's people, sent here
+    probability = fraction * mechanism.keep
+    holders = np.where(used, excess, 0.0).sum(axis=0) / probability
+    sampled = np.maximum(holders, 0.0) * probability * (1 - probability)
+    return holders, np.sqrt(sampled + spread @ used) / probability
 
 
-def _scaled(
-    mechanism: PrefixMechanism, rows: Codes, seen: Array, used: npt.NDArray[np.bool_], spread: Array
-) -> tuple[Array, Array]:
-    tree = mechanism.tree
-    share = used.sum(axis=0) / len(spread) / tree.depths(rows)  # of a text's people, sent here
-    chance = share * mechanism.keep
-    found = seen / chance
-    sampled = np.maximum(found, 0.0) * chance * (1 - chance)
-    deviations = np.sqrt(sampled + spread @ used) / chance
-    return found, deviations
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The cells of one level of a tree, scored by a detector."""
+
+    alphabet: int
+    words: Words  # of each table
+    shift: int
+    scores: list[npt.NDArray[np.int16]]
+    least: int
+    largest: int
+
+    @classmethod
+    def of(cls, tree: PrefixTree, level: int, cells: Indices, detector: Detector) -> Tables:
+        """All counts of a batch, of which this level's are taken."""
+        first = tree.firsts[level]
+        scores = [detector.scored(table) for table in level_cells(tree, level, cells)]
+        words = tree.words[first : first + len(scores)]
+        limits = detector.least, detector.largest
+        return cls(tree.alphabet.size, words, tree.shifts[first], scores, *limits)
+
+    def passing(self, parents: Codes, added: int) -> tuple[Codes, Indices]:
+        """The extensions by ``added`` symbols that pass, as whole rows, and their scores.
+
+        What follows the symbols added is the end of the text, or nothing if the level ends there.
+        """
+        size, start = self.alphabet, parents.shape[1]
+        end = start + added
+        while size ** (end - start) > _MOST_TAILS:  # too many at once: some count as parents
+            parents = extended(parents, size)
+            start += 1
+        tails = np.zeros((1, 0), dtype=np.uint8)
+        for _ in range(end - start):
+            tails = extended(tails, size)
+        bases, offsets = self._hashes(parents, 0), self._hashes(tails, start)
+        offsets ^= np.bitwise_xor.reduce(self.words[:, end:, 0], axis=1)[:, None]  # the text's end
+        step = max(1, _PIECE // len(tails))
+        pieces = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))]
+        for first in range(0, len(parents), step):
+            numbers, scores = self._piece(bases[:, first : first + step], offsets)
+            pieces.append((numbers + first * len(tails), scores))
+        numbers, scores = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        rows = np.concatenate([parents[numbers // len(tails)], tails[numbers % len(tails)]], axis=1)
+        return rows, scores
+
+    def _hashes(self, rows: Codes, start: int) -> Words:
+        """Each table's hash of rows that begin at a place."""
+        hashed = np.zeros((len(self.scores), len(rows)), dtype=np.uint32)
+        for place in range(rows.shape[1]):
+            hashed ^= self.words[:, start + place, rows[:, place]]
+        return hashed
+
+    def _piece(self, bases: Words, offsets: Words) -> tuple[Indices, Indices]:
+        """Numbers (parent times tails plus tail) of texts that pass, and their scores."""
+        tails = offsets.shape[1]
+        total = np.zeros(bases.shape[1] * tails, dtype=np.int16)
+        alive: Indices | None = None
+        for table, scores in enumerate(self.scores):
+            if alive is None:
+                hashed = (bases[table][:, None] ^ offsets[table][None, :]).ravel()
+            else:
+                hashed = bases[table][alive // tails] ^ offsets[table][alive % tails]
+            total += scores[hashed >> self.shift]
+            needed = self.least - self.largest * (len(self.scores) - 1 - table)
+            possible = total >= needed
+            if alive is None and np.count_nonzero(possible) * _SPARSE > possible.size:
+                continue
+            alive = np.flatnonzero(possible) if alive is None else alive[possible]
+            total = total[possible]
+        if alive is None:
+            alive = np.flatnonzero(total >= self.least)
+            total = total[alive]
+        return alive, total.astype(np.int64)
+
+
+def level_cells(tree: PrefixTree, level: int, cells: Indices) -> list[Indices]:
+    """The counts of each table of a level."""
+    first = tree.firsts[level]
+    ends = tree.starts[first : first + tree.tables[level] + 1]
+    return [cells[start:end] for start, end in pairwise(ends.tolist())]
+
+
+def extended(rows: Codes, size: int) -> Codes:
+    """Every row followed by every symbol."""
+    symbols = np.tile(np.arange(1, size + 1, dtype=np.uint8), len(rows))
+    return np.concatenate([np.repeat(rows, size, axis=0), symbols[:, None]], axis=1)

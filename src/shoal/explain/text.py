@@ -1,7 +1,7 @@
 """Numbers, times and plurals as they are shown.
 
-Bounds are rounded outwards, an upper bound up and a lower bound down; estimates to the digits of
-their error.
+Bounds are rounded outwards, an upper bound up (:func:`up`) and a lower bound down (:func:`down`),
+every ε and ε0 to the same digits wherever it is shown; estimates to the digits of their error.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 DIGITS = 5
+_NO_LIMIT = 500.0
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 _MOST_DECIMALS = 9
 
@@ -32,6 +33,15 @@ def down(value: float, digits: int = DIGITS) -> str:
     '0.11702'
     """
     return _rounded(value, digits, ROUND_FLOOR)
+
+
+def factor(epsilon: float) -> str:
+    """e^epsilon, by which odds may move, rounded up.
+
+    >>> factor(1.0), factor(1e4)
+    ('2.719', 'no limit')
+    """
+    return up(math.exp(epsilon), 4) if epsilon < _NO_LIMIT else "no limit"
 
 
 def decimals_for(smallest: float) -> int:

@@ -14,6 +14,7 @@ from shoal.explain.plots import Axis, Look
 from shoal.explain.text import decimals_for, down_to, plain, up_to
 
 if TYPE_CHECKING:
+    import pandas as pd
     import polars as pl
     from matplotlib.axes import Axes
 
@@ -27,7 +28,7 @@ class Tabular(ABC):
     """What has a table: as a data frame of Polars or of pandas."""
 
     @abstractmethod
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, object]]:
         """The rows of the table, as plain values."""
 
     def to_polars(self) -> pl.DataFrame:
@@ -36,12 +37,13 @@ class Tabular(ABC):
 
         return pl.DataFrame(self.records(), infer_schema_length=None)
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is an extra
+    def to_pandas(self) -> pd.DataFrame:
         """The table as a pandas data frame."""
         try:
-            return self.to_polars().to_pandas()
+            import pandas as pd
         except ImportError as error:
             raise MissingExtraError("a pandas data frame", "pandas") from error
+        return pd.DataFrame(self.records())
 
 
 class CurveViews(Tabular):
@@ -55,7 +57,7 @@ class CurveViews(Tabular):
     def _points(self, deltas: Sequence[float]) -> list[tuple[float, float, float]]:
         """(δ, ε, lower bound of ε) at those of the deltas that can be reached."""
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, object]]:
         """ε and its lower bound at a few δ."""
         names = ("delta", "epsilon", "lower")
         return [dict(zip(names, point, strict=True)) for point in self._points(DELTAS)]

@@ -21,7 +21,7 @@ from shoal import randomness as sources
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
 from shoal.figures.drawing import Curve, Panel, Row, figure
-from shoal.planning import candidates, errors, plan
+from shoal.planning import errors, plan, planner
 from shoal.randomizers.base import CategoryRandomizer
 from shoal.randomness import Randomness
 from shoal.values import Array
@@ -57,7 +57,7 @@ class Model:
 
 def _best_local(n: int) -> CategoryRandomizer:
     """The randomizer with the least L2 error at a local epsilon of ``EPSILON``."""
-    families = [each.family for each in candidates.for_categories(K, n) if each.family]
+    families = [each.family for each in planner.for_categories(K, n) if each.family]
     found = [cast("CategoryRandomizer", family(epsilon=EPSILON)) for family in families]
     return min(found, key=lambda randomizer: errors.of_categories(randomizer, n).l2)
 

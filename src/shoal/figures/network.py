@@ -59,7 +59,7 @@ def _epsilon(walked: StopLoss, spread: Spread, local_epsilon: float) -> float:
     pairs = law.walk_pairs(BlanketLaw.generic(local_epsilon), walked)
     route = Route(WALKED, pairs, spread.n, spread.rounding, spread.failure)
     local = (local_epsilon, 0.0)
-    profile = WalkProfile(routes=(route,), local=local, scope="", central=lambda _: 0.0)
+    profile = WalkProfile(routes=(route,), local=local, central=lambda _: 0.0)
     return profile.answer(DELTA, near_local=False)[0]
 
 

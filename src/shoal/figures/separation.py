@@ -29,8 +29,7 @@ from shoal.explain.plots import Axis, Look
 from shoal.figures.drawing import Curve, Level, Panel, Row, figure
 from shoal.planning import errors
 from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.zero_rule import Withheld
-from shoal.protocols.zero_sum import ZeroSumHistogram
+from shoal.protocols.zero_sum import Withheld, ZeroSumHistogram
 from shoal.randomizers.base import CategoryRandomizer
 from shoal.randomizers.hashing import LocalHashing
 from shoal.randomizers.response import RandomizedResponse

@@ -6,17 +6,10 @@ order, :func:`by_epochs` is a curve over epochs, and :func:`require` refuses a d
 loader that does not do what a guarantee assumes. :func:`train` fits linear models that way.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from shoal.learning.accountant import account, by_epochs, compare, noise_for
-from shoal.learning.guarantee import Comparison, LearningGuarantee, Refused, Route, Sampling
-from shoal.learning.loaders import require, sampling_of
-
-if TYPE_CHECKING:
-    from shoal.learning.descent import Fit, train
-    from shoal.learning.losses import Logistic, Ridge
+from shoal.learning.descent import Fit, Logistic, Ridge, train
+from shoal.learning.guarantee import Comparison, LearningGuarantee, Refused, Route
+from shoal.learning.run import Sampling, require, sampling_of
 
 __all__ = [
     "Comparison",
@@ -35,19 +28,3 @@ __all__ = [
     "sampling_of",
     "train",
 ]
-
-_TRAINING = {
-    "Fit": "shoal.learning.descent",
-    "train": "shoal.learning.descent",
-    "Logistic": "shoal.learning.losses",
-    "Ridge": "shoal.learning.losses",
-}
-
-
-def __getattr__(name: str) -> object:
-    """What training needs is loaded when it is first asked for."""
-    if name not in _TRAINING:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_TRAINING[name]), name)

@@ -3,35 +3,26 @@
 FMT21's Algorithm 2 and its relatives: every step adds up the clipped gradients of its examples
 (norm at most C each) and Gaussian noise of deviation ``noise_multiplier`` C, and everything the
 model becomes may be published. What differs is how a step comes by its examples.
+
+A delta that is not chosen is min(1e-6, 1/(10 n)).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import ROUND_CEILING, Context
-
-from scipy import optimize
+from functools import cache
 
 from shoal import checks
 from shoal.accounting import gaussian
-from shoal.accounting.search import Side
+from shoal.accounting.search import kept
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.explain.text import up
-from shoal.learning import permuted, sampled
-from shoal.learning.guarantee import (
-    ADD_OR_REMOVE,
-    REPLACE,
-    Comparison,
-    LearningGuarantee,
-    Refused,
-    Route,
-    Sampling,
-    counted,
-)
-from shoal.learning.permuted import Epochs
-from shoal.learning.sampled import Drawn
+from shoal.learning import permuted, steps
+from shoal.learning.guarantee import Comparison, LearningGuarantee, Refused, Route
+from shoal.learning.run import ADD_OR_REMOVE, REPLACE, Run, Sampling
 
 LARGEST_EPSILON = 50.0
 COMPARED = (
@@ -43,90 +34,19 @@ COMPARED = (
 )
 _CURVE_POINTS = 6
 _FEWEST_EPOCHS = 10  # of a curve
-_DEFAULT_DELTA = 1e-6
-_CLIPPED = "each example's gradient is clipped to norm C before the sum; noise of deviation z C"
-_ALL_ITERATES = "every iterate may be published; sizes of batches and n are public"
 _CHOSEN_BLIND = (
     "the clipping norm, the rate and how features are scaled were chosen without looking at the "
     "examples"
 )
-_ALL_SAMPLED = (
+_PUBLIC_SIZES = "every iterate may be published; sizes of batches and n are public"
+_PUBLIC_RATE = (
     "every iterate may be published, but not how many examples a step took: sums are divided by "
     "the expected number; the rate and n are public"
 )
-_MOST_NOISE = 1e9  # more is accounted for as if it were no more: ratios lose their digits
-_REAL = "noise of real numbers: what rounding gives away is not counted"
 _UPWARDS = Context(prec=6, rounding=ROUND_CEILING)
 _TOLERANCE = 1e-4
 _FAR_BELOW = 1e-9
 _LARGEST_LOG_NOISE = 21.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """A training run."""
-
-    noise_multiplier: float
-    n: int
-    epochs: int
-    batch: int
-    delta: float
-    sampling: Sampling | str
-    drop_last: bool
-    neighbouring: str | None = None  # the usual ones of the kind of sampling
-
-    def __post_init__(self) -> None:
-        checks.positive(noise_multiplier=self.noise_multiplier)
-        checks.open_probability(delta=self.delta)
-        n, batch = checks.count(n=self.n), checks.count(batch=self.batch)
-        settled = {"n": n, "batch": batch, "epochs": checks.count(epochs=self.epochs)}
-        for name, value in settled.items():
-            object.__setattr__(self, name, value)
-        if batch > n:
-            raise InvalidArgumentError("batch", batch, f"batch <= n = {n} examples")
-        if self.kind is Sampling.PERMUTATION and n % batch and not self.drop_last:
-            left = f"{counted(n % batch, 'example')} would be a crowd apart"
-            expected = f"batch to divide n = {n}, or drop_last=True: {left}"
-            raise InvalidArgumentError("batch", batch, expected)
-        if self.neighbouring is not None:
-            _require_covered(self.kind, self.neighbouring)
-
-    @property
-    def kind(self) -> Sampling:
-        """How steps come by their examples."""
-        return sampling_named(self.sampling)
-
-    @property
-    def relation(self) -> str:
-        """Which data sets count as neighbours."""
-        return self.neighbouring or usual_neighbouring(self.kind)
-
-    @property
-    def steps(self) -> int:
-        """All steps; a batch left over is a step too, unless it is dropped."""
-        whole = self.n // self.batch
-        return self.epochs * (whole if self.drop_last else -(-self.n // self.batch))
-
-    @property
-    def passes(self) -> Epochs:
-        """The same as epochs over blocks."""
-        return Epochs(
-            noise=min(self.noise_multiplier, _MOST_NOISE),
-            blocks=self.n // self.batch,
-            batch=self.batch,
-            epochs=self.epochs,
-            delta=self.delta,
-        )
-
-    @property
-    def drawn(self) -> Drawn:
-        """The same as steps that draw their examples anew."""
-        return Drawn(
-            noise=min(self.noise_multiplier, _MOST_NOISE),
-            rate=self.batch / self.n,
-            steps=self.steps,
-            delta=self.delta,
-        )
 
 
 def account(
@@ -136,7 +56,7 @@ def account(
     epsilon: float | None = None,
     epochs: int = 1,
     batch: int = 1,
-    delta: float = _DEFAULT_DELTA,
+    delta: float | None = None,
     sampling: Sampling | str = Sampling.PERMUTATION,
     drop_last: bool = False,
     neighbouring: str | None = None,
@@ -144,7 +64,8 @@ def account(
     """The (epsilon, delta) of a training run with this noise, or with the least that keeps epsilon.
 
     ``noise_multiplier`` is the deviation of the noise over the clipping norm of one example; with
-    ``epsilon`` instead it is found as by :func:`noise_for`.
+    ``epsilon`` instead it is found as by :func:`noise_for`. ``delta`` is min(1e-6, 1/(10 n)) unless
+    it is given.
     ``sampling`` says how steps come by their examples: ``"permutation"`` (a fresh random order
     every epoch), ``"replacement"``, ``"poisson"``, or ``"fixed"`` (any order: no amplification). A
     batch that is left over has to be dropped or accounted for as fixed. Neighbouring data sets
@@ -154,62 +75,13 @@ def account(
     >>> guarantee = account(noise_multiplier=10, n=10_000)
     >>> up(guarantee.epsilon, 3), guarantee.theorem
     ('0.00832', 'Gaussian blanket')
+    >>> account(noise_multiplier=10, n=10**8, sampling="fixed").delta
+    1e-09
     """
-    if (noise_multiplier is None) == (epsilon is None):
-        expected = "exactly one of epsilon and noise_multiplier"
-        pair = (epsilon, noise_multiplier)
-        raise InvalidArgumentError("(epsilon, noise_multiplier)", pair, expected)
-    run = Run(
-        noise_multiplier=1.0 if noise_multiplier is None else noise_multiplier,
-        n=n,
-        epochs=epochs,
-        batch=batch,
-        delta=delta,
-        sampling=sampling,
-        drop_last=drop_last,
-        neighbouring=neighbouring,
+    run = Run.of(
+        noise_multiplier, n, epochs, batch, delta, sampling, neighbouring, drop_last=drop_last
     )
-    if epsilon is not None:
-        run = replace(run, noise_multiplier=_smallest_noise(run, epsilon))
-    return _guarantee(run)
-
-
-def _guarantee(run: Run) -> LearningGuarantee:
-    kind = run.kind
-    routes = _ROUTES[kind](run)
-    best = min(routes, key=_value)
-    epsilon = _value(best)
-    if epsilon > LARGEST_EPSILON:
-        raise _too_quiet(run, epsilon)
-    composed = run.epochs > 1 and best.name in permuted.ROUTES
-    return LearningGuarantee(
-        epsilon=epsilon,
-        delta=run.delta,
-        sampling=kind,
-        theorem=f"{best.name}, epochs composed" if composed else best.name,
-        neighbouring=run.relation,
-        n=run.n,
-        batch=run.batch,
-        epochs=run.epochs,
-        steps=run.steps,
-        noise_multiplier=float(run.noise_multiplier),
-        local=gaussian.epsilon(
-            (1 if run.relation == ADD_OR_REMOVE else 2) / run.noise_multiplier, run.delta
-        ),
-        routes=routes,
-        assumptions=(
-            _CLIPPED,
-            _CHOSEN_BLIND,
-            _ALL_SAMPLED if kind is Sampling.POISSON else _ALL_ITERATES,
-            _REAL,
-        ),
-        lower_bound=lambda: _lower(run),
-    )
-
-
-def epsilon_of(run: Run) -> float:
-    """The epsilon of :func:`account`, quicker: without the routes that never win."""
-    return _QUICK[run.kind](run)
+    return _guarantee(run, noise_multiplier, epsilon)
 
 
 def noise_for(
@@ -218,7 +90,7 @@ def noise_for(
     n: int,
     epochs: int = 1,
     batch: int = 1,
-    delta: float = _DEFAULT_DELTA,
+    delta: float | None = None,
     sampling: Sampling | str = Sampling.PERMUTATION,
     drop_last: bool = False,
     neighbouring: str | None = None,
@@ -229,16 +101,7 @@ def noise_for(
     >>> account(noise_multiplier=z, n=10_000).epsilon <= 0.01
     True
     """
-    run = Run(
-        noise_multiplier=1.0,
-        n=n,
-        epochs=epochs,
-        batch=batch,
-        delta=delta,
-        sampling=sampling,
-        drop_last=drop_last,
-        neighbouring=neighbouring,
-    )
+    run = Run.of(None, n, epochs, batch, delta, sampling, neighbouring, drop_last=drop_last)
     return _smallest_noise(run, epsilon)
 
 
@@ -249,7 +112,7 @@ def compare(
     epsilon: float | None = None,
     epochs: int = 1,
     batch: int = 1,
-    delta: float = _DEFAULT_DELTA,
+    delta: float | None = None,
     drop_last: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
@@ -260,29 +123,17 @@ def compare(
     number of kinds that are done, and of all.
     """
     rows: list[LearningGuarantee | Refused] = []
+    noise = noise_multiplier
     for sampling, neighbouring in COMPARED:
         if progress is not None:
             progress(len(rows), len(COMPARED))
         try:
-            row: LearningGuarantee | Refused = account(
-                noise_multiplier=noise_multiplier,
-                epsilon=epsilon,
-                n=n,
-                epochs=epochs,
-                batch=batch,
-                delta=delta,
-                sampling=sampling,
-                drop_last=drop_last,
-                neighbouring=neighbouring,
+            run = Run.of(
+                noise, n, epochs, batch, delta, sampling, neighbouring, drop_last=drop_last
             )
+            rows.append(_guarantee(run, noise, epsilon))
         except ShoalError as error:
-            row = Refused(
-                sampling=sampling,
-                neighbouring=neighbouring,
-                error=error,
-                noise_multiplier=noise_multiplier,
-            )
-        rows.append(row)
+            rows.append(Refused(sampling, neighbouring, error, noise))
     comparison = Comparison(tuple(rows), epsilon)
     comparison.guarantee()  # there is one, or its error
     return comparison
@@ -294,7 +145,7 @@ def by_epochs(
     n: int,
     epochs: int = 1,
     batch: int = 1,
-    delta: float = _DEFAULT_DELTA,
+    delta: float | None = None,
     sampling: Sampling | str = Sampling.PERMUTATION,
     drop_last: bool = False,
 ) -> tuple[tuple[int, float], ...]:
@@ -306,15 +157,7 @@ def by_epochs(
     last = max(epochs, _FEWEST_EPOCHS)
     for some in sorted({round(last ** (i / (_CURVE_POINTS - 1))) for i in range(_CURVE_POINTS)}):
         try:
-            run = Run(
-                noise_multiplier=noise_multiplier,
-                n=n,
-                epochs=some,
-                batch=batch,
-                delta=delta,
-                sampling=sampling,
-                drop_last=drop_last,
-            )
+            run = Run.of(noise_multiplier, n, some, batch, delta, sampling, drop_last=drop_last)
             epsilon = epsilon_of(run)
         except ShoalError:
             break
@@ -324,76 +167,72 @@ def by_epochs(
     return tuple(curve)
 
 
-def sampling_named(name: Sampling | str) -> Sampling:
-    """The kind of sampling, or an error that lists them."""
-    try:
-        return Sampling(name)
-    except ValueError:
-        expected = f"sampling to be one of {', '.join(Sampling)}"
-        raise InvalidArgumentError("sampling", name, expected) from None
+def epsilon_of(run: Run) -> float:
+    """The epsilon of :func:`account`, quicker: without the routes that never win."""
+    return min(_value(route) for route in _routes(run, every=False))
 
 
-def usual_neighbouring(kind: Sampling) -> str:
-    """What is meant unless something else is said."""
-    return ADD_OR_REMOVE if kind is Sampling.POISSON else REPLACE
-
-
-def _require_covered(kind: Sampling, neighbouring: str) -> None:
-    covered = (ADD_OR_REMOVE, REPLACE) if kind is Sampling.POISSON else (REPLACE,)
-    if neighbouring not in covered:
-        expected = f"neighbouring to be {' or '.join(covered)} for sampling '{kind}'"
-        raise InvalidArgumentError("neighbouring", neighbouring, expected)
-
-
-def _fixed_epsilon(run: Run) -> float:
-    return permuted.fixed_epsilon(noise=run.noise_multiplier, epochs=run.epochs, delta=run.delta)
-
-
-def _fixed(run: Run) -> tuple[Route, ...]:
-    return (Route(permuted.FIXED, _fixed_epsilon(run), "each example is used once an epoch"),)
-
-
-def _permuted(run: Run) -> tuple[Route, ...]:
-    routes = []
-    for name, solve in permuted.ROUTES.items():
-        epsilon = solve(run.passes)
-        proved = math.isfinite(epsilon)
-        remark = "" if proved else permuted.why_none(run.passes)
-        routes.append(Route(name, epsilon if proved else None, remark))
-    return (*routes, *_fixed(run))
-
-
-def _replaced(run: Run) -> tuple[Route, ...]:
-    composed = sampled.replacement_epsilon(run.drawn)
-    published = sampled.published_epsilon(run.drawn)
-    return (
-        Route("subsampling, composed numerically", composed),
-        Route("subsampling, advanced composition", published, "as published in 2014"),
+def _guarantee(
+    run: Run, noise_multiplier: float | None, epsilon: float | None
+) -> LearningGuarantee:
+    if (noise_multiplier is None) == (epsilon is None):
+        expected = "exactly one of epsilon and noise_multiplier"
+        pair = (epsilon, noise_multiplier)
+        raise InvalidArgumentError("(epsilon, noise_multiplier)", pair, expected)
+    if epsilon is not None:
+        run = replace(run, noise_multiplier=_smallest_noise(run, epsilon))
+    routes = tuple(_routes(run, every=True))
+    best = min(routes, key=_value)
+    reached = _value(best)
+    if reached > LARGEST_EPSILON:
+        shown = f"{reached:.3g}" if math.isfinite(reached) else "beyond all numbers"
+        raise UnreachableTargetError(
+            f"a guarantee with noise multiplier {run.noise_multiplier:g}",
+            f"epsilon would be {shown}, and over {LARGEST_EPSILON:g} it guarantees nothing",
+            f"raise it to at least {up(_smallest_noise(run, LARGEST_EPSILON))}",
+        )
+    composed = run.epochs > 1 and best.name in permuted.ROUTES
+    return LearningGuarantee(
+        **vars(run),
+        epsilon=reached,
+        theorem=f"{best.name}, epochs composed" if composed else best.name,
+        local=gaussian.epsilon(run.moved / run.noise_multiplier, run.delta),
+        routes=routes,
+        assumptions=(
+            "each example's gradient is clipped to norm C before the sum; noise of deviation z C",
+            _CHOSEN_BLIND,
+            _PUBLIC_RATE if run.sampling is Sampling.POISSON else _PUBLIC_SIZES,
+            "noise of real numbers: what rounding gives away is not counted",
+        ),
     )
 
 
-def _poisson(run: Run) -> tuple[Route, ...]:
-    return (Route("Poisson subsampling, composed numerically", _poisson_epsilon(run)),)
+def _routes(run: Run, *, every: bool) -> Iterator[Route]:
+    """The ways to an epsilon: every one, or those only that ever win."""
+    drawn = (run.noise, run.batch / run.n, run.steps, run.delta)
+    if run.sampling is Sampling.PERMUTATION:
+        for name in permuted.ROUTES if every else (permuted.BLANKET,):
+            epsilon = permuted.ROUTES[name](run)
+            proved = math.isfinite(epsilon)
+            yield Route(name, epsilon) if proved else Route(name, None, permuted.why_none(run))
+    if run.sampling in (Sampling.PERMUTATION, Sampling.FIXED):
+        epsilon = permuted.fixed_epsilon(run.noise_multiplier, run.epochs, run.delta)
+        yield Route(permuted.FIXED, epsilon, "each example is used once an epoch")
+    elif run.sampling is Sampling.REPLACEMENT:
+        epsilon = steps.sampled_epsilon(steps.replacement_laws, run.moved, *drawn)
+        yield Route("subsampling, composed numerically", epsilon)
+        if every:
+            published = steps.published_epsilon(*drawn)
+            yield Route("subsampling, advanced composition", published, "as published in 2014")
+    else:
+        replaced = run.neighbouring == REPLACE
+        laws = steps.poisson_replaced_laws if replaced else steps.poisson_laws
+        epsilon = steps.sampled_epsilon(laws, run.moved, *drawn)
+        yield Route("Poisson subsampling, composed numerically", epsilon)
 
 
-def _poisson_epsilon(run: Run) -> float:
-    if run.relation == REPLACE:
-        return sampled.poisson_replaced_epsilon(run.drawn)
-    return sampled.poisson_epsilon(run.drawn)
-
-
-def _lower(run: Run) -> float:
-    if run.kind is Sampling.FIXED:
-        mu = 2 * math.sqrt(run.epochs) / run.noise_multiplier
-        return gaussian.epsilon(mu, run.delta, side=Side.LOWER)
-    if run.kind is not Sampling.PERMUTATION or run.n % run.batch:
-        return 0.0  # an example that is left out at times gives less away than the witnesses do
-    return permuted.lower_epsilon(run.passes)
-
-
-def _quick_permuted(run: Run) -> float:
-    """The two routes that ever win."""
-    return min(_fixed_epsilon(run), permuted.blanket_epsilon(run.passes))
+def _value(route: Route) -> float:
+    return math.inf if route.epsilon is None else route.epsilon
 
 
 def _smallest_noise(run: Run, epsilon: float) -> float:
@@ -403,6 +242,7 @@ def _smallest_noise(run: Run, epsilon: float) -> float:
         expected = f"epsilon <= {LARGEST_EPSILON:g} (more is no guarantee)"
         raise InvalidArgumentError("epsilon", epsilon, expected)
 
+    @cache
     def excess(log_noise: float) -> float:
         """log of the epsilon reached, over the target; at most 0 if it is kept."""
         reached = epsilon_of(replace(run, noise_multiplier=math.exp(log_noise)))
@@ -420,35 +260,5 @@ def _smallest_noise(run: Run, epsilon: float) -> float:
     low = high - math.log(2)
     while excess(low) <= 0:
         low, high = low - math.log(2), low
-    root = float(optimize.brentq(excess, low, high, xtol=_TOLERANCE, rtol=_TOLERANCE))
-    step = _TOLERANCE / 4
-    while excess(root) > 0:
-        root, step = root + step, 2 * step
+    root = kept(excess, low, high, tolerance=_TOLERANCE, step=_TOLERANCE / 4)
     return float(_UPWARDS.create_decimal(repr(math.exp(root))))
-
-
-def _too_quiet(run: Run, epsilon: float) -> ShoalError:
-    reached = f"{epsilon:.3g}" if math.isfinite(epsilon) else "beyond all numbers"
-    return UnreachableTargetError(
-        f"a guarantee with noise multiplier {run.noise_multiplier:g}",
-        f"epsilon would be {reached}, and over {LARGEST_EPSILON:g} it guarantees nothing",
-        f"raise it to at least {up(_smallest_noise(run, LARGEST_EPSILON))}",
-    )
-
-
-def _value(route: Route) -> float:
-    return math.inf if route.epsilon is None else route.epsilon
-
-
-_ROUTES: dict[Sampling, Callable[[Run], tuple[Route, ...]]] = {
-    Sampling.PERMUTATION: _permuted,
-    Sampling.REPLACEMENT: _replaced,
-    Sampling.POISSON: _poisson,
-    Sampling.FIXED: _fixed,
-}
-_QUICK: dict[Sampling, Callable[[Run], float]] = {
-    Sampling.PERMUTATION: _quick_permuted,
-    Sampling.REPLACEMENT: lambda run: sampled.replacement_epsilon(run.drawn),
-    Sampling.POISSON: _poisson_epsilon,
-    Sampling.FIXED: _fixed_epsilon,
-}

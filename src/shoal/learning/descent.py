@@ -2,32 +2,185 @@
 
 The guarantee is that of :func:`shoal.learning.account` for ``sampling="permutation"``: replacing
 one example changes the law of *all* iterates together by no more than (epsilon, delta). It is a
-statement about real arithmetic (see :mod:`shoal.learning.noise`), and about numbers that were
-chosen without looking at the data: the radius, the rate, the clipping, and how features are scaled.
-Labels that are taken from the answers are an assumption of the guarantee too, and listed there.
+statement about real arithmetic (see :func:`standard_normals`), and about numbers that were chosen
+without looking at the data: the radius, the rate, the clipping, and how features are scaled. Labels
+that are taken from the answers are an assumption of the guarantee too, and listed there.
+
+*Descent* is Algorithm 2 of "Hiding Among the Clones". In every epoch the examples are put into a
+fresh uniform order and cut into batches of b. A step is
+
+    theta <- P(theta - rate (g/b + l2 theta)),   g = sum over the batch of clip_C(gradient) + N,
+
+with N normal, of standard deviation ``noise`` in each coordinate, and P the projection onto a ball
+around zero (Feldman, McMillan, Talwar, FOCS 2021, arXiv 2012.12803, Section 5.2, there with b = 1).
+Every theta may be published.
+
+*Clipping.* The loss of a linear model is a function of the score x.theta, so the gradient of an
+example is s x, s the slope of the loss in the score, and its norm is |s| |x|. Scaling it down to
+norm C is cutting s off at ±C/|x|: nothing of the size of a gradient is ever computed for one
+example.
+
+The slope of a convex loss increases with the score, and cut off it still does: clipped gradients
+are the gradients of another convex loss, linear where the slope was cut and C-Lipschitz. Descent
+with clipping minimizes that one (Song, Steinke, Thakkar, Thakurta, "Evading the Curse of
+Dimensionality in Unconstrained Private GLMs", AISTATS 2021, arXiv 2006.06783).
+
+*Losses.* What is minimized is the mean over examples (x, y) of a convex loss of the score. A loss
+gives its value and its slope; its slope exists twice, since for one example at a time arrays cost
+more than the arithmetic. It reads the answers that it is about (as numbers, and the labels they
+stand for, if they do) and names what that takes as public. Half of l2 |theta|^2 may be added: that
+term does not depend on the data, so its gradient is neither clipped nor hidden by noise.
+
+Only the sequence of updates is a Python loop: orders, noise and what clipping allows are made for
+many steps at once.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.engines import Progress, Tell
 from shoal.errors import InvalidArgumentError
 from shoal.learning.accountant import account
 from shoal.learning.guarantee import LearningGuarantee
-from shoal.learning.losses import Label, Logistic, Loss, numbers
-from shoal.learning.steps import Schedule, Task, Watch, descend
-from shoal.randomizers.base import source
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, secure
 from shoal.values import Array
 
-_LOGISTIC = Logistic()
+Order = npt.NDArray[np.int64]
+Label = object
+
 OWN_LOSSES = "the mean losses of the fit, which are the examples' own, are not published"
+SUMMANDS = 4  # of a normal number
+PUBLIC_LABELS = (
+    "which two labels there are is treated as public: they were taken from the answers (name them: "
+    "Logistic(labels=(first, second)))"
+)
+LARGEST_NUMBER = 1e100  # squares and sums of what is smaller stay finite
+_STEEP = 700.0  # the largest argument whose exponential is finite, about
+_TOGETHER = 1 << 18  # numbers of examples, and of noise, that are laid out at once
+_UNIT = 2.0**-63
+_TURN = 2 * math.pi * _UNIT
+_PAIRS = 1 << 12  # of normal numbers, made at once: they stay in the cache
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logistic:
+    """log(1 + exp(-y s)) for two labels, y = -1 the first and +1 the second.
+
+    ``labels`` names them in that order. Without it they are the two that occur, sorted. Which they
+    are is then treated as public, and the guarantee of a training run says so: where one person
+    alone has a label, leaving that person's answer out is an error, not a model.
+
+    >>> loss = Logistic(labels=("no", "yes"))
+    >>> loss.reading(["yes", "no"])[0].tolist()
+    [1.0, -1.0]
+    >>> round(loss.slope(0.0, 1.0), 3)
+    -0.5
+    """
+
+    l2: float = 0.0
+    labels: Sequence[Label] | None = None
+
+    def __post_init__(self) -> None:
+        checks.non_negative(l2=self.l2)
+        if self.labels is None:
+            return
+        named = tuple(self.labels)
+        if len(named) != 2 or named[0] == named[1]:
+            raise InvalidArgumentError("labels", self.labels, "two different labels")
+        object.__setattr__(self, "labels", named)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Labels that were not named are taken from the answers, without noise."""
+        return (PUBLIC_LABELS,) if self.labels is None else ()
+
+    def reading(self, y: npt.ArrayLike) -> tuple[Array, tuple[Label, ...]]:
+        """Minus and plus one, and the two labels."""
+        answers = np.asarray(y)
+        named = _two_labels(answers) if self.labels is None else tuple(self.labels)
+        first, second = (np.asarray(answers == label, dtype=np.bool) for label in named)
+        if not (first | second).all():
+            expected = f"only the labels {named[0]!r} and {named[1]!r}"
+            raise InvalidArgumentError("answers", answers[~(first | second)].tolist()[0], expected)
+        return np.where(second, 1.0, -1.0), named
+
+    def values(self, scores: Array, targets: Array) -> Array:
+        """log(1 + exp(-y s))."""
+        return np.logaddexp(0.0, -targets * scores)
+
+    def slopes(self, scores: Array, targets: Array) -> Array:
+        """-y/(1 + exp(y s))."""
+        return -targets / (1.0 + np.exp(np.minimum(targets * scores, _STEEP)))
+
+    def slope(self, score: float, target: float) -> float:
+        """-y/(1 + exp(y s))."""
+        return -target / (1.0 + math.exp(min(target * score, _STEEP)))
+
+    def predicted(self, scores: Array, labels: tuple[Label, ...]) -> npt.NDArray[np.generic]:
+        """The second label where the score is above zero."""
+        return np.asarray(labels)[(scores > 0).astype(np.intp)]
+
+    def score(self, scores: Array, y: npt.ArrayLike, labels: tuple[Label, ...]) -> float:
+        """The fraction of answers predicted right."""
+        targets, _ = Logistic(labels=labels).reading(y)
+        return float(np.mean((scores > 0) == (targets > 0)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ridge:
+    """Half the squared residual, (s - y)^2/2.
+
+    >>> Ridge(l2=0.1).slope(3.0, 1.0)
+    2.0
+    """
+
+    l2: float = 0.0
+    assumptions: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        checks.non_negative(l2=self.l2)
+
+    def reading(self, y: npt.ArrayLike) -> tuple[Array, tuple[Label, ...]]:
+        """The answers, which must be numbers."""
+        return numbers("answers", y, dimensions=1), ()
+
+    def values(self, scores: Array, targets: Array) -> Array:
+        """(s - y)^2/2."""
+        return 0.5 * np.square(scores - targets)
+
+    def slopes(self, scores: Array, targets: Array) -> Array:
+        """s - y."""
+        return scores - targets
+
+    def slope(self, score: float, target: float) -> float:
+        """s - y."""
+        return score - target
+
+    def predicted(self, scores: Array, labels: tuple[Label, ...]) -> npt.NDArray[np.generic]:
+        """The score itself."""
+        del labels
+        return scores
+
+    def score(self, scores: Array, y: npt.ArrayLike, labels: tuple[Label, ...]) -> float:
+        """R^2: one minus the fraction of the variance of the answers that is left."""
+        del labels
+        targets = numbers("answers", y, dimensions=1)
+        spread = float(np.square(targets - targets.mean()).sum())
+        if spread == 0:
+            expected = "answers that are not all the same"
+            raise InvalidArgumentError("answers", float(targets[0]), expected)
+        return 1 - float(np.square(scores - targets).sum()) / spread
+
+
+Loss: TypeAlias = Logistic | Ridge
+_LOGISTIC = Logistic()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,11 +208,11 @@ class Fit:
         return np.asarray(rows @ self.weights + self.intercept, dtype=np.float64)
 
     def predict(self, examples: npt.ArrayLike) -> npt.NDArray[np.generic]:
-        """Labels, or numbers for :class:`~shoal.learning.losses.Ridge`."""
+        """Labels, or numbers for :class:`Ridge`."""
         return self.loss.predicted(self.decision(examples), self.labels)
 
     def score(self, examples: npt.ArrayLike, answers: npt.ArrayLike) -> float:
-        """The share of right labels, or R^2."""
+        """The fraction of right labels, or R^2."""
         scores = self.decision(examples)
         _require_as_many(len(scores), answers)
         return self.loss.score(scores, answers, self.labels)
@@ -77,7 +230,7 @@ def train(
     loss: Loss = _LOGISTIC,
     epsilon: float | None = None,
     noise_multiplier: float | None = None,
-    delta: float = 1e-6,
+    delta: float | None = None,
     epochs: int = 1,
     batch: int = 1,
     clip: float = 1.0,
@@ -89,17 +242,18 @@ def train(
     keep_iterates: bool = False,
     history: bool = False,
     randomness: Randomness | None = None,
-    progress: Tell | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Train a linear model by noisy gradient steps over freshly permuted examples.
 
     ``examples`` is an array (n, d); ``answers`` are two labels for
-    :class:`~shoal.learning.losses.Logistic`, numbers for :class:`~shoal.learning.losses.Ridge`.
+    :class:`Logistic`, numbers for :class:`Ridge`.
     Name the labels, ``loss=Logistic(labels=("no", "yes"))``: those that are taken from the answers
     are released without noise, and the guarantee assumes that they are public.
     Exactly one of ``epsilon`` (the least noise that keeps it is found) and ``noise_multiplier``,
-    the standard deviation of the noise over ``clip``. Each example's gradient is scaled down to
-    the norm ``clip`` if it is longer; noise is added to the sum of a batch.
+    the standard deviation of the noise over ``clip``. ``delta`` is min(1e-6, 1/(10 n)) unless it
+    is given. Each example's gradient is scaled down to the norm ``clip`` if it is longer; noise is
+    added to the sum of a batch.
 
     theta stays in the ball of this ``radius`` around zero; with ``None`` anywhere, and ``rate`` has
     to be given. It is the same for all T steps; unless it is given it is
@@ -119,8 +273,20 @@ def train(
     steps done and all steps.
     """
     checks.positive(clip=clip)
-    rows, targets, labels = _read(examples, answers, loss)
-    _require_rate(rate, radius, loss.l2)
+    if not isinstance(loss, Loss):
+        raise InvalidArgumentError("loss", loss, "loss to be Logistic(...) or Ridge(...)")
+    rows = numbers("examples", examples, dimensions=2)
+    _require_as_many(len(rows), answers)
+    targets, labels = loss.reading(answers)
+    if radius is not None:
+        checks.positive(radius=radius)
+    elif rate is None:
+        expected = "a rate if radius=None: the default rate is in proportion to the radius"
+        raise InvalidArgumentError("rate", rate, expected)
+    if rate is not None:
+        checks.positive(rate=rate)
+        if rate * loss.l2 > 1:  # theta would be thrown across zero
+            raise InvalidArgumentError("rate", rate, f"rate <= 1/l2 = {1 / loss.l2:.6g}")
     guarantee = account(
         n=len(rows),
         noise_multiplier=noise_multiplier,
@@ -136,41 +302,35 @@ def train(
     reach = math.inf if radius is None else radius
     if rate is None:
         shaken = math.sqrt(rows.shape[1]) * noise / guarantee.batch
-        rate = _default_rate(clip, shaken, l2=loss.l2, radius=reach, steps=guarantee.steps)
-    schedule = Schedule(
+        size = math.hypot(clip + loss.l2 * reach, shaken)
+        rate = reach / (size * math.sqrt(guarantee.steps))
+        rate = min(rate, 1 / loss.l2) if loss.l2 else rate
+    path = descend(
+        rows,
+        targets,
+        loss,
         epochs=guarantee.epochs,
         batch=guarantee.batch,
         rate=rate,
         clip=clip,
         noise=noise,
         radius=reach,
+        randomness=secure() if randomness is None else randomness,
+        keep_iterates=keep_iterates,
+        history=history,
+        progress=progress,
     )
-    told = Progress(progress, guarantee.steps)
-    watch = Watch(iterates=keep_iterates, losses=history, progress=told)
-    bits = source(randomness)
-    path = descend(Task(rows, targets, loss), schedule, randomness=bits, watch=watch)
     theta = path.average if average else path.last
     return Fit(
         weights=theta[:-1] if intercept else theta,
         intercept=float(theta[-1]) if intercept else 0.0,
         loss=loss,
         labels=labels,
-        rate=schedule.rate,
+        rate=rate,
         guarantee=guarantee,
         iterates=path.iterates,
         losses=path.losses,
     )
-
-
-def _read(
-    examples: npt.ArrayLike, answers: npt.ArrayLike, loss: Loss
-) -> tuple[Array, Array, tuple[Label, ...]]:
-    if not isinstance(loss, Loss):
-        raise InvalidArgumentError("loss", loss, "loss to be Logistic(...) or Ridge(...)")
-    rows = numbers("examples", examples, dimensions=2)
-    _require_as_many(len(rows), answers)
-    targets, labels = loss.reading(answers)
-    return rows, targets, labels
 
 
 def _require_as_many(n: int, answers: npt.ArrayLike) -> None:
@@ -180,19 +340,185 @@ def _require_as_many(n: int, answers: npt.ArrayLike) -> None:
         raise InvalidArgumentError("answers", f"array of shape {shape}", expected)
 
 
-def _require_rate(rate: float | None, radius: float | None, l2: float) -> None:
-    if radius is not None:
-        checks.positive(radius=radius)
-    elif rate is None:
-        expected = "a rate if radius=None: the default rate is in proportion to the radius"
-        raise InvalidArgumentError("rate", rate, expected)
-    if rate is not None:
-        checks.positive(rate=rate)
-        if rate * l2 > 1:  # theta would be thrown across zero
-            raise InvalidArgumentError("rate", rate, f"rate <= 1/l2 = {1 / l2:.6g}")
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Where the steps have led."""
+
+    last: Array
+    average: Array
+    iterates: Array | None
+    losses: tuple[float, ...]
 
 
-def _default_rate(clip: float, noise: float, *, l2: float, radius: float, steps: int) -> float:
-    """radius/(G sqrt(steps)), where G^2 bounds the mean square of a gradient with its noise."""
-    rate = radius / (math.hypot(clip + l2 * radius, noise) * math.sqrt(steps))
-    return min(rate, 1 / l2) if l2 else rate
+def descend(
+    examples: Array,
+    targets: Array,
+    loss: Loss,
+    *,
+    epochs: int,
+    batch: int,
+    rate: float,
+    clip: float,
+    noise: float,
+    radius: float,
+    randomness: Randomness,
+    keep_iterates: bool = False,
+    history: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """All epochs, from zero.
+
+    ``noise`` is the standard deviation of each coordinate of what is added to a batch's sum,
+    ``radius`` that of the ball that theta is projected onto, infinite for none.
+    """
+    n, d = examples.shape
+    theta, total = np.zeros(d), np.zeros(d)
+    done, steps = 0, epochs * (n // batch)
+    pieces: list[Array] = []
+    losses: list[float] = []
+    allowed = steepest(examples, clip=clip)
+    shrink = 1 - rate * loss.l2  # what the step of the l2 term leaves of theta
+
+    def walk(theta: Array, taken: Order, shaken: Array) -> Array:
+        """The iterates of the steps over these examples, in this order."""
+        iterates = np.empty_like(shaken)
+        rows, answers, most = examples[taken], targets[taken], allowed[taken]
+        for step, (by_noise, following) in enumerate(zip(shaken, iterates, strict=True)):
+            if batch == 1:  # score and slope are plain numbers: arrays of one would take longer
+                x, cut = rows[step], float(most[step])
+                slope = loss.slope(float(x.dot(theta)), float(answers[step]))
+                moved = x * (rate * max(-cut, min(slope, cut)))
+            else:
+                here = slice(step * batch, (step + 1) * batch)
+                slopes = loss.slopes(rows[here] @ theta, answers[here])
+                moved = clipped_sum(rows[here], slopes, most[here])
+                moved *= rate / batch
+            moved += by_noise
+            if shrink != 1:
+                theta = theta * shrink  # a new one: rows of iterates stay as they are
+            theta = np.subtract(theta, moved, out=following)
+            length = math.sqrt(float(theta.dot(theta)))
+            if length > radius:
+                theta *= radius / length
+        return iterates
+
+    for _ in range(epochs):
+        for taken in shuffled(n, batch, randomness, together=_TOGETHER // (batch * d)):
+            # Noise never sees the data, so it is scaled for all steps at once.
+            shaken = standard_normals(len(taken) // batch * d, randomness=randomness)
+            shaken *= noise * rate / batch
+            iterates = walk(theta, taken, shaken.reshape(-1, d))
+            theta = iterates[-1]
+            total += iterates.sum(axis=0)
+            done += len(iterates)
+            if keep_iterates:
+                pieces.append(iterates)
+            if progress is not None:
+                progress(done, steps)
+        if history:
+            losses.append(float(loss.values(examples @ theta, targets).mean()))
+    every = np.concatenate(pieces) if keep_iterates else None
+    return Path(theta.copy(), total / steps, every, tuple(losses))
+
+
+def shuffled(n: int, batch: int, randomness: Randomness, *, together: int = 1) -> Iterator[Order]:
+    """A fresh order cut into whole batches, so many at once; what is left over is dropped."""
+    order = randomness.permutation(n)
+    whole, size = n // batch * batch, max(1, together) * batch
+    for start in range(0, whole, size):
+        yield order[start : min(start + size, whole)]
+
+
+def steepest(examples: Array, *, clip: float) -> Array:
+    """C/|x| per example: the steepest slope that is not cut off; infinite for x = 0.
+
+    >>> steepest(np.array([[3.0, 4.0], [0.0, 0.0]]), clip=1.0).tolist()
+    [0.2, inf]
+    """
+    # Relative to the largest entry: the square of a tiny one is zero, its gradient need not be.
+    largest = np.abs(examples).max(axis=1, initial=0.0)
+    scaled = examples / np.where(largest > 0, largest, 1.0)[:, None]
+    norms = largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+    allowed = np.full(len(examples), np.inf)
+    np.divide(clip, norms, out=allowed, where=norms > 0)
+    return allowed
+
+
+def clipped_sum(examples: Array, slopes: Array, allowed: Array) -> Array:
+    """Sum over a batch of s x, each s cut off at what its example allows."""
+    return np.asarray(np.clip(slopes, -allowed, allowed) @ examples, dtype=np.float64)
+
+
+def standard_normals(size: int, *, randomness: Randomness) -> Array:
+    """Independent numbers from the secure source, each normal with mean 0 and variance 1.
+
+    Two uniform words U, V make two independent standard normals, sqrt(-2 log U) cos(2 pi V) and
+    sqrt(-2 log U) sin(2 pi V) (Box and Muller, "A Note on the Generation of Random Normal
+    Deviates", Annals of Mathematical Statistics 1958). In floating point a single one takes few
+    values, and which of them can be reached tells something about what it was added to. So each
+    number here is half the sum of four, all of which an attacker would have to guess at once
+    (Holohan and Braghin, "Secure Random Sampling in Differential Privacy", ESORICS 2021, arXiv
+    2107.10138).
+
+    That is meant to make the known attacks on floating point impractical; it does not prove that
+    there is none. Guarantees of training are statements about real arithmetic. None of the four is
+    beyond 9.4 standard deviations, where it would be with a probability below 2^-64.
+
+    >>> from shoal.randomness import simulated
+    >>> drawn = standard_normals(10_000, randomness=simulated(1))
+    >>> bool(abs(drawn.mean()) < 0.05), bool(abs(drawn.std() - 1) < 0.05)
+    (True, True)
+    """
+    half = -(-size // 2)
+    drawn = np.empty((2, half))
+    for start in range(0, half, _PAIRS):
+        pairs = drawn[:, start : start + _PAIRS]
+        count = pairs.shape[1]
+        words = randomness.words(2 * SUMMANDS * count)
+        words >>= np.uint64(1)  # signed words become floats sooner
+        radii, angles = words.view(np.int64).astype(np.float64).reshape(2, SUMMANDS, count)
+        radii += 0.5  # never the logarithm of zero
+        radii *= _UNIT
+        np.log(radii, out=radii)
+        radii *= -2 / SUMMANDS
+        np.sqrt(radii, out=radii)
+        angles *= _TURN
+        np.einsum("ij,ij->j", radii, np.cos(angles), out=pairs[0])
+        np.einsum("ij,ij->j", radii, np.sin(angles), out=pairs[1])
+    return drawn.reshape(-1)[:size]
+
+
+def numbers(name: str, values: npt.ArrayLike, *, dimensions: int) -> Array:
+    """An array of finite numbers with so many dimensions; the first one that is not is named."""
+    try:
+        read = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(name, type(values).__name__, f"{name} of numbers") from error
+    if read.ndim != dimensions or not read.size:
+        shape = "one number per example" if dimensions == 1 else "one row of numbers per example"
+        raise InvalidArgumentError(name, f"array of shape {read.shape}", f"{name} with {shape}")
+    strange = ~(np.abs(read) <= LARGEST_NUMBER)
+    if strange.any():
+        place = tuple(int(part) for part in np.argwhere(strange)[0])
+        where = ", ".join(map(str, place))
+        expected = f"{name} of finite numbers, at most {LARGEST_NUMBER:g} in size (see [{where}])"
+        raise InvalidArgumentError(name, float(read[place]), expected)
+    return read
+
+
+def _two_labels(answers: npt.NDArray[np.generic]) -> tuple[Label, ...]:
+    try:
+        sorted_labels = np.unique(answers)
+    except TypeError as error:
+        expected = "labels of one kind; name them: Logistic(labels=(first, second))"
+        raise InvalidArgumentError("answers", type(answers[0]).__name__, expected) from error
+    if sorted_labels.dtype.kind == "f" and np.isnan(sorted_labels).any():
+        raise InvalidArgumentError("answers", math.nan, "labels, none of them missing")
+    labels = sorted_labels.tolist()
+    if len(labels) != 2:
+        shown = ", ".join(map(repr, labels[:4])) + (", …" * (len(labels) > 4))
+        expected = (
+            "two different labels; if one is missing name both: Logistic(labels=(first, second))"
+        )
+        raise InvalidArgumentError("answers", f"{len(labels)} labels: {shown}", expected)
+    return tuple(labels)

@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
+from shoal.accounting import gaussian
+from shoal.accounting.search import Side
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.explain.document import Document, Row, Table
-from shoal.explain.text import down, plain, up
-
-REPLACE = "replace-one"
-ADD_OR_REMOVE = "add-or-remove-one"
-
-
-class Sampling(StrEnum):
-    """How a training loop picks the examples of a step."""
-
-    PERMUTATION = "permutation"
-    REPLACEMENT = "replacement"
-    POISSON = "poisson"
-    FIXED = "fixed"
-
-    @property
-    def words(self) -> str:
-        """What the loop does, as a clause."""
-        return {
-            Sampling.PERMUTATION: "every epoch has a fresh random order, cut into batches",
-            Sampling.REPLACEMENT: "every step draws its batch anew, all batches equally likely",
-            Sampling.POISSON: "every step takes each example with the same probability, on its own",
-            Sampling.FIXED: "every epoch uses each example once, in whatever order",
-        }[self]
-
-    @property
-    def loader(self) -> str:
-        """Which data loader does it."""
-        return {
-            Sampling.PERMUTATION: "DataLoader(shuffle=True)",
-            Sampling.REPLACEMENT: "RandomSampler, replacement",
-            Sampling.POISSON: "Opacus DPDataLoader",
-            Sampling.FIXED: "DataLoader(shuffle=False)",
-        }[self]
+from shoal.explain.text import down, plain, plural, up
+from shoal.learning import permuted
+from shoal.learning.run import Run, Sampling
 
 
 @dataclass(frozen=True)
@@ -52,18 +24,14 @@ class Route:
     epsilon: float | None
     remark: str = ""
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain values."""
-        return {"name": self.name, "epsilon": self.epsilon, "remark": self.remark}
-
     def __str__(self) -> str:
         answer = f"none, {self.remark}" if self.epsilon is None else up(self.epsilon)
         return f"{self.name}: {answer}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearningGuarantee:
-    """(epsilon, delta) of all iterates of a training run, an upper bound, and what it assumes.
+class LearningGuarantee(Run):
+    """A training run and its (epsilon, delta): an upper bound for all iterates, what it assumes.
 
     ``local`` is the epsilon, at the same delta, of one step seen by somebody who knows whose
     examples it used. ``lower`` is a number that no better analysis of the same run can go below,
@@ -71,24 +39,24 @@ class LearningGuarantee:
     """
 
     epsilon: float
-    delta: float
-    sampling: Sampling
     theorem: str
-    neighbouring: str
-    n: int
-    batch: int
-    epochs: int
-    steps: int
-    noise_multiplier: float
     local: float
     routes: tuple[Route, ...]
     assumptions: tuple[str, ...]
-    lower_bound: Callable[[], float] = field(default=lambda: 0.0, repr=False, compare=False)
 
     @cached_property
     def lower(self) -> float:
         """How far any better analysis of the same run could still go."""
         return min(self.lower_bound(), self.epsilon)
+
+    def lower_bound(self) -> float:
+        """What explicit data give away."""
+        if self.sampling is Sampling.FIXED:
+            mu = 2 * math.sqrt(self.epochs) / self.noise_multiplier
+            return gaussian.epsilon(mu, self.delta, side=Side.LOWER)
+        if self.sampling is not Sampling.PERMUTATION or self.n % self.batch:
+            return 0.0  # an example that is left out at times gives less away than the witnesses do
+        return permuted.lower_epsilon(self)
 
     def assuming(self, *assumptions: str) -> LearningGuarantee:
         """The same guarantee, which rests on these assumptions as well."""
@@ -97,7 +65,7 @@ class LearningGuarantee:
     @property
     def words(self) -> str:
         """The guarantee in one sentence."""
-        run = f"{counted(self.epochs, 'epoch')} over {counted(self.n, 'example')}"
+        run = f"{plural(self.epochs, 'epoch')} over {plural(self.n, 'example')}"
         proved = f"({up(self.epsilon)}, {plain(self.delta)})-differentially private"
         return (
             f"everything published during {run} is {proved} ({self.neighbouring}) if "
@@ -106,33 +74,25 @@ class LearningGuarantee:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, as the command line's ``--json`` prints them."""
-        return {
-            "epsilon": self.epsilon,
-            "lower": self.lower,
-            "delta": self.delta,
+        values = {"epsilon": self.epsilon, "lower": self.lower, "steps": self.steps} | vars(self)
+        values |= {
             "sampling": self.sampling.value,
-            "theorem": self.theorem,
-            "neighbouring": self.neighbouring,
-            "n": self.n,
-            "batch": self.batch,
-            "epochs": self.epochs,
-            "steps": self.steps,
-            "noise_multiplier": self.noise_multiplier,
-            "local": self.local,
-            "routes": [route.to_dict() for route in self.routes],
+            "routes": [asdict(route) for route in self.routes],
             "assumptions": list(self.assumptions),
             "warnings": list(self.warnings),
         }
+        del values["drop_last"]
+        return values
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to know before relying on it."""
         warnings: tuple[str, ...] = ()
         if self.delta >= 1 / self.n:
-            some = counted(self.n, "example")
+            some = plural(self.n, "example")
             warnings += (f"δ is not smaller than 1/n: one of {some} could be printed",)
         if self.sampling is Sampling.PERMUTATION and self.theorem.endswith("no amplification"):
-            if self.n // self.batch == 1:
+            if self.blocks == 1:
                 advice = "an epoch is a single step, and there is no order to hide"
             else:
                 more = "more examples" if self.batch == 1 else "smaller batches"
@@ -144,11 +104,11 @@ class LearningGuarantee:
     def size(self) -> str:
         """How many examples, in which batches."""
         batches = f" in batches of {self.batch:,}" if self.batch > 1 else ""
-        return f"{counted(self.n, 'example')}{batches}"
+        return f"{plural(self.n, 'example')}{batches}"
 
     def document(self, title: str = "") -> Document:
         """The guarantee put into words."""
-        passes = f"{counted(self.epochs, 'epoch')}, {counted(self.steps, 'step')}"
+        passes = f"{plural(self.epochs, 'epoch')}, {plural(self.steps, 'step')}"
         lower: tuple[tuple[str, str], ...] = ()
         if self.lower > 0:
             gap = f"gap {1 - self.lower / self.epsilon:.1%}"
@@ -180,7 +140,7 @@ class LearningGuarantee:
         return self.document().to_html()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Refused:
     """A kind of sampling that has no guarantee in a comparison, and the error that says why."""
 
@@ -242,20 +202,16 @@ class Comparison:
     def document(self, sampling: Sampling | str | None = None) -> Document:
         """A table of all; the guarantee of one kind of sampling, if it is named, in full."""
         best = self.guarantee(sampling)
-        run = f"{best.size}, {counted(best.epochs, 'epoch')}"
+        run = f"{best.size}, {plural(best.epochs, 'epoch')}"
         if self.target is None:
             noise = f"noise multiplier {plain(best.noise_multiplier)}"
             title, headline = f"ε at δ = {plain(best.delta)}: {run}, {noise}", ""
         else:
             title = f"Noise for ε = {plain(self.target)} at δ = {plain(best.delta)}: {run}"
             headline = f"noise multiplier {plain(best.noise_multiplier)} is enough"
+        answer = "ε" if self.target is None else "noise"
         table = Table(
-            (
-                "sampling",
-                "ε" if self.target is None else "noise",
-                "neighbours",
-                "which loader does it",
-            ),
+            ("sampling", answer, "neighbours", "which loader does it"),
             tuple(Row(self._cells(row), "strong" if row is best else "") for row in self.rows),
             numeric=frozenset({1}),
             title=title,
@@ -276,12 +232,3 @@ _KEY = (
     "The data loader decides which row holds; no row says anything about another.",
     "Replacing an example costs more than adding or removing it.",
 )
-
-
-def counted(count: int, what: str) -> str:
-    """So many of something.
-
-    >>> counted(1, "example"), counted(2000, "example")
-    ('1 example', '2,000 examples')
-    """
-    return f"{count:,} {what}" + ("" if count == 1 else "s")

@@ -1,6 +1,6 @@
 """Training any PyTorch module privately over permuted examples (``pip install '.[torch]'``).
 
-The loop of :mod:`shoal.learning.steps` with the gradient of each example by itself from
+The loop of :mod:`shoal.learning.descent` with the gradient of each example by itself from
 ``torch.func``: the module sees one example at a time, vectorized over the batch, so that no layer
 can mix examples. Each gradient, over all parameters together, is scaled down to the norm ``clip``;
 normal noise from the secure source is added to their sum in double precision; what the optimizer
@@ -12,23 +12,18 @@ Batches are cut from a fresh uniform permutation in every epoch, and the guarant
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from shoal import checks
-from shoal.engines import Progress, Tell
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.learning.accountant import account
+from shoal.learning.descent import shuffled, standard_normals
 from shoal.learning.guarantee import LearningGuarantee
-from shoal.learning.noise import standard_normals
-from shoal.randomizers.base import source
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, secure
 
 if TYPE_CHECKING:
     import torch
@@ -61,9 +56,15 @@ class Learner:
     loss: Loss
 
     def __post_init__(self) -> None:
-        require_torch()
+        if find_spec("torch") is None:
+            raise MissingExtraError("PyTorch training", "torch")
+        from torch.nn.modules.batchnorm import _BatchNorm
+
         for name, part in self.module.named_modules():
-            _require_alone(name, part)
+            if isinstance(part, _BatchNorm) or getattr(part, "track_running_stats", False):
+                where = f" ({name})" if name else ""
+                expected = "layers that treat every example alone, such as GroupNorm or LayerNorm"
+                raise InvalidArgumentError("module", f"{type(part).__name__}{where}", expected)
         if not self.parameters:
             expected = "a module with parameters that require gradients"
             raise InvalidArgumentError("module", type(self.module).__name__, expected)
@@ -97,8 +98,8 @@ class Learner:
         # Dropout draws anew for every example.
         each = vmap(grad(alone), in_dims=(None, 0, 0), randomness="different")
         detached = {name: parameter.detach() for name, parameter in self.parameters.items()}
-        found: Gradients = each(detached, examples, answers)
-        return found
+        gradients: Gradients = each(detached, examples, answers)
+        return gradients
 
     def clipped_sum(self, examples: Tensor, answers: Tensor, *, clip: float) -> Gradients:
         """The sum of all gradients, each scaled down to the norm ``clip`` if it is longer.
@@ -107,17 +108,22 @@ class Learner:
         """
         import torch
 
-        found = self.gradients(examples, answers)
-        norms = _norms(found)
+        singly = self.gradients(examples, answers)
+        rows = {name: gradient.flatten(1) for name, gradient in singly.items()}
+        parts = []
+        for gradient in rows.values():
+            precision = torch.promote_types(gradient.dtype, torch.float32)
+            parts.append(torch.linalg.vector_norm(gradient, dim=1, dtype=precision))
+        norms = torch.linalg.vector_norm(torch.stack(parts), dim=0)
         strange = ~norms.isfinite()
         if strange.any():
-            found = {name: _without(gradient, strange) for name, gradient in found.items()}
-            norms = torch.where(strange, 0.0, norms)
+            rows = {name: each.masked_fill(strange[:, None], 0.0) for name, each in rows.items()}
+            norms = norms.masked_fill(strange, 0.0)
         factors = (clip / (_ROUNDING * norms)).clamp(max=1.0)  # one for a gradient of zero
         return {
             # In double precision: roundings of long sums must not outgrow what one example moves.
-            name: (factors.double() @ gradient.flatten(1).double()).view(gradient.shape[1:])
-            for name, gradient in found.items()
+            name: (factors.double() @ each.double()).view(singly[name].shape[1:])
+            for name, each in rows.items()
         }
 
 
@@ -129,7 +135,7 @@ def train_module(
     *,
     epsilon: float | None = None,
     noise_multiplier: float | None = None,
-    delta: float = 1e-6,
+    delta: float | None = None,
     epochs: int = 1,
     batch: int = 1,
     clip: float = 1.0,
@@ -138,29 +144,35 @@ def train_module(
     drop_last: bool = False,
     at_once: int = 256,
     randomness: Randomness | None = None,
-    progress: Tell | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ModuleFit:
     """Train a module in place by noisy gradient steps over freshly permuted examples.
 
     ``loss(outputs, answers)`` is one number for a batch of one example, as ``CrossEntropyLoss()``
     is. Exactly one of ``epsilon`` (the least noise that keeps it is found) and
-    ``noise_multiplier``, the standard deviation of the noise over ``clip``. ``optimizer`` is any
-    optimizer of the module's parameters; without one, plain descent with this ``rate``. Examples
-    that do not fill a batch are refused, or with ``drop_last`` left out, other ones in each epoch.
-    Gradients of ``at_once`` examples are held in memory together; ``progress`` is called with steps
-    done and all steps.
+    ``noise_multiplier``, the standard deviation of the noise over ``clip``; ``delta`` is
+    min(1e-6, 1/(10 n)) unless it is given. ``optimizer`` is any optimizer of the module's
+    parameters; without one, plain descent with this ``rate``. Examples that do not fill a batch are
+    refused, or with ``drop_last`` left out, other ones in each epoch. Gradients of ``at_once``
+    examples are in memory together; ``progress`` is called with steps done and all steps.
 
     Layers that mix examples or remember them (batch normalization, running statistics) are refused.
     The guarantee covers the parameters after every step, and is about real arithmetic (see
-    :mod:`shoal.learning.noise`). It assumes that the module owes nothing to the examples: one
-    whose outputs are the classes found among the answers shows them.
+    :func:`shoal.learning.descent.standard_normals`). It assumes that the module owes nothing to the
+    examples: one whose outputs are the classes found among the answers shows them.
     """
     learner = Learner(module=module, loss=loss)
     import torch
 
     checks.positive(clip=clip, rate=rate)
+    at_once = checks.count(at_once=at_once)
     inputs, targets = torch.as_tensor(examples), torch.as_tensor(answers)
-    _require_pairs(inputs, targets)
+    if not inputs.ndim or not targets.ndim or len(inputs) != len(targets):
+        shapes = f"shapes {tuple(inputs.shape)} and {tuple(targets.shape)}"
+        expected = "as many examples as answers, along the first axis"
+        raise InvalidArgumentError("examples", shapes, expected)
+    if not inputs.isfinite().all():
+        raise InvalidArgumentError("examples", "nan or inf", "finite numbers in examples")
     guarantee = account(
         n=len(inputs),
         noise_multiplier=noise_multiplier,
@@ -170,130 +182,40 @@ def train_module(
         delta=delta,
         drop_last=drop_last,
     ).assuming(MODULE_CHOSEN_BLIND)
-    chosen = optimizer
-    if chosen is None:
-        chosen = torch.optim.SGD(learner.parameters.values(), lr=rate)
-    _require_own(chosen, learner)
-    noisy = _NoisySteps(
-        learner=learner,
-        optimizer=chosen,
-        clip=clip,
-        noise=guarantee.noise_multiplier * clip,
-        at_once=checks.count(at_once=at_once),
-        randomness=source(randomness),
-    )
-    told = Progress(progress, guarantee.steps)
-    with _training(module):
-        for taken in _batches(guarantee, noisy.randomness):
-            rows = torch.from_numpy(taken)
-            noisy.step(inputs[rows], targets[rows])
-            told.add(1)
-    return ModuleFit(module=module, guarantee=guarantee)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _NoisySteps:
-    learner: Learner
-    optimizer: torch.optim.Optimizer
-    clip: float
-    noise: float
-    at_once: int
-    randomness: Randomness
-
-    def step(self, examples: Tensor, answers: Tensor) -> None:
-        """One step over a batch."""
-        import torch
-
-        parameters = self.learner.parameters
-        total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in parameters.items()}
-        device = next(iter(total.values())).device
-        for start in range(0, len(examples), self.at_once):
-            part = self.learner.clipped_sum(
-                examples[start : start + self.at_once].to(device),
-                answers[start : start + self.at_once].to(device),
-                clip=self.clip,
-            )
-            for name, gradient in part.items():
-                total[name] += gradient
-        sizes = [parameter.numel() for parameter in parameters.values()]
-        drawn = standard_normals(sum(sizes), randomness=self.randomness) * self.noise
-        shares = np.split(drawn, np.cumsum(sizes)[:-1])
-        for (name, parameter), share in zip(parameters.items(), shares, strict=True):
-            noisy = total[name] + torch.from_numpy(share).to(device).view_as(parameter)
-            parameter.grad = (noisy / len(examples)).to(parameter.dtype)  # rounded with its noise
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-
-
-def require_torch() -> None:
-    """Say which extra is missing if PyTorch is."""
-    if find_spec("torch") is None:
-        raise MissingExtraError("PyTorch training", "torch")
-
-
-def _without(gradients: Tensor, strange: Tensor) -> Tensor:
-    """Zero in place of the gradients of these examples."""
-    import torch
-
-    return torch.where(strange.view(-1, *[1] * (gradients.ndim - 1)), 0.0, gradients)
-
-
-def _norms(gradients: Gradients) -> Tensor:
-    """The norm of each example's gradient over all parameters, in single precision or better."""
-    import torch
-
-    parts = [
-        torch.linalg.vector_norm(
-            gradient.flatten(1), dim=1, dtype=torch.promote_types(gradient.dtype, torch.float32)
-        )
-        for gradient in gradients.values()
-    ]
-    together: Tensor = torch.linalg.vector_norm(torch.stack(parts), dim=0)
-    return together
-
-
-@contextmanager
-def _training(module: torch.nn.Module) -> Iterator[None]:
-    """Its layers behave as in training, and afterwards as before."""
-    before = module.training
-    module.train()
-    try:
-        yield
-    finally:
-        module.train(before)
-
-
-def _batches(run: LearningGuarantee, randomness: Randomness) -> Iterator[npt.NDArray[np.int64]]:
-    """A fresh order in every epoch, cut into whole batches."""
-    for _ in range(run.epochs):
-        order = randomness.permutation(run.n)
-        whole = run.n // run.batch * run.batch
-        for start in range(0, whole, run.batch):
-            yield order[start : start + run.batch]
-
-
-def _require_alone(name: str, part: torch.nn.Module) -> None:
-    from torch.nn.modules.batchnorm import _BatchNorm
-
-    if isinstance(part, _BatchNorm) or getattr(part, "track_running_stats", False):
-        where = f" ({name})" if name else ""
-        expected = "layers that treat every example by itself, such as GroupNorm or LayerNorm"
-        raise InvalidArgumentError("module", f"{type(part).__name__}{where}", expected)
-
-
-def _require_pairs(examples: Tensor, answers: Tensor) -> None:
-    if not examples.ndim or not answers.ndim or len(examples) != len(answers):
-        shapes = f"shapes {tuple(examples.shape)} and {tuple(answers.shape)}"
-        expected = "as many examples as answers, along the first axis"
-        raise InvalidArgumentError("examples", shapes, expected)
-    if not examples.isfinite().all():
-        raise InvalidArgumentError("examples", "nan or inf", "finite numbers in examples")
-
-
-def _require_own(optimizer: torch.optim.Optimizer, learner: Learner) -> None:
-    """An optimizer of other parameters would step with gradients that nobody made private."""
+    if optimizer is None:
+        optimizer = torch.optim.SGD(learner.parameters.values(), lr=rate)
+    # An optimizer of other parameters would step with gradients that nobody made private.
     own = {id(parameter) for parameter in learner.parameters.values()}
-    held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    if any(id(parameter) not in own for parameter in held):
+    if any(id(each) not in own for group in optimizer.param_groups for each in group["params"]):
         expected = "an optimizer of the module's trainable parameters and no others"
         raise InvalidArgumentError("optimizer", type(optimizer).__name__, expected)
+    source = secure() if randomness is None else randomness
+    noise, parameters = guarantee.noise_multiplier * clip, learner.parameters
+    sizes = [parameter.numel() for parameter in parameters.values()]
+    device = next(iter(parameters.values())).device
+    orders = (shuffled(guarantee.n, guarantee.batch, source) for _ in range(guarantee.epochs))
+    before = module.training
+    module.train()  # its layers behave as in training, and afterwards as before
+    try:
+        for step, taken in enumerate(chain.from_iterable(orders), start=1):
+            total = {
+                name: torch.zeros_like(parameter, dtype=torch.float64)
+                for name, parameter in parameters.items()
+            }
+            data = (rows[torch.from_numpy(taken)].split(at_once) for rows in (inputs, targets))
+            for some, their_answers in zip(*data, strict=True):
+                here = some.to(device), their_answers.to(device)
+                for name, gradient in learner.clipped_sum(*here, clip=clip).items():
+                    total[name] += gradient
+            drawn = standard_normals(sum(sizes), randomness=source) * noise
+            parts = torch.from_numpy(drawn).to(device).split(sizes)
+            for (name, parameter), part in zip(parameters.items(), parts, strict=True):
+                mean = (total[name] + part.view_as(parameter)) / guarantee.batch
+                parameter.grad = mean.to(parameter.dtype)  # rounded with its noise
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            if progress is not None:
+                progress(step, guarantee.steps)
+    finally:
+        module.train(before)
+    return ModuleFit(module=module, guarantee=guarantee)

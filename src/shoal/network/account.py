@@ -1,4 +1,11 @@
-"""How private reports are that were passed on: one setting, asked about any number of rounds.
+"""How private reports are that were passed on, after how many rounds, for whom, and at what cost.
+
+Reports that begin at the edge of a graph mix later than others: ε depends on the person.
+
+A further round is post-processing: it moves every report on by itself, whatever it says. So δ
+never grows with the rounds, and the smallest number is found by doubling and halving. No number
+of rounds beats a uniform shuffle of the same reports, which is what remains when the walk has
+forgotten where it began.
 
 >>> from shoal.network.generators import random_regular
 >>> from shoal.network.walk import Walk
@@ -10,22 +17,21 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal, TypedDict, Unpack, get_args
 
 from shoal import checks
-from shoal.accounting.amplification import target_delta
 from shoal.accounting.devices import Randomizer
-from shoal.accounting.guarantee import Guarantee
-from shoal.errors import InvalidArgumentError
+from shoal.accounting.guarantee import Guarantee, default_delta
+from shoal.accounting.search import doubled, least
+from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.explain.text import plural
 from shoal.network import law, single
-from shoal.network.collusion import named_colluders, random_colluders
-from shoal.network.devices import Base, Reports
+from shoal.network.adversaries import Traffic, named_colluders, random_colluders, simulated_traffic
 from shoal.network.law import StopLoss
 from shoal.network.locations import Locations, Method, require_independent
-from shoal.network.profile import Route, WalkProfile
-from shoal.network.traffic import Traffic, simulated_traffic
+from shoal.network.profile import AGREEMENT, Reports, Route, WalkProfile
 from shoal.network.walk import Process, Walk
 from shoal.randomness import Randomness
 
@@ -33,7 +39,6 @@ View = Literal["final", "traffic"]
 Submit = Literal["all", "single"]
 
 WALKED = "blanket of holder and report"
-SINGLE = single.THEOREM
 NEARBY = "uniform shuffle, holders exchanged for independent ones of one law"
 TRAFFIC = "blanket of reports that meet, simulated traffic"
 TRUST = {
@@ -48,6 +53,9 @@ _ONE_SIMULATION = (
     "simulations is no bound"
 )
 _UNLINKED = "holders re-encrypt: a message that comes in looks like none that goes out"
+
+_FRACTIONS = (0.5, 0.9, 0.99, 1.0)
+_MOST_ROUNDS = 100_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,18 +78,16 @@ class WalkAccountant:
     randomness: Randomness | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.view not in get_args(View):
-            raise InvalidArgumentError("view", self.view, "'final' or 'traffic'")
-        if self.submit not in get_args(Submit):
-            raise InvalidArgumentError("submit", self.submit, "'all' or 'single'")
+        checks.one_of(get_args(View), view=self.view)
+        checks.one_of(get_args(Submit), submit=self.submit)
         require_independent(self.walk)
         if not self._named:
             checks.closed_probability(collusion=self.collusion)  # type: ignore[arg-type]
         special = [self.view == "traffic", self.submit == "single", self._corrupt]
         if sum(special) > 1:
-            given = (self.view, self.submit, self.collusion)
+            settings = (self.view, self.submit, self.collusion)
             expected = "only one of view='traffic', submit='single' and collusion"
-            raise InvalidArgumentError("view, submit, collusion", given, expected)
+            raise InvalidArgumentError("view, submit, collusion", settings, expected)
         if (self._named or self.view == "traffic") and not isinstance(self.walk, Walk):
             expected = "a walk that is the same every round for this adversary"
             raise InvalidArgumentError("walk", self.walk, expected)
@@ -107,14 +113,10 @@ class WalkAccountant:
         if self.view == "traffic":
             raise InvalidArgumentError("view", self.view, "view 'final' for a whole profile")
         routes = self._routes(rounds, quantile, user)
-        central = self.reports.central(routes[0].n)
-        return WalkProfile(
-            routes=routes,
-            local=self.reports.local,
-            scope=self.reports.scope,
-            # A holder that submits one report drops others: less is known of it from below.
-            central=central.lower_epsilon if self.submit == "all" else lambda _: 0.0,
-        )
+        # A holder that submits one report drops others: less is known of it from below.
+        central = self.reports.central(routes[0].n).lower_epsilon
+        lower = central if self.submit == "all" else _unknown
+        return WalkProfile(routes=routes, local=self.reports.local, central=lower)
 
     def guarantee(
         self,
@@ -128,209 +130,310 @@ class WalkAccountant:
     ) -> Guarantee:
         """(ε, δ) after so many rounds; ``epsilon`` asks for δ instead.
 
-        ``near_local=False`` is for quick answers: :meth:`WalkProfile.answer`.
+        δ is min(1e-6, 1/(10 n)) if neither is given. ``near_local=False`` is for quick answers:
+        :meth:`WalkProfile.answer`.
         """
-        at = target_delta(epsilon=epsilon, delta=delta, n=self.walk.n)
+        if epsilon is not None and delta is not None:
+            raise InvalidArgumentError("delta", delta, "epsilon or delta, not both")
+        target = self.checked_delta(delta)
         if self.view == "traffic":
-            return self._seen(rounds, epsilon, at, user)
-        profile = self.profile(rounds, quantile=quantile, user=user)
-        if epsilon is None:
-            reached, theorem = profile.answer(at, near_local=near_local)
-            answer = (reached, at)
+            if user is None:
+                raise InvalidArgumentError("user", user, "a person to follow, with view='traffic'")
+            if epsilon is not None:
+                raise InvalidArgumentError("epsilon", epsilon, "a delta, with view='traffic'")
+            epsilon, theorem = self.traffic(rounds, user=user).epsilon(target), TRAFFIC
+            n, lower = self.walk.n, _unknown
         else:
-            answer, theorem = (epsilon, profile.delta(epsilon)), profile.theorem
-        about = _about(quantile, user)
-        base = self._stated(answer, theorem, rounds, profile.n, about)
-        return replace(base, lower_bound=lambda: profile.lower_epsilon(answer[1]))
+            if epsilon is not None:
+                checks.non_negative(epsilon=epsilon)
+            profile = self.profile(rounds, quantile=quantile, user=user)
+            if epsilon is None:
+                epsilon, theorem = profile.answer(target, near_local=near_local)
+            else:
+                target, theorem = profile.delta(epsilon), profile.theorem
+            n, lower = profile.n, profile.lower_epsilon
+        people = "everybody" if quantile == 1 else f"{quantile:.6g} of people"
+        about = people if user is None else f"person {user}"
+        length = plural(rounds, "round")
+        return Guarantee(
+            epsilon=epsilon,
+            delta=target,
+            n=n,
+            local_epsilon=self.reports.local[0],
+            local_delta=self.reports.local[1],
+            theorem=theorem,
+            assumptions=(
+                self.reports.scope,
+                f"reports are passed on for {length} as the walk says; this is about {about}",
+                _EDGES,
+                f"{n:,} of {self.walk.n:,} people follow the protocol",
+                _TIMES,
+                *self._adversary,
+            ),
+            trust=TRUST[self.view],
+            lower_bound=lambda: lower(target),
+        )
+
+    def checked_delta(self, delta: float | None) -> float:
+        """The δ that was asked for, or min(1e-6, 1/(10 n)) for the n people of the walk."""
+        delta = default_delta(self.walk.n) if delta is None else delta
+        checks.open_probability(delta=delta)
+        return delta
 
     def traffic(self, rounds: int, *, user: int) -> Traffic:
         """Simulated runs under a server that sees who passes to whom."""
         if not isinstance(self.walk, Walk):
             raise InvalidArgumentError("walk", self.walk, "a walk that is the same every round")
+        runs, source = self.runs, self.randomness
         return simulated_traffic(
-            self.walk,
-            rounds,
-            user=user,
-            reports=self.reports,
-            runs=self.runs,
-            randomness=self.randomness,
-        )
-
-    def _seen(
-        self, rounds: int, epsilon: float | None, delta: float, user: int | None
-    ) -> Guarantee:
-        if user is None:
-            raise InvalidArgumentError("user", user, "a person to follow, with view='traffic'")
-        if epsilon is not None:
-            raise InvalidArgumentError("epsilon", epsilon, "a delta, with view='traffic'")
-        answer = (self.traffic(rounds, user=user).epsilon(delta), delta)
-        return self._stated(answer, TRAFFIC, rounds, self.walk.n, _about(1.0, user))
-
-    def _stated(
-        self, answer: tuple[float, float], theorem: str, rounds: int, n: int, about: str
-    ) -> Guarantee:
-        passed = "1 round" if rounds == 1 else f"{rounds:,} rounds"
-        assumed = [
-            self.reports.scope,
-            f"reports are passed on for {passed} as the walk says; {about}",
-            _EDGES,
-            f"{n:,} of {self.walk.n:,} people follow the protocol",
-            *self._adversary,
-        ]
-        return Guarantee(
-            epsilon=answer[0],
-            delta=answer[1],
-            n=n,
-            local_epsilon=self.reports.local[0],
-            local_delta=self.reports.local[1],
-            theorem=theorem,
-            assumptions=tuple(assumed),
-            trust=TRUST[self.view],
+            self.walk, rounds, user=user, reports=self.reports, runs=runs, randomness=source
         )
 
     @property
     def _adversary(self) -> list[str]:
-        stated = [_TIMES]
         if self._named:
-            stated.append(f"{len(set(self.collusion)):,} people work for the server")  # type: ignore[arg-type]
-        elif self._corrupt:
-            stated.append(
-                f"each new holder works for the server with probability {self.collusion:g}, "
-                "independently"
-            )
-        else:
-            stated.append(_ALONE)
-        if self.submit == "single":
-            stated.append(single.DUMMIES)
-        if self.view == "traffic":
-            stated += [_UNLINKED, _ONE_SIMULATION]
-        return stated
+            return [f"{len(set(self.collusion)):,} people work for the server"]  # type: ignore[arg-type]
+        if self._corrupt:
+            probability = f"with probability {self.collusion:g}, independently"
+            return [f"each new holder works for the server {probability}"]
+        special = {"single": [single.DUMMIES], "traffic": [_UNLINKED, _ONE_SIMULATION]}
+        return [_ALONE, *special.get(self.submit, []), *special.get(self.view, [])]
 
     @property
     def _named(self) -> bool:
-        return isinstance(self.collusion, Sequence) or hasattr(self.collusion, "__len__")
+        return hasattr(self.collusion, "__len__")
 
     @property
     def _corrupt(self) -> bool:
         return self._named or self.collusion != 0
 
     def _routes(self, rounds: int, quantile: float, user: int | None) -> tuple[Route, ...]:
+        count = law.point_count(self.reports.own)
         if self._named:
-            return self._by_name(rounds, quantile, user)
+            if quantile != 1.0:
+                expected = "quantile=1 beside named colluders"
+                raise InvalidArgumentError("quantile", quantile, expected)
+            colluders: Sequence[int] = self.collusion  # type: ignore[assignment]
+            walk: Walk = self.walk  # type: ignore[assignment]
+            return self._along(*named_colluders(walk, rounds, colluders, user=user, count=count))
         spread = self.locations.after(rounds)
         users = spread.group(quantile=quantile, user=user)
-        slack = spread.rounding if spread.uses_laws(users) else 0.0
         if self._corrupt:
             probability = float(self.collusion)  # type: ignore[arg-type]
-            count = law.point_count(self.reports.own)
             caught = random_colluders(self.locations, rounds, probability, users, count=count)
-            return self._along(caught.loss, caught.honest, caught.rounding, caught.failure)
-        walked = spread.stop_loss(users, count=law.point_count(self.reports.own))
-        along = self._along(walked, spread.n, slack, spread.failure)
+            return self._along(*caught)
+        slack, failure = spread.rounding_of(users), spread.failure
+        along = self._along(spread.stop_loss(users, count=count), spread.n, slack, failure)
+        bases = self.reports.bases(spread.n)
         if self.submit == "single":
-            bases = self.reports.bases(spread.n)
-            alone = [single.single_route(spread, users, b.law, slack=b.distance) for b in bases]
+            alone = [single.single_route(spread, users, base, slack=apart) for base, apart in bases]
             return (*alone, *along)
-        apart = spread.total_variation() + spread.n * spread.rounding
+        moved = spread.total_variation() + spread.n * spread.rounding
         nearby = [
-            Route(NEARBY, base.law.pairs, spread.n, base.distance + apart, spread.failure)
-            for base in self.reports.bases(spread.n)
-            if apart < 1
+            Route(NEARBY, base.pairs, spread.n, apart + moved, failure)
+            for base, apart in bases
+            if moved < 1
         ]
         return (*along, *nearby)
 
-    def _by_name(self, rounds: int, quantile: float, user: int | None) -> tuple[Route, ...]:
-        if quantile != 1.0:
-            raise InvalidArgumentError("quantile", quantile, "quantile=1 beside named colluders")
-        caught = named_colluders(
-            self.walk,  # type: ignore[arg-type]
-            rounds,
-            self.collusion,  # type: ignore[arg-type]
-            user=user,
-            count=law.point_count(self.reports.own),
-        )
-        return self._along(caught.loss, caught.honest, caught.rounding, 0.0)
-
     def _along(self, walked: StopLoss, n: int, slack: float, failure: float) -> tuple[Route, ...]:
-        def route(base: Base) -> Route:
-            pairs = law.walk_pairs(base.law, walked)
-            return Route(WALKED, pairs, n, base.distance + slack, failure)
+        return tuple(
+            Route(WALKED, law.walk_pairs(base, walked), n, apart + slack, failure)
+            for base, apart in self.reports.bases(n)
+        )
 
-        return tuple(route(base) for base in self.reports.bases(n))
+
+def _unknown(delta: float) -> float:  # noqa: ARG001 - at any δ
+    """No lower bound on ε but 0."""
+    return 0.0
 
 
-def _about(quantile: float, user: int | None) -> str:
-    if user is not None:
-        return f"this is about person {user}"
-    return "this is about everybody" if quantile == 1 else f"this is about {quantile:.6g} of people"
+class Setting(TypedDict, total=False):
+    """What a :class:`WalkAccountant` takes besides the walk, and with the same defaults."""
+
+    randomizer: Randomizer | None
+    local_epsilon: float | None
+    local_delta: float
+    view: View
+    submit: Submit
+    collusion: float | Sequence[int]
+    method: Method
+    runs: int
+    randomness: Randomness | None
 
 
 def walk_profile(
     walk: Process,
     rounds: int,
     *,
-    randomizer: Randomizer | None = None,
-    local_epsilon: float | None = None,
-    local_delta: float = 0.0,
-    submit: Submit = "all",
-    collusion: float | Sequence[int] = 0.0,
     quantile: float = 1.0,
     user: int | None = None,
-    method: Method = "auto",
-    randomness: Randomness | None = None,
+    **setting: Unpack[Setting],
 ) -> WalkProfile:
-    """The whole curve δ(ε) of reports passed on for some rounds."""
-    accountant = WalkAccountant(
-        walk=walk,
-        randomizer=randomizer,
-        local_epsilon=local_epsilon,
-        local_delta=local_delta,
-        submit=submit,
-        collusion=collusion,
-        method=method,
-        randomness=randomness,
-    )
-    return accountant.profile(rounds, quantile=quantile, user=user)
+    """The whole curve δ(ε) of reports passed on for some rounds; see :func:`amplify_walk`."""
+    return WalkAccountant(walk=walk, **setting).profile(rounds, quantile=quantile, user=user)
 
 
 def amplify_walk(
     walk: Process,
     rounds: int,
     *,
-    randomizer: Randomizer | None = None,
-    local_epsilon: float | None = None,
-    local_delta: float = 0.0,
     delta: float | None = None,
     epsilon: float | None = None,
-    view: View = "final",
-    submit: Submit = "all",
-    collusion: float | Sequence[int] = 0.0,
     quantile: float = 1.0,
     user: int | None = None,
-    method: Method = "auto",
-    runs: int = 10_000,
-    randomness: Randomness | None = None,
+    **setting: Unpack[Setting],
 ) -> Guarantee:
     """The (ε, δ) of reports passed on for some rounds, for everybody unless said otherwise.
 
-    ``delta`` (1e-6 unless said) asks for ε; ``epsilon`` asks for δ. ``quantile`` is the fraction of
-    people it has to hold for, those whose reports are spread best; ``user`` asks about one person.
+    ``randomizer`` is what devices run; else any randomizer with ``local_epsilon`` (and perhaps
+    ``local_delta``) is covered. ``delta`` (min(1e-6, 1/(10 n)) unless said) asks for ε; ``epsilon``
+    asks for δ. ``quantile`` is the fraction of people it has to hold for, those whose reports are
+    spread best; ``user`` asks about one person.
 
     ``view="traffic"`` is for a server that sees who passes to whom, such as one that relays the
-    messages: simulated in ``runs`` runs, for one ``user``. ``submit="single"``: every holder
-    submits one report only. ``collusion`` is the probability that a new holder works for the
-    server, or a list of the people who do.
+    messages: simulated in ``runs`` runs (10,000 unless said), for one ``user``.
+    ``submit="single"``: every holder submits one report only. ``collusion`` is the probability that
+    a new holder works for the server, or a list of the people who do.
+
+    ``method`` is how it is learned where reports are: "exact", "leading" or "spectral", by the size
+    of the graph unless said; ``randomness`` is for proofs and simulations that draw.
     """
-    accountant = WalkAccountant(
-        walk=walk,
-        randomizer=randomizer,
-        local_epsilon=local_epsilon,
-        local_delta=local_delta,
-        view=view,
-        submit=submit,
-        collusion=collusion,
-        method=method,
-        runs=runs,
-        randomness=randomness,
-    )
+    accountant = WalkAccountant(walk=walk, **setting)
     return accountant.guarantee(rounds, delta=delta, epsilon=epsilon, quantile=quantile, user=user)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What passing on costs: messages sent, reports held, bytes, for an average peer and a hub.
+
+    A peer holds n π reports on average at any time, and sends them all on every round.
+    """
+
+    messages: float  # by an average peer
+    most_messages: float  # by the best connected peer, on average
+    load: float  # reports held by an average peer
+    most_load: float
+    report_bytes: int
+
+    @property
+    def bytes_sent(self) -> float:
+        """By an average peer."""
+        return self.messages * self.report_bytes
+
+    @property
+    def most_bytes_sent(self) -> float:
+        """By the best connected peer, on average."""
+        return self.most_messages * self.report_bytes
+
+
+def cost(accountant: WalkAccountant, rounds: int, *, report_bytes: int = 1024) -> Cost:
+    """What so many rounds cost, once the walk has mixed."""
+    rounds = checks.count(0, rounds=rounds)
+    size = checks.count(report_bytes=report_bytes)
+    heaviest = accountant.walk.n * float(accountant.walk.stationary.max())
+    return Cost(float(rounds), heaviest * rounds, 1.0, heaviest, size)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The smallest number of rounds that keeps the target, its guarantee, and its cost."""
+
+    rounds: int
+    guarantee: Guarantee
+    cost: Cost
+
+
+def rounds_for(
+    accountant: WalkAccountant,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    quantile: float = 1.0,
+    most: int = _MOST_ROUNDS,
+    report_bytes: int = 1024,
+) -> Rounds:
+    """The smallest number of rounds after which (ε, δ) is proved for this fraction of people.
+
+    δ is min(1e-6, 1/(10 n)) unless said.
+    """
+    checks.positive(epsilon=epsilon)
+    target = accountant.checked_delta(delta)
+    checks.share(quantile=quantile)
+    most = checks.count(most=most)
+    if accountant.view == "traffic":
+        raise InvalidArgumentError("view", accountant.view, "view 'final' to search for rounds")
+    if accountant.submit == "all":
+        accountant.reports.require_reachable(
+            accountant.walk.n, epsilon, target, best="number of rounds"
+        )
+
+    def keeps(rounds: int) -> bool:
+        profile = accountant.profile(rounds, quantile=quantile)
+        if epsilon >= profile.local_epsilon:
+            return profile.local_delta <= target
+        return profile.delta(epsilon * (1 - AGREEMENT)) <= target
+
+    longest = min(most, accountant.walk.longest or most)
+    bracket = doubled(keeps, 1, longest)
+    if bracket is None:
+        raise UnreachableTargetError(
+            f"({epsilon:g}, {target:g})-DP",
+            f"not within {longest:,} rounds",
+            "allow more rounds, ask for a smaller quantile of people, or use a graph that mixes "
+            "faster",
+        )
+    rounds = least(keeps, *bracket)
+    guarantee = accountant.guarantee(rounds, delta=target, quantile=quantile)
+    return Rounds(rounds, guarantee, cost(accountant, rounds, report_bytes=report_bytes))
+
+
+@dataclass(frozen=True)
+class UserEpsilons:
+    """The ε proved for at least these fractions of all people, ascending."""
+
+    rounds: int
+    delta: float
+    fractions: tuple[float, ...]
+    epsilons: tuple[float, ...]
+
+    @property
+    def worst(self) -> float:
+        """For everybody."""
+        return self.at(1.0)
+
+    @property
+    def median(self) -> float:
+        """For one half of them."""
+        return self.at(0.5)
+
+    def at(self, quantile: float) -> float:
+        """For this fraction of people, from the next larger one that was computed."""
+        checks.share(quantile=quantile)
+        pairs = zip(self.fractions, self.epsilons, strict=True)
+        return next(epsilon for fraction, epsilon in pairs if fraction >= quantile * (1 - 1e-12))
+
+
+def user_epsilons(
+    accountant: WalkAccountant,
+    rounds: int,
+    *,
+    delta: float | None = None,
+    fractions: Sequence[float] = _FRACTIONS,
+    near_local: bool = True,
+) -> UserEpsilons:
+    """The ε of the best spread half of all people, and of larger fractions, up to everybody.
+
+    A larger group contains the smaller ones, so its ε is at least theirs. δ is min(1e-6, 1/(10 n))
+    unless said. ``near_local=False`` is for quick answers: :meth:`WalkProfile.answer`.
+    """
+    target = accountant.checked_delta(delta)
+    for fraction in fractions:
+        checks.share(fractions=fraction)
+    ascending = tuple(sorted({*map(float, fractions), 1.0}))
+    epsilons = [
+        accountant.profile(rounds, quantile=fraction).answer(target, near_local=near_local)[0]
+        for fraction in ascending
+    ]
+    lowest = tuple(min(epsilons[place:]) for place in range(len(epsilons)))
+    return UserEpsilons(rounds, target, ascending, lowest)

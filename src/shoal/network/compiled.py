@@ -1,4 +1,4 @@
-"""The step of :mod:`shoal.network.stepping`, compiled: the same numbers, sooner.
+"""The steps of :mod:`shoal.network.simulation`, compiled: the same numbers, sooner.
 
 A walk waits for memory. Round by round the steps do not wait for each other, as those of one
 report would; and a block of them first finds all its places in the list of neighbours, then reads
@@ -14,8 +14,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from shoal.network import stepping
-from shoal.network.stepping import Holders, Present, Rounds
+from shoal.network.simulation import FACTORS, HALF, LOWER, SHIFTS, STRIDE, Course, Holders, Present
 from shoal.randomness import Words
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -24,19 +23,13 @@ Rule = tuple[np.uint64, bool]  # the probability of staying over 2^32; whether s
 
 _BLOCK = 1024  # what is remembered of a block stays in the nearest cache
 _ONE = np.uint64(1)
-_STRIDE = np.uint64(stepping.STRIDE)
-_FACTOR_1, _FACTOR_2 = (np.uint64(factor) for factor in stepping.FACTORS)
-_SHIFT_1, _SHIFT_2, _SHIFT_3 = (np.uint64(shift) for shift in stepping.SHIFTS)
-_HALF = np.uint64(stepping.HALF_BITS)
-_LOWER = np.uint64((1 << stepping.HALF_BITS) - 1)
 
 
-def advance(positions: Holders, first: int, rounds: Rounds) -> int:
-    """Move the reports number first, first + 1, ... on, in place; how often one was sent."""
-    course = rounds.course
+def advance(positions: Holders, first: int, course: Course, keys: Words, there: Present) -> int:
+    """The same as the one without compiling."""
     graph = (course.offsets, course.neighbours, np.uint64(course.degree))
     rule = (np.uint64(course.stay), course.refusing)
-    return int(_advance(positions, first, rounds.keys, graph, rule, rounds.there))
+    return int(_advance(positions, first, keys, graph, rule, there))
 
 
 def _compiled(function: Function) -> Function:
@@ -46,9 +39,9 @@ def _compiled(function: Function) -> Function:
 
 @_compiled
 def _mixed(word: np.uint64) -> np.uint64:
-    word = (word ^ (word >> _SHIFT_1)) * _FACTOR_1
-    word = (word ^ (word >> _SHIFT_2)) * _FACTOR_2
-    return word ^ (word >> _SHIFT_3)
+    word = (word ^ (word >> SHIFTS[0])) * FACTORS[0]
+    word = (word ^ (word >> SHIFTS[1])) * FACTORS[1]
+    return word ^ (word >> SHIFTS[2])
 
 
 @_compiled
@@ -57,14 +50,14 @@ def _choose(
 ) -> None:
     """Places of the chosen neighbours in the list, and the lower halves of the words."""
     for i in range(len(block)):
-        word = _mixed(stream + np.uint64(i + 1) * _STRIDE)
+        word = _mixed(stream + np.uint64(i + 1) * STRIDE)
         here = np.uint64(block[i])
         start, mine = here * degree, degree
         if degree == 0:  # degrees differ: another look into memory
             start = np.uint64(offsets[here])
             mine = np.uint64(offsets[here + _ONE]) - start
-        picked[0, i] = start + (((word >> _HALF) * mine) >> _HALF)
-        picked[1, i] = word & _LOWER
+        picked[0, i] = start + (((word >> HALF) * mine) >> HALF)
+        picked[1, i] = word & LOWER
 
 
 @_compiled
@@ -75,7 +68,7 @@ def _stays(
     if refusing:
         mine = np.uint64(offsets[here + _ONE] - offsets[here])
         theirs = np.uint64(offsets[other + _ONE] - offsets[other])
-        return lower * theirs >= mine << _HALF
+        return lower * theirs >= mine << HALF
     return lower < stay
 
 
@@ -95,7 +88,7 @@ def _advance(
     for at in range(len(keys)):
         for low in range(0, len(positions), _BLOCK):
             block = positions[low : low + _BLOCK]
-            stream = keys[at] + np.uint64(first + low) * _STRIDE
+            stream = keys[at] + np.uint64(first + low) * STRIDE
             _choose(block, stream, offsets, degree, picked)
             for i in range(len(block)):
                 here, other = block[i], neighbours[picked[0, i]]

@@ -81,57 +81,38 @@ def _paired(n: int, degree: int, source: Randomness) -> Edges:
     """Edges of a simple graph in which every node has ``degree``, at most n/2, neighbours."""
     ends = source.permutation(n * degree) // max(degree, 1)
     edges = ends.reshape(-1, 2)
-    keys = _keys(edges[:, 0], edges[:, 1], n)
+    keys = edges.min(axis=1) * n + edges.max(axis=1)
     order = np.argsort(keys)
     ranked = keys[order]
-    wrong = np.zeros(len(edges), dtype=np.bool_)
-    wrong[order[1:]] = ranked[1:] == ranked[:-1]
-    wrong |= edges[:, 0] == edges[:, 1]
-    switching = _Switching(n, edges, ranked, source)
+    wrong = edges[:, 0] == edges[:, 1]
+    wrong[order[1:]] |= ranked[1:] == ranked[:-1]
+    changes: Counter[int] = Counter()  # since the keys were ranked
+
+    def key(a: int, b: int) -> int:
+        return min(a, b) * n + max(a, b)
+
+    def multiplicity(edge: int) -> int:
+        low, high = np.searchsorted(ranked, edge), np.searchsorted(ranked, edge, "right")
+        return int(high - low) + changes[edge]
+
     for place in np.flatnonzero(wrong).tolist():
-        switching.mend(place)
-    return edges
-
-
-class _Switching:
-    """Replaces a pair ab and a random pair cd by ac and bd, if that makes two new edges."""
-
-    def __init__(self, n: int, edges: Edges, ranked: Edges, source: Randomness) -> None:
-        self._n, self._edges, self._ranked, self._source = n, edges, ranked, source
-        self._changes: Counter[int] = Counter()  # since the keys were ranked
-
-    def mend(self, place: int) -> None:
-        a, b = self._edges[place].tolist()
-        key = self._key(a, b)
-        if a != b and self._multiplicity(key) == 1:
-            return  # its twin has been switched away
+        a, b = edges[place].tolist()
+        if a != b and multiplicity(key(a, b)) == 1:
+            continue  # its twin has been switched away
+        # Replace the pair ab and a random pair cd by ac and bd, if that makes two new edges.
         for _ in range(_SWITCHES):
-            other = int(self._source.below(len(self._edges), 1)[0])
-            c, d = self._edges[other].tolist()
-            if other != place and self._switch(place, other, (a, b, c, d)):
-                return
-        raise UnreachableTargetError("a simple graph", "no switch was found", "draw again")
-
-    def _switch(self, place: int, other: int, ends: tuple[int, int, int, int]) -> bool:
-        a, b, c, d = ends
-        new = self._key(a, c), self._key(b, d)
-        if a == c or b == d or new[0] == new[1] or any(map(self._multiplicity, new)):
-            return False
-        self._changes.subtract([self._key(a, b), self._key(c, d)])
-        self._changes.update(new)
-        self._edges[place], self._edges[other] = (a, c), (b, d)
-        return True
-
-    def _multiplicity(self, key: int) -> int:
-        low, high = np.searchsorted(self._ranked, key), np.searchsorted(self._ranked, key, "right")
-        return int(high - low) + self._changes[key]
-
-    def _key(self, a: int, b: int) -> int:
-        return min(a, b) * self._n + max(a, b)
-
-
-def _keys(first: Edges, second: Edges, n: int) -> Edges:
-    return np.minimum(first, second) * n + np.maximum(first, second)
+            other = int(source.below(len(edges), 1)[0])
+            c, d = edges[other].tolist()
+            new = key(a, c), key(b, d)
+            simple = other != place and a != c and b != d and new[0] != new[1]
+            if simple and not any(map(multiplicity, new)):
+                break
+        else:
+            raise UnreachableTargetError("a simple graph", "no switch was found", "draw again")
+        changes.subtract([key(a, b), key(c, d)])
+        changes.update(new)
+        edges[place], edges[other] = (a, c), (b, d)
+    return edges
 
 
 def erdos_renyi(
@@ -149,7 +130,7 @@ def erdos_renyi(
     last = -1
     while last < pairs:
         size = int((pairs - last) * probability * 1.1) + 64
-        gaps = np.floor(np.log1p(-_uniform(source, size)) / np.log1p(-probability))
+        gaps = np.floor(np.log1p(-uniform(source, size)) / np.log1p(-probability))
         places = last + np.cumsum(np.minimum(gaps, pairs).astype(np.int64) + 1)
         chosen.append(places[places < pairs])
         last = int(places[-1])
@@ -196,12 +177,7 @@ def _ends(picks: Edges, old: Edges, newcomers: Edges) -> Edges:
 
 
 def watts_strogatz(
-    n: int,
-    neighbours: int,
-    rewired: float,
-    *,
-    seed: int = 0,
-    randomness: Randomness | None = None,
+    n: int, neighbours: int, rewired: float, *, seed: int = 0, randomness: Randomness | None = None
 ) -> Graph:
     """A ring of nodes joined to their nearest, some of whose edges lead elsewhere.
 
@@ -214,31 +190,32 @@ def watts_strogatz(
         raise InvalidArgumentError("neighbours", neighbours, "an even number of neighbours")
     checks.closed_probability(rewired=rewired)
     source = _source(seed, randomness)
-    kept = np.repeat(np.arange(n), neighbours // 2)
-    moved = (kept + np.tile(np.arange(1, neighbours // 2 + 1), n)) % n
-    drawn = np.flatnonzero(_uniform(source, len(kept)) < rewired)
+    first = np.repeat(np.arange(n), neighbours // 2)
+    second = (first + np.tile(np.arange(1, neighbours // 2 + 1), n)) % n
+    drawn = np.flatnonzero(uniform(source, len(first)) < rewired)
     again = drawn
     while again.size:
-        moved[again] = source.below(n, again.size).astype(np.int64)
-        keys = np.minimum(kept, moved) * n + np.maximum(kept, moved)
+        second[again] = source.below(n, again.size).astype(np.int64)
+        keys = np.minimum(first, second) * n + np.maximum(first, second)
         # Rewired edges come last, so that of two equal ones a rewired one is drawn again.
-        order = np.argsort(np.isin(np.arange(len(kept)), drawn), kind="stable")
-        wrong = np.union1d(order[_repeats(keys[order])], np.flatnonzero(kept == moved))
+        order = np.argsort(np.isin(np.arange(len(first)), drawn), kind="stable")
+        wrong = np.union1d(order[_repeats(keys[order])], np.flatnonzero(first == second))
         again = np.intersect1d(wrong, drawn)
-    return simple_graph(n, np.column_stack([kept, moved]))
+    return simple_graph(n, np.column_stack([first, second]))
 
 
 def _source(seed: int, randomness: Randomness | None) -> Randomness:
     return simulated(checks.count(0, seed=seed)) if randomness is None else randomness
 
 
-def _uniform(source: Randomness, size: int) -> Array:
+def uniform(source: Randomness, size: int) -> Array:
+    """Multiples of 2^-53 in [0, 1), all alike."""
     return (source.words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _below_each(source: Randomness, bounds: Edges) -> Edges:
     """One number below each bound; the bias of bounds below 2^40 is under 2^-13 of a float's."""
-    return np.minimum((_uniform(source, len(bounds)) * bounds).astype(np.int64), bounds - 1)
+    return np.minimum((uniform(source, len(bounds)) * bounds).astype(np.int64), bounds - 1)
 
 
 def _repeats(keys: Edges) -> Edges:

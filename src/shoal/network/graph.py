@@ -16,13 +16,13 @@ from __future__ import annotations
 import gzip
 import math
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from numbers import Real
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from scipy.sparse.csgraph import connected_components
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
+from shoal.explain.text import plural
 from shoal.values import Array
 
 Nodes = npt.NDArray[np.int64]
@@ -57,7 +58,19 @@ class Graph:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not _is_undirected(self.offsets, self.neighbours):
+        # Rows ascend strictly, and the matrix is its own transpose.
+        try:
+            matrix = _matrix(self.offsets, self.neighbours)
+            matrix.check_format()
+            columns = matrix.tocsc()
+            undirected = (
+                np.array_equal(columns.indptr, self.offsets)
+                and np.array_equal(columns.indices, self.neighbours)
+                and bool(matrix.has_canonical_format)
+            )
+        except ValueError:
+            undirected = False
+        if not undirected:
             expected = "an undirected graph: each neighbour once, in ascending order, and mutual"
             shown = f"{len(self.neighbours)} in {self.n} rows"
             raise InvalidArgumentError("neighbours", shown, expected)
@@ -67,7 +80,13 @@ class Graph:
         cls, edges: npt.ArrayLike, *, n: int | None = None, keep_loops: bool = False
     ) -> Graph:
         """The graph of rows (u, v), edges both ways: one listed twice, or as (v, u), is one."""
-        return _built(Listed(_edge_array(edges), n), keep_loops=keep_loops)
+        rows = np.asarray(edges)
+        if rows.size == 0:
+            rows = np.empty((0, 2), dtype=np.int64)
+        if not _is_edge_list(rows):
+            shown = f"{rows.dtype} of shape {rows.shape}"
+            raise InvalidArgumentError("edges", shown, "two node numbers a row")
+        return _built(rows.astype(np.int64), n, keep_loops=keep_loops)
 
     @classmethod
     def read(
@@ -78,7 +97,11 @@ class Graph:
         Every edge joins both ways, whichever end is listed first. Node numbers of text files need
         not be contiguous: they become ``labels``.
         """
-        graph = _built(read_edges(Path(path)), keep_loops=keep_loops)
+        path = Path(path)
+        if not path.is_file():
+            raise InvalidArgumentError("path", str(path), "a file that exists")
+        listed = _from_npz(path) if path.suffix == ".npz" else _from_text(path)
+        graph = _built(*listed, keep_loops=keep_loops)
         return graph.largest_component() if largest_component else graph
 
     @classmethod
@@ -90,7 +113,7 @@ class Graph:
         """
         if isinstance(source, cls):
             return source
-        return _built(listed_edges(source), keep_loops=keep_loops)
+        return _built(*_listed(source), keep_loops=keep_loops)
 
     def __repr__(self) -> str:
         return f"Graph({self.n} nodes, {self.edges} edges)"
@@ -129,8 +152,7 @@ class Graph:
 
     def weighted(self, weights: Array) -> csr_array:
         """A matrix with these numbers in the places of the edges."""
-        indices = (weights, self.neighbours, self.offsets.astype(_index_type(self.offsets)))
-        return csr_array(indices, shape=(self.n, self.n))
+        return _matrix(self.offsets, self.neighbours, weights)
 
     @cached_property
     def stationary(self) -> Array:
@@ -166,7 +188,7 @@ class Graph:
     @cached_property
     def component_of(self) -> npt.NDArray[np.int32]:
         """The number of the component that each node is in."""
-        return _components(self.n, self.offsets, self.neighbours)
+        return connected_components(_matrix(self.offsets, self.neighbours), directed=False)[1]
 
     @property
     def components(self) -> int:
@@ -187,28 +209,19 @@ class Graph:
         """
         offsets = np.concatenate([self.offsets, self.offsets[-1] + self.offsets[1:]])
         covers = np.concatenate([self.neighbours.astype(np.int64) + self.n, self.neighbours])
-        double = int(_components(2 * self.n, offsets, covers).max()) + 1
-        return double == 2 * self.components
+        double, _ = connected_components(_matrix(offsets, covers), directed=False)
+        return bool(double == 2 * self.components)
 
     def largest_component(self) -> Graph:
         """The largest component, its nodes numbered anew; ``labels`` keep their names."""
         if self.connected:
             return self
-        sizes = np.bincount(self.component_of)
-        kept = np.flatnonzero(self.component_of == sizes.argmax())
-        part = self.subgraph(kept)
-        note = f"kept the largest of {self.components} components: {part.n} of {self.n} nodes"
-        return Graph(part.offsets, part.neighbours, part.labels, (*self.notes, note))
-
-    def subgraph(self, nodes: npt.ArrayLike) -> Graph:
-        """The edges among these nodes, numbered anew in ascending order."""
-        chosen = np.zeros(self.n, dtype=np.bool_)
-        chosen[node_numbers(nodes, self.n, name="nodes")] = True
-        numbers = np.cumsum(chosen) - 1
-        inside = chosen[self.rows] & chosen[self.neighbours]
-        degrees = np.bincount(numbers[self.rows[inside]], minlength=int(chosen.sum()))
-        neighbours = numbers[self.neighbours[inside]].astype(np.int32)
-        return Graph(_offsets(degrees), neighbours, self.labels[chosen], self.notes)
+        largest = np.bincount(self.component_of).argmax()
+        nodes = np.flatnonzero(self.component_of == largest)
+        part = _matrix(self.offsets, self.neighbours)[nodes][:, nodes]
+        offsets, neighbours = part.indptr.astype(np.int64), part.indices.astype(np.int32)
+        note = f"kept the largest of {self.components} components: {len(nodes)} of {self.n} nodes"
+        return Graph(offsets, neighbours, self.labels[nodes], (*self.notes, note))
 
 
 def node_numbers(nodes: npt.ArrayLike, n: int, *, name: str) -> Nodes:
@@ -222,121 +235,64 @@ def node_numbers(nodes: npt.ArrayLike, n: int, *, name: str) -> Nodes:
     return numbers.astype(np.int64)
 
 
-def simple_graph(n: int, edges: npt.NDArray[np.integer]) -> Graph:
-    """The graph of edges known to be distinct, one row each, without checks."""
-    first, second = edges[:, 0], edges[:, 1]
+def simple_graph(
+    n: int, edges: npt.NDArray[np.integer], labels: Nodes | None = None, notes: tuple[str, ...] = ()
+) -> Graph:
+    """The graph of edges known to be distinct, one row each."""
+    first, second = edges[:, 0].astype(np.int32), edges[:, 1].astype(np.int32)
     loops = first == second
-    rows = np.concatenate([first, second[~loops]])
-    columns = np.concatenate([second, first[~loops]]).astype(np.int32)
-    degrees = np.bincount(rows, minlength=n)
-    ones = np.ones(len(rows), dtype=np.int8)
-    matrix = csr_array((ones, (rows.astype(np.int32), columns)), shape=(n, n))
+    ends = np.concatenate([first, second[~loops]]), np.concatenate([second, first[~loops]])
+    matrix = csr_array((np.ones(len(ends[0]), dtype=np.int8), ends), shape=(n, n))
     matrix.sort_indices()
-    return Graph(_offsets(degrees), matrix.indices.astype(np.int32, copy=False), np.arange(n))
+    offsets, neighbours = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+    return Graph(offsets, neighbours, np.arange(n) if labels is None else labels, notes)
 
 
-def _edge_array(edges: npt.ArrayLike) -> Nodes:
-    rows = np.asarray(edges)
-    if rows.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    if rows.ndim != 2 or rows.shape[1] != 2 or rows.dtype.kind not in "iu":
-        shown = f"{rows.dtype} of shape {rows.shape}"
-        raise InvalidArgumentError("edges", shown, "two node numbers a row")
-    return rows.astype(np.int64)
+def _is_edge_list(rows: npt.NDArray[Any]) -> bool:
+    return rows.ndim == 2 and rows.shape[1] == 2 and rows.dtype.kind in "iu"
 
 
-def _built(listed: Listed, *, keep_loops: bool) -> Graph:
-    edges, labels, notes = listed.edges, listed.labels, list(listed.notes)
-    n = _node_count(listed)
-    kept, changes = _without_repeats(edges, n, keep_loops=keep_loops)
-    graph = simple_graph(n, kept)
-    names = np.arange(n) if labels is None else labels
-    return Graph(graph.offsets, graph.neighbours, names, (*notes, *changes))
-
-
-def _node_count(listed: Listed) -> int:
-    edges = listed.edges
+def _built(
+    edges: Nodes,
+    n: int | None,
+    labels: Nodes | None = None,
+    notes: tuple[str, ...] = (),
+    *,
+    keep_loops: bool,
+) -> Graph:
+    """The graph of edges as listed: each once, and what had to be dropped for that in the notes."""
     if edges.size and int(edges.min()) < 0:
         raise InvalidArgumentError("edges", int(edges.min()), "node numbers from 0 on")
     least = int(edges.max()) + 1 if edges.size else 1
-    n = least if listed.n is None else checks.count(1, n=listed.n)
+    n = least if n is None else checks.count(1, n=n)
     if not least <= n <= _MOST_NODES:
         raise InvalidArgumentError("n", n, f"{least} <= n < 2^31, for the node numbers given")
-    return n
-
-
-def _without_repeats(edges: Nodes, n: int, *, keep_loops: bool) -> tuple[Nodes, Sequence[str]]:
-    """Each edge once, as (smaller, larger), and what had to be dropped for that."""
-    notes = []
     loops = edges[:, 0] == edges[:, 1]
     if loops.any() and not keep_loops:
-        notes.append(_dropped(int(loops.sum()), "loop"))
+        notes += (f"dropped {plural(int(loops.sum()), 'loop')}",)
         edges = edges[~loops]
     keys = np.unique(edges.min(axis=1) * n + edges.max(axis=1)) if edges.size else edges[:, 0]
     if len(keys) < len(edges):
-        notes.append(_dropped(len(edges) - len(keys), "repeated edge"))
-    return np.column_stack([keys // n, keys % n]), notes
+        notes += (f"dropped {plural(len(edges) - len(keys), 'repeated edge')}",)
+    return simple_graph(n, np.column_stack([keys // n, keys % n]), labels, notes)
 
 
-def _dropped(count: int, what: str) -> str:
-    return f"dropped {count} {what}" + ("s" if count > 1 else "")
-
-
-def _offsets(degrees: npt.NDArray[np.integer]) -> Nodes:
-    return np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
-
-
-def _index_type(offsets: Nodes) -> type[np.signedinteger]:
-    return np.int32 if offsets[-1] <= _MOST_NODES else np.int64
-
-
-def _is_undirected(offsets: Nodes, neighbours: npt.NDArray[np.integer]) -> bool:
-    """Whether rows ascend strictly, and the matrix is its own transpose."""
-    try:
-        matrix = _matrix(len(offsets) - 1, offsets, neighbours)
-        matrix.check_format()
-    except ValueError:
-        return False
-    columns = matrix.tocsc()
-    symmetric = np.array_equal(columns.indptr, offsets) and np.array_equal(
-        columns.indices, neighbours
-    )
-    return symmetric and bool(matrix.has_canonical_format)
-
-
-def _matrix(n: int, offsets: Nodes, neighbours: npt.NDArray[np.integer]) -> csr_array:
-    ones, kind = np.ones(len(neighbours), dtype=np.int8), _index_type(offsets)
-    return csr_array((ones, neighbours.astype(kind), offsets.astype(kind)), shape=(n, n))
-
-
-def _components(
-    n: int, offsets: Nodes, neighbours: npt.NDArray[np.integer]
-) -> npt.NDArray[np.int32]:
-    _, labels = connected_components(_matrix(n, offsets, neighbours), directed=False)
-    return labels
+def _matrix(
+    offsets: Nodes, neighbours: npt.NDArray[np.integer], weights: Array | None = None
+) -> csr_array:
+    n, kind = len(offsets) - 1, np.int32 if offsets[-1] <= _MOST_NODES else np.int64
+    data = np.ones(len(neighbours), dtype=np.int8) if weights is None else weights
+    indices = neighbours.astype(kind, copy=False)
+    return csr_array((data, indices, offsets.astype(kind)), shape=(n, n))
 
 
 # --------------------------------------------------------------------- edges as they are listed
 
 
-@dataclass(frozen=True, eq=False)
-class Listed:
-    """Edges as listed, before anything is dropped."""
-
-    edges: npt.NDArray[np.int64]
-    n: int | None = None
-    labels: npt.NDArray[np.int64] | None = None
-    notes: tuple[str, ...] = ()
+Listed = tuple[Nodes, int | None, Nodes | None, tuple[str, ...]]  # edges, n, labels, notes
 
 
-def read_edges(path: Path) -> Listed:
-    """The edges in a file."""
-    if not path.is_file():
-        raise InvalidArgumentError("path", str(path), "a file that exists")
-    return _from_npz(path) if path.suffix == ".npz" else _from_text(path)
-
-
-def listed_edges(source: Any) -> Listed:  # noqa: ANN401 - NetworkX is not a dependency
+def _listed(source: Any) -> Listed:  # noqa: ANN401 - NetworkX is not a dependency
     """The edges of a sparse matrix, or of anything with ``nodes`` and ``edges`` of its own."""
     if issparse(source):
         return _from_matrix(source, "adjacency + adjacency.T > 0", "adjacency != 0")
@@ -390,7 +346,7 @@ def _from_matrix(source: Any, undirected: str, unweighted: str) -> Listed:  # no
         )
         shown = f"{one_way[0] // n} -> {one_way[0] % n} without its way back"
         raise InvalidArgumentError("adjacency", shown, expected)
-    return Listed(np.column_stack([first, second])[first <= second], n)
+    return np.column_stack([first, second])[first <= second], n, None, ()
 
 
 def _from_npz(path: Path) -> Listed:
@@ -401,19 +357,23 @@ def _from_npz(path: Path) -> Listed:
             others = sorted({*arrays.files} - {"edges", "n"})
     except (KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise _no_graph(path, "arrays 'edges' and 'n'") from error
-    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+    if not _is_edge_list(edges):
         raise _no_graph(path, "an array 'edges' of two node numbers a row")
     notes = (f"ignored {', '.join(others)}: {_ALIKE}",) if others else ()
-    return Listed(edges.astype(np.int64), n, notes=notes)
+    return edges.astype(np.int64), n, None, notes
 
 
 def _from_text(path: Path) -> Listed:
     try:
-        with _opened(path) as file:
-            first, lines = _first_line(path, file)
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt", encoding="utf-8-sig") as file:
+            lines = (line for line in file if line.strip() and line.lstrip()[0] not in _COMMENTS)
+            first = next(lines, "")
             delimiter = next((mark for mark in ",;" if mark in first), None)
             if not _is_edge(first, delimiter):  # a header
-                first, lines = _first_line(path, lines)
+                first = next(lines, "")
+            if not first:
+                raise _no_graph(path, "at least one edge")
             if not _is_edge(first, delimiter):
                 raise _no_graph(path, "two whole numbers a line", first)
             columns = len(first.split(delimiter))
@@ -433,30 +393,12 @@ def _from_text(path: Path) -> Listed:
         raise _no_graph(path, "node numbers from 0 on", str(int(edges.min())))
     labels, numbers = np.unique(edges, return_inverse=True)
     notes = (f"ignored all but the first two columns: {_ALIKE}",) if columns > 2 else ()
-    return Listed(numbers.reshape(-1, 2).astype(np.int64), len(labels), labels, notes)
-
-
-def _opened(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig")
-    return path.open(encoding="utf-8-sig")
-
-
-def _first_line(path: Path, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
-    """The first line that says something, and the lines after it."""
-    for line in lines:
-        if line.strip() and not line.lstrip().startswith(_COMMENTS):
-            return line, lines
-    raise _no_graph(path, "at least one edge")
+    return numbers.reshape(-1, 2).astype(np.int64), len(labels), labels, notes
 
 
 def _is_edge(line: str, delimiter: str | None) -> bool:
-    fields = line.split(delimiter)
-    return len(fields) >= 2 and all(_is_whole(field.strip()) for field in fields[:2])
-
-
-def _is_whole(field: str) -> bool:
-    return field.removeprefix("-").isascii() and field.removeprefix("-").isdigit()
+    ends = [field.strip().removeprefix("-") for field in line.split(delimiter)[:2]]
+    return len(ends) == 2 and all(end.isascii() and end.isdigit() for end in ends)
 
 
 def _no_graph(path: Path, expected: str, line: str | None = None) -> InvalidArgumentError:

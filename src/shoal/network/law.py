@@ -26,18 +26,18 @@ import numpy as np
 
 from shoal.accounting.atoms import PairLaw
 from shoal.accounting.law import BlanketLaw
-from shoal.network import kernels
+from shoal.network.walk import UNIT, growth
 from shoal.values import Array
 
 _KNEE = 0.1  # points are this far from 1 before they are spaced like powers
 _MOST_ATOMS = 4000  # of a law; more make every δ slow
 _MOST_POINTS = 100
 _FEWEST_POINTS = 16
-_ROUNDED = 4 * kernels.UNIT  # of P - k μ, summed over all holders, at most
+_ROUNDED = 4 * UNIT  # of P - k μ, summed over all holders, at most
 _IN_CACHE = 1 << 15  # numbers of a block of laws
 _NONE = 1e-9  # weights this near to 1 need no points between
 _LARGEST = 1e9  # weights above count as lost
-_SHARES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+_MASSES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def point_count(base: BlanketLaw) -> int:
 
 def stop_loss(laws: Array, minimum: Array, at: Array) -> Array:
     """The largest S(k) of several laws, one a row, at each point, rounded up."""
-    up = 1 + kernels.growth(minimum.size + 8)
+    up = 1 + growth(minimum.size + 8)
     largest = np.zeros(at.size)
     width = max(1, _IN_CACHE // minimum.size)
     for first in range(0, len(laws), width):
@@ -131,33 +131,33 @@ def _one_sided(above: Array, reach: float, variance: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Floor:
-    """How far μ is below π: the lowest μ/π outside some holders, and these holders' share of π."""
+    """How far μ is below π: the lowest μ/π outside some holders, and these holders' mass of π."""
 
     overlap: float  # Σ μ
     least: float  # the lowest of all μ/π
     ratios: Array
-    shares: Array
+    masses: Array
 
     @classmethod
     def of(cls, minimum: Array, stationary: Array) -> Floor:
         """A few choices of holders to leave out, those of lowest μ/π first."""
-        ratios = minimum / stationary * (1 - kernels.growth(2))
+        ratios = minimum / stationary * (1 - growth(2))
         order = np.argsort(ratios)
         below = np.append(0.0, np.cumsum(stationary[order]))[:-1] * (1 + 1e-9)
-        chosen = np.unique(np.searchsorted(below, _SHARES, side="right") - 1)
-        overlap = float(minimum.sum()) * (1 - kernels.growth(minimum.size))
+        chosen = np.unique(np.searchsorted(below, _MASSES, side="right") - 1)
+        overlap = float(minimum.sum()) * (1 - growth(minimum.size))
         return cls(overlap, float(ratios[order[0]]), ratios[order[chosen]], below[chosen])
 
     def stop_loss(self, known: Moments, at: Array) -> Array:
         """S(k) of laws P = X π of which ``known`` speaks.
 
-        (P - k μ)_+ <= (P - k r π)_+ where μ >= r π; on the holders left out, of share a, X is at
+        (P - k μ)_+ <= (P - k r π)_+ where μ >= r π; on the holders left out, of mass a, X is at
         most the highest. And S(k) = 1 - k Σμ for k <= 1, where P >= k μ; then it only falls.
         """
         linear = np.maximum(1 - np.minimum(at, 1.0) * self.overlap, 0.0) * (1 + 1e-14)
         bound = linear
-        for ratio, share in zip(self.ratios, self.shares, strict=True):
-            outside = share * np.maximum(known.highest - at * self.least, 0.0) if share else 0.0
+        for ratio, mass in zip(self.ratios, self.masses, strict=True):
+            outside = mass * np.maximum(known.highest - at * self.least, 0.0) if mass else 0.0
             bound = np.minimum(bound, known.stop_loss(at * ratio) + outside)
         return np.where(at <= 1, linear, bound)
 
@@ -175,23 +175,20 @@ def _walked(pair: PairLaw, weights: Array, masses: Array, lost: float) -> PairLa
     ]
     # A lost report shows what it says as if there were no others.
     seen = lost * pair.mass
-    gone = np.concatenate([np.column_stack([seen * pair.rho0, seen * pair.rho1]), _lost(pair)])
+    own = np.column_stack([pair.lost0, pair.lost1])
+    gone = np.concatenate([np.column_stack([seen * pair.rho0, seen * pair.rho1]), own])
     atoms = map(tuple, np.column_stack(columns).tolist())
     return PairLaw.of(atoms, lost=map(tuple, gone.tolist())).descending(pair)
 
 
-def _lost(pair: PairLaw) -> Array:
-    return np.column_stack([pair.lost0, pair.lost1])
-
-
 def hull(x: Array, y: Array) -> tuple[Array, Array]:
     """The corners of the largest convex function below the points (x ascending)."""
-    kept: list[int] = []
+    corners: list[int] = []
     for i in range(x.size):
-        while len(kept) > 1:
-            a, b = kept[-2], kept[-1]
+        while len(corners) > 1:
+            a, b = corners[-2], corners[-1]
             if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
                 break
-            kept.pop()
-        kept.append(i)
-    return x[kept], y[kept]
+            corners.pop()
+        corners.append(i)
+    return x[corners], y[corners]

@@ -15,19 +15,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Literal, get_args
 
 import numpy as np
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.network import kernels, law, mixing
-from shoal.network.eigenpairs import Refined, leading
+from shoal.network import law
 from shoal.network.graph import Nodes, node_numbers
 from shoal.network.law import Floor, Moments, StopLoss
-from shoal.network.spectrum import SpectralBound, spectral_bound
-from shoal.network.walk import Process, Walk, moved, round_count
+from shoal.network.mixing import Mixing, exact_mixing, lowered, spectral_mixing
+from shoal.network.spectrum import Leading, SpectralBound, leading, spectral_bound
+from shoal.network.walk import Process, Walk, growth, moved, round_count
 from shoal.randomness import Randomness
 from shoal.values import Array
 
@@ -36,19 +36,18 @@ Method = Literal["auto", "exact", "leading", "spectral"]
 _MOST_EXACT = 2500
 _MOST_LEADING = 60_000  # n² products of a few dozen terms: minutes beyond
 _PAIRS = 24
-_MORE = 3  # times as many, if need be
+_MORE = 72  # if need be
 _LEFT_OPEN, _HOPELESS = 0.25, 1e3  # of P_u(v)/π_v, which should be near 1
 _ROW_WORK = 2e9  # products for laws computed exactly
 _FEWEST_ROWS, _MOST_ROWS = 16, 96
 _BLOCK = 1 << 22
-_UNDERFLOW = 1e-290
-_MOST_KEPT = 3
+_MOST_SPREADS = 3  # remembered
 _DENSE_SPEED = 12  # how much faster a dense product is, per term, than a sparse one
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Spread:
-    """What is known after ``rounds`` rounds.
+    """What is known after some rounds.
 
     ``laws`` are those of the people in ``known``, one a row, each with a relative error of at most
     ``rounding``. Of everybody, ``chi_squared`` and ``highest`` (of P/π) are upper bounds, unless
@@ -56,7 +55,6 @@ class Spread:
     probability ``failure``.
     """
 
-    rounds: int
     minimum: Array
     stationary: Array
     chi_squared: Array
@@ -64,8 +62,24 @@ class Spread:
     known: Nodes
     laws: Array = field(repr=False)
     rounding: float
-    failure: float
-    method: str
+    failure: float = 0.0
+
+    @classmethod
+    def of_laws(cls, laws: Array, minimum: Array, rounding: float) -> Spread:
+        """Everybody's law is known."""
+        # The average law: there where anybody's report can be, and kept by symmetric walks.
+        average = laws.mean(axis=0)
+        seen = average > 0
+        squares = np.square(laws[:, seen] - average[seen]) / average[seen]
+        return cls(
+            minimum=minimum,
+            stationary=average,
+            chi_squared=squares.sum(axis=1),
+            highest=np.full(len(laws), np.inf),
+            known=np.arange(len(laws)),
+            laws=laws,
+            rounding=rounding,
+        )
 
     @property
     def n(self) -> int:
@@ -78,7 +92,7 @@ class Spread:
         return np.argsort(self.chi_squared, kind="stable")
 
     @cached_property
-    def places(self) -> Nodes:
+    def _places(self) -> Nodes:
         """Where somebody's law is in ``laws``; -1 if it is not."""
         rows = np.full(self.n, -1)
         rows[self.known] = np.arange(len(self.known))
@@ -102,16 +116,22 @@ class Spread:
 
     def stop_loss(self, users: Nodes, *, count: int) -> StopLoss:
         """Of all these people's reports at once."""
-        at = law.points(self.largest(users), count=count)
+        rows, moments = self._known_of(users)
+        heaviest, common = 1.0, self.minimum > 0  # weights P/μ, where they are finite
+        if common.any():
+            for row in rows:
+                heaviest = max(heaviest, float((row[common] / self.minimum[common]).max()))
+            if moments is not None:
+                heaviest = max(heaviest, moments.highest / max(self.floor.least, 1e-3))
+        at = law.points(heaviest, count=count)
         return StopLoss(at, self.losses(users, at))
 
     def losses(self, users: Nodes, at: Array) -> Array:
         """The largest stop-loss of these people at given points, the first of them 0."""
-        rows = self._rows(users)
+        rows, moments = self._known_of(users)
         values = law.stop_loss(rows, self.minimum, at) if len(rows) else np.zeros(at.size)
-        known = self._moments(users)
-        if known is not None:
-            values = np.maximum(values, self.floor.stop_loss(known, at))
+        if moments is not None:
+            values = np.maximum(values, self.floor.stop_loss(moments, at))
         values[0] = 1.0
         return np.minimum(values, 1.0)
 
@@ -120,45 +140,29 @@ class Spread:
 
         On holders of mass a of π, P is at most a + √(χ² a), and at most the highest ratio times a.
         """
-        sums = np.zeros(self.n + 1)
-        for row in self._rows(users):
+        (rows, moments), sums = self._known_of(users), np.zeros(self.n + 1)
+        for row in rows:
             sums[1:] = np.maximum(sums[1:], np.cumsum(np.sort(row)[::-1]))
-        known = self._moments(users)
-        if known is not None:
-            share = np.cumsum(np.sort(self.stationary)[::-1])
-            spread = np.minimum(share + np.sqrt(known.variance * share), known.highest * share)
+        if moments is not None:
+            mass = np.cumsum(np.sort(self.stationary)[::-1])
+            spread = np.minimum(mass + np.sqrt(moments.variance * mass), moments.highest * mass)
             sums[1:] = np.maximum(sums[1:], spread * (1 + 1e-9))
-        sums[1:] = np.minimum(sums[1:] * (1 + kernels.growth(self.n)), 1.0)
+        sums[1:] = np.minimum(sums[1:] * (1 + growth(self.n)), 1.0)
         sums[-1] = 1.0
         return sums
 
-    def largest(self, users: Nodes) -> float:
-        """The largest weight P/μ of these people, where it is finite."""
-        common = self.minimum > 0
-        if not common.any():
-            return 1.0
-        heaviest = 1.0
-        for row in self._rows(users):
-            heaviest = max(heaviest, float((row[common] / self.minimum[common]).max()))
-        known = self._moments(users)
-        if known is not None:
-            heaviest = max(heaviest, known.highest / max(self.floor.least, 1e-3))
-        return heaviest
+    def rounding_of(self, users: Nodes) -> float:
+        """The error of the laws behind the answer, if any of these people's are computed."""
+        return self.rounding if (self._places[users] >= 0).any() else 0.0
 
-    def uses_laws(self, users: Nodes) -> bool:
-        """Whether computed laws, with their rounding, are behind the answer."""
-        return bool((self.places[users] >= 0).any())
-
-    def _rows(self, users: Nodes) -> Array:
-        places = self.places[users]
-        return self.laws[places[places >= 0]]
-
-    def _moments(self, users: Nodes) -> Moments | None:
-        others = users[self.places[users] < 0]
+    def _known_of(self, users: Nodes) -> tuple[Array, Moments | None]:
+        """The laws of those whose are computed, and moments that cover the others."""
+        places = self._places[users]
+        rows, others = self.laws[places[places >= 0]], users[places < 0]
         if not others.size:
-            return None
-        highest = float(self.highest[others].max())
-        return Moments(float(self.chi_squared[others].max()), self.floor.least, highest)
+            return rows, None
+        variance, highest = self.chi_squared[others].max(), self.highest[others].max()
+        return rows, Moments(float(variance), self.floor.least, float(highest))
 
 
 def normalised(laws: Array) -> Array:
@@ -172,15 +176,12 @@ class Locations:
 
     process: Process
     method: Method = "auto"
-    pairs: int = _PAIRS
     randomness: Randomness | None = field(default=None, repr=False)
-    _kept: dict[int, Spread] = field(default_factory=dict, init=False, repr=False)
-    _computed: dict[int, Refined] = field(default_factory=dict, init=False, repr=False)
+    _spreads: dict[int, Spread] = field(default_factory=dict, init=False, repr=False)
+    _computed: dict[int, Leading] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.method not in get_args(Method):
-            expected = "'auto', 'exact', 'leading' or 'spectral'"
-            raise InvalidArgumentError("method", self.method, expected)
+        checks.one_of(get_args(Method), method=self.method)
         require_independent(self.process)
         if self.chosen != "exact" and not isinstance(self.process, Walk):
             expected = "method 'exact' for rounds that differ"
@@ -201,39 +202,24 @@ class Locations:
         return "leading" if self.n <= _MOST_LEADING else "spectral"
 
     def after(self, rounds: int) -> Spread:
-        """What is known after so many rounds; the last few answers are kept."""
+        """What is known after so many rounds; the last few answers are remembered."""
         rounds = round_count(self.process, rounds)
-        if rounds not in self._kept:
-            while len(self._kept) >= _MOST_KEPT:
-                self._kept.pop(next(iter(self._kept)))
-            self._kept[rounds] = getattr(self, self.chosen)(rounds)
-        return self._kept[rounds]
-
-    def eigenpairs(self, count: int) -> Refined:
-        """So many leading eigenpairs, or as many as there are, computed once."""
-        if count not in self._computed:
-            fitting = max(1, min(count, (self.n - 3) // 2 - 1))
-            pairs = leading(self._walk, pairs=fitting, randomness=self.randomness)
-            self._computed[count] = Refined(self._walk, pairs)
-        return self._computed[count]
-
-    def _enough(self, rounds: int) -> Refined:
-        """Eigenpairs, more of them where these leave too much open and more would help."""
-        pairs = self.eigenpairs(self.pairs)
-        if _LEFT_OPEN < pairs.allowance(rounds, self._row_count(rounds)) < _HOPELESS:
-            pairs = self.eigenpairs(_MORE * self.pairs)
-        return pairs
-
-    @cached_property
-    def bound(self) -> SpectralBound:
-        """A bound on the eigenvalues, computed once."""
-        return spectral_bound(self._walk, randomness=self.randomness)
+        if rounds not in self._spreads:
+            while len(self._spreads) >= _MOST_SPREADS:
+                self._spreads.pop(next(iter(self._spreads)))
+            self._spreads[rounds] = getattr(self, self.chosen)(rounds)
+        return self._spreads[rounds]
 
     @property
     def failure(self) -> float:
         """The probability that any certificate drawn so far fails: they are independent draws."""
         drawn = sum(pairs.failure for pairs in self._computed.values())
         return drawn + (self.bound.failure if "bound" in self.__dict__ else 0.0)
+
+    @cached_property
+    def bound(self) -> SpectralBound:
+        """A bound on the eigenvalues, computed once."""
+        return spectral_bound(self._walk, randomness=self.randomness)
 
     @property
     def _walk(self) -> Walk:
@@ -244,42 +230,23 @@ class Locations:
     def exact(self, rounds: int) -> Spread:
         """From everybody's law, or from everybody's moments if there are too many laws to keep."""
         if self.n > _MOST_EXACT:
-            return self._by_moments(rounds)
+            mixed = exact_mixing(self.process, rounds)
+            rows = _worst(mixed.chi_squared, self._row_count(rounds))
+            # (P(v)/π_v - 1)² π_v is one term of χ².
+            highest = 1 + np.sqrt(mixed.chi_squared / mixed.stationary.min()) * (1 + 1e-9)
+            return self._with_rows(mixed, highest, rows)
         laws, error = _all_laws(self.process, rounds)
-        error += kernels.growth(8)
-        minimum = laws.min(axis=0)
-        minimum = np.where(minimum > _UNDERFLOW, minimum * (1 - error), 0.0)
-        laws = normalised(laws)
-        # The average law: there where anybody's report can be, and kept by symmetric walks.
-        average = laws.mean(axis=0)
-        seen = average > 0
-        squares = np.square(laws[:, seen] - average[seen]) / average[seen]
-        return Spread(
-            rounds=rounds,
-            minimum=minimum,
-            stationary=average,
-            chi_squared=squares.sum(axis=1),
-            highest=np.full(self.n, np.inf),
-            known=np.arange(self.n),
-            laws=laws,
-            rounding=2 * error + kernels.growth(self.n),
-            failure=0.0,
-            method="exact",
-        )
-
-    def _by_moments(self, rounds: int) -> Spread:
-        mixed = mixing.exact_mixing(self.process, rounds)
-        rows = _worst(mixed.chi_squared, self._row_count(rounds))
-        law = mixed.stationary
-        # (P(v)/π_v - 1)² π_v is one term of χ².
-        highest = 1 + np.sqrt(mixed.chi_squared / law.min()) * (1 + 1e-9)
-        return self._with_rows(mixed, highest, rows)
+        error += growth(8)
+        minimum = lowered(laws.min(axis=0), error)
+        return Spread.of_laws(normalised(laws), minimum, 2 * error + growth(self.n))
 
     def leading(self, rounds: int) -> Spread:
         """From eigenpairs, and the laws of those who are spread worst."""
-        pairs = self._enough(rounds)
-        chi_squared = pairs.chi_squared(rounds)
         count = self._row_count(rounds)
+        pairs = self._eigenpairs(_PAIRS)
+        if _LEFT_OPEN < pairs.allowance(rounds, count) < _HOPELESS:
+            pairs = self._eigenpairs(_MORE)  # they would help
+        chi_squared = pairs.chi_squared(rounds)
         rows = np.union1d(_worst(chi_squared, count // 2), _worst(pairs.unseen(rounds), count // 2))
         laws = normalised(moved(self.process, rows, rounds).T)
         law, error = self.process.stationary, self._error(rounds)
@@ -291,8 +258,7 @@ class Locations:
         tops = np.full(self.n, np.inf)
         tops[rest] = np.maximum(highest, (laws[:, rest] / law[rest]).max(axis=0) * (1 + error))
         return Spread(
-            rounds=rounds,
-            minimum=law * np.clip(ratios, 0.0, 1.0) * (1 - kernels.growth(4)),
+            minimum=law * np.clip(ratios, 0.0, 1.0) * (1 - growth(4)),
             stationary=law,
             chi_squared=chi_squared,
             highest=tops,
@@ -300,44 +266,47 @@ class Locations:
             laws=laws,
             rounding=error,
             failure=pairs.failure,
-            method="leading",
         )
+
+    def _eigenpairs(self, count: int) -> Leading:
+        """So many leading eigenpairs, or as many as there are, computed once."""
+        if count not in self._computed:
+            fitting = max(1, min(count, (self.n - 3) // 2 - 1))
+            self._computed[count] = leading(self._walk, pairs=fitting, randomness=self.randomness)
+        return self._computed[count]
 
     def spectral(self, rounds: int) -> Spread:
         """From a bound on the eigenvalues: |P_u(v)/π_v - 1| <= λ^t √((1/π_u - 1)(1/π_v - 1))."""
-        mixed = mixing.spectral_mixing(self._walk, self.bound, rounds)
-        law = mixed.stationary
-        spread = (1 / law - 1) * (1 + kernels.growth(8))
+        mixed = spectral_mixing(self._walk, self.bound, rounds)
+        spread = (1 / mixed.stationary - 1) * (1 + growth(8))
         highest = 1 + self.bound.decay(rounds) * np.sqrt(spread * spread.max()) * (1 + 1e-9)
-        none = np.empty(0, dtype=np.int64)
-        return self._with_rows(mixed, highest, none)
+        return self._with_rows(mixed, highest, np.empty(0, dtype=np.int64))
 
-    def _with_rows(self, mixed: mixing.Mixing, highest: Array, rows: Nodes) -> Spread:
-        laws = moved(self.process, rows, mixed.rounds).T if rows.size else np.empty((0, self.n))
+    def _with_rows(self, mixed: Mixing, highest: Array, rows: Nodes) -> Spread:
+        laws, rounding = np.empty((0, self.n)), 0.0
+        if rows.size:
+            laws = normalised(moved(self.process, rows, mixed.rounds).T)
+            rounding = self._error(mixed.rounds)
         return Spread(
-            rounds=mixed.rounds,
             minimum=mixed.minimum,
             stationary=mixed.stationary,
             chi_squared=mixed.chi_squared,
             highest=highest,
             known=rows,
-            laws=normalised(laws) if rows.size else laws,
-            rounding=self._error(mixed.rounds) if rows.size else 0.0,
+            laws=laws,
+            rounding=rounding,
             failure=mixed.failure,
-            method=mixed.method,
         )
 
     def _error(self, rounds: int) -> float:
         """The relative error of a computed law, after its sum was made 1 again."""
-        return 2 * self.process.rounding(rounds) + kernels.growth(self.n + 16)
+        return 2 * self.process.rounding(rounds) + growth(self.n + 16)
 
     def _row_count(self, rounds: int) -> int:
-        work = _ROW_WORK / (max(rounds, 1) * 2 * self._entries)
+        walk = self.process
+        entries = walk.transitions.nnz if isinstance(walk, Walk) else 16 * self.n
+        work = _ROW_WORK / (max(rounds, 1) * 2 * entries)
         return int(min(np.clip(work, _FEWEST_ROWS, _MOST_ROWS), self.n // 2))
-
-    @property
-    def _entries(self) -> int:
-        return self.process.transitions.nnz if isinstance(self.process, Walk) else 16 * self.n
 
 
 def require_independent(process: Process) -> None:
@@ -354,33 +323,27 @@ def _worst(chi_squared: Array, count: int) -> Nodes:
 def _all_laws(process: Process, rounds: int) -> tuple[Array, float]:
     """Everybody's law, one a row, and their relative error."""
     n = process.n
-    if isinstance(process, Walk):
+    if isinstance(process, Walk) and rounds > 1:
         sparse = float(process.transitions.nnz) * rounds
-        dense = 2.0 * n * n * max(rounds.bit_length(), 1) / _DENSE_SPEED
-        if rounds > 1 and dense < sparse:
-            power, roundings = _power(process.transitions.toarray(), rounds, process.roundings)
-            return power, kernels.growth(roundings)
+        if 2.0 * n * n * rounds.bit_length() / _DENSE_SPEED < sparse:
+            # A product of sums adds n roundings.
+            roundings = process.roundings(rounds) + (rounds - 1) * n
+            return _power(process.transitions.toarray(), rounds), growth(roundings)
     return moved(process, np.arange(n), rounds).T, process.rounding(rounds)
 
 
-def _power(matrix: Array, exponent: int, roundings: float) -> tuple[Array, float]:
-    """A power by squaring, and how many roundings are in each entry: a product of sums adds n."""
-    result, counted = None, 0.0
-    while True:
+def _power(matrix: Array, exponent: int) -> Array:
+    """A power by squaring."""
+    parts = []
+    while exponent:
         if exponent & 1:
-            result, counted = (
-                (matrix, roundings)
-                if result is None
-                else (result @ matrix, counted + roundings + len(matrix))
-            )
+            parts.append(matrix)
         exponent >>= 1
-        if not exponent:
-            break
-        matrix, roundings = matrix @ matrix, 2 * roundings + len(matrix)
-    return (result if result is not None else np.eye(len(matrix))), counted
+        matrix = matrix @ matrix if exponent else matrix
+    return reduce(np.matmul, parts)
 
 
-def _pairwise(pairs: Refined, rounds: int, nodes: Nodes) -> tuple[Array, Array]:
+def _pairwise(pairs: Leading, rounds: int, nodes: Nodes) -> tuple[Array, Array]:
     """For each of these nodes, bounds on P_u(v)/π_v over all u among them, from both sides.
 
     The upper bound is the lower one and twice its allowance for what the eigenpairs leave out;
@@ -395,5 +358,5 @@ def _pairwise(pairs: Refined, rounds: int, nodes: Nodes) -> tuple[Array, Array]:
         part = slice(first, first + width)
         ratios = left[part] @ transposed
         low[part], high[part] = ratios.min(axis=1), ratios.max(axis=1)
-    down = 1 - kernels.growth(8)
+    down = 1 - growth(8)
     return np.maximum(low, 0.0) * down, (high + 2 * allowance) * (1 + 1e-9)

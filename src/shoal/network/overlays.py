@@ -12,20 +12,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from shoal import checks
-from shoal.accounting.guarantee import NEIGHBOURING
+from shoal.accounting.guarantee import NEIGHBOURING, default_delta
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import plain, up
 from shoal.network import generators
-from shoal.network.account import TRUST, WALKED, WalkAccountant
-from shoal.network.devices import Reports
+from shoal.network.account import TRUST, WALKED, WalkAccountant, rounds_for
 from shoal.network.graph import Graph
-from shoal.network.rounds import rounds_for
+from shoal.network.profile import Reports
 from shoal.network.walk import Kind, Progress, Walk
-from shoal.randomness import Randomness, simulated
+from shoal.randomness import simulated
 
 NEAR = 1.1  # times a central shuffler's ε, unless a target is given
 MOST_ROUNDS = 10_000
@@ -34,16 +35,6 @@ _REWIRED = 0.2
 _LARGEST_DEGREE = 1024
 _MOST_NEIGHBOURS = 50_000_000  # of all people together: graphs are kept in memory
 _STARTS = 1 << 40  # a stream that no graph is drawn from: bounds on eigenvalues start at random
-
-
-@dataclass(frozen=True)
-class Target:
-    """What the walk has to keep: (ε, δ) of reports with this ε0."""
-
-    epsilon: float
-    delta: float
-    local_epsilon: float
-    central: float  # what a shuffler would keep
 
 
 @dataclass(frozen=True)
@@ -64,44 +55,36 @@ class Overlay:
     @property
     def cells(self) -> tuple[str, ...]:
         """The line of a table."""
+        name = (self.name, f"{self.neighbours:,}")
         if self.rounds is None:
-            return (self.name, f"{self.neighbours:,}", f"> {MOST_ROUNDS:,}", "", "", "")
-        return (
-            self.name,
-            f"{self.neighbours:,}",
-            f"{self.rounds:,}",
-            up(self.epsilon or 0.0, 4),
-            f"{self.most_messages or 0.0:,.0f}",
-            f"{self.most_load:,.1f}",
-        )
+            return (*name, f"> {MOST_ROUNDS:,}", "", "", "")
+        sends, holds = f"{self.most_messages or 0.0:,.0f}", f"{self.most_load:,.1f}"
+        return (*name, f"{self.rounds:,}", up(self.epsilon or 0.0, 4), sends, holds)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Overlays for n people, those with most neighbours first."""
+    """Overlays for n people that keep (ε, δ) of reports with this ε0, most neighbours first."""
 
     n: int
     degree: int
-    target: Target
+    epsilon: float
+    delta: float
+    local_epsilon: float
+    central: float  # the ε that a shuffler would keep
     overlays: tuple[Overlay, ...]
 
     @property
     def recommended(self) -> Overlay | None:
         """The fewest rounds among overlays with at most ``degree`` neighbours each."""
-        within = [
-            each
-            for each in self.overlays
-            if each.rounds is not None and each.neighbours <= self.degree
-        ]
+        within = [each for each in self.overlays if each.rounds and each.neighbours <= self.degree]
         return min(within, key=lambda each: (each.most_messages, each.neighbours), default=None)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
         best = self.recommended
         return {
-            "n": self.n,
-            "degree": self.degree,
-            **asdict(self.target),
+            **asdict(self),
             "overlays": [
                 {**asdict(each), "most_messages": each.most_messages} for each in self.overlays
             ],
@@ -113,22 +96,21 @@ class Comparison:
 
     def document(self) -> Document:
         """A line for each overlay, and which one to build."""
-        best, target = self.recommended, self.target
+        best = self.recommended
         title = (
-            f"{self.n:,} people, ε0 = {plain(target.local_epsilon)}, "
-            f"ε <= {up(target.epsilon)} at δ = {plain(target.delta)}"
+            f"{self.n:,} people, ε0 = {plain(self.local_epsilon)}, "
+            f"ε <= {up(self.epsilon)} at δ = {plain(self.delta)}"
         )
         headings = ("overlay", "links", "rounds", "ε", "busiest: sends", "holds")
         rows = tuple(Row(each.cells, "strong" if each is best else "") for each in self.overlays)
-        if best is None:
-            advice = (
-                f"None with at most {self.degree:,} neighbours mixes in {MOST_ROUNDS:,} rounds: "
-                "allow more neighbours."
-            )
-        else:
+        advice = (
+            f"None with at most {self.degree:,} neighbours mixes in {MOST_ROUNDS:,} rounds: "
+            "allow more neighbours."
+        )
+        if best is not None:
             advice = (
                 f"Build {best.name}: {best.rounds} rounds keep ε = {up(best.epsilon or 0.0)} (a "
-                f"central shuffler: {up(target.central)}), with at most {self.degree:,} neighbours "
+                f"central shuffler: {up(self.central)}), with at most {self.degree:,} neighbours "
                 "each."
             )
         key = (
@@ -138,69 +120,13 @@ class Comparison:
         stated = (
             f"For everybody, by the {WALKED}, replacement of one person's datum; {TRUST['final']}; "
             "nobody who passes reports on works for it. "
-            f"Local ε0 = {plain(target.local_epsilon)} (no trust needed)."
+            f"Local ε0 = {plain(self.local_epsilon)} (no trust needed)."
         )
         return Document(
             title,
             table=Table(headings, rows, frozenset(range(1, len(headings))), title),
             sentences=(key, advice, stated),
         )
-
-
-def compare(
-    n: int,
-    *,
-    degree: int = 16,
-    local_epsilon: float = 1.0,
-    epsilon: float | None = None,
-    delta: float = 1e-6,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> Comparison:
-    """What several overlays take to keep (ε, δ); ε within 10 % of a shuffler's unless said.
-
-    Overlays are drawn anew for another ``seed``; the same one gives the same answer.
-    """
-    n, degree = _checked(n, degree)
-    target = _target(n, local_epsilon, epsilon, delta)
-    candidates = _candidates(n, degree, seed)
-    measured = [Overlay("complete, with loops", n, 1, target.central, 1.0)]
-    for done, candidate in enumerate(candidates):
-        if progress is not None:
-            progress(done, len(candidates))
-        measured.append(_measured(candidate, target, simulated(_STARTS + seed)))
-    return Comparison(n, degree, target, tuple(measured))
-
-
-def _checked(n: int, degree: int) -> tuple[int, int]:
-    n, degree = checks.count(_FEWEST, n=n), checks.count(4, degree=degree)
-    most = min(_LARGEST_DEGREE, n // 3)
-    if degree % 2 or degree > most:
-        raise InvalidArgumentError("degree", degree, f"an even number of 4 to {most} neighbours")
-    if n * degree > _MOST_NEIGHBOURS:
-        fit = f"n <= {_MOST_NEIGHBOURS // degree:,} people with {degree} neighbours each"
-        raise InvalidArgumentError("n", n, f"{fit} (larger graphs do not fit into memory)")
-    return n, degree
-
-
-def _target(n: int, local_epsilon: float, epsilon: float | None, delta: float) -> Target:
-    checks.positive(local_epsilon=local_epsilon)
-    checks.open_probability(delta=delta)
-    central = Reports(local_epsilon=local_epsilon).central(n).epsilon(delta)
-    if epsilon is None:
-        if central == 0:
-            near = "no epsilon is within 10 % of a shuffler's, which is 0 at this delta"
-            raise InvalidArgumentError("epsilon", None, f"an epsilon to reach: {near}")
-        return Target(min(NEAR * central, local_epsilon), delta, local_epsilon, central)
-    checks.positive(epsilon=epsilon)
-    if epsilon < central:
-        raise UnreachableTargetError(
-            f"({epsilon:g}, {delta:g})-DP",
-            f"no overlay beats a uniform shuffle of the same reports, whose epsilon is "
-            f"{central:.6g}",
-            "use a smaller local epsilon, more people, or a weaker target",
-        )
-    return Target(epsilon, delta, local_epsilon, central)
 
 
 @dataclass(frozen=True)
@@ -214,63 +140,85 @@ class _Candidate:
     relaxation: float = 0.0
 
 
+def compare(
+    n: int,
+    *,
+    degree: int = 16,
+    local_epsilon: float = 1.0,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Comparison:
+    """What several overlays take to keep (ε, δ); ε within 10 % of a shuffler's unless said.
+
+    δ is min(1e-6, 1/(10 n)) unless said. Overlays are drawn anew for another ``seed``; the same one
+    gives the same answer.
+    """
+    n, degree = checks.count(_FEWEST, n=n), checks.count(4, degree=degree)
+    most = min(_LARGEST_DEGREE, n // 3)
+    if degree % 2 or degree > most:
+        raise InvalidArgumentError("degree", degree, f"an even number of 4 to {most} neighbours")
+    if n * degree > _MOST_NEIGHBOURS:
+        fit = f"n <= {_MOST_NEIGHBOURS // degree:,} people with {degree} neighbours each"
+        raise InvalidArgumentError("n", n, f"{fit} (larger graphs do not fit into memory)")
+    delta = default_delta(n) if delta is None else delta
+    checks.positive(local_epsilon=local_epsilon)
+    checks.open_probability(delta=delta)
+    reports = Reports(local_epsilon=local_epsilon)
+    if epsilon is None:
+        central = reports.central(n).epsilon(delta)
+        if central == 0:
+            near = "no epsilon is within 10 % of a shuffler's, which is 0 at this delta"
+            raise InvalidArgumentError("epsilon", None, f"an epsilon to reach: {near}")
+        epsilon = min(NEAR * central, local_epsilon)
+    else:
+        checks.positive(epsilon=epsilon)
+        central = reports.require_reachable(n, epsilon, delta, best="overlay")
+    candidates = _candidates(n, degree, seed)
+    overlays = [Overlay("complete, with loops", n, 1, central, 1.0)]
+    for done, candidate in enumerate(candidates):
+        if progress is not None:
+            progress(done, len(candidates))
+        if candidate.relaxation > MOST_ROUNDS:  # λ^t is above 1/e for all of them
+            overlays.append(Overlay(candidate.name, candidate.neighbours, None, None, 1.0))
+            continue
+        walk = Walk(candidate.make(), kind=candidate.kind)
+        starts = simulated(_STARTS + seed)
+        accountant = WalkAccountant(
+            walk=walk, local_epsilon=local_epsilon, method="spectral", randomness=starts
+        )
+        rounds, reached = None, None
+        with suppress(UnreachableTargetError):
+            enough = rounds_for(accountant, epsilon=epsilon, delta=delta, most=MOST_ROUNDS)
+            rounds, reached = enough.rounds, enough.guarantee.epsilon
+        load = walk.n * float(walk.stationary.max())
+        neighbours = int(walk.graph.degrees.max())
+        overlays.append(Overlay(candidate.name, neighbours, rounds, reached, load))
+    return Comparison(n, degree, epsilon, delta, local_epsilon, central, tuple(overlays))
+
+
 def _candidates(n: int, degree: int, seed: int) -> list[_Candidate]:
     """Overlays with neighbours to spare, with as many as allowed, and with fewer."""
     half, side = degree // 2, math.isqrt(n)
+    regular = partial(generators.random_regular, n, seed=seed)
     degrees = [
         each
         for each in (2 * degree, degree, half + half % 2)
         if 4 <= each <= min(n // 3, _LARGEST_DEGREE)
     ]
+    # Along one side the walk is one on a path, which moves a quarter of the time:
+    # 4/(1 - cos(pi/(side - 1))); on a ring it is 2/(1 - cos(2 pi/n)).
+    grid = 2 / math.sin(math.pi / (2 * (side - 1))) ** 2
+    ring = 1 / math.sin(math.pi / n) ** 2
     return [
-        *(_Candidate(f"random {each}-regular", each, _regular(n, each, seed)) for each in degrees),
+        *(_Candidate(f"random {each}-regular", each, partial(regular, each)) for each in degrees),
         _Candidate(
             "small world",
             degree,
             lambda: generators.watts_strogatz(n, degree, _REWIRED, seed=seed).largest_component(),
         ),
-        _Candidate(
-            "preferential",
-            degree,
-            lambda: generators.barabasi_albert(n, half, seed=seed),
-        ),
-        _Candidate(
-            "grid, lazy",
-            4,
-            lambda: generators.grid(side, side),
-            "lazy",
-            # Along one side the walk is one on a path, which moves a quarter of the time:
-            # 4/(1 - cos(pi/(side - 1))).
-            2 / math.sin(math.pi / (2 * (side - 1))) ** 2,
-        ),
-        _Candidate(
-            "ring, lazy",
-            2,
-            lambda: generators.ring(n),
-            "lazy",
-            1 / math.sin(math.pi / n) ** 2,  # 2/(1 - cos(2 pi/n))
-        ),
+        _Candidate("preferential", degree, lambda: generators.barabasi_albert(n, half, seed=seed)),
+        _Candidate("grid, lazy", 4, lambda: generators.grid(side, side), "lazy", grid),
+        _Candidate("ring, lazy", 2, lambda: generators.ring(n), "lazy", ring),
     ]
-
-
-def _regular(n: int, degree: int, seed: int) -> Callable[[], Graph]:
-    return lambda: generators.random_regular(n, degree, seed=seed)
-
-
-def _measured(candidate: _Candidate, target: Target, starts: Randomness) -> Overlay:
-    name = candidate.name
-    if candidate.relaxation > MOST_ROUNDS:  # λ^t is above 1/e for all of them
-        return Overlay(name, candidate.neighbours, None, None, 1.0)
-    walk = Walk(candidate.make(), kind=candidate.kind)
-    accountant = WalkAccountant(
-        walk=walk, local_epsilon=target.local_epsilon, method="spectral", randomness=starts
-    )
-    neighbours = int(walk.graph.degrees.max())
-    load = walk.n * float(walk.stationary.max())
-    try:
-        enough = rounds_for(
-            accountant, epsilon=target.epsilon, delta=target.delta, most=MOST_ROUNDS
-        )
-    except UnreachableTargetError:
-        return Overlay(name, neighbours, None, None, load)
-    return Overlay(name, neighbours, enough.rounds, enough.guarantee.epsilon, load)

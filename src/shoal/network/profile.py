@@ -1,4 +1,4 @@
-"""The privacy profile of reports that were passed on."""
+"""Reports that are passed on: what everybody's device does to a datum, and the privacy profile."""
 
 from __future__ import annotations
 
@@ -6,21 +6,76 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 from shoal import checks
 from shoal.accounting import integral
+from shoal.accounting.approximate import clones_distance, optimal_distance
 from shoal.accounting.atoms import PairLaw
-from shoal.accounting.profile import Curve
+from shoal.accounting.devices import Devices, law_of
+from shoal.accounting.law import BlanketLaw
+from shoal.accounting.profile import Curve, PrivacyProfile
 from shoal.accounting.search import Side, crossing, gaussian_guess
-from shoal.errors import UnreachableTargetError
+from shoal.errors import InvalidArgumentError, UnreachableTargetError
 
+AGREEMENT = 1e-7
 _QUICK = 3e-3
 _FAR = 32.0
 _NEARLY = 0.99  # of ε0: a route that keeps δ only beyond is not worth asking
 ALONE = "each report by itself"
 _HALVINGS = 24
-_SHARES_TRIED = (1.0, 0.99, 0.9, 0.75)  # of ε0
+_NEAR_LOCAL = (1.0, 0.99, 0.9, 0.75)  # fractions of ε0 that are tried first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reports(Devices):
+    """A known randomizer, or any with a local guarantee that everybody uses."""
+
+    @cached_property
+    def own(self) -> BlanketLaw:
+        """The law that a pure randomizer is accounted by."""
+        if self.randomizer is not None:
+            return law_of(self.randomizer)
+        if self.local_epsilon is None:
+            raise InvalidArgumentError("local_epsilon", None, "a local_epsilon or a randomizer")
+        return BlanketLaw.generic(self.local_epsilon)
+
+    def bases(self, n: int) -> tuple[tuple[BlanketLaw, float], ...]:
+        """Laws to try, and the total variation of n honest reports to ones that have it."""
+        if self.local_delta == 0 or self.local_epsilon is None:
+            return ((self.own, 0.0),)
+        stated = {"local_epsilon": self.local_epsilon, "local_delta": self.local_delta}
+        clones = BlanketLaw.clones(self.local_epsilon)
+        return (self.own, optimal_distance(n=n, **stated)), (clones, clones_distance(n=n, **stated))
+
+    @property
+    def local(self) -> tuple[float, float]:
+        """The (ε0, δ0) of each report by itself."""
+        return self.own.local_epsilon, self.local_delta
+
+    @property
+    def scope(self) -> str:
+        """Which randomizers are covered."""
+        if self.randomizer is not None:
+            return self.own.claim.scope
+        return "one randomizer with this local guarantee, the same for everybody"
+
+    def central(self, n: int) -> PrivacyProfile:
+        """The uniform shuffle of n of these reports, exchanged for pure ones."""
+        return PrivacyProfile(self.own, n)
+
+    def require_reachable(self, n: int, epsilon: float, delta: float, *, best: str) -> float:
+        """The ε of the uniform shuffle, which nothing that passes n reports on goes below."""
+        limit = self.central(n).epsilon(delta)
+        if epsilon < limit * (1 - AGREEMENT):
+            raise UnreachableTargetError(
+                f"({epsilon:g}, {delta:g})-DP",
+                f"no {best} beats a uniform shuffle of the same reports, whose epsilon is "
+                f"{limit:.6g}",
+                "use a smaller local epsilon, more people, or a weaker target",
+            )
+        return limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +121,6 @@ class WalkProfile(Curve):
 
     routes: tuple[Route, ...]
     local: tuple[float, float]
-    scope: str
     central: Callable[[float], float]
     local_epsilon: float = field(init=False)
     local_delta: float = field(init=False)
@@ -81,7 +135,7 @@ class WalkProfile(Curve):
 
     @property
     def smallest_delta(self) -> float:
-        """The δ that no ε goes below: that of each report by itself, if nothing else is less."""
+        """The δ that no ε goes below, if nothing else is less."""
         return self.local_delta
 
     @property
@@ -134,34 +188,30 @@ class WalkProfile(Curve):
         return best
 
     def _solved(self, route: Route, delta: float) -> float:
+        """The ε at which a route keeps δ; infinite if none was found."""
         if route.added(0.0) >= delta:
             return math.inf
+        target = math.log(delta)
 
         def log_delta(epsilon: float) -> float:
             reached = route.delta(epsilon)
             return math.log(reached) if reached > 0 else -math.inf
 
-        cap = self._end(log_delta, math.log(delta), patient=route.patient)
-        if math.isinf(cap):
-            return math.inf
-        guess = min(gaussian_guess(max(route.spread, 1e-12), math.log(delta)), cap / 2)
-        return crossing(log_delta, math.log(delta), cap=cap, guess=guess, side=Side.UPPER)
-
-    def _end(
-        self, log_delta: Callable[[float], float], target: float, *, patient: bool = True
-    ) -> float:
-        """An ε at which the route keeps the target; infinite if none was found."""
         if self.local_delta == 0 and self.local_epsilon <= _FAR:
-            if not patient:
-                nearly = _NEARLY * self.local_epsilon
-                return nearly if log_delta(nearly) <= target else math.inf
-            return self.local_epsilon
-        # What is added grows with ε: neither the largest ε nor any other is sure to do.
-        largest = min(self.local_epsilon, _FAR)
-        # At ε0 itself nothing but rounding is left of the walk, and it counts as if it were more.
-        near = (share * largest for share in _SHARES_TRIED)
-        tried = itertools.chain(near, (largest / 2**halvings for halvings in range(1, _HALVINGS)))
-        return next((epsilon for epsilon in tried if log_delta(epsilon) <= target), math.inf)
+            cap = self.local_epsilon if route.patient else _NEARLY * self.local_epsilon
+            if not route.patient and log_delta(cap) > target:
+                return math.inf
+        else:
+            # What is added grows with ε: neither the largest ε nor any other is sure to do. At ε0
+            # itself nothing but rounding is left of the walk, and it counts as if it were more.
+            largest = min(self.local_epsilon, _FAR)
+            halves = (0.5**halvings for halvings in range(1, _HALVINGS))
+            tried = (fraction * largest for fraction in itertools.chain(_NEAR_LOCAL, halves))
+            cap = next((epsilon for epsilon in tried if log_delta(epsilon) <= target), math.inf)
+            if math.isinf(cap):
+                return math.inf
+        guess = min(gaussian_guess(max(route.spread, 1e-12), target), cap / 2)
+        return crossing(log_delta, target, cap=cap, guess=guess, side=Side.UPPER)
 
     def lower_epsilon(self, delta: float, rounds: int = 1) -> float:  # noqa: ARG002
         """No analysis goes below what the uniform shuffle of the same reports has."""

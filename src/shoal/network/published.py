@@ -4,8 +4,8 @@ Liew, Takahashi, Takagi, Kato, Cao, Yoshikawa, "Network Shuffling: Privacy Ampli
 Walks", SIGMOD 2022, arXiv:2204.03919. All of them are functions of Σ_v P(v)², the probability that
 two reports of one origin meet. Two statements of it do not hold as they stand:
 
-- Σ_v P_u(v)² <= Σ π_v² + (1 - α)^(2t) is true for regular graphs only
-  (:func:`claimed_collision`; a correct form is :func:`collision`);
+- Σ_v P_u(v)² <= Σ π_v² + (1 - α)^(2t) is true for regular graphs only; for any graph it is at most
+  (‖π‖ + √(d_max/d_u) (1 - α)^t)²;
 - the bound for ``all`` with the law of the person in question after finitely many rounds: it
   speaks of one walk, but what hides a report are the others'. On K_{1,1,k} after one round
   the only reports among the pages are the two hubs' own. It is refused here; ask for the
@@ -23,15 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal import checks
-from shoal.accounting.catalog.entry import Citation, Status, exp_or_inf
+from shoal.accounting.catalog import exp_or_inf
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
-from shoal.network.graph import Graph
 from shoal.network.spectrum import spectral_bound
 from shoal.network.walk import Walk
 
 INSTEAD = "amplify_walk"
-_LIEW = "Liew, Takahashi, Takagi, Kato, Cao, Yoshikawa"
-_TITLE = "Network Shuffling: Privacy Amplification via Random Walks"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,21 +52,6 @@ class WalkQuery:
             checks.count(0, rounds=self.rounds)
 
 
-@dataclass(frozen=True, kw_only=True)
-class WalkEntry:
-    """One published bound: a number, or an error naming the condition that fails."""
-
-    name: str
-    citation: Citation
-    status: Status
-    regime: str
-    evaluate: Callable[[WalkQuery], float]
-
-    def epsilon(self, query: WalkQuery) -> float:
-        """The bound's ε at the query's δ, and never more than ε0, which always holds."""
-        return min(self.evaluate(query), query.local_epsilon)
-
-
 def all_epsilon(
     *, local_epsilon: float, delta: float, meeting_delta: float, n: int, collision: float
 ) -> float:
@@ -84,102 +66,59 @@ def all_epsilon(
     return (scale * norm) ** 2 / 2 + norm * scale * math.sqrt(-2 * math.log(delta))
 
 
-def single_epsilon(*, local_epsilon: float, delta: float, collision: float) -> float:
-    """(e^ε0 - 1)² e^ε0 Σ P²/2 + √(2 (e^ε0 - 1)² e^ε0 Σ P² log(1/δ)): one report a holder.
-
-    Holders in order of falling P: the posterior that the next message is the person's is at most
-    P over what is left of P, e^-ε0 of what has passed included; the squares sum to e^ε0 Σ P² at
-    most. Then advanced composition with unequal ε.
-    """
-    scale = (exp_or_inf(local_epsilon) - 1) ** 2 * exp_or_inf(local_epsilon) * collision
-    return scale / 2 + math.sqrt(-2 * scale * math.log(delta))
-
-
-def claimed_collision(graph: Graph, *, decay: float) -> float:
-    """Σ π² + λ^(2t) as published for any graph; it holds for regular ones only."""
-    return float(np.square(graph.stationary).sum()) + decay**2
-
-
-def collision(graph: Graph, *, decay: float, user: int) -> float:
-    """Σ_v P_u(v)² <= (‖π‖ + √(d_max/d_u) λ^t)², for any graph."""
-    ratio = math.sqrt(float(graph.degrees.max()) / float(graph.degrees[user]))
-    return (float(np.linalg.norm(graph.stationary)) + ratio * decay) ** 2
-
-
-def _all(query: WalkQuery) -> float:
+def network_all(query: WalkQuery) -> float:
+    """Theorem 5.3, as recalled. Regime: the walk has forgotten where it began."""
     if query.rounds is not None:
         condition = "the stationary law: after finitely many rounds the others' walks matter too"
-        given = {"rounds": query.rounds, "user": query.user}
-        raise OutOfRegimeError("network-all", condition, given, INSTEAD)
-    return all_epsilon(
-        local_epsilon=query.local_epsilon,
-        delta=query.delta * (1 - query.slack),
-        meeting_delta=query.delta * query.slack,
-        n=query.walk.n,
-        collision=float(np.square(query.walk.stationary).sum()),
-    )
+        stated = {"rounds": query.rounds, "user": query.user}
+        raise OutOfRegimeError("network-all", condition, stated, INSTEAD)
+    return _all(query, collision=float(np.square(query.walk.stationary).sum()))
 
 
-def _regular(query: WalkQuery) -> float:
+def network_regular(query: WalkQuery) -> float:
+    """Theorem 5.3 for regular graphs, as recalled. Regime: a regular graph."""
     graph = query.walk.graph
     if not graph.regular:
-        given = {"irregularity": graph.irregularity}
-        raise OutOfRegimeError("network-regular", "a regular graph", given, INSTEAD)
+        stated = {"irregularity": graph.irregularity}
+        raise OutOfRegimeError("network-regular", "a regular graph", stated, INSTEAD)
     decay = 0.0 if query.rounds is None else spectral_bound(query.walk).decay(query.rounds)
+    return _all(query, collision=1 / graph.n + (1 - 1 / graph.n) * decay**2)
+
+
+def _all(query: WalkQuery, *, collision: float) -> float:
     return all_epsilon(
         local_epsilon=query.local_epsilon,
         delta=query.delta * (1 - query.slack),
         meeting_delta=query.delta * query.slack,
         n=query.walk.n,
-        collision=1 / graph.n + (1 - 1 / graph.n) * decay**2,
+        collision=collision,
     )
 
 
-def _single(query: WalkQuery) -> float:
-    if query.rounds is None:
-        law = query.walk.stationary
-    else:
+def network_single(query: WalkQuery) -> float:
+    """(e^ε0 - 1)² e^ε0 Σ P²/2 + √(2 (e^ε0 - 1)² e^ε0 Σ P² log(1/δ)): one report a holder, recalled.
+
+    Regime: any rounds, holders with no report send dummies. Holders in order of falling P: the
+    posterior that the next message is the person's is at most P over what is left of P, e^-ε0 of
+    what has passed included; the squares sum to e^ε0 Σ P² at most. Then advanced composition with
+    unequal ε.
+    """
+    law, growth = query.walk.stationary, exp_or_inf(query.local_epsilon)
+    if query.rounds is not None:
         law = query.walk.position(query.user, query.rounds)
-    met = float(np.square(law).sum())
-    return single_epsilon(local_epsilon=query.local_epsilon, delta=query.delta, collision=met)
+    scale = (growth - 1) ** 2 * growth * float(np.square(law).sum())
+    return scale / 2 + math.sqrt(-2 * scale * math.log(query.delta))
 
 
-def _cited(theorem: str) -> Citation:
-    return Citation(
-        authors=_LIEW, title=_TITLE, venue="SIGMOD 2022", theorem=theorem, arxiv="2204.03919"
-    )
-
-
-ENTRIES = {
-    entry.name: entry
-    for entry in (
-        WalkEntry(
-            name="network-all",
-            citation=_cited("Theorem 5.3"),
-            status=Status.RECALLED,
-            regime="the walk has forgotten where it began",
-            evaluate=_all,
-        ),
-        WalkEntry(
-            name="network-regular",
-            citation=_cited("Theorem 5.3, regular graphs"),
-            status=Status.RECALLED,
-            regime="a regular graph",
-            evaluate=_regular,
-        ),
-        WalkEntry(
-            name="network-single",
-            citation=_cited("one message a holder"),
-            status=Status.RECALLED,
-            regime="any rounds, holders with no report send dummies",
-            evaluate=_single,
-        ),
-    )
+_BOUNDS: dict[str, Callable[[WalkQuery], float]] = {
+    "network-all": network_all,
+    "network-regular": network_regular,
+    "network-single": network_single,
 }
 
 
 def published(name: str, query: WalkQuery) -> float:
-    """The ε of a published bound, by its name."""
-    if name not in ENTRIES:
-        raise InvalidArgumentError("name", name, f"one of {', '.join(ENTRIES)}")
-    return ENTRIES[name].epsilon(query)
+    """The ε of a published bound, by its name, and never more than ε0, which always holds."""
+    if name not in _BOUNDS:
+        raise InvalidArgumentError("name", name, f"one of {', '.join(_BOUNDS)}")
+    return min(_BOUNDS[name](query), query.local_epsilon)

@@ -1,9 +1,15 @@
-"""Walk it: where a million reports are after some rounds, and which of them arrive.
+"""Walk it: where a million reports are after some rounds, which of them arrive, and their mean.
 
-Every report goes its own way, except that all feel the same absences. Random words are a function
-of the seed, the round and the report or the peer (:mod:`shoal.network.stepping`), so that a
-simulation repeats exactly, whatever computes it and with however many threads. It is a simulation:
-real peers draw from a secure source.
+Every report goes its own way, except that all feel the same absences. A step takes one random word.
+Its upper half picks the neighbour, number ⌊d · upper/2^32⌋ of d, so that no neighbour is likelier
+than another by more than d/2^32; its lower half decides whether a lazy walk stays and whether a
+Metropolis-Hastings step is refused.
+
+Words come from SplitMix64 (Steele, Lea and Flood 2014, Fast splittable pseudorandom number
+generators, OOPSLA): a stream begins at a key, and its word k is a fixed mixture of key + (k + 1) g.
+They are a function of the seed, the round and the report or the peer, so that a simulation repeats
+exactly, whatever computes it and with however many threads. Not secure: a peer that passes real
+reports on draws from :func:`shoal.randomness.secure`.
 
 At the end holders submit *all* the reports they hold, or a *single* one of them, chosen alike; who
 holds none then sends a dummy in its place. At stationarity the fraction of w reports that arrives
@@ -13,15 +19,18 @@ one by one is Σ_v (1 - (1 - π_v)^w)/w.
 >>> walked = simulate(Walk(random_regular(1000, 16)), 20, seed=1)
 >>> int(walked.loads.sum()), walked.moves, walked.delivered_share
 (1000, 20000, 1.0)
+>>> hex(words(np.uint64(0), first=0, size=1)[0])
+'0xe220a8397b1dcdaf'
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, singledispatch
+from functools import cached_property
 from itertools import cycle, groupby, islice
 from typing import Literal, get_args
 
@@ -30,13 +39,22 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError
-from shoal.network import stepping
 from shoal.network.graph import Nodes, node_numbers
-from shoal.network.stepping import Course, Engine, Holders, Present, Rounds
-from shoal.network.walk import Absences, Progress, Varying, Walk, round_count
+from shoal.network.walk import Absences, Process, Progress, Varying, Walk, round_count
+from shoal.randomizers.vectors import CapRandomizer
+from shoal.randomness import Randomness, Words, secure
+from shoal.values import Array, Batch, Messages
 
 Submit = Literal["all", "single"]
 EngineName = Literal["auto", "numba", "numpy"]
+Holders = npt.NDArray[np.int32]
+Present = npt.NDArray[np.bool_]
+
+STRIDE = np.uint64(0x9E3779B97F4A7C15)
+FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
+HALF = np.uint64(32)  # bits: probabilities are whole numbers over 2^32
+LOWER = np.uint64((1 << 32) - 1)
 
 _STEPS, _CHOICES, _ABSENCES, _DROPOUTS = 0, 1, 2, 3  # streams of words
 _SLICE = 1 << 16  # reports a thread moves on together: they stay in its cache
@@ -141,159 +159,77 @@ def simulate(
     ``dropout``: the probability that a peer is gone when reports are due; what it holds is lost.
     ``engine``: compiled by numba where it is installed and there is enough to do, else NumPy.
     """
-    described = itinerary(walk)
+    stages, missing, pattern = _itinerary(walk)
     rounds, seed = round_count(walk, rounds), checks.count(0, seed=seed)
-    walks = described.walks(rounds)
     origins = _origins(walk.n, walkers)
-    presence = Presence.of(described, seed=seed, offline=offline, killed=killed, dropout=dropout)
-    _require(get_args(Submit), submit=submit)
+    checks.closed_probability(offline=offline, dropout=dropout)
+    if offline and (missing or pattern is not None):
+        expected = "offline=0: the walk itself says who is there"
+        raise InvalidArgumentError("offline", offline, expected)
+    dead = node_numbers(killed, walk.n, name="killed") if np.size(killed) else _NOBODY
+    checks.one_of(get_args(Submit), submit=submit)
     name, advance = _engine(engine, len(origins) * rounds)
+    count = checks.count(1, threads=threads) if threads is not None else os.cpu_count() or 1
     positions = origins.astype(np.int32)
-    workers = _Workers(advance, positions, _thread_count(threads))
+    size = min(max(-(-len(positions) // count), _SMALLEST_SLICE), _SLICE)
+    slices = [(positions[at : at + size], at) for at in range(0, len(positions), size)]
     moves = 0
-    with workers:
-        for span, part in _parts(walks, presence, len(origins)):
-            moves += workers.move(part)
+    pool = ThreadPoolExecutor(min(count, len(slices)))
+    try:
+        walks = [*islice(cycle(stages), rounds)]
+        for span, course in _spans(walks, max(1, _TOGETHER // max(len(origins), walk.n))):
+            keys = np.array([key(seed, _STEPS, at) for at in span])
+            there = present(span, walk.n, seed, offline or missing, dead, pattern)
+            moving = [pool.submit(advance, *each, course, keys, there) for each in slices]
+            moves += sum(each.result() for each in moving)
             if progress is not None:
                 progress(span.stop, rounds)
-    present = ~presence.gone
-    delivered = present[positions]
+    finally:
+        pool.shutdown(cancel_futures=True)
+    here = ~heads(key(seed, _DROPOUTS), walk.n, probability=dropout)
+    here[dead] = False
+    delivered = here[positions]
     if submit == "single":
         delivered &= _chosen(positions, seed)
-    return Simulation(walk.n, rounds, origins, positions, present, delivered, moves, submit, name)
+    return Simulation(walk.n, rounds, origins, positions, here, delivered, moves, submit, name)
 
 
-@dataclass(frozen=True, eq=False)
-class Itinerary:
-    """What a simulation needs of a walk: which one each round takes, and who is there.
+def _itinerary(process: object) -> tuple[Sequence[Walk], float, Present | None]:
+    """The walk of each round, repeated as often as needed, and who is there.
 
-    ``offline`` is everybody's probability of missing a round; ``pattern`` says who is online in
-    each round, if that is known.
+    That is everybody's probability of missing a round, or who is online in each, if it is known.
     """
-
-    n: int
-    stages: Sequence[Walk]  # repeated as often as needed
-    offline: float = 0.0
-    pattern: Present | None = None
-
-    def walks(self, rounds: int) -> Sequence[Walk]:
-        """The walk of each round."""
-        return [*islice(cycle(self.stages), rounds)]
-
-
-@singledispatch
-def itinerary(process: object) -> Itinerary:
-    """The itinerary of a walk, with or without absences, or of walks that differ."""
-    raise InvalidArgumentError("walk", process, "a Walk, Absences or Varying")
-
-
-@itinerary.register
-def _(process: Walk) -> Itinerary:
-    return Itinerary(process.n, [process], offline=1 - process.online)
-
-
-@itinerary.register
-def _(process: Absences) -> Itinerary:
-    return Itinerary(process.n, [process.walk], pattern=process.online)
-
-
-@itinerary.register
-def _(process: Varying) -> Itinerary:
+    if isinstance(process, Walk):
+        return [process], 1 - process.online, None
+    if isinstance(process, Absences):
+        return [process.walk], 0.0, process.online
+    if not isinstance(process, Varying):
+        raise InvalidArgumentError("walk", process, "a Walk, Absences or Varying")
     if any(walk.online < 1 for walk in process.walks):
         raise InvalidArgumentError("walk", process, "walks with online=1, and offline= instead")
-    return Itinerary(process.n, process.walks)
+    return process.walks, 0.0, None
 
 
-@dataclass(frozen=True, eq=False)
-class Presence:
-    """Peers that miss rounds by chance, are gone from the start, or leave before the end."""
-
-    n: int
-    seed: int
-    offline: float
-    killed: Nodes
-    dropout: float
-    pattern: Present | None
-
-    @classmethod
-    def of(
-        cls,
-        walks: Itinerary,
-        *,
-        seed: int,
-        offline: float,
-        killed: npt.ArrayLike,
-        dropout: float,
-    ) -> Presence:
-        """The absences asked for, and those that belong to the walk itself."""
-        checks.closed_probability(offline=offline, dropout=dropout)
-        if offline and (walks.offline or walks.pattern is not None):
-            expected = "offline=0: the walk itself says who is there"
-            raise InvalidArgumentError("offline", offline, expected)
-        gone = node_numbers(killed, walks.n, name="killed") if np.size(killed) else _NOBODY
-        return cls(walks.n, seed, offline or walks.offline, gone, dropout, walks.pattern)
-
-    def rows(self, rounds: range) -> Present:
-        """Who is there, a row a round; no rows if that is everybody, always."""
-        if not self.offline and not self.killed.size and self.pattern is None:
-            return np.empty((0, self.n), dtype=np.bool_)
-        return np.stack([self._row(at) for at in rounds])
-
-    def _row(self, at: int) -> Present:
-        start = stepping.key(self.seed, _ABSENCES, at)
-        there = ~stepping.heads(start, self.n, probability=self.offline)
-        there[self.killed] = False
-        return there if self.pattern is None else there & self.pattern[at]
-
-    @cached_property
-    def gone(self) -> Present:
-        """Who does not submit."""
-        start = stepping.key(self.seed, _DROPOUTS)
-        away = stepping.heads(start, self.n, probability=self.dropout)
-        away[self.killed] = True
-        return away
-
-
-class _Workers:
-    """Threads that move slices of the reports on."""
-
-    def __init__(self, advance: Engine, positions: Holders, threads: int) -> None:
-        even = -(-len(positions) // threads)
-        size = min(max(even, _SMALLEST_SLICE), _SLICE)
-        self._advance = advance
-        self._slices = [(positions[at : at + size], at) for at in range(0, len(positions), size)]
-        self._pool = ThreadPoolExecutor(min(threads, len(self._slices)))
-
-    def __enter__(self) -> None:
-        self._pool.__enter__()
-
-    def __exit__(self, *raised: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def move(self, part: Rounds) -> int:
-        """Some rounds of all reports; how often one was sent."""
-        moving = [self._pool.submit(self._advance, *each, part) for each in self._slices]
-        return sum(each.result() for each in moving)
-
-
-def _parts(
-    walks: Sequence[Walk], presence: Presence, walkers: int
-) -> Iterator[tuple[range, Rounds]]:
-    """The rounds, some at a time: as many as take the same course and are not too much work."""
-    most = max(1, _TOGETHER // max(walkers, presence.n))
-    for _, group in groupby(range(len(walks)), key=lambda at: id(walks[at])):
-        alike = list(group)
-        course = Course.of(walks[alike[0]])
-        for first in range(alike[0], alike[-1] + 1, most):
-            span = range(first, min(first + most, alike[-1] + 1))
-            keys = np.array([stepping.key(presence.seed, _STEPS, at) for at in span])
-            yield span, Rounds(course, keys, presence.rows(span))
+def present(
+    rounds: range,
+    n: int,
+    seed: int,
+    offline: float,
+    killed: Nodes = _NOBODY,
+    pattern: Present | None = None,
+) -> Present:
+    """Who is there, a row a round; no rows if that is everybody, always."""
+    if not offline and not killed.size and pattern is None:
+        return np.empty((0, n), dtype=np.bool_)
+    rows = np.stack([~heads(key(seed, _ABSENCES, at), n, probability=offline) for at in rounds])
+    rows[:, killed] = False
+    return rows if pattern is None else rows & pattern[rounds.start : rounds.stop]
 
 
 def _chosen(positions: Holders, seed: int) -> Present:
     """One report of each holder, all of its reports alike: the one with the smallest word."""
-    words = stepping.words(stepping.key(seed, _CHOICES), first=0, size=len(positions))
-    order = np.lexsort((words, positions))
+    drawn = words(key(seed, _CHOICES), first=0, size=len(positions))
+    order = np.lexsort((drawn, positions))
     ranked = positions[order]
     chosen = np.zeros(len(positions), dtype=np.bool_)
     chosen[order[np.concatenate([[True], ranked[1:] != ranked[:-1]])]] = True
@@ -312,23 +248,172 @@ def _origins(n: int, walkers: int | npt.ArrayLike | None) -> Nodes:
 
 
 def _engine(name: EngineName, steps: int) -> tuple[str, Engine]:
-    _require(get_args(EngineName), engine=name)
+    checks.one_of(get_args(EngineName), engine=name)
     if name == "numpy" or (name == "auto" and steps < _WORTH_COMPILING):
-        return "numpy", stepping.advance
+        return "numpy", advance
     try:
         from shoal.network import compiled
     except ImportError as error:
         if name == "numba":
             raise MissingExtraError("engine='numba'", "network") from error
-        return "numpy", stepping.advance
+        return "numpy", advance
     return "numba", compiled.advance
 
 
-def _thread_count(threads: int | None) -> int:
-    return checks.count(1, threads=threads) if threads is not None else os.cpu_count() or 1
+# ------------------------------------------------------------------------ one step of many reports
 
 
-def _require(allowed: Sequence[str], **argument: str) -> None:
-    ((name, value),) = argument.items()
-    if value not in allowed:
-        raise InvalidArgumentError(name, value, " or ".join(map(repr, allowed)))
+def key(*path: int) -> np.uint64:
+    """The start of the stream that these numbers name."""
+    start = np.uint64(0)
+    for part in path:
+        start = words(start, first=part, size=1)[0]
+    return start
+
+
+def words(start: np.uint64, *, first: int, size: int) -> Words:
+    """Words number first, ..., first + size - 1 of a stream."""
+    drawn = np.arange(first + 1, first + size + 1, dtype=np.uint64)
+    drawn *= STRIDE
+    drawn += start
+    for shift, factor in zip(SHIFTS[:2], FACTORS, strict=True):
+        drawn ^= drawn >> shift
+        drawn *= factor
+    return drawn ^ (drawn >> SHIFTS[2])
+
+
+def heads(start: np.uint64, size: int, *, probability: float) -> Present:
+    """Coins that fall so with this probability, rounded to a multiple of 2^-32."""
+    return (words(start, first=0, size=size) >> HALF) < np.uint64(round(probability * 2**32))
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """A walk as the steps need it."""
+
+    offsets: npt.NDArray[np.signedinteger]
+    neighbours: Holders
+    degree: int  # everybody's, or 0 if degrees differ
+    stay: int  # over 2^32
+    refusing: bool  # as Metropolis and Hastings do
+
+    @classmethod
+    def of(cls, walk: Walk) -> Course:
+        """The course of a walk whose absences are drawn elsewhere."""
+        graph = walk.graph
+        short = graph.offsets[-1] < 1 << 31  # half the memory to jump about in
+        return cls(
+            offsets=graph.offsets.astype(np.int32) if short else graph.offsets,
+            neighbours=graph.neighbours,
+            degree=int(graph.degrees[0]) if graph.regular else 0,
+            stay=round((walk.stay or 0.0) * 2**32),
+            refusing=walk.kind == "metropolis" and not graph.regular,
+        )
+
+
+Engine = Callable[[Holders, int, Course, Words, Present], int]
+
+
+def advance(positions: Holders, first: int, course: Course, keys: Words, there: Present) -> int:
+    """Move the reports number first, first + 1, ... on, in place; how often one was sent.
+
+    A round for each stream of steps; ``there`` says who is there, a row a round, or has no rows.
+    """
+    moves = 0
+    for at, start in enumerate(keys):
+        reached = _reached(positions, words(start, first=first, size=len(positions)), course)
+        if len(there):
+            reached = np.where(there[at][positions] & there[at][reached], reached, positions)
+        moves += int(np.count_nonzero(reached != positions))
+        positions[:] = reached
+    return moves
+
+
+def _reached(positions: Holders, drawn: Words, course: Course) -> Holders:
+    """Where everybody's step leads if nobody is absent."""
+    starts = course.offsets[positions]
+    degrees = (course.offsets[1:][positions] - starts).astype(np.uint64)
+    picks = ((drawn >> HALF) * degrees) >> HALF
+    chosen: Holders = course.neighbours[starts + picks.astype(np.int64)]
+    lower = drawn & LOWER
+    if course.stay:
+        return np.where(lower < np.uint64(course.stay), positions, chosen)
+    if course.refusing:
+        theirs = np.diff(course.offsets)[chosen].astype(np.uint64)
+        return np.where(lower * theirs < degrees << HALF, chosen, positions)
+    return chosen
+
+
+def _spans(walks: Sequence[Walk], most: int) -> Iterator[tuple[range, Course]]:
+    """The rounds, some at a time: as many as take the same course and are not too much work."""
+    for _, group in groupby(range(len(walks)), key=lambda at: id(walks[at])):
+        alike = list(group)
+        course = Course.of(walks[alike[0]])
+        for first in range(alike[0], alike[-1] + 1, most):
+            yield range(first, min(first + most, alike[-1] + 1)), course
+
+
+# ----------------------------------------------------------------------------- means of vectors
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkMean:
+    """An estimate of the mean vector, and how far off it is: the root of its mean squared length.
+
+    ``expected_error`` is an upper bound once the walk has mixed, and exact if nothing is lost.
+    What is lost has to be lost by chance: with nodes killed by name the estimate is of the mean of
+    the others, and its error is that of their mean.
+    """
+
+    mean: Array
+    expected_error: float
+    messages: int
+
+
+def network_mean(
+    vectors: npt.ArrayLike,
+    walked: Simulation,
+    *,
+    randomizer: CapRandomizer,
+    walk: Process,
+    randomness: Randomness | None = None,
+) -> NetworkMean:
+    """Randomize a unit vector for each report that walked, submit as it did, and estimate.
+
+    If holders submit *all* they hold, the analyzer estimates as with a shuffler. If they submit a
+    *single* message, who holds none sends a dummy: a report of e_1 or -e_1, either alike, whose
+    expectation is zero. At stationarity node v then has something to submit with probability
+    1 - (1 - π_v)^w for w reports, and the estimate is the sum of all messages over the sum D of
+    these probabilities.
+
+    *Error.* With E|u|^2/m^2 = V + 1, V the squared error of one report, all n reports have the
+    squared error V/n; k that arrive, others lost by chance, have (V + 1)/k at most; S single
+    messages have S (V + 1)/D^2 at most, as the number of reports among them varies no more than if
+    nodes held reports independently of each other.
+
+    *Privacy.* Submitting single messages is something that could be done with all of them, dummies
+    and choices included: it is as private, or more.
+    """
+    rows = np.asarray(vectors, dtype=np.float64)
+    if len(rows) != walked.walkers:
+        expected = f"{walked.walkers} rows, one for each report that walked"
+        raise InvalidArgumentError("vectors", f"{len(rows)} rows", expected)
+    source = randomness or secure()
+    reports: Messages = randomizer.randomize(rows, randomness=source)[walked.delivered]
+    variance = randomizer.variance(n=1)
+    if walked.submit == "all":
+        if not len(reports):
+            raise InvalidArgumentError("walked", "nothing delivered", "a report that arrived")
+        squared = (variance + (len(reports) < walked.walkers)) / len(reports)
+        mean = randomizer.estimate(Batch(reports)).mean
+        return NetworkMean(mean, math.sqrt(squared), len(reports))
+    axes = np.zeros((walked.dummies, randomizer.dimension))  # the first one, forth or back
+    axes[:, 0] = 1.0 - 2.0 * source.bits(walked.dummies)
+    sent = np.concatenate([reports, randomizer.randomize(axes, randomness=source)])
+    if not len(sent):
+        raise InvalidArgumentError("walked", "nobody left", "a peer that submits")
+    nonempty = -np.expm1(walked.walkers * np.log1p(-walk.stationary[walked.present]))
+    filled = float(nonempty.sum())
+    scale = len(sent) / filled
+    mean = randomizer.estimate(Batch(sent)).mean * scale
+    return NetworkMean(mean, math.sqrt((variance + 1) * scale / filled), len(sent))

@@ -9,6 +9,9 @@ Who is offline neither sends nor receives: the neighbour is chosen among ALL nei
 report stays put if either end is offline. Then each round's kernel is symmetric with respect to π
 whoever is there, and π is kept; choosing among those online would not keep it.
 
+Every entry of a kernel is a sum of positive terms: no difference of nearly equal numbers, so that
+the relative error of a law after t rounds is at most t times that of one.
+
 >>> from shoal.network.generators import complete
 >>> Walk(complete(4)).position(0, rounds=1).tolist()
 [0.25, 0.25, 0.25, 0.25]
@@ -23,11 +26,10 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.network import kernels
 from shoal.network.graph import Graph, node_numbers
 from shoal.randomness import Randomness, secure
 from shoal.values import Array
@@ -35,7 +37,8 @@ from shoal.values import Array
 Kind = Literal["simple", "lazy", "metropolis"]
 Progress = Callable[[int, int], None]  # how much is done, and of how much
 
-HALF = 0.5
+UNIT = 2.0**-53  # the relative error of one rounding
+_ROUNDINGS = 8  # of an entry of a kernel that is not a sum
 _ABSENT = 4  # roundings more: the stay is a sum, a product, and added to what arrives
 _METROPOLIS_NOTE = (
     "Metropolis-Hastings makes loads even, not reports more private, and mixes far more slowly "
@@ -45,6 +48,25 @@ _ONLINE_NOTE = (
     "with random absences the reports of a round are stuck together: account for them given "
     "who was online (Absences), not with the law of one report averaged over absences"
 )
+
+
+def growth(roundings: float) -> float:
+    """(1 + u)^k - 1 for k roundings, rounded up."""
+    return float(np.expm1(roundings * UNIT * (1 + 1e-9)) * (1 + 1e-9))
+
+
+def longest_row(kernel: csr_array) -> int:
+    """The largest number of terms in a sum."""
+    return int(np.diff(kernel.indptr).max())
+
+
+def without_diagonal(kernel: csr_array) -> tuple[csr_array, Array]:
+    """The steps that lead elsewhere, and the probabilities of staying."""
+    rows = np.repeat(np.arange(kernel.shape[0]), np.diff(kernel.indptr))
+    moves = kernel.copy()
+    moves.data[kernel.indices == rows] = 0.0
+    moves.eliminate_zeros()
+    return moves, kernel.diagonal()
 
 
 class Process(Protocol):
@@ -61,30 +83,35 @@ class Process(Protocol):
     @property
     def longest(self) -> int | None:
         """How many rounds it can go, if not any number."""
+        return None
 
     def advance(self, laws: Array, at: int) -> Array:
         """Laws in columns, moved on by the round numbered ``at``, from 0."""
 
+    def roundings(self, rounds: int) -> int:
+        """How many roundings are in each probability after so many rounds, at most."""
+
     def rounding(self, rounds: int) -> float:
-        """The relative error of every probability after so many rounds, at most."""
+        """The relative error of every probability after so many rounds, at most.
 
+        A sum of k positive products of a law and a kernel rounds k times, and its entries a few
+        times more: t rounds multiply by (1 + u)^(t (k + c)) at most, u = 2^-53.
+        """
+        return growth(self.roundings(checks.count(0, rounds=rounds)))
 
-class Positions:
-    """What follows from moving laws on."""
-
-    def position(self: Process, origin: int, rounds: int) -> Array:
+    def position(self, origin: int, rounds: int) -> Array:
         """The law of the holder of the report that began at ``origin``."""
         return moved(self, [origin], rounds)[:, 0]
 
     def positions(
-        self: Process, origins: npt.ArrayLike, rounds: int, *, progress: Progress | None = None
+        self, origins: npt.ArrayLike, rounds: int, *, progress: Progress | None = None
     ) -> Array:
         """The laws of several reports' holders, one a row."""
         return moved(self, origins, rounds, progress=progress).T
 
 
 @dataclass(frozen=True, eq=False)
-class Walk(Positions):
+class Walk(Process):
     """A walk that is the same every round.
 
     ``online`` is the probability that somebody is there in a round, everybody independently: the
@@ -98,31 +125,30 @@ class Walk(Positions):
     online: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise InvalidArgumentError("kind", self.kind, "'simple', 'lazy' or 'metropolis'")
+        checks.one_of(get_args(Kind), kind=self.kind)
         if self.kind == "lazy":
-            object.__setattr__(self, "stay", HALF if self.stay is None else self.stay)
+            object.__setattr__(self, "stay", 0.5 if self.stay is None else self.stay)
             checks.open_probability(stay=self.stay)  # type: ignore[arg-type]
         elif self.stay is not None:
             raise InvalidArgumentError("stay", self.stay, f"no stay for kind={self.kind!r}")
         checks.share(online=self.online)
-        _require_reachable(self.graph)
-        if self.graph.bipartite and not self.transitions.diagonal().any():
+        isolated = np.flatnonzero(self.graph.degrees == 0)
+        if isolated.size:
+            cure = f"no isolated node, as node {isolated[0]} is: take graph.largest_component()"
+        elif not self.graph.connected:
+            cure = f"one component, not {self.graph.components}: take graph.largest_component()"
+        elif self.graph.bipartite and not self.transitions.diagonal().any():
             cure = "a graph that is not bipartite for this walk, or the lazy walk kind='lazy'"
-            raise InvalidArgumentError("graph", self.graph, cure)
+        else:
+            return
+        raise InvalidArgumentError("graph", self.graph, cure)
 
     def __repr__(self) -> str:
         return f"Walk({self.graph!r}, kind={self.kind!r})"
 
     @property
     def n(self) -> int:
-        """How many nodes."""
         return self.graph.n
-
-    @property
-    def longest(self) -> int | None:
-        """Any number of rounds."""
-        return None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -139,53 +165,65 @@ class Walk(Positions):
 
     @cached_property
     def transitions(self) -> csr_array:
-        """P, where P(u, v) is the probability of a step from u to v."""
-        simple = self.kind != "metropolis"
-        return self._slowed(kernels.simple(self.graph) if simple else self._metropolis)
+        """P, where P(u, v) is the probability of a step from u to v: 1/d_u, slowed."""
+        if self.kind == "metropolis":
+            return self._slowed(_metropolis(self.graph))
+        return self._slowed(self.graph.weighted(1.0 / self.graph.degrees[self.graph.rows]))
 
     @property
     def symmetric(self) -> csr_array:
-        """√π P /√π, which has the eigenvalues of P, as its bits are symmetric."""
-        simple = self.kind != "metropolis"
-        return self._slowed(kernels.simple_symmetric(self.graph) if simple else self._metropolis)
-
-    @cached_property
-    def _metropolis(self) -> csr_array:
-        return kernels.metropolis(self.graph)
+        """√π P /√π, which has the eigenvalues of P, as its bits are symmetric: 1/√(d_u d_v)."""
+        if self.kind == "metropolis":
+            return self.transitions
+        own, theirs = _degrees(self.graph)
+        return self._slowed(self.graph.weighted(1.0 / np.sqrt(own * theirs)))
 
     def _slowed(self, kernel: csr_array) -> csr_array:
         stay = self.stay or 0.0
-        lazy = kernels.slowed(kernel, moving=1 - stay, staying=stay)
         absent = (1 - self.online) * (1 + self.online)  # no cancellation near online = 1
-        return kernels.slowed(lazy, moving=self.online**2, staying=absent)
+        for moving, staying in ((1 - stay, stay), (self.online**2, absent)):
+            if staying:
+                loops = diags_array(np.full(self.n, staying), format="csr")
+                kernel = csr_array(moving * kernel + loops)
+        return kernel
 
     @cached_property
     def _incoming(self) -> csr_array:
         return self.transitions.T.tocsr()
 
-    @cached_property
-    def roundings(self) -> int:
-        """How many roundings a round adds to each probability, at most."""
-        entry = kernels.ENTRY_ROUNDINGS
-        if self.kind == "metropolis":
-            entry += int(self.graph.degrees.max())  # the probability of staying is a sum
-        return kernels.longest_row(self.transitions) + entry
+    @property
+    def entry_roundings(self) -> int:
+        """Of an entry of the kernel; the probability that Metropolis-Hastings stays is a sum."""
+        return _ROUNDINGS + (int(self.graph.degrees.max()) if self.kind == "metropolis" else 0)
 
-    def rounding(self, rounds: int) -> float:
-        """The relative error of every probability after so many rounds, at most.
-
-        A sum of k positive products of a law and a kernel rounds k times, and its entries a few
-        times more: t rounds multiply by (1 + u)^(t (k + c)) at most, u = 2^-53.
-        """
-        return kernels.growth(checks.count(0, rounds=rounds) * self.roundings)
+    def roundings(self, rounds: int) -> int:
+        return rounds * (longest_row(self.transitions) + self.entry_roundings)
 
     def advance(self, laws: Array, at: int) -> Array:  # noqa: ARG002 - every round is alike
-        """Laws in columns, a round later."""
         return np.asarray(self._incoming @ laws)
 
 
+def _degrees(graph: Graph) -> tuple[Array, Array]:
+    """The degrees of both ends of every edge."""
+    degrees = graph.degrees.astype(np.float64)
+    return degrees[graph.rows], degrees[graph.neighbours]
+
+
+def _metropolis(graph: Graph) -> csr_array:
+    """P(u, v) = 1/max(d_u, d_v), and what a refused step leaves at u: symmetric.
+
+    A step to v is refused with probability (1 - d_u/d_v)_+, so that u keeps the sum of
+    (d_v - d_u)_+/(d_u d_v).
+    """
+    own, theirs = _degrees(graph)
+    moves = graph.weighted(1.0 / np.maximum(own, theirs))
+    refused = np.maximum(theirs - own, 0.0) / (own * theirs)
+    stays = np.bincount(graph.rows, weights=refused, minlength=graph.n)
+    return csr_array(moves + diags_array(stays, format="csr"))
+
+
 @dataclass(frozen=True, eq=False)
-class Absences(Positions):
+class Absences(Process):
     """A walk with given people online in each round: ``online`` has a row a round, a column a node.
 
     A report stays put unless its holder and the neighbour chosen are both there. Every such round
@@ -215,33 +253,29 @@ class Absences(Positions):
         """
         rounds = checks.count(0, rounds=rounds)
         checks.share(online=online)
-        source = secure() if randomness is None else randomness
+        source = randomness or secure()
         limit = np.uint64(round(online * 2**32))
         words = source.words(rounds * walk.n) >> np.uint64(32)
         return cls(walk, (words < limit).reshape(rounds, walk.n))
 
     @property
     def n(self) -> int:
-        """How many nodes."""
         return self.walk.n
 
     @property
     def longest(self) -> int | None:
-        """As many rounds as the pattern has."""
         return len(self.online)
 
     @property
     def stationary(self) -> Array:
-        """The walk's own π."""
         return self.walk.stationary
 
     @cached_property
     def _parts(self) -> tuple[csr_array, csr_array, Array]:
-        moves, stays = kernels.without_diagonal(self.walk.transitions)
+        moves, stays = without_diagonal(self.walk.transitions)
         return moves, moves.T.tocsr(), stays
 
     def advance(self, laws: Array, at: int) -> Array:
-        """Laws in columns, a round later."""
         outgoing, incoming, stays = self._parts
         here = self.online[at].astype(np.float64)
         # Sums of positive terms alone: 1 - (probability of leaving) would cancel.
@@ -249,14 +283,12 @@ class Absences(Positions):
         arriving = here[:, None] * (incoming @ (here[:, None] * laws))
         return np.asarray(arriving + staying[:, None] * laws)
 
-    def rounding(self, rounds: int) -> float:
-        """The relative error of every probability after so many rounds, at most."""
-        roundings = self.walk.roundings + _ABSENT
-        return kernels.growth(checks.count(0, rounds=rounds) * roundings)
+    def roundings(self, rounds: int) -> int:
+        return self.walk.roundings(rounds) + _ABSENT * rounds
 
 
 @dataclass(frozen=True, eq=False)
-class Varying(Positions):
+class Varying(Process):
     """A walk on a graph that changes: one walk a round, all on the same nodes.
 
     All of them must keep one law for :attr:`stationary` to exist; laws of positions and what they
@@ -272,12 +304,10 @@ class Varying(Positions):
 
     @property
     def n(self) -> int:
-        """How many nodes."""
         return self.walks[0].n
 
     @property
     def longest(self) -> int | None:
-        """As many rounds as there are walks."""
         return len(self.walks)
 
     @cached_property
@@ -290,13 +320,10 @@ class Varying(Positions):
         return law
 
     def advance(self, laws: Array, at: int) -> Array:
-        """Laws in columns, a round later."""
         return self.walks[at].advance(laws, at)
 
-    def rounding(self, rounds: int) -> float:
-        """The relative error of every probability after so many rounds, at most."""
-        rounds = checks.count(0, rounds=rounds)
-        return kernels.growth(sum(walk.roundings for walk in self.walks[:rounds]))
+    def roundings(self, rounds: int) -> int:
+        return sum(walk.roundings(1) for walk in self.walks[:rounds])
 
 
 def moved(
@@ -320,13 +347,3 @@ def round_count(process: Process, rounds: int) -> int:
     if process.longest is not None and rounds > process.longest:
         raise InvalidArgumentError("rounds", rounds, f"at most {process.longest} rounds")
     return rounds
-
-
-def _require_reachable(graph: Graph) -> None:
-    isolated = np.flatnonzero(graph.degrees == 0)
-    if isolated.size:
-        cure = f"no isolated node, as node {isolated[0]} is: take graph.largest_component()"
-        raise InvalidArgumentError("graph", graph, cure)
-    if not graph.connected:
-        cure = f"one component, not {graph.components}: take graph.largest_component()"
-        raise InvalidArgumentError("graph", graph, cure)

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from shoal import checks
-from shoal.accounting.devices import Randomizer
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
-from shoal.explain import document, plots
-from shoal.explain.document import Document
-from shoal.explain.text import decimals_for, plain, up_to
-from shoal.network.account import Submit, View, WalkAccountant
-from shoal.network.rounds import Cost, cost, rounds_for, user_epsilons
+from shoal.explain import plots
+from shoal.explain.document import Document, Row, Table
+from shoal.explain.text import decimals_for, plain, plural, up_to
+from shoal.explain.views import Tabular
+from shoal.network.account import Cost, Setting, WalkAccountant, cost, rounds_for, user_epsilons
 from shoal.network.simulation import Simulation, simulate
-from shoal.network.walk import Absences, Process, Progress, Walk
+from shoal.network.walk import Absences, Progress, Walk
 from shoal.randomness import simulated
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class WalkRow:
 
 
 @dataclass(frozen=True)
-class WalkTable:
+class WalkTable(Tabular):
     """ε by rounds up to the last, and what holds and is paid after that.
 
     ``user`` is the person that the table is about, as the graph's file calls them; None if it is
@@ -64,7 +63,6 @@ class WalkTable:
     guarantee: Guarantee
     central: float  # ε of a shuffler
     cost: Cost
-    remarks: tuple[str, ...] = ()
     offline: float = 0.0
     goal: str = ""
     user: int | None = None
@@ -90,6 +88,23 @@ class WalkTable:
         """What to know before relying on it."""
         return (*self.guarantee.warnings, *self.remarks)
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the adversary or the number of runs makes of the last row."""
+        remarks, runs, delta = [], self.accountant.runs, self.guarantee.delta
+        met = 1 - (1 - float(self.accountant.collusion)) ** self.rounds  # type: ignore[arg-type]
+        if met > delta:
+            remarks.append(
+                f"a report meets somebody who works for the server with probability {met:.3g}, "
+                "more than δ: fewer rounds or onion layers help, more rounds do not"
+            )
+        if self.accountant.view == "traffic" and runs * delta < _PER_DELTA:
+            remarks.append(
+                f"{runs:,} runs certify no δ much below {_PER_DELTA / runs:.2g}: ask for a larger "
+                "delta or more runs"
+            )
+        return tuple(remarks)
+
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
         last, stated = self.rows[-1].epsilons, self.guarantee
@@ -104,7 +119,7 @@ class WalkTable:
             "central": {"epsilon": self.central},
             "local": {"epsilon": stated.local_epsilon, "delta": stated.local_delta},
             "delta": stated.delta,
-            "table": [{"rounds": row.rounds, **row.epsilons} for row in self.rows],
+            "table": self.records(),
             "graph": self.walk.graph.summary(),
             "walk": {"kind": self.walk.kind, "stay": self.walk.stay, "offline": self.offline},
             "adversary": {
@@ -123,24 +138,25 @@ class WalkTable:
             "warnings": [*stated.warnings, *self.notes, *self.remarks],
         }
 
+    def records(self) -> list[dict[str, object]]:
+        """The rows, as plain values."""
+        return [{"rounds": row.rounds, **row.epsilons} for row in self.rows]
+
     def document(self) -> Document:
         """The table, the guarantee after its last row, and the cost, put into words."""
         graph, stated = self.walk.graph, self.guarantee.document()
         decimals = decimals_for(self.central)
+        width = len(self.columns)
+        lines = [(f"{row.rounds:,}", tuple(row.epsilons.values()), "") for row in self.rows]
+        lines[-1] = (*lines[-1][:2], "strong")
+        references = {
+            "central shuffler": self.central,
+            "no amplification": self.guarantee.local_epsilon,
+        }
+        lines += [(name, (epsilon,) * width, "weak") for name, epsilon in references.items()]
         rows = [
-            document.Row(
-                (f"{row.rounds:,}", *(up_to(each, decimals) for each in row.epsilons.values())),
-                "strong" if row is self.rows[-1] else "",
-            )
-            for row in self.rows
-        ]
-        references = (
-            ("central shuffler", self.central),
-            ("no amplification", self.guarantee.local_epsilon),
-        )
-        rows += [
-            document.Row((name, *[up_to(epsilon, decimals)] * len(self.columns)), "weak")
-            for name, epsilon in references
+            Row((name, *(up_to(epsilon, decimals) for epsilon in epsilons)), emphasis)
+            for name, epsilons, emphasis in lines
         ]
         if self.user is None:
             headings = self.columns
@@ -151,17 +167,17 @@ class WalkTable:
             runs = f"{self.accountant.runs:,} simulated runs"
             key = f"Of the report of node {self.user} alone, from {runs}."
         shown = f"{graph.n:,} people, {graph.edges:,} edges, irregularity {graph.irregularity:.3g}"
-        count = f"{self.rounds:,} round" + ("s" if self.rounds > 1 else "")
+        goal = [f"{plural(self.rounds, 'round')}{self.goal}, for everybody"] if self.goal else []
         return replace(
             stated,
             facts=(("graph", shown), *stated.facts, *self._costs()),
-            table=document.Table(
+            table=Table(
                 ("rounds", *headings),
                 tuple(rows),
-                frozenset(range(len(headings) + 1)),
+                frozenset(range(width + 1)),
                 f"ε at δ = {plain(self.guarantee.delta)}",
             ),
-            sentences=(key, *([f"{count}{self.goal}, for everybody"] if self.goal else [])),
+            sentences=(key, *goal),
             notes=self.notes,
             warnings=self.warnings,
         )
@@ -202,16 +218,11 @@ class WalkTable:
 
     def _costs(self) -> list[tuple[str, str]]:
         price, walked = self.cost, self.simulation
-        sent = f"{price.messages:,.0f} messages of {price.report_bytes:,} bytes"
-        facts = [
-            (
-                "cost",
-                f"{sent} by each peer ({_size(price.bytes_sent)}), {price.load:.0f} report held",
-            )
-        ]
+        sent = f"{price.messages:,.0f} messages of {price.report_bytes:,} bytes by each peer"
+        size, hub_size = _size(price.bytes_sent), _size(price.most_bytes_sent)
+        facts = [("cost", f"{sent} ({size}), {price.load:.0f} report held")]
         if price.most_messages > _HUB * price.messages:
-            size = _size(price.most_bytes_sent)
-            hub = f"{price.most_messages:,.0f} by the best connected peer ({size})"
+            hub = f"{price.most_messages:,.0f} by the best connected peer ({hub_size})"
             facts.append(("", f"{hub}, {price.most_load:.3g} held on average"))
         if walked is not None:
             dummies = f", {walked.dummies:,} dummies" if walked.submit == "single" else ""
@@ -229,66 +240,69 @@ def table(
     *,
     rounds: int | None = None,
     epsilon: float | None = None,
-    delta: float = 1e-6,
-    randomizer: Randomizer | None = None,
-    local_epsilon: float | None = None,
-    view: View = "final",
-    submit: Submit = "all",
-    collusion: float = 0.0,
+    delta: float | None = None,
     user: int | None = None,
-    runs: int = 2000,
     offline: float = 0.0,
     steps: Sequence[float] | None = None,
     report_bytes: int = 1024,
     simulation: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
+    **setting: Unpack[Setting],
 ) -> WalkTable:
     """ε of reports passed on along a walk, by rounds and by fraction of people.
 
     The last row is after ``rounds``, or after the fewest that keep ``epsilon``; with neither, the
-    fewest that come within 10 % of a central shuffler's ε. ``steps`` are the rows, as fractions of
-    that number. ``offline`` is the probability that a peer misses a round: one pattern of absences
-    is drawn. With ``view="traffic"`` the table is about one ``user``, the worst spread one unless
-    said. ``simulation=True`` walks it once, too. ``seed`` is that of all that is drawn.
+    fewest that come within 10 % of a central shuffler's ε. δ is min(1e-6, 1/(10 n)) unless said.
+    ``steps`` are the rows, as fractions of the last number of rounds. ``offline`` is the
+    probability that a peer misses a round: one pattern of absences is drawn. With
+    ``view="traffic"`` the table is about one ``user``, the worst spread one unless said.
+    ``simulation=True`` walks it once, too. ``seed`` is that of all that is drawn. The devices and
+    the adversary are those of :func:`amplify_walk`, with 2,000 ``runs`` unless said.
     """
-    checks.open_probability(delta=delta)
     checks.closed_probability(offline=offline)
-    checks.count(runs=runs)
+    checks.count(runs=setting.setdefault("runs", 2000))
     checks.count(report_bytes=report_bytes)
     checks.count(0, seed=seed)
     if rounds is not None:
         checks.count(1, rounds=rounds)
         if epsilon is not None:
             raise InvalidArgumentError("epsilon", epsilon, "rounds or epsilon, not both")
-    if epsilon is not None:
-        checks.positive(epsilon=epsilon)
-    accountant = WalkAccountant(
-        walk=_process(walk, rounds, offline, seed),
-        randomizer=randomizer,
-        local_epsilon=local_epsilon,
-        view=view,
-        submit=submit,
-        collusion=collusion,
-        runs=runs,
-        randomness=simulated(seed) if view == "traffic" else None,
-    )
+    process = _with_absences(walk, rounds, offline, seed) if offline else walk
+    if setting.get("view") == "traffic":
+        setting.setdefault("randomness", simulated(seed))
+    accountant = WalkAccountant(walk=process, **setting)
+    submit = accountant.submit
+    delta = accountant.checked_delta(delta)
     central = accountant.reports.central(walk.n).epsilon(delta)
     goal = ""
     if rounds is None:
-        rounds, goal = _searched(accountant, epsilon, delta, central)
-    if view == "traffic" and user is None:
+        target, goal = _target(accountant, epsilon, central)
+        rounds = rounds_for(accountant, epsilon=target, delta=delta).rounds
+    if accountant.view == "traffic" and user is None:
         user = int(accountant.locations.after(rounds).order[-1])
-    slow = bool(collusion) or submit == "single"  # every length of a walk, or every holder
+    # Every length of a walk, or every holder: accounts that take long.
+    slow = bool(accountant.collusion) or submit == "single"
+    fractions = _FEW_FRACTIONS if slow else FRACTIONS
     parts = steps or (_FEW_STEPS if slow else _STEPS)
-    rows, stated = _rows(
-        accountant,
-        sorted({max(1, round(part * rounds)) for part in parts}),
-        delta=delta,
-        user=user,
-        fractions=_FEW_FRACTIONS if slow else FRACTIONS,
-        progress=progress,
-    )
+    lengths = sorted({max(1, round(part * rounds)) for part in parts})
+    rows, stated = [], None
+    for done, length in enumerate(lengths):
+        if progress is not None:
+            progress(done, len(lengths) + 1)
+        if user is None:
+            reached = user_epsilons(
+                accountant, length, delta=delta, fractions=tuple(fractions), near_local=False
+            )
+            epsilons = {name: reached.at(fraction) for fraction, name in fractions.items()}
+        else:
+            stated = accountant.guarantee(length, delta=delta, user=user)
+            epsilons = {"one person": stated.epsilon}
+        rows.append(WalkRow(length, epsilons))
+    if progress is not None:
+        progress(len(lengths), len(lengths) + 1)
+    if stated is None:
+        stated = accountant.guarantee(lengths[-1], delta=delta, near_local=False)
     if offline:
         pattern = (
             f"absences are those of one pattern, drawn with probability {offline:g} a round "
@@ -301,11 +315,10 @@ def table(
     return WalkTable(
         walk=walk,
         accountant=accountant,
-        rows=rows,
+        rows=tuple(rows),
         guarantee=stated,
         central=central,
         cost=cost(accountant, rounds, report_bytes=report_bytes),
-        remarks=_remarks(accountant, rounds, delta),
         offline=offline,
         goal=goal,
         user=None if user is None else int(walk.graph.labels[user]),
@@ -313,79 +326,24 @@ def table(
     )
 
 
-def _searched(
-    accountant: WalkAccountant, epsilon: float | None, delta: float, central: float
-) -> tuple[int, str]:
-    """The fewest rounds that keep ε, or that come near a shuffler's, and which of the two."""
+def _target(accountant: WalkAccountant, epsilon: float | None, central: float) -> tuple[float, str]:
+    """The ε to keep, asked for or near a shuffler's, and which of the two."""
     if epsilon is not None:
-        target, goal = epsilon, f" for ε = {plain(epsilon)}"
-    elif accountant.view == "traffic" or accountant.submit == "single" or accountant.collusion:
+        return epsilon, f" for ε = {plain(epsilon)}"
+    expected = "rounds, or an epsilon: a central shuffler's ε is 0 at this δ"
+    if accountant.view == "traffic" or accountant.submit == "single" or accountant.collusion:
         expected = "rounds, or an epsilon: this adversary's ε has no limit to come close to"
-        raise InvalidArgumentError("rounds", None, expected)
-    elif central == 0:
-        expected = "rounds, or an epsilon: a central shuffler's ε is 0 at this δ"
-        raise InvalidArgumentError("rounds", None, expected)
-    else:
-        target, goal = NEAR * central, ": within 10 % of a central shuffler's ε"
-    return rounds_for(accountant, epsilon=target, delta=delta).rounds, goal
+    elif central > 0:
+        return NEAR * central, ": within 10 % of a central shuffler's ε"
+    raise InvalidArgumentError("rounds", None, expected)
 
 
-def _process(walk: Walk, rounds: int | None, offline: float, seed: int) -> Process:
-    """The walk, or the walk with a pattern of absences."""
-    if not offline:
-        return walk
+def _with_absences(walk: Walk, rounds: int | None, offline: float, seed: int) -> Absences:
     if walk.n > _MOST_ABSENCES:
         expected = f"0, as absences are for at most {_MOST_ABSENCES:,} people, not {walk.n:,}"
         raise InvalidArgumentError("offline", offline, expected)
-    return Absences.drawn(
-        walk, rounds or _PATTERN // walk.n, online=1 - offline, randomness=simulated(seed)
-    )
-
-
-def _rows(
-    accountant: WalkAccountant,
-    lengths: Sequence[int],
-    *,
-    delta: float,
-    user: int | None,
-    fractions: dict[float, str],
-    progress: Progress | None,
-) -> tuple[tuple[WalkRow, ...], Guarantee]:
-    """A row for each number of rounds, and the guarantee after the last."""
-    rows, stated = [], None
-    for done, rounds in enumerate(lengths):
-        if progress is not None:
-            progress(done, len(lengths) + 1)
-        if user is None:
-            epsilons = user_epsilons(
-                accountant, rounds, delta=delta, fractions=tuple(fractions), near_local=False
-            )
-            columns = {name: epsilons.at(fraction) for fraction, name in fractions.items()}
-        else:
-            stated = accountant.guarantee(rounds, delta=delta, user=user)
-            columns = {"one person": stated.epsilon}
-        rows.append(WalkRow(rounds, columns))
-    if progress is not None:
-        progress(len(lengths), len(lengths) + 1)
-    if stated is None:
-        stated = accountant.guarantee(lengths[-1], delta=delta, near_local=False)
-    return tuple(rows), stated
-
-
-def _remarks(accountant: WalkAccountant, rounds: int, delta: float) -> tuple[str, ...]:
-    remarks = []
-    met = 1 - (1 - float(accountant.collusion)) ** rounds  # type: ignore[arg-type]
-    if met > delta:
-        remarks.append(
-            f"a report meets somebody who works for the server with probability {met:.3g}, more "
-            "than δ: fewer rounds or onion layers help, more rounds do not"
-        )
-    if accountant.view == "traffic" and accountant.runs * delta < _PER_DELTA:
-        remarks.append(
-            f"{accountant.runs:,} runs certify no δ much below {_PER_DELTA / accountant.runs:.2g}: "
-            "ask for a larger delta or more runs"
-        )
-    return tuple(remarks)
+    longest = rounds or _PATTERN // walk.n
+    return Absences.drawn(walk, longest, online=1 - offline, randomness=simulated(seed))
 
 
 def _named(names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,13 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
+from shoal.explain.views import Tabular
 from shoal.planning.errors import Errors
-from shoal.protocols.base import Device, Protocol
+from shoal.protocols.base import Device
 from shoal.protocols.registry import described, restored
-from shoal.randomizers.ball import Ball
 from shoal.randomizers.base import VectorMechanism
+from shoal.randomizers.vectors import Ball
+from shoal.values import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 MOST_CATEGORIES = 10_000_000  # beyond, predicting the error of every answer takes too long
 _SLACK = 1e-6
+_ERRORS = tuple(field.name for field in fields(Errors))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,20 +55,13 @@ class Question:
         checks.target(epsilon=self.epsilon, delta=self.delta)
         object.__setattr__(self, "n", checks.count(n=self.n))
         checks.share(honest_fraction=self.honest_fraction, participation=self.participation)
-        self._check_kind()
         if self.local_epsilon_cap is not None:
             checks.positive(local_epsilon_cap=self.local_epsilon_cap)
         if self.messages_cap is not None and not 1 <= self.messages_cap < math.inf:
             expected = "messages_cap >= 1: everybody sends at least one message (None: no limit)"
             raise InvalidArgumentError("messages_cap", self.messages_cap, expected)
-
-    def _check_kind(self) -> None:
-        kinds = {
-            "categories": self.categories,
-            "bounds": self.bounds,
-            "dimension": self.dimension,
-        }
-        given = [name for name, value in kinds.items() if value is not None]
+        kinds = ("categories", "bounds", "dimension")
+        given = [name for name in kinds if getattr(self, name) is not None]
         if len(given) != 1:
             expected = "exactly one of categories, bounds and dimension"
             raise InvalidArgumentError("given", ", ".join(given) or "none", expected)
@@ -80,9 +76,9 @@ class Question:
         if self.dimension is not None:
             object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
         if self.norm is not None:
-            checks.positive(norm=self.norm)
             if self.dimension is None:
                 raise InvalidArgumentError("norm", self.norm, "a norm beside dimension only")
+            Ball(dimension=self.dimension, norm=self.norm)  # which checks them
         if self.bounds is not None:
             checks.bounds(*self.bounds)
 
@@ -118,9 +114,9 @@ class Option:
     """
 
     name: str
-    randomizer: Device | None
-    local_epsilon: float | None
-    errors: Errors | None
+    randomizer: Device | None = None
+    local_epsilon: float | None = None
+    errors: Errors | None = None
     remark: str = ""
 
     @property
@@ -150,25 +146,41 @@ class Option:
     @property
     def influence(self) -> float | None:
         """What one dishonest person can add to one answer's count, where that is known."""
-        return self.randomizer.influence if isinstance(self.randomizer, Protocol) else None
+        return getattr(self.randomizer, "influence", None)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> Record:
         """Plain values."""
+        local, made = self.local_epsilon, self.randomizer
         return {
             "name": self.name,
-            "randomizer": None if self.randomizer is None else described(self.randomizer),
-            "local_epsilon": _finite(self.local_epsilon),
-            "errors": None if self.errors is None else self.errors.to_dict(),
+            "randomizer": None if made is None else described(made),
+            "local_epsilon": local if local is not None and math.isfinite(local) else None,
+            "errors": None if self.errors is None else asdict(self.errors),
             "message_bits": self.message_bits,
             "messages": self.messages,
-            "slots": None if self.randomizer is None else self.randomizer.slots,
+            "slots": None if made is None else made.slots,
             "influence": self.influence,
             "remark": self.remark,
         }
 
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Option:
+        """An option from plain values."""
+        made = None if stored.get("randomizer") is None else restored(stored["randomizer"])
+        local = stored.get("local_epsilon")
+        if local is None and made is not None and math.isinf(made.local_epsilon):
+            local = math.inf
+        return cls(
+            str(stored["name"]),
+            made,
+            None if local is None else float(local),
+            _errors(stored.get("errors")),
+            str(stored.get("remark", "")),
+        )
+
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Tabular):
     """Options, best first, beside what a trusted curator and what no shuffler would give."""
 
     question: Question
@@ -232,7 +244,17 @@ class Plan:
         others = tuple(option for option in self.options if option is not chosen[0])
         return replace(self, options=(chosen[0], *others), reason=f"{name} was asked for")
 
-    def to_dict(self) -> dict[str, object]:
+    def records(self) -> list[Record]:
+        """One row per option, best first: what it sends, and the errors to expect."""
+        rows = []
+        for option in self.options:
+            row = option.to_dict()
+            del row["randomizer"], row["errors"]
+            errors = dict.fromkeys(_ERRORS) if option.errors is None else asdict(option.errors)
+            rows.append(row | errors)
+        return rows
+
+    def to_dict(self) -> Record:
         """Plain values, enough to load the plan again."""
         return {
             "format": FORMAT,
@@ -240,8 +262,8 @@ class Plan:
             "recommended": self.recommended.name,
             "reason": self.reason,
             "options": [option.to_dict() for option in self.options],
-            "central": None if self.central is None else self.central.to_dict(),
-            "local": None if self.local is None else self.local.to_dict(),
+            "central": None if self.central is None else asdict(self.central),
+            "local": None if self.local is None else asdict(self.local),
             "guarantee": self.guarantee.to_dict(),
             "warnings": list(self.warnings),
         }
@@ -257,63 +279,53 @@ class Plan:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise InvalidArgumentError("plan", str(path), "a file that can be read") from error
-        except ValueError as error:
-            raise InvalidArgumentError("plan", str(path), "a file written by Plan.save") from error
+        except ValueError:
+            stored = None
         if not isinstance(stored, dict):
             raise InvalidArgumentError("plan", str(path), "a file written by Plan.save")
         return cls.from_dict(stored)
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, object]) -> Plan:
+    def from_dict(cls, stored: Mapping[str, Any]) -> Plan:
         """A plan from plain values."""
         if stored.get("format") != FORMAT:
             raise InvalidArgumentError("plan", stored.get("format"), f"a plan of format {FORMAT}")
         try:
-            loaded = cls._restored(stored)
+            question = dict(stored["question"])
+            if question.get("bounds") is not None:
+                low, high = question["bounds"]
+                question["bounds"] = (float(low), float(high))
+            options = tuple(map(Option.from_dict, stored["options"]))
+            central, local = _errors(stored.get("central")), _errors(stored.get("local"))
+            plan = cls(Question(**question), options, central, local, str(stored["reason"]))
+        except InvalidArgumentError:
+            raise
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, InvalidArgumentError):
-                raise
             raise InvalidArgumentError("plan", str(error), "a complete saved plan") from error
-        loaded.check()
-        return loaded
-
-    @classmethod
-    def _restored(cls, stored: Mapping[str, Any]) -> Plan:
-        question = dict(stored["question"])
-        if question.get("bounds") is not None:
-            low, high = question["bounds"]
-            question["bounds"] = (float(low), float(high))
-        options = tuple(_option(option) for option in stored["options"])
         if not options:
             raise InvalidArgumentError("options", [], "at least one option")
-        return cls(
-            Question(**question),
-            options,
-            _errors(stored.get("central")),
-            _errors(stored.get("local")),
-            str(stored["reason"]),
-        )
+        plan.check()
+        return plan
 
     def check(self) -> None:
         """Every option is what it says: nothing in a file is believed that can be computed."""
-        cap = self.question.local_epsilon_cap
+        cap, most = self.question.local_epsilon_cap, self.question.messages_cap
         for option in self.options:
-            if option.randomizer is None:
+            made = option.randomizer
+            if made is None:
                 continue
-            if option.name != option.randomizer.name or not self._suits(option.randomizer):
+            if option.name != made.name or not self._suits(made):
                 expected = f"{option.name} for what the plan asks"
-                raise InvalidArgumentError("randomizer", described(option.randomizer), expected)
-            actual = option.randomizer.local_epsilon
-            most = self.question.messages_cap
-            if most is not None and option.randomizer.messages > most * (1 + _SLACK):
-                expected = f"{option.name} within the plan's {most:g} messages per person"
-                raise InvalidArgumentError("messages", option.randomizer.messages, expected)
-            if option.local_epsilon is None or actual > option.local_epsilon * (1 + _SLACK):
-                expected = f"{option.name} within its stated local epsilon"
-                raise InvalidArgumentError("local_epsilon", actual, expected)
-            if cap is not None and actual > cap * (1 + _SLACK):
-                expected = f"{option.name} within the plan's cap {cap:g}"
-                raise InvalidArgumentError("local_epsilon", actual, expected)
+                raise InvalidArgumentError("randomizer", described(made), expected)
+            limits = (
+                ("messages", most, f"the plan's {most or 0:g} messages per person"),
+                ("local_epsilon", option.local_epsilon or 0.0, "its stated local epsilon"),
+                ("local_epsilon", cap, f"the plan's cap {cap or 0:g}"),
+            )
+            for name, limit, what in limits:
+                value = getattr(made, name)
+                if limit is not None and value > limit * (1 + _SLACK):
+                    raise InvalidArgumentError(name, value, f"{option.name} within {what}")
         if self.guarantee.epsilon > self.question.epsilon * (1 + _SLACK):
             expected = f"a plan that keeps its epsilon {self.question.epsilon:g}"
             raise InvalidArgumentError("epsilon", self.guarantee.epsilon, expected)
@@ -326,9 +338,9 @@ class Plan:
             return (getattr(device, "low", None), getattr(device, "high", None)) == asked.bounds
         if asked.ball is not None:
             return asked.ball.suits(device)
-        room = getattr(device, "bound", math.inf)
+        bound = getattr(device, "bound", math.inf)
         needed = math.sqrt(asked.dimension or 0) * (1 - _SLACK)
-        return getattr(device, "dimension", None) == asked.dimension and room >= needed
+        return getattr(device, "dimension", None) == asked.dimension and bound >= needed
 
     def document(self) -> Document:
         """The options, best first, the recommendation and what it keeps."""
@@ -351,49 +363,46 @@ class Plan:
             most = _amount(best.influence)
             advice += f" One dishonest person can add at most {most} to {what}."
         counts = "Errors of the counts, in people; per answer: of one that nobody gave."
-        about_errors = [counts] * (self.question.categories is not None)
-        impossible = [option for option in self.options if option.errors is None]
         return Document(
             f"Run {best.name} {how}",
             table=self._table(),
-            sentences=(*about_errors, advice),
-            notes=tuple(f"not {option.name}: {option.remark}" for option in impossible),
+            sentences=(*[counts] * (self.question.categories is not None), advice),
+            notes=tuple(
+                f"not {option.name}: {option.remark}"
+                for option in self.options
+                if option.errors is None
+            ),
             warnings=self.warnings,
         )
 
     def _table(self) -> Table:
         """One line per option, then what a trusted curator and what no shuffler would give."""
         several = any((option.messages or 1) > 1 for option in self.options)
-        kind: tuple[str, ...] = ("error of the sum", "of the mean")
-        if self.question.categories is not None:
-            kind = ("L2 error", "largest", "per answer")
-        heads = ("randomizer", "ε0", *kind, *(["msgs"] if several else []), "bits")
+        counts = self.question.categories is not None
+        kind = ("L2 error", "largest", "per answer") if counts else ("error of sum", "of mean")
+        heads = ("randomizer", "ε0", *kind, *["msgs"] * several, "bits")
+
+        def cells(errors: Errors) -> tuple[str, ...]:
+            if counts:
+                return tuple(map(_amount, (errors.l2, errors.linf, errors.cell)))
+            return _amount(errors.l2), f"{errors.l2 / self.question.n:.3g}"
+
         rows: list[Row] = []
         for option in self.options:
             if option.errors is not None:
                 local = option.local_epsilon or 0.0
-                cells = (
-                    option.name,
-                    f"{local:.3f}" if math.isfinite(local) else "none",
-                    *self._numbers(option.errors),
-                    *([f"{option.messages or 1.0:,.4g}"] if several else []),
-                    f"{option.bits or 0.0:,.1f}",
-                )
-                rows.append(Row(cells, "" if rows else "strong"))
+                shown = down(local) if math.isfinite(local) else "none"
+                sent = [f"{option.messages or 1.0:,.4g}"] * several
+                line = (option.name, shown, *cells(option.errors), *sent, f"{option.bits:,.1f}")
+                rows.append(Row(line, "" if rows else "strong"))
         references = (
             ("a trusted curator", "–", self.central),
             ("no shuffler", plain(self.question.epsilon), self.local),
         )
-        for name, local_epsilon, errors in references:
+        for name, shown, errors in references:
             if errors is not None:
-                cells = (name, local_epsilon, *self._numbers(errors), *[""] * (1 + several))
-                rows.append(Row(cells, "weak"))
+                rows.append(Row((name, shown, *cells(errors), *[""] * (1 + several)), "weak"))
         return Table(heads, tuple(rows), frozenset(range(1, len(heads))), str(self.question))
-
-    def _numbers(self, errors: Errors) -> tuple[str, ...]:
-        if self.question.categories is not None:
-            return tuple(map(_amount, (errors.l2, errors.linf, errors.cell)))
-        return _amount(errors.l2), f"{errors.l2 / self.question.n:.3g}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The error of each option, between a trusted curator's and no shuffler's."""
@@ -431,24 +440,5 @@ def _amount(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
 
 
-def _option(stored: Mapping[str, object]) -> Option:
-    description = stored.get("randomizer")
-    made = None if description is None else restored(description)  # type: ignore[arg-type]
-    local = stored.get("local_epsilon")
-    if local is None and isinstance(made, Protocol):
-        local = made.local_epsilon
-    return Option(
-        str(stored["name"]),
-        made,
-        None if local is None else float(local),  # type: ignore[arg-type]
-        _errors(stored.get("errors")),
-        str(stored.get("remark", "")),
-    )
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
-def _errors(stored: object) -> Errors | None:
-    return None if stored is None else Errors(**stored)  # type: ignore[arg-type]
+def _errors(stored: Mapping[str, float] | None) -> Errors | None:
+    return None if stored is None else Errors(**stored)

@@ -1,4 +1,4 @@
-"""What every protocol with several messages is: the shape of a randomizer, in envelopes.
+"""What every mechanism with several messages is: the shape of a randomizer, in envelopes.
 
 A device puts all its messages into one envelope of fixed size, each message in a slot of its own
 and sealed by itself; the shuffler takes the slots of all envelopes apart and mixes them. So nobody
@@ -9,53 +9,49 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from shoal.accounting.noise import NoiseProfile
+from shoal import checks
+from shoal.accounting.noise import Divergence, NoiseProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.randomizers.base import (
     AnswerMechanism,
+    Flags,
     Mechanism,
-    NumberMechanism,
     Randomizer,
     Rows,
-    VectorMechanism,
+    checked_rows,
     decode_integers,
     encode_integers,
     integer_width,
     integers_of,
-    populated,
+    source,
 )
 from shoal.randomness import Randomness
 from shoal.values import Batch, Counts, Envelopes, Messages, category_codes
 
-_KEPT_BACK = (2.0**-10, 2.0**-7, 2.0**-4, 2.0**-2)  # shares of delta for what the sampler adds
+Whole = npt.NDArray[np.int64]
+
+_KEPT_BACK = (2.0**-10, 2.0**-7, 2.0**-4, 2.0**-2)  # of delta, for what the sampler adds
 
 
-class Protocol(Mechanism):
+class MultiMessageMechanism(Mechanism):
     """Several messages per person. What they protect depends on how many honest people send them.
 
-    ``calibrated`` makes the protocol with the least noise that keeps a target among n honest
+    ``calibrated`` makes the mechanism with the least noise that keeps a target among n honest
     people; the constructor takes the noise itself.
     """
+
+    theorem: ClassVar[str]
+    scope: ClassVar[str]
 
     @property
     def local_epsilon(self) -> float:
         """Infinite: one of the messages is the truth, and only the crowd hides it."""
         return math.inf
-
-    @property
-    @abstractmethod
-    def messages(self) -> float:
-        """Expected number of messages of one person."""
-
-    @property
-    @abstractmethod
-    def slots(self) -> int:
-        """The most messages that one person sends: what an envelope has room for."""
 
     @property
     @abstractmethod
@@ -65,39 +61,104 @@ class Protocol(Mechanism):
         An honest person adds at most 1 on average (for numbers, the span of the bounds).
         """
 
-    @abstractmethod
+    @property
+    def always_full(self) -> bool:
+        """Whether everybody sends as many messages as there are slots: then none is empty."""
+        return False
+
     def randomize(
         self, values: npt.ArrayLike, *, randomness: Randomness | None = None
     ) -> Envelopes:
         """Everybody's envelope; secure randomness unless a simulation's is given."""
+        return self._envelopes(values, source(randomness))
 
     @abstractmethod
+    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
+        """Everybody's envelope. Its messages may be in any order: the shuffler has to mix them."""
+
     def profile(self, n: int) -> NoiseProfile:
         """The privacy of n honest people's messages, after shuffling, as implemented."""
+        return NoiseProfile(
+            divergence=self._divergence(n),
+            n=checks.count(n=n),
+            theorem=self.theorem,
+            scope=self.scope,
+            slack=self._slack(n),
+            local_epsilon=self.local_epsilon,
+        )
 
     @abstractmethod
-    def cells(self, messages: Messages) -> npt.NDArray[np.int64]:
+    def _divergence(self, n: int) -> Divergence:
+        """Of n honest people's messages, as they are described."""
+
+    def _slack(self, n: int) -> float:  # noqa: ARG002
+        """The total variation between that and what n people draw: by default they are the same."""
+        return 0.0
+
+    @abstractmethod
+    def cells(self, messages: Messages) -> Whole:
         """Add up messages: all that the estimator needs of them."""
-
-    @abstractmethod
-    def encode(self, envelopes: Envelopes) -> npt.NDArray[np.uint8]:
-        """Envelopes as rows of ``envelope_bytes`` bytes, unused slots filled up."""
-
-    @abstractmethod
-    def decode(self, rows: npt.NDArray[np.uint8]) -> Envelopes:
-        """Rows of bytes as envelopes; what no device can have sent is an error."""
-
-    @abstractmethod
-    def decode_slots(self, rows: Rows) -> Messages:
-        """The messages of single slots, a row each, after the shuffler mixed them.
-
-        Empty slots are left out; what no device can have sent is an error.
-        """
 
     @property
     def envelope_bytes(self) -> int:
         """Length of every encoded envelope."""
         return self.slots * self.message_bytes
+
+    @property
+    @abstractmethod
+    def _empty(self) -> Rows | None:
+        """The bytes of an unused slot; None if every slot is always used."""
+
+    @abstractmethod
+    def _encoded(self, messages: Messages) -> Rows:
+        """Messages as rows of ``message_bytes`` bytes."""
+
+    @abstractmethod
+    def _decoded(self, rows: Rows) -> Messages:
+        """Rows as messages; what no device can have sent is an error."""
+
+    def encode(self, envelopes: Envelopes) -> Rows:
+        """Envelopes as rows of ``envelope_bytes`` bytes: the messages, then unused slots."""
+        empty, sizes = self._empty, envelopes.sizes
+        wrong = sizes[sizes != self.slots] if empty is None else sizes[sizes > self.slots]
+        if wrong.size:
+            limit = f"{self.slots} messages of one person"
+            expected = limit if empty is None else f"at most {limit}"
+            raise InvalidArgumentError("envelopes", int(wrong.max()), expected)
+        rows = self._encoded(envelopes.messages)
+        if empty is not None:
+            # The empty message everywhere, then the messages at their places.
+            slots = np.tile(empty, (len(envelopes) * self.slots, 1))
+            shifts = np.arange(len(envelopes)) * self.slots - np.cumsum(sizes) + sizes
+            slots[np.arange(len(rows)) + np.repeat(shifts, sizes)] = rows
+            rows = slots
+        return rows.reshape(len(envelopes), self.envelope_bytes)
+
+    def decode(self, rows: Rows) -> Envelopes:
+        """Rows of bytes as envelopes; what no device can have sent is an error."""
+        rows = np.asarray(rows, dtype=np.uint8)
+        if rows.ndim != 2 or rows.shape[1] != self.envelope_bytes:
+            expected = f"rows of {self.envelope_bytes} bytes, an envelope each"
+            raise InvalidArgumentError("rows", rows.shape, expected)
+        slots = rows.reshape(-1, self.message_bytes)
+        used = self._used(slots)
+        sizes = used.reshape(len(rows), self.slots).sum(axis=1, dtype=np.int64)
+        return Envelopes(self._decoded(slots if self._empty is None else slots[used]), sizes)
+
+    def decode_slots(self, rows: Rows) -> Messages:
+        """The messages of single slots, a row each, after the shuffler mixed them.
+
+        Empty slots are left out; what no device can have sent is an error.
+        """
+        slots = checked_rows(rows, self.message_bytes)
+        return self._decoded(slots if self._empty is None else slots[self._used(slots)])
+
+    def _used(self, rows: Rows) -> Flags:
+        """Which slots are not empty."""
+        empty, whole = self._empty, f"V{self.message_bytes}"  # a row compared as one value
+        if empty is None:
+            return np.ones(len(rows), dtype=bool)
+        return np.asarray(np.ascontiguousarray(rows).view(whole).ravel() != empty.view(whole)[0])
 
     def tally(self, reports: Envelopes | Batch) -> Counts:
         """Add up the messages of so many people."""
@@ -109,10 +170,12 @@ class Protocol(Mechanism):
         if isinstance(batch, Batch) and batch.people is None:
             expected = "a batch that says how many people sent it (shoal.shuffle makes one)"
             raise InvalidArgumentError("batch", repr(batch), expected)
-        return populated(self.tally(batch) if isinstance(batch, Batch) else batch)
+        counts = self.tally(batch) if isinstance(batch, Batch) else batch
+        checks.refuse(counts.n < 1, "at least one report", batch=counts.n)
+        return counts
 
     def kept(self, *, n: int, epsilon: float, delta: float) -> Self:
-        """This protocol, if n honest people's messages keep the target; else an error."""
+        """This mechanism, if n honest people's messages keep the target; else an error."""
         reached = self.profile(n).delta(epsilon)
         if reached <= delta:
             return self
@@ -123,27 +186,11 @@ class Protocol(Mechanism):
         )
 
 
-Device = Randomizer | Protocol  # what a device may run
+Device = Randomizer | MultiMessageMechanism  # what a device may run
 
 
-class AnswerProtocol(Protocol, AnswerMechanism):
-    """A protocol for one of k answers."""
-
-    def true_message(self, value: int) -> int | None:
-        """The answer's own number, if every answer has a message of its own."""
-        return value if self.outputs == self.k else None
-
-
-class NumberProtocol(Protocol, NumberMechanism):
-    """A protocol for one number between public bounds."""
-
-
-class VectorProtocol(Protocol, VectorMechanism):
-    """A protocol for one vector."""
-
-
-class NumberedEnvelopes(Protocol):
-    """A protocol whose messages are whole numbers below ``outputs``, sent big-endian.
+class NumberedEnvelopes(MultiMessageMechanism):
+    """Messages that are whole numbers below ``outputs``, sent big-endian.
 
     An unused slot holds the number ``outputs`` itself.
     """
@@ -152,11 +199,6 @@ class NumberedEnvelopes(Protocol):
     @abstractmethod
     def outputs(self) -> int:
         """How many messages there are."""
-
-    @property
-    def always_full(self) -> bool:
-        """Whether everybody sends as many messages as there are slots: then none is empty."""
-        return False
 
     @property
     def message_bits(self) -> float:
@@ -168,61 +210,52 @@ class NumberedEnvelopes(Protocol):
         """Bytes of one message's number."""
         return integer_width(self.outputs + 1)
 
-    def cells(self, messages: Messages) -> npt.NDArray[np.int64]:
+    @property
+    def _empty(self) -> Rows | None:
+        return encode_integers(np.array([self.outputs]), self.message_bytes)
+
+    def _encoded(self, messages: Messages) -> Rows:
+        return encode_integers(checked_messages(messages, self.outputs), self.message_bytes)
+
+    def _decoded(self, rows: Rows) -> Messages:
+        limit = self.outputs + (self._empty is not None)
+        return decode_integers(rows, self.message_bytes, limit)
+
+    def cells(self, messages: Messages) -> Whole:
         """How often each message was sent."""
         numbers = checked_messages(messages, self.outputs)
         return np.bincount(numbers, minlength=self.outputs).astype(np.int64)
 
-    def encode(self, envelopes: Envelopes) -> npt.NDArray[np.uint8]:
-        """Slots of big-endian numbers, the messages first, then empty ones."""
-        if envelopes.sizes.size and int(envelopes.sizes.max()) > self.slots:
-            expected = f"at most {self.slots} messages of one person"
-            raise InvalidArgumentError("envelopes", int(envelopes.sizes.max()), expected)
-        numbers = checked_messages(envelopes.messages, self.outputs)
-        # Rows of bytes, the empty message everywhere, then the messages at their places.
-        empty = encode_integers(np.array([self.outputs]), self.message_bytes)
-        slots = np.tile(empty.ravel(), (len(envelopes) * self.slots, 1))
-        starts = np.cumsum(envelopes.sizes) - envelopes.sizes
-        shifts = np.arange(len(envelopes)) * self.slots - starts
-        places = np.arange(numbers.size) + np.repeat(shifts, envelopes.sizes)
-        slots[places] = encode_integers(numbers, self.message_bytes)
-        return slots.reshape(len(envelopes), self.envelope_bytes)
-
-    def decode(self, rows: npt.NDArray[np.uint8]) -> Envelopes:
-        """The numbers of all slots that are not empty."""
-        rows = np.asarray(rows, dtype=np.uint8)
-        if rows.ndim != 2 or rows.shape[1] != self.envelope_bytes:
-            raise InvalidArgumentError(
-                "rows", rows.shape, f"rows of {self.envelope_bytes} bytes, an envelope each"
-            )
-        flat = rows.reshape(-1, self.message_bytes)
-        numbers = decode_integers(flat, self.message_bytes, self.outputs + 1)
-        sent = (numbers < self.outputs).reshape(len(rows), self.slots)
-        return Envelopes(numbers[sent.ravel()], sent.sum(axis=1).astype(np.int64))
-
-    def decode_slots(self, rows: Rows) -> Messages:
-        """The numbers of slots that are not empty."""
-        numbers = decode_integers(rows, self.message_bytes, self.outputs + 1)
-        return numbers[numbers < self.outputs]
-
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """Numbers below ``outputs``, and the empty slot if there are any."""
         largest = self.outputs - self.always_full
         return integers_of(rows, self.message_bytes) <= np.uint64(largest)
 
 
-def checked_messages(messages: Messages, outputs: int) -> npt.NDArray[np.int64]:
+class AnswerEnvelopes(NumberedEnvelopes, AnswerMechanism):
+    """Several messages for one of k answers, by default numbers of answers themselves."""
+
+    @property
+    def outputs(self) -> int:
+        """How many messages there are."""
+        return self.k
+
+    def true_message(self, value: int) -> int | None:
+        """The answer's own number, if every answer has a message of its own."""
+        return value if self.outputs == self.k else None
+
+
+def checked_messages(messages: Messages, outputs: int) -> Whole:
     """Messages as whole numbers below ``outputs``, or an error naming the first that is none."""
     return category_codes(messages, outputs, name="message", what="messages")
 
 
-def ragged(first: Messages, more: Messages, added: npt.NDArray[np.int64]) -> Envelopes:
+def ragged(first: Messages, more: Messages, added: Whole) -> Envelopes:
     """Everybody's first message, and ``added[i]`` of ``more``, in order, for person i."""
     sizes = added + 1
-    starts = np.cumsum(sizes) - sizes
-    messages = np.empty(len(first) + len(more), dtype=np.int64)
-    is_first = np.zeros(messages.size, dtype=bool)
-    is_first[starts] = True
+    is_first = np.zeros(len(first) + len(more), dtype=bool)
+    is_first[np.cumsum(sizes) - sizes] = True
+    messages = np.empty(is_first.size, dtype=np.int64)
     messages[is_first] = first
     messages[~is_first] = more
     return Envelopes(messages, sizes)
@@ -230,4 +263,4 @@ def ragged(first: Messages, more: Messages, added: npt.NDArray[np.int64]) -> Env
 
 def margins(delta: float) -> tuple[float, ...]:
     """Targets a little below delta, to be tried in turn: the rest is for what the sampler adds."""
-    return tuple(delta * (1 - share) for share in _KEPT_BACK)
+    return tuple(delta * (1 - part) for part in _KEPT_BACK)

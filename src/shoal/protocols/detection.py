@@ -42,6 +42,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from shoal.accounting import search
 from shoal.values import Array
 
 Counted = npt.NDArray[np.int64]
@@ -222,17 +223,13 @@ class Ladder:
 
         If there is none, the top, if it is sure.
         """
-        detector = self.at(self.top)
-        lowest = detector if self.sure or detector.passing(background) <= false else None
-        low, high = 0, _RUNGS  # rungs that are lower by one step each
-        while lowest is not None and high - low > 1:
-            middle = (low + high) // 2
-            detector = self.at(self.top / _STEP**middle)
-            if detector.passing(background) <= false:
-                low, lowest = middle, detector
-            else:
-                high = middle
-        return lowest
+
+        def passes(rung: int) -> bool:  # rungs that are lower by one step each
+            return self.at(self.top / _STEP**rung).passing(background) <= false
+
+        if not self.sure and not passes(0):
+            return None
+        return self.at(self.top / _STEP ** search.largest(passes, 0, _RUNGS))
 
     def at(self, signal: float) -> Detector:
         """The detector of a signal."""

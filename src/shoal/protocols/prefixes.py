@@ -18,14 +18,19 @@ all that hides the change is the noise in two cells.
 
 After Bassily, Nissim, Stemmer, Thakurta, "Practical Locally Private Heavy Hitters", NeurIPS 2017,
 arXiv:1707.04982 (a tree of prefixes), and Luo, Wang, Yi, CCS 2022, arXiv:2111.06833 (dummies).
+
+*The layout.* Messages pay for cells, for each cell has its share of noise. More tables make chance
+collisions rarer and spread what a text sends more thinly; more cells per table keep texts apart.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import ClassVar, Self
 
 import numpy.typing as npt
@@ -33,15 +38,15 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting import amplification
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.noise import NoiseProfile
+from shoal.accounting.noise import Divergence
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.protocols.base import NumberedEnvelopes
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.prefix_plan import Prospect, Shape, fewest_cells, planned
-from shoal.protocols.strings import Alphabet
-from shoal.protocols.tree import PrefixTree
-from shoal.randomizers.base import Integers, Mechanism, NumberedMessages, source
+from shoal.protocols.base import NumberedEnvelopes, Whole
+from shoal.protocols.detection import Background, Channel, Ladder
+from shoal.protocols.dummies import AmongDummies, UniformDummies
+from shoal.protocols.tree import MOST_LEVELS, Alphabet, PrefixTree
+from shoal.randomizers.base import Mechanism, NumberedMessages, OddsRandomizer, source
 from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.weights import Odds
 from shoal.randomness import Randomness
 from shoal.values import Envelopes, Messages
 
@@ -52,6 +57,16 @@ _LARGEST_LOCAL = 29.0
 _ROOM = 0.99  # of the messages: the number of dummies per cell hardly depends on the cells
 _CROWDING = (1 / 2, 3 / 4)  # cells of one-message trees, of the most there can be
 _PROBE = 1000
+MOST_FIRST = 1 << 25  # prefixes tried on the first level
+MOST_CHILDREN = 1 << 16  # prefixes tried below one
+MOST_TRIED = 1 << 30  # prefixes tried on a level
+STRAYS = 64.0  # prefixes of nobody that are followed on a level, on average
+_CHOSEN = 1 / 4  # of what may be listed wrongly: by detectors that the data choose
+_WHOLE_PARTS = (0.65, 0.8, 0.5, 0.4)
+_WHOLE_TABLES = (5, 24)
+_INNER_TABLES = (3, 24)
+_FEWEST_BUCKETS = 16
+_MOST_BITS = 24
 
 
 class PrefixMechanism(Mechanism):
@@ -73,10 +88,16 @@ class PrefixMechanism(Mechanism):
         """How many messages there are: one for each cell."""
         return self.tree.k
 
+    def _cells(self, texts: npt.ArrayLike, bits: Randomness) -> Whole:
+        """A cell of each text."""
+        return self.tree.cells(self.tree.alphabet.pack(texts), bits)
+
     def prospect(self, n: int, *, beta: float = BETA) -> Prospect:
         """What can be found among n people."""
-        shape = Shape(self.tree.alphabet, self.tree.cuts)
-        return Prospect(shape, checks.count(n=n), beta, self.keep, self.noise(n), self.tree.k)
+        tree = self.tree
+        return Prospect(
+            tree.alphabet, tree.cuts, checks.count(n=n), beta, self.keep, self.noise(n), tree.k
+        )
 
     def thresholds(self, n: int, *, beta: float = BETA) -> tuple[float, ...]:
         """From how many of n people on a text is sure to be found, by how many levels it has.
@@ -96,20 +117,20 @@ class PrefixMechanism(Mechanism):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefixDummies(PrefixMechanism, NumberedEnvelopes):
+class PrefixDummies(PrefixMechanism, AmongDummies, NumberedEnvelopes):
     """A cell of one's text among uniform dummies.
 
-    Citations: see the module. Privacy: that of :class:`UniformDummies` on the cells.
+    Citations: see the module. Privacy: that of :class:`UniformDummies` on the cells, to which
+    drawing a cell of one's own text adds nothing.
     Runtime: one hash of the text per person, one draw per dummy.
     """
 
     name: ClassVar[str] = "prefix-dummies"
+    theorem = "cells of a prefix tree among uniform dummies"
+    scope = "everybody sends a cell of their text among uniform dummies, each by itself"
+    keep = 1.0
 
     tree: PrefixTree
-    dummies: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dummies", self.oracle.dummies)
 
     @classmethod
     def calibrated(
@@ -126,15 +147,26 @@ class PrefixDummies(PrefixMechanism, NumberedEnvelopes):
     ) -> Self:
         """The tree that finds the rarest texts among n honest people, at this many messages."""
         n = checks.count(n=n)
-        _check(messages_cap=messages_cap, beta=beta)
-        shape = Shape.of(Alphabet.of(alphabet, length=length))
+        checks.open_probability(beta=beta)
+        checks.positive(messages_cap=messages_cap)
+        checks.refuse(messages_cap <= 1, "messages_cap > 1", messages_cap=messages_cap)
+        symbols = Alphabet.of(alphabet, length=length)
+        cuts = longest_cuts(symbols)
         probe = UniformDummies.calibrated(k=_PROBE, n=n, epsilon=epsilon, delta=delta)
         noise = n * probe.dummies / _PROBE
-        cells = (messages_cap - 1) * _ROOM * n / noise
-        if cells < fewest_cells(shape):
-            raise _cap_too_low(messages_cap, 1 + fewest_cells(shape) / _ROOM * noise / n)
-        prospect = Prospect(shape, n, beta, 1.0, noise, int(cells))
-        tree = _found(prospect, cells=cells, hash_key=hash_key)
+        cells, fewest = (messages_cap - 1) * _ROOM * n / noise, _fewest_cells(len(cuts))
+        if cells < fewest:
+            least = 1 + fewest / _ROOM * noise / n
+            raise UnreachableTargetError(
+                f"messages_cap={messages_cap:g}",
+                "so few messages pay for too few cells",
+                f"the smallest cap is {math.ceil(1000 * least) / 1000:g}",
+            )
+        prospect = Prospect(symbols, cuts, n, beta, 1.0, noise, int(cells))
+        planned = prospect.planned(cells, hash_key=hash_key)
+        if planned is None or math.isinf(planned[1]):
+            raise _too_few(n)
+        tree = planned[0]
         oracle = UniformDummies.calibrated(k=tree.k, n=n, epsilon=epsilon, delta=delta)
         return cls(tree=tree, dummies=oracle.dummies)
 
@@ -143,34 +175,9 @@ class PrefixDummies(PrefixMechanism, NumberedEnvelopes):
         """What reports the cells."""
         return UniformDummies(k=self.tree.k, dummies=self.dummies)
 
-    @property
-    def integers(self) -> Integers:
-        """Those of what reports the cells."""
-        return self.oracle.integers
-
-    @property
-    def always_full(self) -> bool:
-        """Whether everybody sends the same number of dummies."""
-        return self.oracle.always_full
-
-    @property
-    def keep(self) -> float:
-        """The own cell is always sent."""
-        return 1.0
-
     def noise(self, n: int) -> float:
         """Dummies in each cell."""
         return n * self.dummies / self.tree.k
-
-    @property
-    def messages(self) -> float:
-        """The truth and the dummies."""
-        return self.oracle.messages
-
-    @property
-    def slots(self) -> int:
-        """The truth and as many dummies as anybody sends."""
-        return self.oracle.slots
 
     @property
     def influence(self) -> float:
@@ -180,28 +187,19 @@ class PrefixDummies(PrefixMechanism, NumberedEnvelopes):
         """
         return 2.0 * self.slots * self.tree.levels
 
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
-        """Everybody's cell first, then the dummies: the shuffler has to mix them."""
-        bits = source(randomness)
-        rows = self.tree.alphabet.pack(values)
-        return self.oracle.randomize(self.tree.cells(rows, bits), randomness=bits)
+    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
+        return self.oracle.randomize(self._cells(values, bits), randomness=bits)
 
-    def profile(self, n: int) -> NoiseProfile:
-        """The divergence of the dummies: drawing a cell of one's own text adds nothing to it."""
-        return replace(
-            self.oracle.profile(n),
-            theorem="cells of a prefix tree among uniform dummies",
-            scope="everybody sends a cell of their text among uniform dummies, each by itself",
-        )
+    def _divergence(self, n: int) -> Divergence:
+        return self.oracle.profile(n).divergence
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefixResponse(PrefixMechanism, NumberedMessages):
+class PrefixResponse(PrefixMechanism, OddsRandomizer, NumberedMessages):
     """A cell of one's text by randomized response: one message per person.
 
-    Citations: see the module. Privacy: that of :class:`RandomizedResponse` on the cells.
+    Citations: see the module. Privacy: that of :class:`RandomizedResponse` on the cells, to which
+    drawing a cell of one's own text adds nothing.
     """
 
     name: ClassVar[str] = "prefix-grr"
@@ -226,24 +224,34 @@ class PrefixResponse(PrefixMechanism, NumberedMessages):
     ) -> Self:
         """The tree that finds the rarest texts among n honest people, with one message each."""
         n = checks.count(n=n)
-        _check(beta=beta)
-        shape = Shape.of(Alphabet.of(alphabet, length=length))
+        checks.open_probability(beta=beta)
+        symbols = Alphabet.of(alphabet, length=length)
+        cuts = longest_cuts(symbols)
         probe = UniformDummies.calibrated(k=_PROBE, n=n, epsilon=epsilon, delta=delta)
         most = _PROBE / probe.dummies  # messages without any truth, so many to a cell
+
+        def response(k: int) -> RandomizedResponse:
+            local = amplification.local_epsilon(
+                lambda *, epsilon: RandomizedResponse(k=k, epsilon=epsilon),
+                epsilon=epsilon,
+                delta=delta,
+                n=n,
+                cap=_LARGEST_LOCAL,
+            )
+            return RandomizedResponse(k=k, epsilon=local)
+
         best: tuple[float, Self] | None = None
         for crowding in _CROWDING:
             cells = crowding * most
-            local = _local(max(2, int(cells)), n=n, epsilon=epsilon, delta=delta)
-            response = RandomizedResponse(k=max(2, int(cells)), epsilon=local)
-            noise = n * _lie(response)
-            prospect = Prospect(shape, n, beta, _keep(response), noise, response.k)
-            made = planned(prospect, cells=cells, hash_key=hash_key)
-            if made is None:
+            trial = response(max(2, int(cells)))
+            keep, noise = _keep(trial), n * _lie(trial)
+            prospect = Prospect(symbols, cuts, n, beta, keep, noise, trial.k)
+            planned = prospect.planned(cells, hash_key=hash_key)
+            if planned is None:
                 continue
-            tree, found = made
-            if math.isfinite(found) and (best is None or found < best[0]):
-                exact = _local(tree.k, n=n, epsilon=epsilon, delta=delta)
-                best = found, cls(tree=tree, epsilon=exact)
+            tree, rarest = planned
+            if math.isfinite(rarest) and (best is None or rarest < best[0]):
+                best = rarest, cls(tree=tree, epsilon=response(tree.k).epsilon)
         if best is None:
             raise _too_few(n)
         return best[1]
@@ -253,19 +261,13 @@ class PrefixResponse(PrefixMechanism, NumberedMessages):
         """What reports the cells."""
         return RandomizedResponse(k=self.tree.k, epsilon=self.epsilon)
 
-    @property
-    def integers(self) -> Integers:
-        """Those of what reports the cells."""
-        return self.oracle.integers
-
-    @property
-    def local_epsilon(self) -> float:
-        """The epsilon of the sampler as implemented."""
-        return self.oracle.local_epsilon
+    @cached_property
+    def _odds(self) -> Odds:
+        return self.oracle._odds  # noqa: SLF001 - the same sampler
 
     @property
     def keep(self) -> float:
-        """The chance of the truth, less that of a given lie."""
+        """The probability of the truth, less that of a given lie."""
         return _keep(self.oracle)
 
     def noise(self, n: int) -> float:
@@ -280,11 +282,10 @@ class PrefixResponse(PrefixMechanism, NumberedMessages):
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One cell per text."""
         bits = source(randomness)
-        rows = self.tree.alphabet.pack(values)
-        return self.oracle.randomize(self.tree.cells(rows, bits), randomness=bits)
+        return self.oracle.randomize(self._cells(values, bits), randomness=bits)
 
     def law(self) -> BlanketLaw:
-        """The law of randomized response: drawing a cell of one's own text adds nothing to it."""
+        """The law of randomized response."""
         return self.oracle.law()
 
 
@@ -299,40 +300,239 @@ def _lie(response: RandomizedResponse) -> float:
     return 1 / (math.exp(response.local_epsilon) + response.k - 1)
 
 
-def _local(k: int, *, n: int, epsilon: float, delta: float) -> float:
-    def family(*, epsilon: float) -> RandomizedResponse:
-        return RandomizedResponse(k=k, epsilon=epsilon)
-
-    return amplification.local_epsilon(
-        family, epsilon=epsilon, delta=delta, n=n, cap=_LARGEST_LOCAL
-    )
-
-
-def _check(*, beta: float, messages_cap: float = MESSAGES) -> None:
-    checks.open_probability(beta=beta)
-    checks.positive(messages_cap=messages_cap)
-    if messages_cap <= 1:
-        raise InvalidArgumentError("messages_cap", messages_cap, "messages_cap > 1")
-
-
-def _found(prospect: Prospect, *, cells: float, hash_key: int) -> PrefixTree:
-    made = planned(prospect, cells=cells, hash_key=hash_key)
-    if made is None or math.isinf(made[1]):
-        raise _too_few(prospect.n)
-    return made[0]
-
-
-def _cap_too_low(cap: float, least: float) -> UnreachableTargetError:
-    return UnreachableTargetError(
-        f"messages_cap={cap:g}",
-        "so few messages pay for too few cells",
-        f"the smallest cap is {math.ceil(1000 * least) / 1000:g}",
-    )
-
-
 def _too_few(n: int) -> UnreachableTargetError:
     return UnreachableTargetError(
         f"open answers of n={n} people",
         "not even a text that all of them hold would be sure to stand out",
         "it takes more people, a larger epsilon or more messages, or shorter texts",
     )
+
+
+def longest_cuts(alphabet: Alphabet) -> tuple[int, ...]:
+    """The longest prefixes whose extensions can all be tried.
+
+    >>> longest_cuts(Alphabet.of("abcdefghijklmnopqrstuvwxyz012345", length=12))
+    (5, 8, 11, 12)
+    """
+    size = math.log(max(alphabet.size, 2))
+    first, step = (max(1, int(math.log(most + 0.5) / size)) for most in (MOST_FIRST, MOST_CHILDREN))
+    if alphabet.length > (longest := first + (MOST_LEVELS - 1) * step):
+        expected = f"length <= {longest} with {alphabet.size} symbols"
+        raise InvalidArgumentError("length", alphabet.length, expected)
+    return (*range(first, alphabet.length, step), alphabet.length)
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What can be found among n people, whatever they hold.
+
+    With probability ``beta`` at most something goes wrong: half of it that a text is missed, half
+    that one is listed that nobody holds. A text of c of the n people has a share c/n of the first
+    half, since all c together are n at most, and the same on each level that it has to pass. Of
+    the second half, texts with each number of levels have the same share: 1/4 of it for the
+    detector that the data choose, 3/4 for the one that holds whatever they are.
+
+    Texts of an ``alphabet`` are cut after ``cuts`` symbols. ``keep`` is the probability of the
+    truth, ``noise`` what each of ``cells`` cells has.
+    """
+
+    alphabet: Alphabet
+    cuts: tuple[int, ...]
+    n: int
+    beta: float
+    keep: float
+    noise: float
+    cells: int
+
+    @property
+    def levels(self) -> int:
+        """How many levels there are."""
+        return len(self.cuts)
+
+    def added(self, level: int) -> int:
+        """By how many symbols a prefix of this level is longer than that of the one before."""
+        return self.cuts[level] - (self.cuts[level - 1] if level else 0)
+
+    def endings(self, level: int) -> range:
+        """By how many symbols whole texts are longer than a prefix of the level before."""
+        return range(self.added(level) + (level == self.levels - 1))
+
+    def _inner_candidates(self, level: int, parents: float) -> float:
+        """Prefixes to be tried on an inner level."""
+        return parents * float(self.alphabet.size) ** self.added(level)
+
+    def ladders(self, tree: PrefixTree) -> tuple[list[Ladder], list[Ladder]]:
+        """The detectors of the inner levels, and those of whole texts with 1, 2, ... levels."""
+        inner: list[Ladder] = []
+        parents = [1]
+        for level, size in enumerate(zip(tree.tables[:-1], tree.buckets[:-1], strict=True)):
+            near = inner[-1] if inner else None
+            inner.append(self.inner(level, *size, parents=parents[-1], near=near))
+            parents.append(self.followed(level, inner[-1]))
+        whole: list[Ladder] = []
+        for depth in range(1, tree.levels + 1):
+            near = whole[-1] if whole else None
+            size = tree.tables[-1], tree.buckets[-1]
+            whole.append(self.whole(depth, *size, parents=parents[depth - 1], near=near))
+        return inner, whole
+
+    def inner(
+        self, level: int, tables: int, buckets: int, *, parents: int, near: Ladder | None = None
+    ) -> Ladder:
+        """The detectors of an inner level, below so many prefixes; its texts go on to the next."""
+        false = self.inner_false(level, parents)
+        return self._ladder(tables, buckets, level + 2, level + 2, false=false, near=near)
+
+    def whole(
+        self, depth: int, tables: int, buckets: int, *, parents: int, near: Ladder | None = None
+    ) -> Ladder:
+        """The detectors of whole texts with ``depth`` levels, below so many prefixes."""
+        false = self.whole_false(depth, parents, chosen=False)
+        return self._ladder(tables, buckets, 1, depth, false=false, near=near)
+
+    def _ladder(
+        self,
+        tables: int,
+        buckets: int,
+        least: int,
+        depth: int,
+        *,
+        false: float,
+        near: Ladder | None,
+    ) -> Ladder:
+        """The detectors of texts with ``depth`` levels, where others have ``least`` levels."""
+        sent = self.keep / least
+        return Ladder.built(
+            Channel(tables, buckets, cells=self.cells, n=self.n, noise=self.noise, sent=sent),
+            false=false,
+            # The probability that a text may be missed, for each of its messages.
+            missed=self.beta * depth / (2 * self.levels * self.keep * self.n),
+            most=self.n * self.keep / depth,
+            near=near,
+        )
+
+    def followed(self, level: int, detectors: Ladder) -> int:
+        """The most prefixes of a level that are followed to the next: twice as many as expected.
+
+        That is, as people have messages for at the top's signal, and strays.
+        """
+        standing_out = self.n * detectors.channel.sent / detectors.top
+        most = int(MOST_TRIED / self._inner_candidates(level + 1, 1))
+        return min(math.ceil(2 * (STRAYS + standing_out)), max(most, 1))
+
+    def inner_false(self, level: int, parents: int) -> float:
+        """The share of prefixes of nobody that may pass: this costs time only."""
+        return min(1.0, STRAYS / self._inner_candidates(level, parents))
+
+    def whole_false(self, depth: int, parents: int, *, chosen: bool) -> float:
+        """The share of texts of nobody that may pass a detector that the data chose, or not."""
+        size = float(self.alphabet.size)
+        candidates = parents * sum(size**added for added in self.endings(depth - 1))
+        part = _CHOSEN if chosen else 1 - _CHOSEN
+        return part * self.beta / (2 * self.levels * candidates)
+
+    def thresholds(self, inner: list[float], whole: list[float]) -> tuple[float, ...]:
+        """In people, by the number of levels: a text's messages go to all of its levels alike."""
+        return tuple(
+            depth * max([last, *inner[: depth - 1]]) / self.keep
+            for depth, last in enumerate(whole, start=1)
+        )
+
+    def planned(self, cells: float, *, hash_key: int) -> tuple[PrefixTree, float] | None:
+        """The layout within so many cells that finds the rarest of the longest texts, and how rare.
+
+        None if there are too few cells for any.
+        """
+        last = self.levels
+        best: tuple[Reach, tuple[int, ...], tuple[int, ...]] | None = None
+        for part in _WHOLE_PARTS if last > 1 else (1.0,):
+            inners = [
+                (*self._inner_reach(*sizes), *sizes)
+                for sizes in _inner_sizes(last - 1, (1 - part) * cells)
+            ]
+            if not inners:
+                continue
+            inner, parents, each, inner_buckets = min(inners, key=itemgetter(0))
+            if best is not None and not inner < best[0]:
+                continue
+            for tables, (buckets,) in _sizes(_WHOLE_TABLES, 1, part * cells):
+                detectors = self.whole(last, tables, buckets, parents=parents)
+                false = self.whole_false(last, parents, chosen=True)
+                reach = inner | Reach.of(detectors, false=false)
+                if best is None or reach < best[0]:
+                    best = reach, (*[each] * (last - 1), tables), (*inner_buckets, buckets)
+        if best is None:
+            return None
+        reach, all_tables, all_buckets = best
+        tree = PrefixTree(
+            alphabet=self.alphabet,
+            cuts=self.cuts,
+            tables=all_tables,
+            buckets=all_buckets,
+            hash_key=hash_key,
+        )
+        return tree, last * reach.worst / self.keep
+
+    def _inner_reach(self, tables: int, buckets: tuple[int, ...]) -> tuple[Reach, int]:
+        """What passes the inner levels, of which the worst are tried, and how many are followed."""
+        reach, parents = Reach(0.0, 0.0), 1
+        near: Ladder | None = None
+        for level in sorted({0, 2, len(buckets) - 1} & set(range(len(buckets)))):
+            near = self.inner(level, tables, buckets[level], parents=parents, near=near)
+            reach |= Reach.of(near, false=self.inner_false(level, parents))
+            parents = self.followed(level, near)
+        return reach, parents
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The messages that it takes to pass, at worst and where no two others hold the same text.
+
+    Fewer tables are better for the one, more for the other; real crowds are between.
+    """
+
+    worst: float
+    thin: float
+
+    @classmethod
+    def of(cls, detectors: Ladder, *, false: float) -> Reach:
+        """That of the detectors of one level."""
+        thin = detectors.chosen(Background.thin(detectors.channel), false=false)
+        return cls(detectors.signal, math.inf if thin is None else thin.signal)
+
+    def __or__(self, other: Reach) -> Reach:
+        return Reach(max(self.worst, other.worst), max(self.thin, other.thin))
+
+    def __lt__(self, other: Reach) -> bool:
+        return self.worst**2 * self.thin < other.worst**2 * other.thin
+
+
+def _fewest_cells(levels: int) -> float:
+    """The least number of cells for which there is a layout."""
+    whole = _WHOLE_TABLES[0] * _FEWEST_BUCKETS
+    if levels == 1:
+        return float(whole)
+    inner = _INNER_TABLES[0] * sum(_shrinking(levels - 1, _FEWEST_BUCKETS))
+    return min(max(whole / part, inner / (1 - part)) for part in _WHOLE_PARTS)
+
+
+def _inner_sizes(levels: int, cells: float) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Tables of each inner level, and their cells on every level."""
+    return _sizes(_INNER_TABLES, levels, cells) if levels else iter([(0, ())])
+
+
+def _sizes(
+    allowed: tuple[int, int], levels: int, cells: float
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Numbers of tables for each of some levels, and the cells of a table on each of them."""
+    for bits in range(_FEWEST_BUCKETS.bit_length() - 1, _MOST_BITS):
+        buckets = _shrinking(levels, 1 << bits)
+        tables = int(cells / sum(buckets))
+        if allowed[0] <= tables <= allowed[1]:
+            yield tables, buckets
+
+
+def _shrinking(levels: int, first: int) -> tuple[int, ...]:
+    """Fewer cells on deeper levels, whose texts have more levels to send to."""
+    halvings = (((level + 2) // 2).bit_length() - 1 for level in range(levels))
+    return tuple(max(_FEWEST_BUCKETS, first >> halving) for halving in halvings)

@@ -3,56 +3,44 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import importlib
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from shoal.errors import InvalidArgumentError
-from shoal.protocols.base import Device, Protocol
+from shoal import checks
+from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.randomizers import registry as randomizers
 from shoal.randomizers.base import Mechanism
+from shoal.randomizers.registry import loaded, unknown
 
 ANSWERS = {
     "dummies": ("dummies", "UniformDummies"),
-    "sparse": ("sparse", "SparseHistogram"),
+    "sparse": ("zero_sum", "SparseHistogram"),
     "zero-sum": ("zero_sum", "ZeroSumHistogram"),
-    "hashed-dummies": ("hashed", "HashedDummies"),
+    "hashed-dummies": ("dummies", "HashedDummies"),
 }
 BITS = {
-    "near-central": ("near_central", "NearCentralCount"),
+    "near-central": ("counts", "NearCentralCount"),
     "zero-sum-count": ("zero_sum", "ZeroSumCount"),
-    "coins": ("coins", "FairCoins"),
+    "coins": ("counts", "FairCoins"),
 }
 NUMBERS = {
     "split-and-mix": ("split_and_mix", "SplitAndMixSum"),
-    "near-central-sum": ("near_central", "NearCentralSum"),
+    "near-central-sum": ("counts", "NearCentralSum"),
 }
-VECTORS = {"split-and-mix-vectors": ("split_vectors", "SplitAndMixVectors")}
+VECTORS = {"split-and-mix-vectors": ("split_and_mix", "SplitAndMixVectors")}
 PROTOCOLS = {**ANSWERS, **BITS, **NUMBERS, **VECTORS}
 NAMES = (*randomizers.NAMES, *PROTOCOLS)
 
 
-def protocol(name: str) -> type[Protocol]:
-    """The class of a protocol with several messages, or an error that lists the names."""
-    if name not in PROTOCOLS:
-        raise unknown(name, tuple(PROTOCOLS))
-    module, attribute = PROTOCOLS[name]
-    home = importlib.import_module(f"shoal.protocols.{module}")
-    return cast("type[Protocol]", getattr(home, attribute))
+def protocol(name: str) -> type[MultiMessageMechanism]:
+    """The class of a mechanism with several messages, or an error that lists the names."""
+    return cast("type[MultiMessageMechanism]", loaded("shoal.protocols", PROTOCOLS, name))
 
 
-def calibration(name: str) -> Callable[..., Protocol]:
-    """What makes a protocol with the least noise for n honest people, epsilon and delta."""
-    made: Callable[..., Protocol] = protocol(name).calibrated  # type: ignore[attr-defined]
+def calibration(name: str) -> Callable[..., MultiMessageMechanism]:
+    """What makes such a mechanism with the least noise for n honest people, epsilon and delta."""
+    made: Callable[..., MultiMessageMechanism] = protocol(name).calibrated  # type: ignore[attr-defined]
     return made
-
-
-def unknown(name: str, names: tuple[str, ...] = NAMES) -> InvalidArgumentError:
-    """The error for a name that no mechanism has."""
-    close = difflib.get_close_matches(str(name), names, n=1)
-    hint = f" (did you mean {close[0]}?)" if close else ""
-    return InvalidArgumentError("name", name, f"a name of {', '.join(names)}{hint}")
 
 
 def described(mechanism: Mechanism) -> dict[str, object]:
@@ -66,13 +54,12 @@ def restored(description: Mapping[str, object]) -> Device:
     parameters = {key: value for key, value in description.items() if key != "name"}
     name = str(description.get("name"))
     if name not in NAMES:
-        raise unknown(name)
+        raise unknown(name, NAMES)
     kind = protocol(name) if name in PROTOCOLS else randomizers.by_name(name)
     allowed = _parameters(kind)
     extra = set(parameters) - set(allowed)
-    if extra:
-        expected = f"parameters {', '.join(sorted(allowed))}"
-        raise InvalidArgumentError("randomizer", ", ".join(sorted(extra)), expected)
+    expected = f"parameters {', '.join(sorted(allowed))}"
+    checks.refuse(extra, expected, randomizer=", ".join(sorted(extra)))
     return kind(**parameters)
 
 

@@ -1,4 +1,7 @@
-"""A prefix tree laid out in cells: which cell a text falls into, by public hash tables.
+"""Texts, and a prefix tree laid out in cells: which cell a text falls into, by public hash tables.
+
+A text is the bytes of its UTF-8 form; each byte is a symbol of a public alphabet, numbered from 1,
+and a text that is shorter than the public length ends with zeros: rows of small whole numbers.
 
 Level after level of the tree a text is cut to a prefix, the last level has the whole text. Each
 level has several tables, and each table spreads its prefixes over its cells by a hash of its own:
@@ -24,15 +27,115 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.strings import Alphabet, Codes, lengths
 from shoal.randomness import Randomness
 
+Codes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint32]
 
+MOST_SYMBOLS = 255
+LONGEST = 256
 MOST_LEVELS = 40  # the least common multiple of all numbers up to it fits into a word
+_CONTINUED = 0b1000_0000  # the first two bits of a byte inside a character
+_FIRST_TWO = 0b1100_0000
+_LONGEST_CHARACTER = 4
 _WORD_BITS = 32
-_FEWEST_CELLS = 2
 _CHUNK = 1 << 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alphabet:
+    """The bytes that texts are made of, and how many of them are kept."""
+
+    symbols: bytes
+    length: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "length", checks.count(length=self.length))
+        checks.refuse(self.length > LONGEST, f"length <= {LONGEST} bytes", length=self.length)
+        ascending = bytes(sorted(set(self.symbols)))
+        if not self.symbols or 0 in self.symbols or ascending != self.symbols:
+            expected = "different bytes in ascending order, without the byte 0"
+            raise InvalidArgumentError("symbols", self.symbols, expected)
+
+    @classmethod
+    def of(cls, symbols: str | bytes | None, *, length: int) -> Alphabet:
+        """The bytes of these characters; of all texts if there are none.
+
+        >>> Alphabet.of("cab", length=3).symbols
+        b'abc'
+        """
+        if symbols is None:
+            symbols = bytes(range(1, 1 + MOST_SYMBOLS))
+        if not isinstance(symbols, str | bytes):
+            raise InvalidArgumentError("alphabet", symbols, "a text of all characters allowed")
+        raw = symbols.encode() if isinstance(symbols, str) else symbols
+        return cls(symbols=bytes(sorted(set(raw))), length=length)
+
+    @property
+    def size(self) -> int:
+        """How many symbols there are, the end of a text not counted."""
+        return len(self.symbols)
+
+    @cached_property
+    def _numbers(self) -> Codes:
+        """The number of each byte; 0 for bytes that are no symbols."""
+        numbers = np.zeros(256, dtype=np.uint8)
+        numbers[list(self.symbols)] = np.arange(1, self.size + 1, dtype=np.uint8)
+        return numbers
+
+    def pack(self, texts: object) -> Codes:
+        """One row of ``length`` codes for each text, cut to whole characters if it is longer.
+
+        >>> Alphabet.of("ab", length=3).pack(["ab", "", "bbbb"]).tolist()
+        [[1, 2, 0], [0, 0, 0], [2, 2, 2]]
+        """
+        if isinstance(texts, str | bytes) or not hasattr(texts, "__iter__"):
+            raise InvalidArgumentError("texts", type(texts).__name__, "a list of texts")
+        turned = getattr(texts, "to_list", None) or getattr(texts, "tolist", None)
+        listed = list(turned() if callable(turned) else texts)
+        joined = _joined(listed)
+        ends = np.append(np.flatnonzero(joined == 0), joined.size)
+        if ends.size != max(1, len(listed)):
+            raise InvalidArgumentError("texts", "a text with the character NUL", "texts without it")
+        if not listed:
+            return np.zeros((0, self.length), dtype=np.uint8)
+        starts = np.append(0, ends[:-1] + 1)
+        kept = np.minimum(ends - starts, self.length)
+        (cut,) = np.nonzero(ends - starts > kept)
+        for _ in range(_LONGEST_CHARACTER):  # no character is cut in the middle
+            inside = joined[starts[cut] + kept[cut]] & _FIRST_TWO == _CONTINUED
+            cut = cut[inside & (kept[cut] > 0)]
+            kept[cut] -= 1
+        rows = np.zeros((starts.size, self.length), dtype=np.uint8)
+        for place in range(self.length):
+            (there,) = np.nonzero(kept > place)
+            seen = joined[starts[there] + place]
+            codes = self._numbers[seen]
+            if not codes.all():
+                wrong = bytes([int(seen[codes == 0][0])])
+                expected = f"texts of the {self.size} bytes of the alphabet"
+                raise InvalidArgumentError("byte", wrong, expected)
+            rows[there, place] = codes
+        return rows
+
+    def texts(self, rows: Codes) -> tuple[str, ...]:
+        """The texts of rows of codes; bytes that are no UTF-8 are shown escaped."""
+        letters = np.frombuffer(b"\0" + self.symbols, dtype=np.uint8)[rows]
+        return tuple(
+            row.tobytes().rstrip(b"\0").decode(errors="backslashreplace") for row in letters
+        )
+
+
+def _joined(texts: list[str]) -> Codes:
+    try:
+        whole = "\0".join(texts).encode()
+    except TypeError as error:
+        wrong = [text for text in map(type, texts) if not issubclass(text, str)]
+        raise InvalidArgumentError("text", wrong[0].__name__, "texts only") from error
+    except UnicodeEncodeError as error:
+        expected = "texts that UTF-8 can hold"
+        raise InvalidArgumentError("text", error.object[error.start], expected) from error
+    return np.frombuffer(whole, dtype=np.uint8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +159,13 @@ class PrefixTree:
         if not self.cuts or any(b <= a for a, b in pairwise(ends)) or self.cuts[-1] != self.length:
             expected = f"ascending cuts, the last of them the length {self.length}"
             raise InvalidArgumentError("cuts", self.cuts, expected)
-        if self.levels > MOST_LEVELS:
-            raise InvalidArgumentError("cuts", self.cuts, f"at most {MOST_LEVELS} levels")
+        checks.refuse(self.levels > MOST_LEVELS, f"at most {MOST_LEVELS} levels", cuts=self.cuts)
         if not len(self.tables) == len(self.buckets) == self.levels:
             expected = f"tables and buckets for each of the {self.levels} levels"
             raise InvalidArgumentError("tables, buckets", (self.tables, self.buckets), expected)
         for tables, buckets in zip(self.tables, self.buckets, strict=True):
             checks.count(tables=tables)
-            if buckets < _FEWEST_CELLS or buckets & (buckets - 1) or buckets > 1 << 30:
+            if not 2 <= buckets <= 1 << 30 or buckets & (buckets - 1):
                 expected = "a power of two from 2 to 2^30"
                 raise InvalidArgumentError("buckets", buckets, expected)
         checks.count(0, hash_key=self.hash_key)
@@ -114,7 +216,8 @@ class PrefixTree:
     def depths(self, rows: Codes) -> npt.NDArray[np.int64]:
         """How many levels each text has."""
         inner = np.array(self.cuts[:-1], dtype=np.int64)
-        return 1 + np.searchsorted(inner, lengths(rows), side="right").astype(np.int64)
+        lengths = np.count_nonzero(rows, axis=1)
+        return np.asarray(1 + np.searchsorted(inner, lengths, side="right"), dtype=np.int64)
 
     def cells(self, rows: Codes, randomness: Randomness) -> npt.NDArray[np.int64]:
         """A cell of each text: of one of its levels and one of that level's tables, at random.

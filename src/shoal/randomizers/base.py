@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from shoal import checks
 from shoal import randomness as sources
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
+from shoal.randomizers.weights import Odds, Support
 from shoal.randomness import Randomness
 from shoal.values import (
     Array,
@@ -29,12 +32,12 @@ from shoal.values import (
 
 Reports = Messages | Envelopes
 Rows = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
 # The whole numbers of a sampler; those that a double may not hold are written as text.
 Integers: TypeAlias = dict[str, int | str | list[int] | list[str]]
 
 LARGEST_TABLE = 4_000_000
 MOST_TRIED = 64  # answers, of many
-_LARGEST_NUMBER = (1 << 53) - 1  # beyond it, doubles do not tell whole numbers apart
 
 
 class Auditable:
@@ -71,7 +74,7 @@ class Auditable:
         self,
         messages: npt.NDArray[Any],  # noqa: ARG002
         inputs: Sequence[Any],  # noqa: ARG002
-    ) -> npt.NDArray[np.bool_] | None:
+    ) -> Flags | None:
         """Which inputs (columns) each message (row) speaks for; None if messages do no such thing.
 
         A randomizer with local epsilon sends what supports its input e^epsilon times likelier.
@@ -119,14 +122,14 @@ class Mechanism(Auditable, ABC):
         """Length of every encoded message."""
 
     @property
+    @abstractmethod
     def messages(self) -> float:
         """Expected number of messages of one person."""
-        return 1.0
 
     @property
+    @abstractmethod
     def slots(self) -> int:
         """The most messages that one person sends: what an envelope has room for."""
-        return 1
 
     @property
     def integers(self) -> Integers:
@@ -137,7 +140,7 @@ class Mechanism(Auditable, ABC):
         return {}
 
     @abstractmethod
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """Which rows of ``message_bytes`` bytes a device can have sent as one of its messages."""
 
     @abstractmethod
@@ -229,9 +232,8 @@ class VectorMechanism(Mechanism):
         """Refuse what is no tuple of so many numbers."""
         parts = value if isinstance(value, tuple) else ()
         numbers = all(isinstance(part, Real) and math.isfinite(part) for part in parts)
-        if len(parts) != self.dimension or not numbers:
-            expected = f"tuples of {self.dimension} finite numbers, as declared"
-            raise InvalidArgumentError("inputs", value, expected)
+        expected = f"tuples of {self.dimension} finite numbers, as declared"
+        checks.refuse(len(parts) != self.dimension or not numbers, expected, inputs=value)
 
     def gap_estimator(self, first: Any, second: Any) -> Callable[[Batch], float] | None:  # noqa: ANN401
         """The estimated mean, along the direction from one vector to the other."""
@@ -250,6 +252,9 @@ class VectorMechanism(Mechanism):
 class Randomizer(Mechanism):
     """A mechanism with one message, whose whole privacy is in its blanket law."""
 
+    messages = 1.0
+    slots = 1
+
     @abstractmethod
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One message per value; secure randomness unless a simulation's is given."""
@@ -263,28 +268,72 @@ class Randomizer(Mechanism):
         """Add up the messages: all that the estimator needs of them."""
 
     @abstractmethod
-    def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
+    def encode(self, messages: Messages) -> Rows:
         """Messages as rows of ``message_bytes`` bytes."""
 
     @abstractmethod
-    def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
+    def decode(self, rows: Rows) -> Messages:
         """Rows of bytes as messages; what no device can have sent is an error."""
 
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """Which rows a device can have sent: those that decode."""
         return readable(checked_rows(rows, self.message_bytes), self.decode)
 
     def counted(self, batch: Batch | Counts) -> Counts:
         """Counts of a batch, or counts as they are: at least of one person."""
-        return populated(self.tally(batch.messages) if isinstance(batch, Batch) else batch)
+        counts = self.tally(batch.messages) if isinstance(batch, Batch) else batch
+        checks.refuse(counts.n < 1, "at least one report", batch=counts.n)
+        return counts
+
+
+class OddsRandomizer(Randomizer):
+    """A randomizer that raises some outputs by whole-number odds, and keeps epsilon by them."""
+
+    epsilon: float
+
+    @cached_property
+    def _odds(self) -> Odds:
+        raise NotImplementedError
+
+    @property
+    def local_epsilon(self) -> float:
+        """The epsilon of the sampler as implemented."""
+        return self._odds.epsilon
+
+    @property
+    def integers(self) -> Integers:
+        """The odds, and what the draws are below."""
+        return {"high": self._odds.high, "low": self._odds.low, "total": self._odds.total}
 
 
 class CategoryRandomizer(Randomizer, AnswerMechanism):
     """A randomizer of one of k answers."""
 
+    epsilon: float
+    most_answers: ClassVar[int] = checks.LARGEST_COUNT
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", checks.count(2, k=self.k))
+        checks.positive(epsilon=self.epsilon)
+        checks.at_most(self.most_answers, k=self.k)
+        _ = self.local_epsilon  # an epsilon that no odds can express is an error
+
+    @cached_property
+    def _support(self) -> Support:
+        """How often a message supports the true answer, and any other."""
+        raise NotImplementedError
+
     @abstractmethod
     def table(self) -> Array:
         """Pr[message y | answer x] for small k, one row per answer."""
+
+    def estimate(self, batch: Batch | Counts) -> Estimate:
+        """Unbiased estimates of the fraction of each answer, from the messages that support it."""
+        return self._support.estimate(self.counted(batch))
+
+    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+        """Variance of each estimated fraction, given the true ones."""
+        return self._support.variance(frequencies, n=n)
 
     def probabilities(self, inputs: Sequence[Any]) -> Array | None:
         """Rows of the table, if it is not too long to be listed."""
@@ -321,15 +370,15 @@ class NumberedMessages(Randomizer):
         codes = category_codes(messages, self.outputs)
         return Counts(np.bincount(codes, minlength=self.outputs).astype(np.int64), codes.size)
 
-    def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
+    def encode(self, messages: Messages) -> Rows:
         """The messages' numbers, big-endian."""
         return encode_integers(category_codes(messages, self.outputs), self.message_bytes)
 
-    def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
+    def decode(self, rows: Rows) -> Messages:
         """The messages' numbers."""
         return decode_integers(rows, self.message_bytes, self.outputs)
 
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """Numbers below ``outputs``: each of them is sent now and then."""
         return integers_of(rows, self.message_bytes) < np.uint64(self.outputs)
 
@@ -347,11 +396,12 @@ def check_answer(value: object, k: int) -> None:
         raise InvalidArgumentError("inputs", value, expected)
 
 
-def populated(counts: Counts) -> Counts:
-    """The counts, if anybody is in them."""
-    if counts.n < 1:
-        raise InvalidArgumentError("batch", counts.n, "at least one report")
-    return counts
+def check_table(outputs: int, **rows: int) -> None:
+    """Refuse a table that is too large to be listed."""
+    ((name, count),) = rows.items()
+    if count * outputs > LARGEST_TABLE:
+        expected = f"{name} times {outputs} outputs <= {LARGEST_TABLE} for a table"
+        raise InvalidArgumentError(name, count, expected)
 
 
 def source(randomness: Randomness | None) -> Randomness:
@@ -359,13 +409,13 @@ def source(randomness: Randomness | None) -> Randomness:
     return sources.secure() if randomness is None else randomness
 
 
-def encode_integers(messages: Messages, width: int) -> npt.NDArray[np.uint8]:
+def encode_integers(messages: Messages, width: int) -> Rows:
     """Whole numbers as big-endian rows of ``width`` bytes."""
     wide = np.asarray(messages).astype(">u8")
     return np.ascontiguousarray(wide[:, None].view(np.uint8)[:, 8 - width :])
 
 
-def decode_integers(rows: npt.NDArray[np.uint8], width: int, limit: int) -> Messages:
+def decode_integers(rows: Rows, width: int, limit: int) -> Messages:
     """Big-endian rows as whole numbers below ``limit``."""
     numbers = integers_of(rows, width)
     if numbers.size and int(numbers.max()) >= limit:
@@ -388,7 +438,16 @@ def checked_rows(rows: Rows, width: int) -> Rows:
     return found
 
 
-def readable(rows: Rows, read: Callable[[Rows], object]) -> npt.NDArray[np.bool_]:
+def byte_rows(messages: Messages, width: int) -> Rows:
+    """Messages that are rows of so many bytes, or an error saying what they are instead."""
+    rows = np.asarray(messages)
+    if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
+        expected = f"uint8 rows of {width} bytes"
+        raise InvalidArgumentError("rows", f"{rows.dtype} of shape {rows.shape}", expected)
+    return rows.astype(np.uint8, copy=False)
+
+
+def readable(rows: Rows, read: Callable[[Rows], object]) -> Flags:
     """Which rows ``read`` takes: all of them at once, or else each half by itself."""
     try:
         read(rows)
@@ -399,15 +458,6 @@ def readable(rows: Rows, read: Callable[[Rows], object]) -> npt.NDArray[np.bool_
         return np.ones(len(rows), dtype=bool)
     middle = len(rows) // 2
     return np.concatenate([readable(rows[:middle], read), readable(rows[middle:], read)])
-
-
-def exact(number: int) -> int | str:
-    """A whole number as a configuration holds it: text where a double might not.
-
-    >>> exact(3), exact(1 << 60)
-    (3, '1152921504606846976')
-    """
-    return number if abs(number) <= _LARGEST_NUMBER else str(number)
 
 
 def integer_width(limit: int) -> int:

@@ -18,19 +18,33 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
+from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
+    Integers,
     NumberedMessages,
     NumberRandomizer,
+    OddsRandomizer,
+    check_table,
     source,
+)
+from shoal.randomizers.weights import (
+    EXACT,
+    LARGEST_EPSILON,
+    Odds,
+    Weights,
+    envelope_law,
+    two_level_law,
 )
 from shoal.randomness import Randomness
 from shoal.values import (
@@ -43,18 +57,23 @@ from shoal.values import (
     bounded_numbers,
 )
 
-MOST_LEVELS = 1 << 20
 _ROUNDING_BITS = 53
+_TOTAL = 1 << 52
 
 Levels = npt.NDArray[np.int64]
 
 
-def rounded(shares: Array, steps: int, randomness: Randomness) -> Levels:
-    """Shares of 1 as whole numbers of ``steps``, right on average to the 53 bits of a float."""
-    places = shares * steps
+def rounded(
+    values: npt.ArrayLike, low: float, high: float, steps: int, randomness: Randomness
+) -> Levels:
+    """Numbers between bounds that are so many equal steps apart, rounded at random to one of them.
+
+    Right on average to the 53 bits of a float.
+    """
+    places = (bounded_numbers(values, low, high) - low) / (high - low) * steps
     below = np.minimum(np.floor(places), steps - 1)
-    chances = np.floor((places - below) * 2.0**_ROUNDING_BITS).astype(np.uint64)
-    upwards = randomness.below(1 << _ROUNDING_BITS, places.size) < chances
+    upper = np.floor((places - below) * 2.0**_ROUNDING_BITS).astype(np.uint64)
+    upwards = randomness.below(1 << _ROUNDING_BITS, places.size) < upper
     return below.astype(np.int64) + upwards
 
 
@@ -96,9 +115,14 @@ class LevelNoise(Noise):
         return np.asarray(self.step * np.sqrt(np.maximum(variances, 0.0)))
 
 
-class GridRandomizer(NumberedMessages, NumberRandomizer):
+@dataclass(frozen=True, kw_only=True)
+class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
     """A randomizer of one of finitely many levels, ``low`` and ``high`` the first and the last."""
 
+    most_levels: ClassVar[int] = 1 << 20
+
+    low: float
+    high: float
     epsilon: float
     levels: int
 
@@ -106,13 +130,8 @@ class GridRandomizer(NumberedMessages, NumberRandomizer):
         checks.bounds(self.low, self.high)
         checks.positive(epsilon=self.epsilon)
         object.__setattr__(self, "levels", checks.count(2, levels=self.levels))
-        if self.levels > MOST_LEVELS:
-            raise InvalidArgumentError("levels", self.levels, f"levels <= {MOST_LEVELS}")
-
-    @property
-    @abstractmethod
-    def outputs(self) -> int:
-        """How many different messages there are: 0, ..., outputs - 1."""
+        checks.at_most(self.most_levels, levels=self.levels)
+        _ = self._odds
 
     @abstractmethod
     def table(self) -> Array:
@@ -144,10 +163,10 @@ class GridRandomizer(NumberedMessages, NumberRandomizer):
     def _square_scores(self) -> Array:
         """q with E[q(Y) | l] = l^2."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def _second_moments(self) -> Array:
         """E[g(Y)^2 | l] for every level l."""
+        return self.table() @ self._scores**2
 
     @property
     @abstractmethod
@@ -161,12 +180,8 @@ class GridRandomizer(NumberedMessages, NumberRandomizer):
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One message's number per value."""
         drawn = source(randomness)
-        return self._perturb(self._rounded(values, drawn), drawn)
-
-    def _rounded(self, values: npt.ArrayLike, randomness: Randomness) -> Levels:
-        numbers = bounded_numbers(values, self.low, self.high)
-        shares = (numbers - self.low) / (self.high - self.low)
-        return rounded(shares, self.levels - 1, randomness)
+        levels = rounded(values, self.low, self.high, self.levels - 1, drawn)
+        return self._perturb(levels, drawn)
 
     def estimate(self, batch: Batch | Counts) -> MeanEstimate:
         """Unbiased estimate of the mean; its standard error counts noise and rounding.
@@ -210,3 +225,305 @@ class GridRandomizer(NumberedMessages, NumberRandomizer):
         places = np.clip(slopes / 2, levels[:-1], levels[1:])
         between = moments[:-1] + slopes * (places - levels[:-1]) - places**2
         return float((moments - levels**2).min()), float(between.max())
+
+
+class WindowRandomizer(GridRandomizer):
+    """A window of likelier outputs that moves with the level, at most ``levels - 1`` wide.
+
+    Level l sends the w outputs l, ..., l + w - 1 with odds e^epsilon : 1 against each other output.
+
+    There are K = m + w outputs for levels 0, ..., m. With whole odds ``high : low``, excess
+    ``d = high - low`` and total ``T = w d + K low``,
+
+        E[Y   | l] = (low sum_y y   + d sum_j (l + j)  )/T,    j = 0, ..., w - 1,
+        E[Y^2 | l] = (low sum_y y^2 + d sum_j (l + j)^2)/T,
+
+    are polynomials in l, so that scores linear and quadratic in the output are right on average.
+    """
+
+    @property
+    def width(self) -> int:
+        """Outputs in the window of one level: by default the level itself."""
+        return 1
+
+    @property
+    def outputs(self) -> int:
+        """As many as the windows of all levels cover."""
+        return self.levels - 1 + self.width
+
+    @cached_property
+    def _odds(self) -> Odds:
+        return Odds.of(self.epsilon, highs=self.width, lows=self.outputs - self.width)
+
+    @property
+    def _excess(self) -> int:
+        return self._odds.high - self._odds.low
+
+    @property
+    def integers(self) -> Integers:
+        """The window, the odds, and what the draws are below."""
+        return {"width": self.width, "outputs": self.outputs, **super().integers}
+
+    def law(self) -> BlanketLaw:
+        """The first and the last level have disjoint windows: no pair tells more.
+
+        It is the law of randomized response among ``outputs / width`` answers.
+        """
+        if self.width == 1:
+            return BlanketLaw.randomized_response(k=self.outputs, epsilon=self.local_epsilon)
+        return two_level_law(
+            share=self.width / self.outputs,
+            epsilon=self.local_epsilon,
+            disjoint=1 + (self.levels - 1) // self.width,
+        )
+
+    def table(self) -> Array:
+        """Pr[message y | level l], one row per level."""
+        check_table(self.outputs, levels=self.levels)
+        offsets = np.arange(self.outputs) - np.arange(self.levels)[:, None]
+        inside = (offsets >= 0) & (offsets < self.width)
+        weights = np.where(inside, float(self._odds.high), float(self._odds.low))
+        return weights / self._odds.total
+
+    def _perturb(self, levels: Levels, randomness: Randomness) -> Levels:
+        """A draw is w slices of the excess, for the window, then K slices of low for any output."""
+        favour = self.width * self._excess
+        drawn = randomness.below(self._odds.total, levels.size).view(np.int64)
+        anywhere = (drawn - favour) // self._odds.low
+        return np.where(drawn < favour, levels + drawn // self._excess, anywhere)
+
+    @property
+    def _gain(self) -> float:
+        """T/(w d): one over the probability that the window is favoured."""
+        return self._odds.total / (self.width * self._excess)
+
+    @property
+    def _lies(self) -> float:
+        """K low/T: the report is any output, all alike."""
+        return self.outputs * self._odds.low / self._odds.total
+
+    @property
+    def _numbers(self) -> Array:
+        return np.arange(self.outputs, dtype=np.float64)
+
+    def _moments(self, power: int) -> tuple[float, float]:
+        """The constant part of E[Y^power | l], and the mean of j^power over a window."""
+        outputs = self._numbers**power
+        constant = self._odds.low / self._odds.total * float(outputs.sum())
+        return constant, float(outputs[: self.width].mean())
+
+    @cached_property
+    def _scores(self) -> Array:
+        constant, offset = self._moments(1)
+        return self._gain * (self._numbers - constant) - offset
+
+    @cached_property
+    def _square_scores(self) -> Array:
+        constant, offset = self._moments(2)
+        linear = 2 * self._moments(1)[1] * self._scores
+        return self._gain * (self._numbers**2 - constant) - offset - linear
+
+    @cached_property
+    def _second_moments(self) -> Array:
+        sums = np.zeros(self.outputs + 1)
+        np.cumsum(self._scores**2, out=sums[1:])
+        windows: Array = sums[self.width :] - sums[: self.levels]
+        everywhere = self._odds.low * float(sums[-1])
+        return (everywhere + self._excess * windows) / self._odds.total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duchi(WindowRandomizer):
+    """Send "high" with a probability linear in the number, from 1/(e + 1) to e/(e + 1).
+
+    The same as rounding at random to ``low`` or ``high`` and one bit of randomized response, so
+    every report is a mixture of those of the two bounds, which are the worst pair of inputs.
+
+    Citations: Duchi, Jordan, Wainwright, "Minimax Optimal Procedures for Locally Private
+    Estimation", JASA 2018 (arXiv 1604.02390), in one dimension.
+    Runtime: two draws and one division per report; O(n) to estimate.
+    Utility: with C = (e + 1)/(e - 1) and x scaled to [-1, 1], n Var = C^2 - x^2. Best for epsilon
+    below about 1; for a large epsilon the rounding alone costs up to 1.
+
+    >>> Duchi(low=-1, high=1, epsilon=1.0).table().round(3)[0].tolist()
+    [0.731, 0.269]
+    """
+
+    name: ClassVar[str] = "duchi"
+
+    levels: int = field(default=2, init=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piecewise(WindowRandomizer):
+    """Send a point of a window around the number with odds e^epsilon : 1 against the rest.
+
+    The piecewise mechanism on a grid: the window has about ``m e^(-epsilon/2)`` of the
+    ``m (1 + e^(-epsilon/2))`` outputs, for ``levels = m + 1``. After shuffling it is worth as much
+    as randomized response among e^(epsilon/2) + 1 answers.
+
+    Citations: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu, "Collecting and Analyzing
+    Multidimensional Data with Local Differential Privacy", ICDE 2019 (arXiv 1907.00782).
+    Runtime: two draws and two divisions per report; O(n + levels) to estimate.
+    Utility: with s = e^(epsilon/2) and x scaled to [-1, 1], n Var is about
+    x^2/(s - 1) + (s + 3)/(3 (s - 1)^2): below one bit's for epsilon above about 1.3.
+
+    >>> Piecewise(low=-1, high=1, epsilon=2.0).width
+    376
+    """
+
+    name: ClassVar[str] = "piecewise"
+
+    levels: int = 1024
+
+    @property
+    def width(self) -> int:
+        """The published share of the outputs, rounded, at least one."""
+        return max(1, round((self.levels - 1) * math.exp(-self.epsilon / 2)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundedResponse(WindowRandomizer):
+    """Round at random to one of ``levels`` values, then randomized response among them.
+
+    Citations: Balle, Bell, Gascón, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019
+    (arXiv 1903.02837), whose error is of the best order for one message.
+    Runtime: two draws and one division per report; O(n + levels) to estimate.
+    Utility: with g = k/(e + k - 1), k = m + 1 levels and range 1, n Var is at most about
+    g/(3 (1 - g)^2) + 1/(4 m^2): more levels round less and lie more. About (n/28)^(1/3) levels are
+    best for a shuffled (1, 1e-6).
+
+    >>> RoundedResponse(low=0, high=1, epsilon=1.0, levels=3).table().round(3)[0].tolist()
+    [0.576, 0.212, 0.212]
+    """
+
+    name: ClassVar[str] = "rounded"
+
+    levels: int = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace(GridRandomizer):
+    """Add two-sided geometric noise to the level, and clamp the result to the range.
+
+    Noise j has probability proportional to a^|j|, a = e^(-epsilon/m) for ``levels = m + 1``, so the
+    two ends of the range are epsilon apart. Beyond an end the noise forgets where it started: given
+    that it left the range, how far it went is the same geometric law for every level. Clamping
+    therefore loses nothing: the score of an end is the mean of what it stands for, ``a/(1 - a)``
+    levels further out, every other output is its own score, and the estimate is unbiased.
+
+    With whole numbers U_j close to U_0 a^j, noise j or more has weight U_j out of U_0 + U_1 on
+    either side: a clamped output has weight U_j, the others U_j - U_(j+1). All ratios are checked
+    exactly. The scores of the rounded weights are right to 1e-9 levels or better.
+
+    *Law.* Computed from the whole-number table by :func:`envelope_law`, which covers all pairs. It
+    is the law of the two ends (up to the rounding of the weights): the ratio of R_l to the blanket
+    falls along the outputs for l <= m/2, climbs for l >= m/2, and R_l is stochastically between
+    R_0 and R_m, so no set of outputs with a given blanket mass tells more than an end piece.
+
+    Citations: Dwork, McSherry, Nissim, Smith, TCC 2006; Ghosh, Roughgarden, Sundararajan,
+    "Universally Utility-Maximizing Privacy Mechanisms", STOC 2009 (arXiv 0811.2841), for the
+    geometric mechanism on a range.
+    Runtime: two draws and one binary search per report; O(n + levels) to estimate.
+    Utility: n Var is at most about 2/epsilon^2 for range 1, less for a small epsilon.
+
+    >>> Laplace(low=0, high=1, epsilon=1.0, levels=3).table().round(3)[0].tolist()
+    [0.622, 0.149, 0.229]
+    """
+
+    name: ClassVar[str] = "laplace"
+    most_levels: ClassVar[int] = 1024
+
+    levels: int = 256
+
+    @property
+    def outputs(self) -> int:
+        """The levels."""
+        return self.levels
+
+    @cached_property
+    def _tails(self) -> list[int]:
+        """U_0, ..., U_m: whole numbers next to U_0 a^j, the last one not below it."""
+        checks.at_most(LARGEST_EPSILON, epsilon=self.epsilon)
+        m = self.levels - 1
+        with localcontext(EXACT):
+            exact = [(-Decimal(self.epsilon) * j / m).exp() for j in range(m + 1)]
+            first = int(_TOTAL / (1 + exact[1]))
+            inner = [int((first * e).to_integral_value(ROUND_FLOOR)) for e in exact[:m]]
+            return [*inner, int((first * exact[m]).to_integral_value(ROUND_CEILING))]
+
+    @property
+    def integers(self) -> Integers:
+        """The weights of noise 0, 1, ... or more, and what the draws are below."""
+        return {"tails": self._tails, "total": self._odds.total}
+
+    @cached_property
+    def _weights(self) -> Weights:
+        """Whole-number weights, one row per level, each with the same total."""
+        m = self.levels - 1
+        tails = np.array(self._tails, dtype=np.int64)
+        inner = np.append(tails[:-1] - tails[1:], 0)
+        distance = np.abs(np.arange(m + 1) - np.arange(m + 1)[:, None])
+        weights: Weights = inner[distance]
+        weights[:, 0] = tails
+        weights[:, m] = tails[::-1]
+        return weights
+
+    @cached_property
+    def _odds(self) -> Odds:
+        """The largest ratio of two weights of one output, checked against epsilon."""
+        high, low = self._weights.max(axis=0).tolist(), self._weights.min(axis=0).tolist()
+        with localcontext(EXACT):
+            allowed = Decimal(self.epsilon).exp()
+            broken = any(w == 0 or h > allowed * w for h, w in zip(high, low, strict=True))
+        expected = f"few enough levels for 52-bit weights at epsilon={self.epsilon:g}"
+        checks.refuse(broken, expected, levels=self.levels)
+        over, under = max(zip(high, low, strict=True), key=lambda pair: Fraction(*pair))
+        exact = EXACT.ln(EXACT.divide(Decimal(over), Decimal(under)))
+        above = min(math.nextafter(float(exact), math.inf), self.epsilon)
+        return Odds(over, under, over, self._tails[0] + self._tails[1], above)
+
+    def law(self) -> BlanketLaw:
+        """The covering law of the whole-number table."""
+        return self._law
+
+    @cached_property
+    def _law(self) -> BlanketLaw:
+        return envelope_law(self._weights, local_epsilon=self.local_epsilon)
+
+    def table(self) -> Array:
+        """Pr[message y | level l], one row per level."""
+        return self._weights / self._odds.total
+
+    def _perturb(self, levels: Levels, randomness: Randomness) -> Levels:
+        """Noise by its whole-number distribution function, from -m to m."""
+        m = self.levels - 1
+        total, tails = self._odds.total, np.array(self._tails, dtype=np.uint64)
+        below = np.concatenate([tails[:0:-1], np.uint64(total) - tails[1:]])
+        noise = np.searchsorted(below, randomness.below(total, levels.size), side="right") - m
+        return np.asarray(np.clip(levels + noise, 0, m))
+
+    @property
+    def _overshoot(self) -> float:
+        """a/(1 - a): how far beyond an end the noise goes on average, once it is there."""
+        return 1 / float(np.expm1(self.epsilon / (self.levels - 1)))
+
+    @property
+    def _lies(self) -> float:
+        """2 U_1/T: the noise is not zero."""
+        return 2 * self._tails[1] / self._odds.total
+
+    @cached_property
+    def _scores(self) -> Array:
+        scores = np.arange(self.levels, dtype=np.float64)
+        scores[0] -= self._overshoot
+        scores[-1] += self._overshoot
+        return scores
+
+    @cached_property
+    def _square_scores(self) -> Array:
+        """Mean square of what an output stands for, less the noise 2a/(1 - a)^2."""
+        o = self._overshoot
+        squares = self._scores**2
+        squares[[0, -1]] += o * (1 + o)
+        return squares - 2 * o * (1 + o)

@@ -14,22 +14,23 @@ from shoal import checks
 from shoal.accounting import table as tables
 from shoal.accounting.atoms import AtomLike
 from shoal.accounting.law import BlanketLaw, Claim
-from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
-    LARGEST_TABLE,
     CategoryRandomizer,
+    Flags,
     Integers,
     NumberedMessages,
+    OddsRandomizer,
+    check_table,
     source,
 )
-from shoal.randomizers.mixing import GOLDEN, WORD, mixed
 from shoal.randomizers.weights import LARGEST_EPSILON, Odds
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, Words
 from shoal.values import Array, Batch, Counts, Estimate, Messages, category_codes
 
 Codes = npt.NDArray[np.int64]
 
-LARGEST_K = 1 << 24
+GOLDEN = 0x9E3779B97F4A7C15
+WORD = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,6 @@ class Layout:
     blocks: int
     width: int
 
-    @property
-    def outputs(self) -> int:
-        """Number of different messages."""
-        return self.blocks * self.width
-
-    @classmethod
-    def best(cls, k: int, ratio: float) -> Layout:
-        """The layout with the least bound on the total variance of the k estimates."""
-        widths = [1 << i for i in range(1, k.bit_length() + 1)]
-        layouts = [cls(-(-k // (width - 1)), width) for width in widths]
-        return min(layouts, key=lambda layout: (layout.total_variance(k, ratio), layout.outputs))
-
     def total_variance(self, k: int, ratio: float) -> float:
         """(e + 2B - 1)(2k + s (e - 1)) up to a factor, s answers being in the fullest block."""
         fullest = -(-k // self.blocks)
@@ -62,7 +51,7 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HadamardResponse(NumberedMessages, CategoryRandomizer):
+class HadamardResponse(OddsRandomizer, NumberedMessages, CategoryRandomizer):
     """Send an output of the answer's half block with odds e^epsilon : 1 against any other output.
 
     The outputs are B blocks of b. An answer lives in one block, and half of that block is its set,
@@ -75,7 +64,7 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
     Efficiently, and with Little Communication", AISTATS 2019 (arXiv 1802.04705).
     Runtime: two draws per report; O(n + K log b) to estimate, K = bB outputs.
     Utility: n Var = (e + 2B - 1)/(e - 1)^2 [2 + (e - 1) F] - f with e = e^epsilon, f the answer's
-    share and F the share of its block: about twice the optimum 4e/(e - 1)^2 of one local report at
+    fraction and F that of its block: about twice the optimum 4e/(e - 1)^2 of one local report at
     moderate epsilon and many answers.
 
     >>> HadamardResponse(k=3, epsilon=1.0).table().round(3)[0].tolist()
@@ -83,59 +72,45 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
     """
 
     name: ClassVar[str] = "hadamard"
+    most_answers: ClassVar[int] = 1 << 24
 
     k: int
     epsilon: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "k", checks.count(2, k=self.k))
-        checks.positive(epsilon=self.epsilon)
-        if self.k > LARGEST_K:
-            raise InvalidArgumentError("k", self.k, f"k <= {LARGEST_K}")
-        if self._odds.high == self._odds.low:
-            expected = "an epsilon that whole-number odds of 52 bits can express"
-            raise InvalidArgumentError("epsilon", self.epsilon, expected)
-
     @cached_property
     def layout(self) -> Layout:
-        """Number and width of the blocks."""
-        return Layout.best(self.k, math.exp(min(self.epsilon, LARGEST_EPSILON)))
+        """Number and width of the blocks: the least bound on the total variance of k estimates."""
+        k, ratio = self.k, math.exp(min(self.epsilon, LARGEST_EPSILON))
+        widths = [1 << i for i in range(1, k.bit_length() + 1)]
+        layouts = [Layout(-(-k // (width - 1)), width) for width in widths]
+        return min(layouts, key=lambda it: (it.total_variance(k, ratio), it.blocks * it.width))
 
     @cached_property
     def _odds(self) -> Odds:
         return Odds.of(self.epsilon, highs=1, lows=2 * self.layout.blocks - 1)
 
     @property
-    def _ratio(self) -> float:
-        return self._odds.high / self._odds.low
-
-    @property
-    def _total(self) -> int:
-        """Weight of half a block holding the truth and of the other 2B - 1 halves."""
-        return self._odds.high + (2 * self.layout.blocks - 1) * self._odds.low
-
-    @property
     def integers(self) -> Integers:
         """The layout, the odds, and what the draws are below."""
-        sizes = {"blocks": self.layout.blocks, "width": self.layout.width}
-        return {**sizes, **self._odds.integers, "total": self._total}
+        return {"blocks": self.layout.blocks, "width": self.layout.width, **super().integers}
 
     @cached_property
     def homes(self) -> tuple[Codes, Codes]:
-        """Block and pattern of each answer, the order of the answers being public."""
-        slots = np.empty(self.k, dtype=np.int64)
-        slots[_public_order(self.k, self.layout.width)] = np.arange(self.k)
-        return slots % self.layout.blocks, 1 + slots // self.layout.blocks
+        """Block and pattern of each answer.
 
-    @property
-    def local_epsilon(self) -> float:
-        """The epsilon of the sampler as implemented."""
-        return min(self._odds.epsilon, self.epsilon)
+        The answers' public order is that of a hash of their numbers, of k and of the width, in
+        which no two tie.
+        """
+        start = np.uint64((self.k * GOLDEN ^ self.layout.width) * GOLDEN & WORD)
+        words = (np.arange(self.k, dtype=np.uint64) + start) * np.uint64(GOLDEN)
+        slots = np.empty(self.k, dtype=np.int64)
+        slots[np.argsort(mixed(words))] = np.arange(self.k)
+        return slots % self.layout.blocks, 1 + slots // self.layout.blocks
 
     @property
     def outputs(self) -> int:
         """How many messages there are."""
-        return self.layout.outputs
+        return self.layout.blocks * self.layout.width
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One output's number, block * b + j, per value.
@@ -148,7 +123,7 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         blocks, patterns = (home[truths] for home in self.homes)
         excess = self._odds.high - self._odds.low
         generator = source(randomness)
-        drawn = generator.below(self._total, truths.size).view(np.int64)
+        drawn = generator.below(self._odds.total, truths.size).view(np.int64)
         places = generator.below(self.layout.width, truths.size).view(np.int64)
         truthful = drawn < excess
         outside = (np.bitwise_count(places & patterns) & 1).astype(bool)
@@ -162,7 +137,7 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         The blanket gives every output its low weight, except that with a single block its first
         output belongs to every answer and has its high weight.
         """
-        e, layout = self._ratio, self.layout
+        e, layout = self._odds.high / self._odds.low, self.layout
         z = e + 2 * layout.blocks - 1
         pairs: list[list[AtomLike]] = []
         if self.k > layout.blocks:
@@ -194,71 +169,67 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         weights = np.full((len(homes), near, kinds), float(self._odds.low))
         for row, (i, t) in enumerate(homes):
             weights[row, i, _members(t, kinds)] = self._odds.high
-        alike = 2 / (kinds * self._total)
-        far = 2 * (layout.blocks - near) * self._odds.low / self._total
+        alike = 2 / (kinds * self._odds.total)
+        far = 2 * (layout.blocks - near) * self._odds.low / self._odds.total
         rows = weights.reshape(len(homes), -1) * alike
         return np.column_stack([rows, np.full(len(homes), far)])
 
     def table(self) -> Array:
         """Pr[output y | answer x], one row per answer."""
         blocks, width = self.layout.blocks, self.layout.width
-        if self.k * self.layout.outputs > LARGEST_TABLE:
-            expected = f"k times {self.layout.outputs} outputs <= {LARGEST_TABLE} for a table"
-            raise InvalidArgumentError("k", self.k, expected)
-        each = self._total * width / 2
+        check_table(self.outputs, k=self.k)
+        each = self._odds.total * width / 2
         rows = np.full((self.k, blocks, width), self._odds.low / each)
         for x, (block, pattern) in enumerate(zip(*self.homes, strict=True)):
             rows[x, block, _members(int(pattern), width)] = self._odds.high / each
         return rows.reshape(self.k, -1)
 
     @property
-    def _scale(self) -> float:
-        """What a report in the answer's set adds to its estimated count."""
-        return self._total / (self._odds.high - self._odds.low)
+    def _scale(self) -> tuple[float, float]:
+        """What a report in the answer's set adds to its estimated count, and the least variance.
+
+        That is n times the variance for an answer in a block nobody is in.
+        """
+        high, low = self._odds.high, self._odds.low
+        scale = self._odds.total / (high - low)
+        return scale, 2 * scale * low / (high - low)
 
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Unbiased estimates: messages in the answer's set, less those in the rest of its block."""
         counts = self.counted(batch)
         cells = counts.cells.reshape(self.layout.blocks, self.layout.width)
-        homes = self.homes
-        shares = self._scale * _transformed(cells)[homes] / counts.n
-        # Only messages of the block count, each with the square of the scale: this is the
-        # variance with unbiased estimates of the shares of the answer and of its block. Given the
-        # messages of the block, it is as much less as the share is more.
-        squares = self._scale**2 * cells.sum(axis=1)[homes[0]] / counts.n
-        variances = np.maximum(squares - shares, self._least / 2) / counts.n
-        step = self._scale / counts.n
+        homes, (scale, least) = self.homes, self._scale
+        fractions = scale * _transformed(cells)[homes] / counts.n
+        # Only messages of the block count, each with the square of the scale: this is the variance
+        # with unbiased estimates of the fractions of the answer and of its block. Given the
+        # messages of the block, it is as much less as the fraction is more.
+        squares = scale**2 * cells.sum(axis=1)[homes[0]] / counts.n
+        variances = np.maximum(squares - fractions, least / 2) / counts.n
+        step = scale / counts.n
         return Estimate(
-            shares,
+            fractions,
             np.sqrt(variances),
             counts.n,
             variance_slope=-1 / counts.n,
             step=step,
-            # A message of the block is for the answer or against it: shares move by two steps.
+            # A message of the block is for the answer or against it: fractions move by two steps.
             granularity=step,
             # An empty answer's own fluctuation must not lower its error.
-            empty_error=np.sqrt(np.maximum(squares, self._least) / counts.n),
+            empty_error=np.sqrt(np.maximum(squares, least) / counts.n),
         )
 
-    @property
-    def _least(self) -> float:
-        """n times the variance for an answer in a block nobody is in: the least there is."""
-        return 2 * self._scale * self._odds.low / (self._odds.high - self._odds.low)
-
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """Variance of each estimated share, given the true ones of all k answers."""
+        """Variance of each estimated fraction, given the true ones of all k answers."""
         f = np.asarray(frequencies, dtype=np.float64)
-        if f.shape != (self.k,):
-            raise InvalidArgumentError("frequencies", f.shape, f"{self.k} shares")
-        blocks = self.homes[0]
+        checks.refuse(f.shape != (self.k,), f"{self.k} fractions", frequencies=f.shape)
+        blocks, (scale, least) = self.homes[0], self._scale
         shared = np.bincount(blocks, weights=f, minlength=self.layout.blocks)[blocks]
-        return (self._least + self._scale * shared - f) / n
+        return (least + scale * shared - f) / n
 
 
-def _members(pattern: int, width: int) -> npt.NDArray[np.bool_]:
+def _members(pattern: int, width: int) -> Flags:
     """Which outputs of a block belong to the answer with this pattern."""
-    parities: npt.NDArray[np.bool_] = np.bitwise_count(np.arange(width) & pattern) % 2 == 0
-    return parities
+    return np.asarray(np.bitwise_count(np.arange(width) & pattern) % 2 == 0)
 
 
 def _transformed(cells: Codes) -> Codes:
@@ -273,8 +244,16 @@ def _transformed(cells: Codes) -> Codes:
     return values
 
 
-def _public_order(k: int, width: int) -> Codes:
-    """The numbers 0, ..., k - 1 sorted by a hash of them, of k and of the width: no two tie."""
-    start = np.uint64((k * GOLDEN ^ width) * GOLDEN & WORD)
-    words = (np.arange(k, dtype=np.uint64) + start) * np.uint64(GOLDEN)
-    return np.argsort(mixed(words)).astype(np.int64)
+def mixed(words: Words) -> Words:
+    """A public mixture of words: the finalizer of SplitMix64.
+
+    It is a bijection of 64-bit words (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
+    Generators", OOPSLA 2014), the same on every machine: it spreads public things evenly, and
+    protects nobody.
+
+    >>> hex(int(mixed(np.array([GOLDEN], dtype=np.uint64))[0]))
+    '0xe220a8397b1dcdaf'
+    """
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

@@ -13,23 +13,24 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.law import BlanketLaw, Claim
+from shoal.accounting.law import BlanketLaw
 from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     CategoryRandomizer,
+    Flags,
     Integers,
+    OddsRandomizer,
     Rows,
+    byte_rows,
     checked_rows,
-    decode_integers,
     encode_integers,
     integer_width,
     integers_of,
     source,
 )
 from shoal.randomizers.response import RandomizedResponse
-from shoal.randomizers.support import Support
-from shoal.randomizers.weights import LARGEST_EPSILON, Odds
+from shoal.randomizers.weights import LARGEST_EPSILON, Odds, Support
 from shoal.randomness import Randomness, Words
 from shoal.values import Array, Batch, Counts, Estimate, Messages, category_codes
 
@@ -44,7 +45,7 @@ Functions = tuple[Words, Words]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalHashing(CategoryRandomizer):
+class LocalHashing(OddsRandomizer, CategoryRandomizer):
     """Draw a hash function into g buckets; report it, and the answer's bucket by g-ary response.
 
     The function is ``h(x) = ((u x + v) mod p) mod g`` with p = 2^61 - 1, u uniform on
@@ -88,18 +89,9 @@ class LocalHashing(CategoryRandomizer):
         return Odds.of(self.epsilon, highs=1, lows=self.g - 1)
 
     @property
-    def _response(self) -> RandomizedResponse:
-        return RandomizedResponse(k=self.g, epsilon=self.epsilon)
-
-    @property
     def integers(self) -> Integers:
         """The buckets, and the numbers of the response about them."""
-        return {"buckets": self.g, **self._response.integers}
-
-    @property
-    def local_epsilon(self) -> float:
-        """The epsilon of the response about the bucket: the function tells nothing by itself."""
-        return self._response.local_epsilon
+        return {"buckets": self.g, **super().integers}
 
     @property
     def message_bits(self) -> float:
@@ -115,7 +107,7 @@ class LocalHashing(CategoryRandomizer):
         """Rows of bytes: u, v and the reported bucket, each big-endian."""
         keys = self._keys(values)
         drawn_from = source(randomness)
-        response = self._response
+        response = RandomizedResponse(k=self.g, epsilon=self.epsilon)
         rows = np.empty((keys.size, self.message_bytes), dtype=np.uint8)
         for start in range(0, keys.size, _CHUNK):  # so that a chunk stays in the cache
             part = keys[start : start + _CHUNK]
@@ -133,14 +125,9 @@ class LocalHashing(CategoryRandomizer):
         with equal keys are randomized alike, which costs nothing.
         """
         shared, pairs = collisions(self.g)
-        c, e = shared / pairs, self._odds.high / self._odds.low
-        z = e + self.g - 1
-        apart = (1 - c) / z
-        atoms = [(apart, e, 1.0), (apart, 1.0, e), (c / z, e, e), ((self.g - 2 + c) / z, 1.0, 1.0)]
-        return BlanketLaw(
-            atoms,
-            witnesses=lambda: witness_pairs(self._two()),
-            claim=Claim(local_epsilon=self.local_epsilon),
+        c, z = shared / pairs, self._odds.high / self._odds.low + self.g - 1
+        return self._odds.law(
+            (1 - c) / z, c / z, (self.g - 2 + c) / z, witnesses=lambda: witness_pairs(self._two())
         )
 
     def _two(self) -> Array:
@@ -154,7 +141,7 @@ class LocalHashing(CategoryRandomizer):
         first, second = (pairs - shared) * high, (pairs - shared) * low
         rows = [[first, second, (g - 2) * second, *together]]
         rows.append([second, first, (g - 2) * second, *together])
-        total = pairs * (high + (g - 1) * low)
+        total = pairs * self._odds.total
         return np.array([[weight / total for weight in row] for row in rows])
 
     def table(self) -> Array:
@@ -164,42 +151,38 @@ class LocalHashing(CategoryRandomizer):
         )
         raise InvalidArgumentError("randomizer", self.name, expected)
 
-    def support(self, messages: Messages, candidates: npt.ArrayLike) -> Counts:
+    def support(self, messages: Messages, candidates: npt.ArrayLike | list[object]) -> Counts:
         """How many messages support each candidate: those whose function sends it to their bucket.
 
         The counts of several batches add up if the candidates are the same.
         """
-        return self._supports(messages, self._keys(candidates))
-
-    def _supports(self, messages: Messages, keys: Words) -> Counts:
-        parts = self._parts(messages)
-        return Counts(supports(parts, keys, self.g), parts[1].size)
+        parts = row_parts(messages, self.g)
+        return Counts(supports(parts, self._keys(candidates), self.g), parts[1].size)
 
     def tally(self, messages: Messages) -> Counts:
         """How many messages support each of the k answers."""
-        return self._supports(messages, self._keys(self._everything()))
+        return self.support(messages, self._everything())
 
-    def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
+    def encode(self, messages: Messages) -> Rows:
         """The rows as they are."""
-        self._parts(messages)
+        row_parts(messages, self.g)
         return np.asarray(messages, dtype=np.uint8)
 
-    def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
+    def decode(self, rows: Rows) -> Messages:
         """The rows as they are; each holds a function of the family and a bucket."""
         return self.encode(rows)
 
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """A function of the family and a bucket."""
         return admissible_rows(rows, self.g)
 
-    @property
+    @cached_property
     def _support(self) -> Support:
         """Another answer is supported if it shares the bucket told truly, or gets one told falsely.
 
         With c the chance of sharing, that is (c high + (1 - c) low)/total.
         """
-        high, low = self._odds.high, self._odds.low
-        total = high + (self.g - 1) * low
+        high, low, total = self._odds.high, self._odds.low, self._odds.total
         shared, pairs = collisions(self.g)
         other = shared * high + (pairs - shared) * low
         return Support(high / total, other / (pairs * total))
@@ -215,9 +198,7 @@ class LocalHashing(CategoryRandomizer):
         elif not isinstance(value, str):
             raise InvalidArgumentError("inputs", value, "strings, as there is no k")
 
-    def supports(
-        self, messages: npt.NDArray[Any], inputs: Sequence[Any]
-    ) -> npt.NDArray[np.bool_] | None:
+    def supports(self, messages: npt.NDArray[Any], inputs: Sequence[Any]) -> Flags | None:
         """The answers that a message's function sends to its bucket."""
         keys = fingerprints([*inputs]) if self.k is None else np.array(inputs, dtype=np.uint64)
         return supported(messages, keys, self.g)
@@ -227,20 +208,11 @@ class LocalHashing(CategoryRandomizer):
 
         Counts are those that :meth:`support` gave for the same candidates, or :meth:`tally`.
         """
-        asked = self._everything() if candidates is None else _listed(candidates)
-        counts = (
-            batch
-            if isinstance(batch, Counts)
-            else self._supports(batch.messages, self._keys(asked))
-        )
-        if counts.cells.size != len(asked):
-            expected = f"counts of {len(asked)} candidates"
-            raise InvalidArgumentError("counts", counts.cells.size, expected)
+        names = self._everything() if candidates is None else _listed(candidates)
+        counts = batch if isinstance(batch, Counts) else self.support(batch.messages, names)
+        expected = f"counts of {len(names)} candidates"
+        checks.refuse(counts.cells.size != len(names), expected, counts=counts.cells.size)
         return self._support.estimate(self.counted(counts))
-
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """Variance of each estimated share, given the true ones."""
-        return self._support.variance(frequencies, n=n)
 
     def _everything(self) -> list[object]:
         if self.k is None:
@@ -252,9 +224,6 @@ class LocalHashing(CategoryRandomizer):
         if self.k is None:
             return fingerprints(_listed(values))
         return category_codes(np.asarray(values), self.k).astype(np.uint64)
-
-    def _parts(self, rows: Messages) -> tuple[Functions, Words]:
-        return row_parts(rows, self.g)
 
 
 def fingerprints(texts: list[object]) -> Words:
@@ -307,7 +276,7 @@ def drawn_functions(size: int, randomness: Randomness) -> Functions:
     return u, randomness.below(PRIME, size)
 
 
-def supported(rows: npt.NDArray[Any], keys: Words, g: int) -> npt.NDArray[np.bool_] | None:
+def supported(rows: npt.NDArray[Any], keys: Words, g: int) -> Flags | None:
     """Which keys (columns) each row's function sends to its bucket; None if these are no rows."""
     if rows.dtype != np.uint8 or rows.ndim != 2:
         return None
@@ -344,36 +313,29 @@ def fill_rows(
 
 def row_parts(rows: Messages, g: int) -> tuple[Functions, Words]:
     """The functions and the buckets of messages; what no device can have sent is an error."""
-    found = np.asarray(rows)
-    if found.dtype != np.uint8 or found.ndim != 2 or found.shape[1] != row_bytes(g):
-        expected = f"uint8 rows of {row_bytes(g)} bytes"
-        raise InvalidArgumentError("rows", f"{found.dtype} of shape {found.shape}", expected)
-    parts = found.astype(np.uint8, copy=False)
-    u = _factors(parts[:, :_FACTOR_BYTES])
-    v = _factors(parts[:, _FACTOR_BYTES:_FUNCTION_BYTES])
-    if (u == 0).any():
-        raise InvalidArgumentError("u", 0, "a hash function with u > 0")
-    buckets = decode_integers(parts[:, _FUNCTION_BYTES:], integer_width(g), g)
-    return (u, v), buckets.astype(np.uint64)
+    u, v, buckets = _numbers(byte_rows(rows, row_bytes(g)), g)
+    for factors in (u, v):
+        if factors.size and int(factors.max()) >= PRIME:
+            largest = int(factors.max())
+            raise InvalidArgumentError("hash function", largest, f"numbers below {PRIME}")
+    checks.refuse((u == 0).any(), "a hash function with u > 0", u=0)
+    if buckets.size and int(buckets.max()) >= g:
+        raise InvalidArgumentError("message", int(buckets.max()), f"messages below {g}")
+    return (u, v), buckets
 
 
-def admissible_rows(rows: Rows, g: int) -> npt.NDArray[np.bool_]:
+def admissible_rows(rows: Rows, g: int) -> Flags:
     """Which rows are a function of the family and a bucket."""
-    found = checked_rows(rows, row_bytes(g))
-    u = integers_of(found[:, :_FACTOR_BYTES], _FACTOR_BYTES)
-    v = integers_of(found[:, _FACTOR_BYTES:_FUNCTION_BYTES], _FACTOR_BYTES)
-    buckets = integers_of(found[:, _FUNCTION_BYTES:], integer_width(g))
+    u, v, buckets = _numbers(checked_rows(rows, row_bytes(g)), g)
     prime = np.uint64(PRIME)
-    inside: npt.NDArray[np.bool_] = (u > 0) & (u < prime) & (v < prime) & (buckets < np.uint64(g))
-    return inside
+    return np.asarray((u > 0) & (u < prime) & (v < prime) & (buckets < np.uint64(g)))
 
 
-def _factors(rows: npt.NDArray[np.uint8]) -> Words:
-    """Big-endian rows as residues modulo p."""
-    numbers = np.ascontiguousarray(rows).view(">u8").ravel().astype(np.uint64)
-    if numbers.size and int(numbers.max()) >= PRIME:
-        raise InvalidArgumentError("hash function", int(numbers.max()), f"numbers below {PRIME}")
-    return numbers
+def _numbers(rows: Rows, g: int) -> tuple[Words, Words, Words]:
+    """u, v and the bucket of each row, whatever they are."""
+    u = integers_of(rows[:, :_FACTOR_BYTES], _FACTOR_BYTES)
+    v = integers_of(rows[:, _FACTOR_BYTES:_FUNCTION_BYTES], _FACTOR_BYTES)
+    return u, v, integers_of(rows[:, _FUNCTION_BYTES:], integer_width(g))
 
 
 def _listed(answers: npt.ArrayLike | list[object]) -> list[object]:

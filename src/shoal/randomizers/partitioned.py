@@ -17,11 +17,15 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting import table as tables
-from shoal.accounting.atoms import AtomLike
-from shoal.accounting.law import BlanketLaw, Claim
-from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import LARGEST_TABLE, Integers, NumberedMessages, TakesAnswers, source
-from shoal.randomizers.mixing import GOLDEN, WORD, mixed
+from shoal.accounting.law import BlanketLaw
+from shoal.randomizers.base import (
+    NumberedMessages,
+    OddsRandomizer,
+    TakesAnswers,
+    check_table,
+    source,
+)
+from shoal.randomizers.hadamard import GOLDEN, WORD, mixed
 from shoal.randomizers.weights import Odds
 from shoal.randomness import Randomness, Words
 from shoal.values import Array, Messages, category_codes
@@ -48,30 +52,40 @@ class Partitions:
     coins: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", checks.count(2, k=self.k))
-        object.__setattr__(self, "partitions", checks.count(partitions=self.partitions))
-        object.__setattr__(self, "symbols", checks.count(2, symbols=self.symbols))
-        object.__setattr__(self, "coins", checks.count(0, coins=self.coins))
-        if self.symbols > self.k:
-            raise InvalidArgumentError("symbols", self.symbols, f"symbols <= k = {self.k}")
-        if self.partitions * self.k > LARGEST_BINS:
-            expected = f"partitions times answers <= {LARGEST_BINS}"
-            raise InvalidArgumentError("partitions", self.partitions, expected)
+        for name, least in (("k", 2), ("partitions", 1), ("symbols", 2), ("coins", 0)):
+            object.__setattr__(self, name, checks.count(least, **{name: getattr(self, name)}))
+        checks.refuse(self.symbols > self.k, f"symbols <= k = {self.k}", symbols=self.symbols)
+        expected = f"partitions times answers <= {LARGEST_BINS}"
+        checks.refuse(self.partitions * self.k > LARGEST_BINS, expected, partitions=self.partitions)
 
     @property
     def cells(self) -> int:
         """Bins of all partitions together."""
         return self.partitions * self.symbols
 
-    @property
+    @classmethod
+    @lru_cache(maxsize=8)
+    def of(cls, *, k: int, partitions: int, symbols: int, coins: int) -> Partitions:
+        """The partitions, with all that is computed of them once: who asks again gets the same."""
+        return cls(k=k, partitions=partitions, symbols=symbols, coins=coins)
+
+    @cached_property
     def bins(self) -> Codes:
         """The bin of answer x in partition g, at [g, x]."""
-        return _bins(self.k, self.partitions, self.symbols, self.coins)
+        k, symbols = self.k, self.symbols
+        bins = np.empty((self.partitions, k), dtype=np.int64)
+        for number in range(self.partitions):
+            words = _hashed(np.arange(k, dtype=np.uint64), k, symbols, self.coins, number)
+            bins[number, np.argsort(words)] = np.arange(k) * symbols // k
+        bins.flags.writeable = False
+        return bins
 
-    @property
+    @cached_property
     def places(self) -> Codes:
         """The same with the bins of all partitions numbered through: g symbols + bin."""
-        return _places(self.k, self.partitions, self.symbols, self.coins)
+        places: Codes = self.bins + self.symbols * np.arange(self.partitions)[:, None]
+        places.flags.writeable = False
+        return places
 
     @property
     def fewest_shared(self) -> int:
@@ -79,16 +93,60 @@ class Partitions:
 
         Exact up to 1,024 answers; of more, only some are compared with all others.
         """
-        return _most_apart(self.k, self.partitions, self.symbols, self.coins)[0]
+        return self._apart[0]
 
     @property
     def most_apart(self) -> tuple[int, int]:
         """Two answers that share few bins: of those compared, as few as any two."""
-        return _most_apart(self.k, self.partitions, self.symbols, self.coins)[1]
+        return self._apart[1]
+
+    @cached_property
+    def _apart(self) -> tuple[int, tuple[int, int]]:
+        """The fewest bins that two answers share, and two answers that do."""
+        every = self.k <= _ANSWERS_COMPARED
+        fewest, pair = self.partitions, (0, 1)
+        for answer in range(self.k - 1 if every else _ROWS_COMPARED):
+            later = self.bins[:, answer + 1 :]
+            shared = np.count_nonzero(later == self.bins[:, answer : answer + 1], axis=0)
+            least = int(shared.argmin())
+            if shared[least] < fewest or answer == 0:
+                fewest, pair = int(shared[least]), (answer, answer + 1 + least)
+            if fewest == 0:
+                break
+        # Answers that were not compared may share none.
+        return (fewest if every else 0), pair
+
+
+class PartitionedAnswers(TakesAnswers):
+    """Takes one of k answers, of which messages tell bins of public partitions."""
+
+    symbols: int
+    partitions: int
+    coins: int
+
+    @cached_property
+    def layout(self) -> Partitions:
+        """The public partitions."""
+        return Partitions.of(
+            k=self.k, partitions=self.partitions, symbols=self.symbols, coins=self.coins
+        )
+
+    @property
+    def outputs(self) -> int:
+        """How many messages there are."""
+        return self.partitions * self.symbols
+
+    def far_apart(self) -> tuple[int, ...]:
+        """Two answers that share few bins."""
+        return self.layout.most_apart
+
+    def __post_init__(self) -> None:
+        for name in ("k", "symbols", "partitions", "coins"):
+            object.__setattr__(self, name, getattr(self.layout, name))
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionedResponse(NumberedMessages, TakesAnswers):
+class PartitionedResponse(PartitionedAnswers, OddsRandomizer, NumberedMessages):
     """Say which bin of a random one of G partitions holds the answer, by randomized response.
 
     The device draws the partition g by its own coin and sends (g, y), the symbol y being the bin
@@ -126,45 +184,18 @@ class PartitionedResponse(NumberedMessages, TakesAnswers):
     coins: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         checks.positive(epsilon=self.epsilon)
-        for name in ("k", "symbols", "partitions", "coins"):
-            object.__setattr__(self, name, getattr(self.layout, name))
         _ = self._odds
-
-    @cached_property
-    def layout(self) -> Partitions:
-        """The public partitions."""
-        return Partitions(
-            k=self.k, partitions=self.partitions, symbols=self.symbols, coins=self.coins
-        )
 
     @cached_property
     def _odds(self) -> Odds:
         return Odds.of(self.epsilon, highs=1, lows=self.symbols - 1)
 
     @property
-    def _total(self) -> int:
-        return self._odds.high + (self.symbols - 1) * self._odds.low
-
-    @property
-    def integers(self) -> Integers:
-        """The odds, and what the draws are below."""
-        return {**self._odds.integers, "total": self._total}
-
-    @property
     def truth(self) -> float:
         """By how much likelier the true symbol is than another: (e - 1)/z."""
-        return (self._odds.high - self._odds.low) / self._total
-
-    @property
-    def local_epsilon(self) -> float:
-        """The epsilon of the sampler as implemented."""
-        return min(self._odds.epsilon, self.epsilon)
-
-    @property
-    def outputs(self) -> int:
-        """How many messages there are."""
-        return self.partitions * self.symbols
+        return (self._odds.high - self._odds.low) / self._odds.total
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One message g symbols + y per value.
@@ -173,7 +204,7 @@ class PartitionedResponse(NumberedMessages, TakesAnswers):
         """
         answers = category_codes(values, self.k)
         generator = source(randomness)
-        drawn = generator.below(self._total, answers.size).view(np.int64)
+        drawn = generator.below(self._odds.total, answers.size).view(np.int64)
         chosen = generator.below(self.partitions, answers.size).view(np.int64)
         excess = self._odds.high - self._odds.low
         truths = self.layout.bins[chosen, answers]
@@ -182,38 +213,26 @@ class PartitionedResponse(NumberedMessages, TakesAnswers):
 
     def law(self) -> BlanketLaw:
         """The atoms of the two answers that share the fewest bins, which cover all pairs."""
-        e = self._odds.high / self._odds.low
-        z = e + self.symbols - 1
+        z = self._odds.high / self._odds.low + self.symbols - 1
         shared = self.layout.fewest_shared / self.partitions
-        atoms: list[AtomLike] = [
-            ((1 - shared) / z, e, 1.0),
-            ((1 - shared) / z, 1.0, e),
-            (shared / z, e, e),
-            ((self.symbols - 2 + shared) / z, 1.0, 1.0),
-        ]
-        return BlanketLaw(
-            atoms,
+        return self._odds.law(
+            (1 - shared) / z,
+            shared / z,
+            (self.symbols - 2 + shared) / z,
             witnesses=lambda: tables.witness_pairs(self._telling_rows()),
-            claim=Claim(local_epsilon=self.local_epsilon),
         )
 
     def table(self) -> Array:
         """Pr[message | answer x], one row per answer."""
-        if self.k * self.outputs > LARGEST_TABLE:
-            expected = f"k times {self.outputs} outputs <= {LARGEST_TABLE} for a table"
-            raise InvalidArgumentError("k", self.k, expected)
+        check_table(self.outputs, k=self.k)
         return self._rows(np.arange(self.k))
 
     def probabilities(self, inputs: Sequence[Any]) -> Array:
         """The rows of these answers."""
         return self._rows(np.array(inputs, dtype=np.int64))
 
-    def far_apart(self) -> tuple[int, ...]:
-        """Two answers that share few bins."""
-        return self.layout.most_apart
-
     def _rows(self, answers: Codes) -> Array:
-        each = self._total * self.partitions
+        each = self._odds.total * self.partitions
         rows = np.full((answers.size, self.outputs), self._odds.low / each)
         np.put_along_axis(rows, self.layout.places[:, answers].T, self._odds.high / each, axis=1)
         return rows
@@ -224,41 +243,6 @@ class PartitionedResponse(NumberedMessages, TakesAnswers):
         answers = np.unique(np.append(others, self.layout.most_apart))
         alike, group = np.unique(self._rows(answers), axis=1, return_inverse=True)
         return alike * np.bincount(group.reshape(-1))
-
-
-@lru_cache(maxsize=8)
-def _bins(k: int, partitions: int, symbols: int, coins: int) -> Codes:
-    found = np.empty((partitions, k), dtype=np.int64)
-    for number in range(partitions):
-        order = np.argsort(_hashed(np.arange(k, dtype=np.uint64), k, symbols, coins, number))
-        found[number, order] = np.arange(k) * symbols // k
-    found.flags.writeable = False
-    return found
-
-
-@lru_cache(maxsize=8)
-def _places(k: int, partitions: int, symbols: int, coins: int) -> Codes:
-    found: Codes = _bins(k, partitions, symbols, coins) + symbols * np.arange(partitions)[:, None]
-    found.flags.writeable = False
-    return found
-
-
-@lru_cache(maxsize=64)
-def _most_apart(k: int, partitions: int, symbols: int, coins: int) -> tuple[int, tuple[int, int]]:
-    """The fewest bins that two answers share, and two answers that do."""
-    bins = _bins(k, partitions, symbols, coins)
-    every = k <= _ANSWERS_COMPARED
-    fewest, pair = partitions, (0, 1)
-    for answer in range(k - 1 if every else _ROWS_COMPARED):
-        later = bins[:, answer + 1 :]
-        shared = np.count_nonzero(later == bins[:, answer : answer + 1], axis=0)
-        least = int(shared.argmin())
-        if shared[least] < fewest or answer == 0:
-            fewest, pair = int(shared[least]), (answer, answer + 1 + least)
-        if fewest == 0:
-            break
-    # Answers that were not compared may share none.
-    return (fewest if every else 0), pair
 
 
 def _hashed(numbers: Words, *key: int) -> Words:

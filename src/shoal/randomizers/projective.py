@@ -14,17 +14,16 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.atoms import AtomLike
-from shoal.accounting.law import BlanketLaw, Claim
-from shoal.errors import InvalidArgumentError
+from shoal.accounting.law import BlanketLaw
 from shoal.randomizers.base import (
-    LARGEST_TABLE,
     CategoryRandomizer,
     Integers,
     NumberedMessages,
+    OddsRandomizer,
+    check_table,
     source,
 )
-from shoal.randomizers.support import Support
-from shoal.randomizers.weights import LARGEST_EPSILON, Odds
+from shoal.randomizers.weights import LARGEST_EPSILON, Odds, Support
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Estimate, Messages, category_codes
 
@@ -47,29 +46,16 @@ class Space:
     q: int
     t: int
 
-    def points(self, dimension: int) -> int:
-        """(q^dimension - 1)/(q - 1), the points of a subspace."""
+    def points(self, dimension: int | None = None) -> int:
+        """(q^dimension - 1)/(q - 1), the points of a subspace, or of the space itself."""
+        dimension = self.t if dimension is None else dimension
         return (self.q**dimension - 1) // (self.q - 1) if dimension > 0 else 0
-
-    @property
-    def size(self) -> int:
-        """Number of points."""
-        return self.points(self.t)
-
-    @classmethod
-    def best(cls, k: int, ratio: float) -> Space:
-        """The space with at least k points and the least total variance of k estimates."""
-        return min(_candidates(k), key=lambda space: space.total_variance(k, ratio))
 
     def support(self, high: float, low: float) -> Support:
         """How often a message is orthogonal to the true point, and to another one."""
         inside, shared = self.points(self.t - 1), self.points(self.t - 2)
-        total = high * inside + low * (self.size - inside)
+        total = high * inside + low * (self.points() - inside)
         return Support(high * inside / total, (high * shared + low * (inside - shared)) / total)
-
-    def total_variance(self, k: int, ratio: float) -> float:
-        """Sum of the k variances, for one report."""
-        return float(self.support(ratio, 1.0).variance([1.0, 0.0], n=1) @ [1, k - 1])
 
     @cached_property
     def _starts(self) -> Codes:
@@ -163,8 +149,7 @@ class Space:
         found = digits[0] * sign % self.q
         for power, digit in zip(self._powers.tolist(), digits[1:], strict=False):
             found += digit * sign % self.q * power * kept
-        counts: Codes = np.rint((cells.sum() + transform[found]) / self.q).astype(np.int64)
-        return counts
+        return np.asarray(np.rint((cells.sum() + transform[found]) / self.q).astype(np.int64))
 
     def _only_orthogonal(self, k: int) -> Codes:
         """In the plane the point (1, a) is orthogonal to (1, -1/a) only, and (0, 1) to (1, 0)."""
@@ -194,7 +179,7 @@ def _candidates(k: int) -> list[Space]:
     plane = next(q for q in itertools.count(max(k - 1, 2)) if _is_prime(q))
     found = [Space(plane, 2)]
     for q in filter(_is_prime, range(2, min(k - 1, math.ceil(LARGEST_SPACE ** (1 / 3))))):
-        t = next(t for t in itertools.count(3) if Space(q, t).size >= k)
+        t = next(t for t in itertools.count(3) if Space(q, t).points() >= k)
         if q**t <= LARGEST_SPACE:
             found.append(Space(q, t))
     return found
@@ -205,7 +190,7 @@ def _is_prime(number: int) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer):
+class ProjectiveGeometryResponse(OddsRandomizer, NumberedMessages, CategoryRandomizer):
     """Send a point orthogonal to the answer's with odds e^epsilon : 1 against any other point.
 
     Answers and messages are points of the projective space of F_q^t, K = (q^t - 1)/(q - 1) >= k of
@@ -217,61 +202,49 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer):
     Geometry", ICML 2022 (arXiv 2203.00194).
     Runtime: one draw and O(t) divisions per report; O(n + q^t log q^t) to estimate, by one
     Fourier transform of at most 2e7 numbers (O(n + k) for t = 2).
-    Utility: n Var = r (1 - r)/(s - r)^2 for an answer nobody gave, s and r being the chances that
-    a message is orthogonal to the true point and to another: near the optimum 4e/(e - 1)^2 of one
-    local report, e = e^epsilon.
+    Utility: n Var = r (1 - r)/(s - r)^2 for an answer nobody gave, s and r being the probabilities
+    that a message is orthogonal to the true point and to another: near the optimum 4e/(e - 1)^2 of
+    one local report, e = e^epsilon.
 
     >>> ProjectiveGeometryResponse(k=3, epsilon=1.0).table().round(3)[0].tolist()
     [0.212, 0.576, 0.212]
     """
 
     name: ClassVar[str] = "projective"
+    most_answers: ClassVar[int] = LARGEST_SPACE // 2
 
     k: int
     epsilon: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "k", checks.count(2, k=self.k))
-        checks.positive(epsilon=self.epsilon)
-        if self.k > LARGEST_SPACE // 2:
-            raise InvalidArgumentError("k", self.k, f"k <= {LARGEST_SPACE // 2}")
-        if self._support.true <= self._support.other:
-            expected = "an epsilon that whole-number odds of 52 bits can express"
-            raise InvalidArgumentError("epsilon", self.epsilon, expected)
-
     @cached_property
     def space(self) -> Space:
-        """The space whose points are the messages."""
-        return Space.best(self.k, math.exp(min(max(self.epsilon, _NEGLIGIBLE), LARGEST_EPSILON)))
-
-    @property
-    def _inside(self) -> int:
-        """Number of points orthogonal to an answer."""
-        return self.space.points(self.space.t - 1)
+        """The space of the messages: at least k points, the least total variance of k estimates."""
+        ratio = math.exp(min(max(self.epsilon, _NEGLIGIBLE), LARGEST_EPSILON))
+        answers = [1, self.k - 1]  # the true one, and all others
+        return min(
+            _candidates(self.k),
+            key=lambda it: float(it.support(ratio, 1.0).variance([1.0, 0.0], n=1) @ answers),
+        )
 
     @cached_property
     def _odds(self) -> Odds:
-        return Odds.of(self.epsilon, highs=self._inside, lows=self.space.size - self._inside)
-
-    @property
-    def _total(self) -> int:
-        return self._inside * self._odds.high + (self.space.size - self._inside) * self._odds.low
+        """Of the points orthogonal to an answer against all others."""
+        inside = self.space.points(self.space.t - 1)
+        odds = Odds.of(self.epsilon, highs=inside, lows=self.space.points() - inside)
+        support = self.space.support(odds.high, odds.low)
+        expected = "an epsilon that whole-number odds of 52 bits can express"
+        checks.refuse(support.true <= support.other, expected, epsilon=self.epsilon)
+        return odds
 
     @property
     def integers(self) -> Integers:
         """The space, the odds, and what the draws are below."""
-        sizes = {"q": self.space.q, "t": self.space.t}
-        return {**sizes, **self._odds.integers, "total": self._total}
-
-    @property
-    def local_epsilon(self) -> float:
-        """The epsilon of the sampler as implemented."""
-        return min(self._odds.epsilon, self.epsilon)
+        return {"q": self.space.q, "t": self.space.t, **super().integers}
 
     @property
     def outputs(self) -> int:
         """How many messages there are."""
-        return self.space.size
+        return self.space.points()
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One point's number per value.
@@ -280,10 +253,9 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer):
         size low for each other point.
         """
         truths = category_codes(values, self.k)
-        drawn = source(randomness).below(self._total, truths.size).view(np.int64)
-        high, low = self._odds.high, self._odds.low
-        edge = self._inside * high
-        members = np.where(drawn < edge, drawn // high, self._inside + (drawn - edge) // low)
+        drawn = source(randomness).below(self._odds.total, truths.size).view(np.int64)
+        high, low, edge = self._odds.high, self._odds.low, self._odds.raised
+        members = np.where(drawn < edge, drawn // high, edge // high + (drawn - edge) // low)
         messages = np.empty_like(truths)
         for start in range(0, truths.size, _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -292,40 +264,33 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer):
 
     def law(self) -> BlanketLaw:
         """By symmetry one list of atoms serves all pairs of answers."""
-        return BlanketLaw(
-            [self._pair_atoms()],
-            witnesses=self._witnesses,
-            claim=Claim(local_epsilon=self.local_epsilon),
-        )
+        size, inside, shared = (self.space.points(self.space.t - i) for i in range(3))
+        each = self._odds.low / self._odds.total
+        masses = ((inside - shared) * each, shared * each, (size - 2 * inside + shared) * each)
+        return self._odds.law(*masses, witnesses=lambda: self._witnesses(*masses))
 
-    def _pair_atoms(self) -> list[AtomLike]:
-        e, each = self._odds.high / self._odds.low, self._odds.low / self._total
-        inside, shared = self._inside, self.space.points(self.space.t - 2)
-        lone = (inside - shared) * each
-        neither = (self.space.size - 2 * inside + shared) * each
-        return [(lone, e, 1.0), (lone, 1.0, e), (shared * each, e, e), (neither, 1.0, 1.0)]
-
-    def _witnesses(self) -> list[list[AtomLike]]:
+    def _witnesses(self, alone: float, both: float, neither: float) -> list[list[AtomLike]]:
         """All others on one of the two answers, on a third, or on one of a line with the two."""
-        e = self._odds.high / self._odds.low
+        e, t = self._odds.high / self._odds.low, self.space.t
         # The blanket's atoms, seen from the mass that the first or the second answer puts there.
-        first = [(mass * a, 1.0, b / a) for mass, a, b in self._pair_atoms()]
-        second = [(mass * b, a / b, 1.0) for mass, a, b in self._pair_atoms()]
-        found: list[list[AtomLike]] = [list(first), list(second)]
+        found: list[list[AtomLike]] = [
+            [(alone * e, 1.0, 1 / e), (alone, 1.0, e), (both * e, 1.0, 1.0), (neither, 1.0, 1.0)],
+            [(alone, e, 1.0), (alone * e, 1 / e, 1.0), (both * e, 1.0, 1.0), (neither, 1.0, 1.0)],
+        ]
         if self.k > 2:
             # Points 0, 1 and 2 are on a line: what is orthogonal to two is to the third.
-            found.append(self._third_atoms(self.space.points(self.space.t - 2), e))
-        if self.space.t > 2:
-            found.append(self._third_atoms(self.space.points(self.space.t - 3), e))
+            found.append(self._third_atoms(self.space.points(t - 2), e))
+        if t > 2:
+            found.append(self._third_atoms(self.space.points(t - 3), e))
         return found
 
     def _third_atoms(self, common: int, e: float) -> list[AtomLike]:
         """Exact atoms if the others hold a third answer, ``common`` points suiting all three."""
-        inside, shared = self._inside, self.space.points(self.space.t - 2)
+        size, inside, shared = (self.space.points(self.space.t - i) for i in range(3))
         alone = inside - 2 * shared + common
-        none = self.space.size - 3 * inside + 3 * shared - common
+        none = size - 3 * inside + 3 * shared - common
         numbers = (none, alone, shared - common, common)  # points that suit so many of the three
-        each = self._odds.low / self._total
+        each = self._odds.low / self._odds.total
         return [
             (numbers[a + b + c] * each * e**c, e ** (a - c), e ** (b - c))
             for a, b, c in itertools.product((0, 1), repeat=3)
@@ -333,24 +298,18 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer):
 
     def table(self) -> Array:
         """Pr[point y | answer x], one row per answer."""
-        space = self.space
-        if self.k * space.size > LARGEST_TABLE:
-            expected = f"k times {space.size} points <= {LARGEST_TABLE} for a table"
-            raise InvalidArgumentError("k", self.k, expected)
-        coordinates = np.array(list(space.digits(space.vectors(np.arange(space.size)))))
+        space, odds = self.space, self._odds
+        check_table(space.points(), k=self.k)
+        coordinates = np.array(list(space.digits(space.vectors(np.arange(space.points())))))
         suits = coordinates[:, : self.k].T @ coordinates % space.q == 0
-        return np.where(suits, self._odds.high / self._total, self._odds.low / self._total)
+        return np.where(suits, odds.high / odds.total, odds.low / odds.total)
 
-    @property
+    @cached_property
     def _support(self) -> Support:
         return self.space.support(self._odds.high, self._odds.low)
 
     def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Unbiased estimates of the share of each answer, from the messages orthogonal to it."""
+        """Unbiased estimates of the fraction of each answer, from the messages orthogonal to it."""
         counts = self.counted(batch)
         suiting = self.space.orthogonal_counts(counts.cells, self.k)
         return self._support.estimate(Counts(suiting, counts.n))
-
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """Variance of each estimated share, given the true ones."""
-        return self._support.variance(frequencies, n=n)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any
 
+from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import Randomizer
 
@@ -14,34 +16,43 @@ CATEGORIES = {
     "grr": ("response", "RandomizedResponse"),
     "hadamard": ("hadamard", "HadamardResponse"),
     "projective": ("projective", "ProjectiveGeometryResponse"),
-    "subset": ("subset", "SubsetSelection"),
-    "unary": ("unary", "UnaryEncoding"),
+    "subset": ("bits", "SubsetSelection"),
+    "unary": ("bits", "UnaryEncoding"),
     "hashing": ("hashing", "LocalHashing"),
 }
 NUMBERS = {
-    "laplace": ("laplace", "Laplace"),
-    "duchi": ("duchi", "Duchi"),
-    "piecewise": ("piecewise", "Piecewise"),
-    "rounded": ("rounded", "RoundedResponse"),
+    "laplace": ("grid", "Laplace"),
+    "duchi": ("grid", "Duchi"),
+    "piecewise": ("grid", "Piecewise"),
+    "rounded": ("grid", "RoundedResponse"),
 }
 VECTORS = {
-    "privunit": ("privunit", "PrivUnit"),
-    "privunitg": ("privunitg", "PrivUnitG"),
+    "privunit": ("vectors", "PrivUnit"),
+    "privunitg": ("vectors", "PrivUnitG"),
 }
 NAMES = (*CATEGORIES, *NUMBERS, *VECTORS)
 
 
+def loaded(package: str, homes: Mapping[str, tuple[str, str]], name: str) -> Any:  # noqa: ANN401
+    """What a table has under this name, imported now; or an error that lists the names."""
+    if name not in homes:
+        raise unknown(name, homes)
+    module, attribute = homes[name]
+    return getattr(importlib.import_module(f"{package}.{module}"), attribute)
+
+
+def unknown(name: str, names: Iterable[str]) -> InvalidArgumentError:
+    """The error for a name that is none of these."""
+    close = difflib.get_close_matches(str(name), names, n=1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    return InvalidArgumentError("randomizer", name, f"one of {', '.join(names)}{hint}")
+
+
 def by_name(name: str) -> Callable[..., Randomizer]:
     """The class of a randomizer, or an error that lists the names."""
-    homes = {**CATEGORIES, **NUMBERS, **VECTORS}
-    if name not in homes:
-        close = difflib.get_close_matches(str(name), homes, n=1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
-        expected = f"randomizer to be one of {', '.join(homes)}{hint}"
-        raise InvalidArgumentError("randomizer", name, expected)
-    module, attribute = homes[name]
-    home = importlib.import_module(f"shoal.randomizers.{module}")
-    found: Callable[..., Randomizer] = getattr(home, attribute)
+    found: Callable[..., Randomizer] = loaded(
+        "shoal.randomizers", {**CATEGORIES, **NUMBERS, **VECTORS}, name
+    )
     return found
 
 
@@ -58,14 +69,11 @@ def family(
     """
     makes = by_name(name)
     if name in NUMBERS:
-        if k is not None:
-            raise InvalidArgumentError("k", k, f"no k for {name}, which takes numbers, but bounds")
+        checks.refuse(k is not None, f"no k for {name}, which takes numbers, but bounds", k=k)
         low, high = bounds or (0.0, 1.0)
         return partial(makes, low=low, high=high)
-    if bounds is not None:
-        expected = f"no bounds for {name}, which does not take numbers"
-        raise InvalidArgumentError("bounds", bounds, expected)
-    if k is None:
-        what = "dimension" if name in VECTORS else "number of possible answers"
-        raise InvalidArgumentError("k", k, f"k, the {what}, which {name} needs")
-    return partial(makes, **{"dimension" if name in VECTORS else "k": k})
+    expected = f"no bounds for {name}, which does not take numbers"
+    checks.refuse(bounds is not None, expected, bounds=bounds)
+    size, what = ("dimension",) * 2 if name in VECTORS else ("k", "number of possible answers")
+    checks.refuse(k is None, f"k, the {what}, which {name} needs", k=k)
+    return partial(makes, **{size: k})

@@ -9,26 +9,23 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from shoal import checks
 from shoal.accounting.law import BlanketLaw
-from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
-    LARGEST_TABLE,
     CategoryRandomizer,
-    Integers,
     NumberedMessages,
+    OddsRandomizer,
+    check_table,
     source,
 )
-from shoal.randomizers.support import Support
-from shoal.randomizers.weights import Odds
+from shoal.randomizers.weights import Odds, Support
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Estimate, Messages, category_codes
+from shoal.values import Array, Messages, category_codes
 
 _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(NumberedMessages, CategoryRandomizer):
+class RandomizedResponse(OddsRandomizer, NumberedMessages, CategoryRandomizer):
     """Tell the truth with odds e^epsilon : 1 against each other answer.
 
     Citations: Warner 1965 for two answers; Kairouz, Bonawitz, Ramage 2016 (arXiv 1602.07387) for k.
@@ -45,28 +42,9 @@ class RandomizedResponse(NumberedMessages, CategoryRandomizer):
     k: int
     epsilon: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "k", checks.count(2, k=self.k))
-        checks.positive(epsilon=self.epsilon)
-        _ = self._odds
-
     @cached_property
     def _odds(self) -> Odds:
         return Odds.of(self.epsilon, highs=1, lows=self.k - 1)
-
-    @property
-    def _total(self) -> int:
-        return self._odds.high + (self.k - 1) * self._odds.low
-
-    @property
-    def integers(self) -> Integers:
-        """The odds, and what the draws are below."""
-        return {**self._odds.integers, "total": self._total}
-
-    @property
-    def local_epsilon(self) -> float:
-        """The epsilon of the sampler as implemented."""
-        return min(self._odds.epsilon, self.epsilon)
 
     @property
     def outputs(self) -> int:
@@ -84,10 +62,10 @@ class RandomizedResponse(NumberedMessages, CategoryRandomizer):
         messages = np.empty(truths.size, dtype=np.int64)
         for start in range(0, truths.size, _CHUNK):  # so that a chunk stays in the cache
             truth = truths[start : start + _CHUNK]
-            drawn = bits.below(self._total, truth.size)
+            drawn = bits.below(self._odds.total, truth.size)
             slices = (drawn - np.uint64(excess)) // np.uint64(self._odds.low)
-            kept = np.where(drawn < excess, truth, slices.view(np.int64))
-            messages[start : start + _CHUNK] = kept
+            sent = np.where(drawn < excess, truth, slices.view(np.int64))
+            messages[start : start + _CHUNK] = sent
         return messages
 
     def law(self) -> BlanketLaw:
@@ -96,20 +74,11 @@ class RandomizedResponse(NumberedMessages, CategoryRandomizer):
 
     def table(self) -> Array:
         """Pr[report y | answer x], one row per answer."""
-        if self.k**2 > LARGEST_TABLE:
-            raise InvalidArgumentError("k", self.k, f"k^2 <= {LARGEST_TABLE} for a table")
-        weights = np.full((self.k, self.k), self._odds.low / self._total)
-        np.fill_diagonal(weights, self._odds.high / self._total)
+        check_table(self.k, k=self.k)
+        weights = np.full((self.k, self.k), self._odds.low / self._odds.total)
+        np.fill_diagonal(weights, self._odds.high / self._odds.total)
         return weights
 
-    @property
+    @cached_property
     def _support(self) -> Support:
-        return Support(self._odds.high / self._total, self._odds.low / self._total)
-
-    def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Unbiased estimates of the share of each answer."""
-        return self._support.estimate(self.counted(batch))
-
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """Variance of each estimated share, given the true ones."""
-        return self._support.variance(frequencies, n=n)
+        return Support(self._odds.high / self._odds.total, self._odds.low / self._odds.total)

@@ -19,6 +19,12 @@ caps, as c <= 1/2: the two-level law.
 *Estimation.* E[u | v] = m v, hence the mean of u/m. With D = p/c - (1 - p)/(1 - c) and I(c) the
 integral of <u, v> over the cap, m = D I(c), and the squared error of one report is
 ``E|u|^2/m^2 - 1``; the best c is found numerically.
+
+*Other lengths.* Randomizers of directions take vectors of length 1. A vector v with |v| <= R
+becomes one of them with a coordinate more, (v/R, √(1 − |v|²/R²)); the estimated mean comes back
+without that coordinate, times R. It is exact and unbiased, and as private: the law of a randomizer
+of directions covers every pair of them. Protocols that add up coordinates take vectors with
+|v_1| + ... + |v_d| at most a bound, and √d R is the least that holds for all vectors of length R.
 """
 
 from __future__ import annotations
@@ -26,9 +32,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from decimal import Context, Decimal, localcontext
+from decimal import Decimal, localcontext
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +42,10 @@ from scipy import special
 
 from shoal import checks
 from shoal.accounting.law import BlanketLaw
+from shoal.checks import LARGEST_RANGE, SMALLEST_RANGE
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
+    Flags,
     Integers,
     Randomizer,
     Rows,
@@ -45,8 +53,7 @@ from shoal.randomizers.base import (
     checked_rows,
     source,
 )
-from shoal.randomizers.laws import two_level_law
-from shoal.randomizers.weights import LARGEST_EPSILON
+from shoal.randomizers.weights import EXACT, LARGEST_EPSILON, two_level_law
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Messages, Noise, VectorEstimate
 
@@ -59,7 +66,8 @@ _CHOICE_BITS = 62
 _SMALLEST_EPSILON = 1e-12
 _BLOCK = 1 << 20  # coordinates worked on at once
 _LONGEST = 16.0  # normals made of 52 bits are below 8.3, and the height along v is below 12
-_EXACT = Context(prec=60)
+_LARGEST = np.finfo(np.float64).max
+_SLACK = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +101,7 @@ class CapNoise(Noise):
         return np.asarray(self.norm * np.sqrt(variances))
 
 
+@dataclass(frozen=True, kw_only=True)
 class CapRandomizer(Randomizer, VectorMechanism):
     """A randomizer of one unit vector, by a cap around it."""
 
@@ -101,9 +110,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
-        if self.dimension > LARGEST_DIMENSION:
-            expected = f"dimension <= {LARGEST_DIMENSION}"
-            raise InvalidArgumentError("dimension", self.dimension, expected)
+        checks.at_most(LARGEST_DIMENSION, dimension=self.dimension)
         checks.positive(epsilon=self.epsilon)
         if not _SMALLEST_EPSILON <= self.epsilon <= LARGEST_EPSILON:
             expected = f"{_SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g}"
@@ -182,7 +189,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
     @cached_property
     def _choice(self) -> int:
         """p 2^62, rounded down."""
-        with localcontext(_EXACT):
+        with localcontext(EXACT):
             odds = Decimal(self.epsilon).exp() * Decimal(self.cap) / (1 - Decimal(self.cap))
             return int((1 << _CHOICE_BITS) * odds / (1 + odds))
 
@@ -204,16 +211,12 @@ class CapRandomizer(Randomizer, VectorMechanism):
         return reports
 
     def _unit_vectors(self, values: npt.ArrayLike) -> Array:
-        vectors = np.asarray(values, dtype=np.float64)
-        if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
-            expected = f"one row of {self.dimension} numbers per person"
-            raise InvalidArgumentError("values", f"shape {vectors.shape}", expected)
+        vectors = vector_rows(values, self.dimension)
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         wrong = ~(np.abs(norms - 1) <= NORM_TOLERANCE)
         if wrong.any():
             raise InvalidArgumentError("norm", float(norms[wrong][0]), "vectors of length 1")
-        scaled: Array = vectors / norms[:, None]
-        return scaled
+        return np.asarray(vectors / norms[:, None])
 
     def _reported(self, vectors: Array, randomness: Randomness) -> Array:
         n, d = vectors.shape
@@ -225,37 +228,29 @@ class CapRandomizer(Randomizer, VectorMechanism):
         across: Array = special.ndtri(_uniforms(randomness, n * d)).reshape(n, d)
         across -= np.einsum("ij,ij->i", across, vectors)[:, None] * vectors
         factors = self._assembled(heights, across)
-        reports: Array = heights[:, None] * vectors + factors[:, None] * across
-        return reports
+        return np.asarray(heights[:, None] * vectors + factors[:, None] * across)
 
     def tally(self, messages: Messages) -> Counts:
         """Sums of the coordinates, in units of 2^-24."""
         reports = self._checked(messages)
         return Counts(reports.sum(axis=0, dtype=np.int64), len(reports))
 
-    def encode(self, messages: Messages) -> npt.NDArray[np.uint8]:
+    def encode(self, messages: Messages) -> Rows:
         """Coordinates as big-endian signed 32-bit numbers."""
         wide = np.ascontiguousarray(self._checked(messages).astype(">i4"))
         return wide.view(np.uint8).reshape(len(wide), self.message_bytes)
 
-    def decode(self, rows: npt.NDArray[np.uint8]) -> Messages:
+    def decode(self, rows: Rows) -> Messages:
         """The whole-number coordinates."""
-        rows = np.ascontiguousarray(rows, dtype=np.uint8)
-        if rows.ndim != 2 or rows.shape[1] != self.message_bytes:
-            raise InvalidArgumentError("rows", rows.shape, f"rows of {self.message_bytes} bytes")
-        return self._checked(rows.view(">i4").astype(np.int32))
+        found = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
+        return self._checked(found.view(">i4").astype(np.int32))
 
     def _checked(self, messages: Messages) -> Messages:
         reports = np.asarray(messages)
-        if (
-            reports.ndim != 2
-            or reports.shape[1] != self.dimension
-            or reports.dtype.kind not in "iu"
-        ):
-            expected = f"rows of {self.dimension} whole numbers"
-            raise InvalidArgumentError(
-                "messages", f"{reports.dtype} of shape {reports.shape}", expected
-            )
+        wide = reports.ndim == 2 and reports.shape[1] == self.dimension
+        if not wide or reports.dtype.kind not in "iu":
+            kind = f"{reports.dtype} of shape {reports.shape}"
+            raise InvalidArgumentError("messages", kind, f"rows of {self.dimension} whole numbers")
         wrong = ~self._possible(reports)
         if wrong.any():
             shortest, longest = self._lengths
@@ -263,16 +258,15 @@ class CapRandomizer(Randomizer, VectorMechanism):
             raise InvalidArgumentError("message", float(_long(reports[wrong][:1])[0]), expected)
         return reports
 
-    def admissible(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def admissible(self, rows: Rows) -> Flags:
         """Coordinates of a length that a report can have."""
         found = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
         return self._possible(found.view(">i4"))
 
-    def _possible(self, reports: Messages) -> npt.NDArray[np.bool_]:
+    def _possible(self, reports: Messages) -> Flags:
         lengths = _long(reports)
         shortest, longest = self._lengths
-        possible: npt.NDArray[np.bool_] = (lengths >= shortest) & (lengths <= longest)
-        return possible
+        return np.asarray((lengths >= shortest) & (lengths <= longest))
 
     @property
     def _lengths(self) -> tuple[float, float]:
@@ -316,12 +310,209 @@ class CapRandomizer(Randomizer, VectorMechanism):
         return along, (self._best[2] - along) / (self.dimension - 1)
 
 
+def vector_rows(values: npt.ArrayLike, dimension: int) -> Array:
+    """One row of so many numbers per person."""
+    vectors = np.asarray(values, dtype=np.float64)
+    if vectors.ndim != 2 or vectors.shape[1] != dimension:
+        expected = f"one row of {dimension} numbers per person"
+        raise InvalidArgumentError("values", f"shape {vectors.shape}", expected)
+    return vectors
+
+
 def _long(reports: Messages) -> Array:
     """Lengths of reports in units of 2^-24."""
-    lengths: Array = np.sqrt((reports.astype(np.float64) ** 2).sum(axis=1)) / _UNIT
-    return lengths
+    return np.asarray(np.sqrt((reports.astype(np.float64) ** 2).sum(axis=1)) / _UNIT)
 
 
 def _uniforms(randomness: Randomness, size: int) -> Array:
     """Midpoints of 2^52 equal slices of (0, 1), each of them a float."""
     return ((randomness.words(size) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivUnit(CapRandomizer):
+    """A random unit vector, likelier from a cap around the true one by e^epsilon.
+
+    On the sphere, (1 + <u, v>)/2 has the law Beta(a, a) with a = (d - 1)/2. A cap of share c
+    reaches I(c) = (1 - g^2)^a/((d - 1) B(1/2, a)), g the height of its rim. Reports have length 1.
+
+    Citations: Bhowmick, Duchi, Freudiger, Kapoor, Rogers, "Protection Against Reconstruction and
+    Its Applications in Private Federated Learning" (arXiv 1812.00984), with the exact odds and the
+    best cap of Asi, Feldman, Talwar, "Optimal Algorithms for Mean Estimation under Local
+    Differential Privacy", ICML 2022 (arXiv 2205.02466), where it is shown to be optimal.
+    Runtime: d + 2 draws and one inverse beta function per report; O(n d) to estimate.
+    Utility: squared error 1/m^2 - 1 per report, the same for every vector.
+
+    >>> randomizer = PrivUnit(dimension=100, epsilon=8.0)
+    >>> round(randomizer.variance(n=1), 1)
+    12.7
+    """
+
+    name: ClassVar[str] = "privunit"
+
+    @property
+    def _half(self) -> float:
+        return (self.dimension - 1) / 2
+
+    def _reach(self, shares: Array) -> Array:
+        a = self._half
+        rim = special.betaincinv(a, a, shares)
+        logs = a * np.log(4 * rim * (1 - rim)) - np.log(2 * a) - special.betaln(0.5, a)
+        return np.asarray(np.exp(logs), dtype=np.float64)
+
+    def _square(self, shares: Array, contrasts: Array) -> Array:
+        del contrasts
+        return np.ones_like(shares)
+
+    def _along(self, share: float, contrast: float) -> float:
+        """Under the reference law E<u, v>^2 = 1/d, of which ((d - 1) g I(c) + c)/d in the cap."""
+        a, d = self._half, self.dimension
+        height = 1 - 2 * float(special.betaincinv(a, a, share))
+        reach = float(self._reach(np.asarray(share)))
+        inside = ((d - 1) * height * reach + share) / d
+        # The density is 1 - contrast c outside the cap, and larger by the contrast within.
+        return (1 - contrast * share) / d + contrast * inside
+
+    def _heights(self, ranks: Array) -> Array:
+        return np.asarray(2 * special.betaincinv(self._half, self._half, ranks) - 1)
+
+    def _assembled(self, heights: Array, across: Array) -> Array:
+        lengths = np.sqrt(np.einsum("ij,ij->i", across, across))
+        return np.asarray(np.sqrt((1 - heights) * (1 + heights)) / lengths)
+
+    @property
+    def _lengths(self) -> tuple[float, float]:
+        """One, but for the rounding of every coordinate by up to 2^-25."""
+        slack = 1e-9 + 2.0**-25 * self.dimension**0.5
+        return 1 - slack, 1 + slack
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivUnitG(CapRandomizer):
+    """A normal vector of variance 1/d per coordinate, likelier from a half-space by e^epsilon.
+
+    The cap of share c is the half-space ``<u, v> >= z/sqrt(d)``, z the normal quantile of 1 - c,
+    and reaches I(c) = phi(z)/sqrt(d). With D as in the module's text,
+    ``E|u|^2 = 1 + z phi(z) D/d``: a truncated normal coordinate, and d - 1 free ones.
+
+    Citations: Asi, Feldman, Talwar, "Optimal Algorithms for Mean Estimation under Local
+    Differential Privacy", ICML 2022 (arXiv 2205.02466): within 1 + o(1) of the optimum
+    as d grows, and simpler to sample.
+    Runtime: d + 2 draws and d + 1 inverse normal functions per report; O(n d) to estimate.
+    Utility: squared error E|u|^2/m^2 - 1 per report, the same for every vector.
+
+    >>> randomizer = PrivUnitG(dimension=100, epsilon=8.0)
+    >>> round(randomizer.variance(n=1), 1)
+    13.3
+    """
+
+    name: ClassVar[str] = "privunitg"
+
+    def _reach(self, shares: Array) -> Array:
+        return _density(special.ndtri(shares)) / math.sqrt(self.dimension)
+
+    def _square(self, shares: Array, contrasts: Array) -> Array:
+        z = -np.asarray(special.ndtri(shares))
+        return 1 + z * _density(z) * contrasts / self.dimension
+
+    def _along(self, share: float, contrast: float) -> float:
+        z = -float(special.ndtri(share))
+        return (1 + z * float(_density(np.asarray(z))) * contrast) / self.dimension
+
+    def _heights(self, ranks: Array) -> Array:
+        return np.asarray(special.ndtri(ranks) / math.sqrt(self.dimension))
+
+    def _assembled(self, heights: Array, across: Array) -> Array:
+        del across
+        return np.full_like(heights, 1 / math.sqrt(self.dimension))
+
+
+def _density(z: Array) -> Array:
+    return np.asarray(np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ball:
+    """All vectors of so many coordinates that are at most ``norm`` long.
+
+    >>> ball = Ball(dimension=2, norm=5.0)
+    >>> ball.shortened([[3.0, 0.0], [30.0, 40.0]]).tolist()
+    [[3.0, 0.0], [3.0, 4.0]]
+    >>> ball.given([[3.0, 0.0]], PrivUnit(dimension=3, epsilon=1.0)).tolist()
+    [[0.6, 0.0, 0.8]]
+    """
+
+    dimension: int
+    norm: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dimension", checks.count(1, dimension=self.dimension))
+        checks.positive(norm=self.norm)
+        expected = f"a norm from {SMALLEST_RANGE:g} to {LARGEST_RANGE:g} (take other units)"
+        checks.refuse(not SMALLEST_RANGE <= self.norm <= LARGEST_RANGE, expected, norm=self.norm)
+
+    @property
+    def bound(self) -> float:
+        """The most that the absolute values of the coordinates add up to."""
+        return math.sqrt(self.dimension) * self.norm
+
+    def shortened(self, values: npt.ArrayLike) -> Array:
+        """The vectors, those longer than the norm scaled down to it.
+
+        An infinite coordinate counts as the largest number there is.
+        """
+        vectors = vector_rows(values, self.dimension)
+        checks.refuse(np.isnan(vectors).any(), "numbers in all coordinates", values="not a number")
+        vectors = np.clip(vectors, -_LARGEST, _LARGEST)
+        # Squares of the coordinates themselves might overflow; those of their shares do not.
+        largest = np.abs(vectors).max(axis=1)
+        shares = vectors / np.where(largest > 0, largest, 1.0)[:, None]
+        roots = np.sqrt(np.einsum("ij,ij->i", shares, shares))
+        with np.errstate(over="ignore"):
+            longer = largest * roots > self.norm
+        vectors[longer] = shares[longer] * (self.norm / roots[longer])[:, None]
+        return vectors
+
+    def given(self, values: npt.ArrayLike, device: VectorMechanism) -> Array:
+        """The vectors, shortened, as the device takes them."""
+        vectors = self.shortened(values)
+        if not isinstance(device, CapRandomizer):
+            return vectors
+        parts = vectors / self.norm
+        rest = np.sqrt(np.maximum(0.0, 1 - np.einsum("ij,ij->i", parts, parts)))
+        return np.column_stack([parts, rest])
+
+    def estimated(self, found: VectorEstimate, device: VectorMechanism) -> VectorEstimate:
+        """The mean of the vectors themselves, from what the device's estimator says."""
+        if not isinstance(device, CapRandomizer):
+            return found
+        first = slice(self.dimension)
+        return VectorEstimate(
+            self.norm * found.mean[first],
+            self.norm * found.standard_errors[first],
+            found.n,
+            device.noise(self.norm),
+        )
+
+    def variance(self, device: VectorMechanism, *, n: int) -> float:
+        """Largest expected squared length of the error of the mean of n people.
+
+        A lifted vector's error is (along, across) it; the coordinate left out takes the smaller of
+        the two with it at least.
+        """
+        if not isinstance(device, CapRandomizer):
+            return device.variance(n=n)
+        left_out = min(device.spread) / checks.count(n=n)
+        return self.norm**2 * (device.variance(n=n) - left_out)
+
+    def suits(self, device: object) -> bool:
+        """Whether the device takes these vectors."""
+        if isinstance(device, CapRandomizer):
+            return device.dimension == self.dimension + 1
+        room = getattr(device, "bound", None)
+        return (
+            isinstance(device, VectorMechanism)
+            and device.dimension == self.dimension
+            and room is not None
+            and room >= self.bound * (1 - _SLACK)
+        )

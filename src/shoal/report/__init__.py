@@ -1,4 +1,4 @@
-"""A result as one page to hand on: it opens anywhere, asks nothing of the network, and prints.
+"""A result, and the page to hand on: it opens anywhere, asks nothing of the network, and prints.
 
 The page says what was found and how sure that is, what it gives away about each person, what has to
 be believed for that, and how it was done. The same guarantee is in it for programs, as JSON in
@@ -7,6 +7,7 @@ be believed for that, and how it was done. The same guarantee is in it for progr
 
 from __future__ import annotations
 
-from shoal.report.page import Reported, ReportedColumn, finite, html, statement
+from shoal.report.page import finite, html, statement
+from shoal.report.result import ColumnResult, Result
 
-__all__ = ["Reported", "ReportedColumn", "finite", "html", "statement"]
+__all__ = ["ColumnResult", "Result", "finite", "html", "statement"]

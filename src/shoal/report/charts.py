@@ -1,143 +1,100 @@
-"""Charts and tables of estimates: the shares of answers, a mean, a mean vector."""
+"""Charts and tables of estimates: the shares of answers, a mean, a mean vector.
+
+A chart has a row for each answer or coordinate, drawn on an axis in percent of its length.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoal.estimate.ranking import noise_floor
 from shoal.explain.text import measured
-from shoal.report import drawing, words
-from shoal.report.drawing import Axis
-from shoal.report.markup import Markup, element
-from shoal.values import Estimate, MeanEstimate, VectorEstimate
+from shoal.report.markup import Markup, element, join
+from shoal.values import Array, Estimate, MeanEstimate, VectorEstimate
 
 if TYPE_CHECKING:
-    from shoal.report.page import ReportedColumn
+    from shoal.report.result import ColumnResult
 
 SHOWN = 40
 LEVEL = 0.95
+HEIGHT = 26  # of a row
+INTERVAL = "95 % interval, of the noise alone"
 _NARROW = 0.1
 _AROUND = 2.0
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_TICKS = 5
+_SLACK = 1e-9
 
 
-# ---------------------------------------------------------------------------- shares of answers
+# ------------------------------------------------------------------- what there is to be shown
 
 
 @dataclass(frozen=True)
-class Share:
-    """One answer: shares in percent, and whether it is more than noise."""
+class Item:
+    """An answer's share in percent, or a coordinate of the mean, and its interval.
+
+    ``total`` is people, about, or the sum over them. What is not ``significant`` may be mere noise.
+    """
 
     label: str
     value: float
     low: float
     high: float
-    people: float
-    significant: bool
-    truth: float | None
+    total: float = 0.0
+    significant: bool = True
+    truth: float | None = None
+    error: float = 0.0
+    unit: str = ""
 
     @property
     def margin(self) -> float:
         """Half the width of the interval."""
         return (self.high - self.low) / 2
 
+    def shown(self, value: float) -> str:
+        """A value to the digits of the margin."""
+        return measured(value, self.margin) + self.unit
 
-def shares(column: ReportedColumn, estimate: Estimate) -> list[Share]:
-    """The answers, largest first."""
+    @property
+    def cells(self) -> tuple[str, str]:
+        """The value and its interval."""
+        return self.shown(self.value), f"{self.shown(self.low)} to {self.shown(self.high)}"
+
+
+def items(
+    labels: Sequence[str], estimate: Estimate | VectorEstimate, truth: Array | None = None
+) -> list[Item]:
+    """The answers, largest first, or the coordinates, in the order of the columns."""
+    if not labels:
+        return []
     low, high = estimate.interval(LEVEL)
-    significant = estimate.frequencies >= noise_floor(estimate, LEVEL)
-    truth, counts = column.truth, estimate.counts
-    order = np.argsort(-estimate.frequencies, kind="stable").tolist()
+    if isinstance(estimate, VectorEstimate):
+        values, totals, scale, unit = estimate.mean, estimate.sum, 1, ""
+        order, significant = np.arange(values.size), np.full(values.size, fill_value=True)
+    else:
+        values, totals, scale, unit = estimate.frequencies, estimate.counts, 100, " %"
+        order, significant = (
+            np.argsort(-values, kind="stable"),
+            values >= estimate.noise_floor(LEVEL),
+        )
     return [
-        Share(
-            label=column.labels[i],
-            value=100 * float(estimate.frequencies[i]),
-            low=100 * float(low[i]),
-            high=100 * float(high[i]),
-            people=float(counts[i]),
+        Item(
+            label=labels[i],
+            value=scale * float(values[i]),
+            low=scale * float(low[i]),
+            high=scale * float(high[i]),
+            total=float(totals[i]),
             significant=bool(significant[i]),
-            truth=None if truth is None else 100 * float(truth[i]),
+            truth=None if truth is None else scale * float(truth[i]),
+            error=float(estimate.standard_errors[i]),
+            unit=unit,
         )
-        for i in order
+        for i in order.tolist()
     ]
-
-
-def shares_chart(rows: Sequence[Share], name: str) -> Markup:
-    """Bars with error bars, the largest on top; beyond ``SHOWN`` answers only how many."""
-    shown = rows[:SHOWN]
-    extremes = [end for row in shown for end in (row.low, row.high, row.truth or 0.0)]
-    axis = Axis.spanning(*extremes)
-    keys = share_keys(faint=not all(row.significant for row in shown))
-    if shown[0].truth is not None:
-        keys.append(drawing.key("truth", "true share: not private"))
-    bars = []
-    for row in shown:
-        value = percent(row.value, row.margin)
-        marks = [*bar(axis, row.value, row.low, row.high), *drawing.truth(axis, row.truth)]
-        bars.append(
-            drawing.row(
-                row.label,
-                share_in_words(row.value, row.low, row.high),
-                drawing.canvas(axis, *marks, title=f"{row.label}: {value}"),
-                drawing.value(value, measured(row.margin, row.margin)),
-                faint=not row.significant,
-            )
-        )
-    return _chart(
-        keys,
-        [*bars, drawing.scale(axis, " %")],
-        f"{len(rows) - len(shown):,} more answers" if len(rows) > len(shown) else "",
-        f"Estimated shares of the answers to {name}",
-    )
-
-
-def shares_table(rows: Sequence[Share], *, counted: str = "people") -> Markup:
-    """Every answer with its limits; what is ``counted`` is people, or reports of them."""
-    true = rows[0].truth is not None
-    lines = []
-    for row in rows:
-        cells = [
-            element("td", percent(row.value, row.margin)),
-            element("td", f"{percent(row.low, row.margin)} to {percent(row.high, row.margin)}"),
-            element("td", whole(row.people)),
-        ]
-        if row.truth is not None:
-            cells.append(element("td", percent(row.truth, row.margin), class_="true"))
-        faint = {} if row.significant else {"class_": "faint"}
-        lines.append(element("tr", element("th", row.label, scope="row"), *cells, **faint))
-    heads = ["answer", "share", "95 % interval", f"{counted}, about", *["true share"] * true]
-    return _table(heads, lines)
-
-
-def bar(axis: Axis, share: float, low: float, high: float) -> list[Markup]:
-    """A bar from zero to a share, and its interval."""
-    start, end = axis.at(0.0), axis.at(share)
-    filled = element(
-        "rect",
-        x=drawing.pc(min(start, end)),
-        y=5,
-        width=drawing.pc(abs(end - start)),
-        height=drawing.HEIGHT - 10,
-        rx=2,
-        class_="fill",
-    )
-    return [filled, drawing.zero(axis), *drawing.interval(axis, low, high)]
-
-
-def share_in_words(share: float, low: float, high: float) -> str:
-    """A share and its interval in words."""
-    margin = (high - low) / 2
-    limits = f"between {percent(low, margin)} and {percent(high, margin)}"
-    return f"{percent(share, margin)}, {limits}"
-
-
-def share_keys(*, faint: bool) -> list[Markup]:
-    """What bars mean; ``faint`` if some are."""
-    keys = [drawing.key("fill", "estimated share"), drawing.key("reach", words.INTERVAL)]
-    return [*keys, drawing.key("fill pale", "cannot be told from nobody")] if faint else keys
 
 
 def percent(value: float, margin: float) -> str:
@@ -154,16 +111,177 @@ def whole(value: float) -> str:
     return f"{round(value):,}".replace("-", "−")
 
 
-# ------------------------------------------------------------------------------------- a mean
+def number(value: float) -> str:
+    """A number without a margin: five digits, or as many as a whole number has."""
+    return (f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:,.5g}").replace("-", "−")
 
 
-def bounds(column: ReportedColumn) -> tuple[float, float] | None:
+# ------------------------------------------------------------------------ what they are drawn with
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From ``low`` to ``high``, left to right."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def spanning(cls, *values: float) -> Axis:
+        """An axis that holds zero and all values and ends at a round number."""
+        low, high = min(0.0, *values), max(0.0, *values)
+        return cls(low, cls.between(low, high if high > low else low + 1.0).high)
+
+    @classmethod
+    def between(cls, low: float, high: float) -> Axis:
+        """The smallest axis between round numbers that holds both."""
+        step = cls(low, high).step
+        first, last = math.floor(low / step + _SLACK), math.ceil(high / step - _SLACK)
+        return cls(step * first, step * last)
+
+    @property
+    def step(self) -> float:
+        """A round number, of which about half a dozen make the axis."""
+        rough = (self.high - self.low) / _TICKS
+        scale = 10.0 ** math.floor(math.log10(rough))
+        return scale * next(step for step in _STEPS if step * scale >= rough * (1 - _SLACK))
+
+    def at(self, value: float) -> float:
+        """Percent of the length, kept inside."""
+        return 100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+
+    def ticks(self) -> list[float]:
+        """Round numbers, about half a dozen."""
+        step = self.step
+        first = math.ceil(self.low / step - _SLACK)
+        last = math.floor(self.high / step + _SLACK)
+        return [step * place for place in range(first, last + 1)]
+
+    def decimals(self) -> int:
+        """How many decimals tell the ticks apart."""
+        step = self.step
+        return next((d for d in range(12) if math.isclose(step, round(step, d), rel_tol=1e-6)), 12)
+
+
+def pc(percentage: float) -> str:
+    """A place on the axis, for an attribute."""
+    return f"{percentage:.3f}%"
+
+
+def upright(x: float, top: float, bottom: float, kind: str) -> Markup:
+    """A vertical line at so many percent."""
+    return element("line", x1=pc(x), x2=pc(x), y1=top, y2=bottom, class_=kind)
+
+
+def row(axis: Axis, item: Item, *more: str, remark: str = "", **numbers: str) -> Markup:
+    """A label, its bar or dot with the interval on the axis, and the value with its margin.
+
+    ``more`` comes after the value, ``remark`` where the row is put into words, and ``numbers`` are
+    for scripts.
+    """
+    zero, place, first, last = (axis.at(x) for x in (0.0, item.value, item.low, item.high))
+    value, low, high = map(item.shown, (item.value, item.low, item.high))
+    middle = HEIGHT / 2
+    marks = [upright(axis.at(tick), 0, HEIGHT, "grid") for tick in axis.ticks() if tick]
+    if item.unit:
+        size = {"x": pc(min(zero, place)), "width": pc(abs(place - zero))}
+        marks.append(element("rect", **size, y=5, height=HEIGHT - 10, rx=2, class_="fill"))
+    marks += [
+        upright(zero, 0, HEIGHT, "zero"),
+        element("line", x1=pc(first), x2=pc(last), y1=middle, y2=middle, class_="reach"),
+        upright(first, middle - 4, middle + 4, "reach"),
+        upright(last, middle - 4, middle + 4, "reach"),
+    ]
+    if not item.unit:
+        marks.append(element("circle", cx=pc(place), cy=middle, r=5, class_="fill"))
+    if item.truth is not None:
+        marks.append(upright(axis.at(item.truth), 1, HEIGHT - 1, "truth"))
+    title = element("title", f"{item.label}: {value}")
+    margin = element("small", f" ± {measured(item.margin, item.margin)}")
+    return element(
+        "div",
+        element("span", item.label, class_="label", dir="auto", title=item.label),
+        element("svg", title, *marks, height=HEIGHT, width="100%", aria_hidden="true"),
+        element("span", value, margin, *more, class_="value"),
+        class_="bar" if item.significant else "bar faint",
+        role="img",
+        aria_label=f"{item.label}: {value}, between {low} and {high}{remark}",
+        **numbers,
+    )
+
+
+def scale(axis: Axis, unit: str = "") -> Markup:
+    """The round numbers below a chart of bars; those at the ends of the axis stay inside it."""
+    marks = []
+    for tick in axis.ticks():
+        at, text = axis.at(tick), f"{tick:,.{axis.decimals()}f}{unit}".replace("-", "−")
+        anchor = "start" if at < 2 else "end" if at > 98 else "middle"
+        marks.append(element("text", text, x=pc(at), y=15, text_anchor=anchor))
+    drawn = element("svg", *marks, height=20, width="100%", class_="scale", aria_hidden="true")
+    return element("div", element("span", ""), drawn, element("span", ""), class_="bar axis")
+
+
+def key(kind: str, text: str) -> Markup:
+    """A mark, and what it means."""
+    if kind == "reach":
+        ends = [upright(at, 3, 11, "reach") for at in (1.0, 95.0)]
+        mark = join(element("line", x1=1, x2=19, y1=7, y2=7, class_="reach"), *ends)
+    elif kind == "truth":
+        mark = upright(50.0, 0, 14, "truth")
+    else:
+        mark = element("rect", x=0, y=2, width=20, height=10, rx=2, class_=kind)
+    icon = element("svg", mark, width=20, height=14, aria_hidden="true")
+    return element("span", icon, " ", text, class_="key")
+
+
+def share_keys(*, faint: bool) -> list[Markup]:
+    """What bars mean; ``faint`` if some are."""
+    keys = [key("fill", "estimated share"), key("reach", INTERVAL)]
+    return [*keys, key("fill pale", "cannot be told from nobody")] if faint else keys
+
+
+# --------------------------------------------------------------------------------------- charts
+
+
+def axis_of(rows: Sequence[Item]) -> Axis:
+    """An axis that holds zero, all intervals and what is true."""
+    truths = [item.truth for item in rows if item.truth is not None]
+    ends = [0.0, *(end for item in rows for end in (item.low, item.high)), *truths]
+    return Axis.spanning(*ends) if rows[0].unit else Axis.between(min(ends), max(ends))
+
+
+def chart(rows: Sequence[Item], name: str) -> Markup:
+    """Bars of shares, or dots of coordinates, with their intervals; beyond ``SHOWN`` how many."""
+    if not rows:
+        return element("p", "No answer stands out from the noise.")
+    shown, shares = rows[:SHOWN], rows[0].unit != ""
+    axis = axis_of(shown)
+    keys = [key("reach", f"mean of the coordinate, {INTERVAL}")]
+    if shares:
+        keys = share_keys(faint=not all(item.significant for item in shown))
+    if shown[0].truth is not None:
+        keys.append(key("truth", f"true {'share' if shares else 'mean'}: not private"))
+    what = "answers" if shares else "coordinates"
+    more = f"and {len(rows) - len(shown):,} more {what}, in the table below"
+    return element(
+        "figure",
+        element("figcaption", *keys, class_="legend"),
+        element(
+            "div", *(row(axis, item) for item in shown), scale(axis, rows[0].unit), class_="bars"
+        ),
+        element("p", more, class_="more") if len(rows) > len(shown) else "",
+        class_="chart",
+        aria_label=f"Estimated {'shares of the answers to' if shares else 'mean of'} {name}",
+    )
+
+
+def bounds(column: ColumnResult) -> tuple[float, float] | None:
     """The public bounds that the randomizer worked with, if it has any."""
     low, high = (getattr(column.randomizer, name, None) for name in ("low", "high"))
     return None if low is None or high is None else (float(low), float(high))
 
 
-def mean_chart(column: ReportedColumn, estimate: MeanEstimate) -> Markup:
+def mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Markup:
     """The mean on the axis of the bounds; below it the interval, drawn larger, if it is narrow."""
     low, high = estimate.interval(LEVEL)
     margin = (high - low) / 2
@@ -172,173 +290,80 @@ def mean_chart(column: ReportedColumn, estimate: MeanEstimate) -> Markup:
     limits = bounds(column)
     axis = close if limits is None else Axis(*limits)
     truth = None if column.truth is None else float(column.truth.ravel()[0])
-    axes = [_mean_on(axis, estimate, truth)]
+
+    def drawn(axis: Axis) -> Markup:
+        ends = {"x1": pc(axis.at(low)), "x2": pc(axis.at(high))}
+        parts = [
+            element("line", x1="0%", x2="100%", y1=18, y2=18, class_="zero"),
+            element("line", **ends, y1=18, y2=18, class_="reach thick"),
+            element("circle", cx=pc(axis.at(estimate.mean)), cy=18, r=6, class_="fill"),
+            *([] if truth is None else [upright(axis.at(truth), 4, 32, "truth")]),
+        ]
+        for end, place, anchor in ((axis.low, "0%", "start"), (axis.high, "100%", "end")):
+            parts.append(element("line", x1=place, x2=place, y1=12, y2=24, class_="zero"))
+            parts.append(element("text", number(end), x=place, y=42, text_anchor=anchor))
+        return element("svg", *parts, height=48, width="100%", class_="scale", aria_hidden="true")
+
+    axes = [drawn(axis)]
     if high - low < _NARROW * (axis.high - axis.low):
-        axes += [element("p", "closer:", class_="more"), _mean_on(close, estimate, truth)]
-    mean = measured(estimate.mean, margin)
+        axes += [element("p", "closer:", class_="more"), drawn(close)]
+    mean, reach, first, last = (measured(x, margin) for x in (estimate.mean, margin, low, high))
     return element(
         "figure",
-        element("p", mean, element("small", f" ± {measured(margin, margin)}")),
+        element("p", mean, element("small", f" ± {reach}")),
         *axes,
         class_="chart mean",
         role="img",
-        aria_label=f"{column.column}: mean {mean}, 95 % interval "
-        f"{measured(low, margin)} to {measured(high, margin)}",
+        aria_label=f"{column.column}: mean {mean}, 95 % interval {first} to {last}",
     )
 
 
-def mean_table(column: ReportedColumn, estimate: MeanEstimate) -> Markup:
-    """The mean and the sum with their limits."""
-    low, high = estimate.interval(LEVEL)
-    margin = (high - low) / 2
-    lines = []
-    for name, factor in (("mean", 1), ("sum", estimate.n)):
-        mean, first, last = (
-            measured(factor * value, factor * margin) for value in (estimate.mean, low, high)
+# --------------------------------------------------------------------------------------- tables
+
+
+def html_table(heads: Sequence[str], lines: Iterable[tuple[Sequence[str], str]]) -> Markup:
+    """A table; each line has its cells, the first of which heads it, and a class."""
+    head = [element("tr", *(element("th", text, scope="col") for text in heads))] if heads else []
+    body = [
+        element(
+            "tr",
+            element("th", first, scope="row"),
+            *(cell if isinstance(cell, Markup) else element("td", cell) for cell in cells),
+            **({"class_": kind} if kind else {}),
         )
-        limits = element("td", f"{first} to {last}")
-        lines.append(element("tr", element("th", name, scope="row"), element("td", mean), limits))
-    if column.truth is not None:
-        cell = element("td", measured(float(column.truth.ravel()[0]), margin), class_="true")
-        head = element("th", "true mean: not private", scope="row")
-        lines.append(element("tr", head, cell, element("td", "")))
-    return _table(["", "estimate", "95 % interval"], lines)
-
-
-def number(value: float) -> str:
-    """A number without a margin: five digits, or as many as a whole number has."""
-    return (f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:,.5g}").replace("-", "−")
-
-
-def _mean_on(axis: Axis, estimate: MeanEstimate, truth: float | None) -> Markup:
-    low, high = (drawing.pc(axis.at(end)) for end in estimate.interval(LEVEL))
-    parts = [
-        element("line", x1="0%", x2="100%", y1=18, y2=18, class_="zero"),
-        element("line", x1=low, x2=high, y1=18, y2=18, class_="reach thick"),
-        element("circle", cx=drawing.pc(axis.at(estimate.mean)), cy=18, r=6, class_="fill"),
+        for (first, *cells), kind in lines
     ]
-    if truth is not None:
-        parts.append(drawing.upright(axis.at(truth), 4, 32, "truth"))
-    for end, place, anchor in ((axis.low, "0%", "start"), (axis.high, "100%", "end")):
-        parts.append(element("line", x1=place, x2=place, y1=12, y2=24, class_="zero"))
-        parts.append(element("text", number(end), x=place, y=42, text_anchor=anchor))
-    return element("svg", *parts, height=48, width="100%", class_="scale", aria_hidden="true")
+    return element("table", *(element("thead", line) for line in head), element("tbody", *body))
 
 
-# ------------------------------------------------------------------------------ a mean vector
-
-
-@dataclass(frozen=True)
-class Coordinate:
-    """One coordinate of the mean."""
-
-    label: str
-    value: float
-    low: float
-    high: float
-    error: float
-    truth: float | None
-
-    @property
-    def margin(self) -> float:
-        """Half the width of the interval."""
-        return (self.high - self.low) / 2
-
-    def shown(self, value: float) -> str:
-        """A value to the digits of the margin."""
-        return measured(value, self.margin)
-
-
-def coordinates(column: ReportedColumn, estimate: VectorEstimate) -> list[Coordinate]:
-    """The coordinates, in the order of the columns."""
-    low, high = estimate.interval(LEVEL)
-    truth = column.truth
-    return [
-        Coordinate(
-            label=label,
-            value=float(estimate.mean[i]),
-            low=float(low[i]),
-            high=float(high[i]),
-            error=float(estimate.standard_errors[i]),
-            truth=None if truth is None else float(truth[i]),
-        )
-        for i, label in enumerate(column.labels)
-    ]
-
-
-def vector_axis(rows: Sequence[Coordinate]) -> Axis:
-    """An axis that holds zero, all intervals and what is true."""
-    truths = [row.truth for row in rows if row.truth is not None]
-    ends = [0.0, *(end for row in rows for end in (row.low, row.high)), *truths]
-    return Axis.between(min(ends), max(ends))
-
-
-def vector_chart(rows: Sequence[Coordinate], name: str) -> Markup:
-    """A dot with its interval for each coordinate."""
-    shown = rows[:SHOWN]
-    axis = vector_axis(shown)
-    keys = [drawing.key("reach", f"mean of the coordinate, {words.INTERVAL}")]
-    if shown[0].truth is not None:
-        keys.append(drawing.key("truth", "true mean: not private"))
+def table(column: ColumnResult, counted: str) -> Markup:
+    """Every estimate with its limits; what is ``counted`` is people, or reports of them."""
+    estimate, true = column.estimate, column.truth is not None
+    if isinstance(estimate, MeanEstimate):
+        low, high = estimate.interval(LEVEL)
+        lines: list[tuple[Sequence[str], str]] = []
+        for name, factor in (("mean", 1), ("sum", estimate.n)):
+            margin = factor * (high - low) / 2
+            mean, *ends = (measured(factor * x, margin) for x in (estimate.mean, low, high))
+            lines.append(((name, mean, " to ".join(ends)), ""))
+        if column.truth is not None:
+            mean = measured(float(column.truth.ravel()[0]), (high - low) / 2)
+            true_mean = element("td", mean, class_="true")
+            lines.append((("true mean: not private", true_mean, ""), ""))
+        return html_table(("", "estimate", "95 % interval"), lines)
+    heads = ["answer", "share", "95 % interval", f"{counted}, about", *["true share"] * true]
+    if isinstance(estimate, VectorEstimate):
+        heads = ["coordinate", "mean", "95 % interval", "standard error", "sum"]
+        heads += ["true mean"] * true
     lines = []
-    for row in shown:
-        value, low, high = map(row.shown, (row.value, row.low, row.high))
-        marks = [
-            drawing.zero(axis),
-            *drawing.interval(axis, row.low, row.high),
-            element(
-                "circle",
-                cx=drawing.pc(axis.at(row.value)),
-                cy=drawing.HEIGHT / 2,
-                r=5,
-                class_="fill",
-            ),
-            *drawing.truth(axis, row.truth),
-        ]
-        lines.append(
-            drawing.row(
-                row.label,
-                f"{value}, between {low} and {high}",
-                drawing.canvas(axis, *marks, title=f"{row.label}: {value}"),
-                drawing.value(value, row.shown(row.margin)),
-            )
-        )
-    more = f"{len(rows) - len(shown):,} more coordinates" if len(rows) > len(shown) else ""
-    return _chart(keys, [*lines, drawing.scale(axis)], more, f"Estimated mean of {name}")
-
-
-def vector_table(rows: Sequence[Coordinate], n: int) -> Markup:
-    """Every coordinate with its limits, and its sum over n people."""
-    true = rows[0].truth is not None
-    lines = []
-    for row in rows:
-        cells = [
-            element("td", row.shown(row.value)),
-            element("td", f"{row.shown(row.low)} to {row.shown(row.high)}"),
-            element("td", measured(row.error, row.error)),
-            element("td", measured(row.value * n, row.margin * n)),
-        ]
-        if row.truth is not None:
-            cells.append(element("td", row.shown(row.truth), class_="true"))
-        lines.append(element("tr", element("th", row.label, scope="row"), *cells))
-    heads = ["coordinate", "mean", "95 % interval", "standard error", "sum", *["true mean"] * true]
-    return _table(heads, lines)
-
-
-# ------------------------------------------------------------------------------- what all share
-
-
-def _chart(keys: list[Markup], rows: list[Markup], more: str, label: str) -> Markup:
-    return element(
-        "figure",
-        element("figcaption", *keys, class_="legend"),
-        element("div", *rows, class_="bars"),
-        element("p", f"and {more}, in the table below", class_="more") if more else "",
-        class_="chart",
-        aria_label=label,
-    )
-
-
-def _table(heads: Sequence[str], lines: Sequence[Markup]) -> Markup:
-    head = element("tr", *(element("th", text, scope="col") for text in heads))
-    return element("table", element("thead", head), element("tbody", *lines))
+    for each in items(column.labels, estimate, column.truth):
+        cells = [each.label, *each.cells]
+        if isinstance(estimate, VectorEstimate):
+            cells.append(measured(each.error, each.error))
+            cells.append(measured(each.total, each.margin * column.n))
+        else:
+            cells.append(whole(each.total))
+        if each.truth is not None:
+            cells.append(element("td", each.shown(each.truth), class_="true"))
+        lines.append((cells, "" if each.significant else "faint"))
+    return html_table(heads, lines)

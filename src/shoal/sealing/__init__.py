@@ -10,8 +10,7 @@ from shoal.sealing.envelope import Envelope, key_number
 from shoal.sealing.errors import FramingError, MalformedError, NotOpenableError, SealingError
 from shoal.sealing.framing import Deframer, framed, joined, records
 from shoal.sealing.identity import Plain, SurveyId, canonical, parsed
-from shoal.sealing.keys import KeyPair, PublicKey
-from shoal.sealing.suites import SUITES
+from shoal.sealing.keys import SUITES, KeyPair, PublicKey
 
 __all__ = [
     "SUITES",

@@ -2,7 +2,7 @@
 
 The suite is DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM in base mode (Barnes, Bhargavan,
 Lipp, Wood, "Hybrid Public Key Encryption", RFC 9180), or the hybrid one of
-:mod:`shoal.sealing.suites`: the sender is anonymous, and every envelope has a key of its own.
+:mod:`shoal.sealing.keys`: the sender is anonymous, and every envelope has a key of its own.
 What an envelope is for goes into HPKE's ``info``, so that it opens nowhere else:
 
 ::
@@ -28,8 +28,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.sealing.errors import NotOpenableError
 from shoal.sealing.framing import records
 from shoal.sealing.identity import SurveyId
-from shoal.sealing.keys import KeyPair, PublicKey
-from shoal.sealing.suites import SUITES, X25519, SealingSuite, by_name
+from shoal.sealing.keys import X25519, KeyPair, PublicKey, SealingSuite, by_name
 
 VERSION = 1
 LARGEST_CAPACITY = (1 << 16) - 1
@@ -63,12 +62,10 @@ class Envelope:
     suite: str = X25519.name
 
     def __post_init__(self) -> None:
-        if by_name(self.suite) is None:
-            raise InvalidArgumentError("suite", self.suite, f"one of {', '.join(SUITES)}")
+        by_name(self.suite)
         if not _ROLE.fullmatch(self.role):
             raise InvalidArgumentError("role", self.role, "1 to 32 lower-case letters")
-        checks.count(0, capacity=self.capacity)
-        if self.capacity > LARGEST_CAPACITY:
+        if checks.count(0, capacity=self.capacity) > LARGEST_CAPACITY:
             raise InvalidArgumentError("capacity", self.capacity, f"at most {LARGEST_CAPACITY}")
 
     def __getstate__(self) -> dict[str, object]:
@@ -77,9 +74,7 @@ class Envelope:
 
     @cached_property
     def _algorithms(self) -> SealingSuite:
-        found = by_name(self.suite)
-        assert found is not None  # noqa: S101 - checked when it was made
-        return found
+        return by_name(self.suite)
 
     @property
     def size(self) -> int:
@@ -96,37 +91,27 @@ class Envelope:
 
     def open(self, envelope: bytes, pair: KeyPair, *, details: bytes = b"") -> bytes:
         """The message in an envelope, if it is ours and of this kind."""
-        header = bytes([VERSION, pair.public.number])
-        ours = pair.public.suite is self._algorithms
-        if not ours or len(envelope) != self.size or envelope[:_HEADER_BYTES] != header:
+        whole = len(envelope) == self.size
+        (message,) = self.open_all(envelope, pair, details=details) if whole else (None,)
+        if message is None:
             raise NotOpenableError
-        try:
-            info = self._info(pair.public, details)
-            padded = self._algorithms.hpke.decrypt(envelope[_HEADER_BYTES:], pair.secret, info=info)
-        except (InvalidTag, ValueError):  # the latter for a sender's point of small order
-            raise NotOpenableError from None
-        return unpad(padded)
+        return message
 
     def open_all(self, body: bytes, pair: KeyPair, *, details: bytes = b"") -> list[bytes | None]:
-        """The messages of envelopes that lie one after the other; None for what does not open.
-
-        The same as :meth:`open` of each, with everything that is the same for all done once.
-        """
-        listed = records(body, length=self.size)
-        if pair.public.suite is not self._algorithms:
-            return [None] * len(listed)
+        """The messages of envelopes that lie one after the other; None for what does not open."""
+        ours = pair.public.suite is self._algorithms
         decrypt, secret = self._algorithms.hpke.decrypt, pair.secret
         info, header = self._info(pair.public, details), bytes([VERSION, pair.public.number])
 
         def opened(envelope: bytes) -> bytes | None:
-            if envelope[:_HEADER_BYTES] != header:
+            if not ours or envelope[:_HEADER_BYTES] != header:
                 return None
             try:
                 return unpad(decrypt(envelope[_HEADER_BYTES:], secret, info=info))
             except (InvalidTag, ValueError):  # the latter for small orders and wrong padding too
                 return None
 
-        return [opened(envelope) for envelope in listed]
+        return [opened(envelope) for envelope in records(body, length=self.size)]
 
     def _info(self, key: PublicKey, details: bytes) -> bytes:
         purpose = f"shoal/{VERSION} {self.role}".encode() + b"\x00"
@@ -152,8 +137,7 @@ def unpad(padded: bytes) -> bytes:
     """The message that was padded; bytes that no message pads to do not open."""
     if len(padded) < _PADDING_BYTES or padded[0] != VERSION:
         raise NotOpenableError
-    length = int.from_bytes(padded[1:_PADDING_BYTES], "big")
-    end = _PADDING_BYTES + length
+    end = _PADDING_BYTES + int.from_bytes(padded[1:_PADDING_BYTES], "big")
     if end > len(padded) or any(padded[end:]):
         raise NotOpenableError
     return padded[_PADDING_BYTES:end]

@@ -52,7 +52,8 @@ class Deframer:
             begin = start + PREFIX_BYTES
             length = int.from_bytes(self._pending[start:begin], "big")
             if length not in self._lengths:
-                raise FramingError(length, f"a frame of {_listed(self._lengths)} bytes")
+                allowed = " or ".join(map(str, sorted(self._lengths)))
+                raise FramingError(length, f"a frame of {allowed} bytes")
             if len(self._pending) < begin + length:
                 break
             payloads.append(bytes(self._pending[begin : begin + length]))
@@ -76,7 +77,3 @@ def records(body: bytes, *, length: int) -> list[bytes]:
     if not body or len(body) % length:
         raise FramingError(len(body), f"one or more records of {length} bytes")
     return [bytes(body[start : start + length]) for start in range(0, len(body), length)]
-
-
-def _listed(lengths: frozenset[int]) -> str:
-    return " or ".join(str(length) for length in sorted(lengths))

@@ -73,14 +73,13 @@ def parsed(data: bytes) -> dict[str, Plain]:
     if len(data) > LARGEST_CONFIGURATION:
         raise malformed
     try:
-        value = json.loads(data.decode("utf-8"), parse_int=_whole)
+        value: dict[str, Plain] = json.loads(data.decode("utf-8"), parse_int=_whole)
         rewritten = canonical(value)
     except (ValueError, OverflowError, RecursionError):  # of the parser and of our own writer
         raise malformed from None
     if rewritten != data:
         raise malformed
-    configuration: dict[str, Plain] = value
-    return configuration
+    return value
 
 
 def _whole(text: str) -> int | float:
@@ -98,8 +97,11 @@ def _written(value: Plain, depth: int) -> str:
             return json.dumps(value)
         case str():
             return _string(value)
+        case int() if abs(value) <= _LARGEST_INTEGER:
+            return str(int(value))
         case int():
-            return _integer(value)
+            expected = "whole numbers up to 2^53 - 1 (write larger ones as text)"
+            raise InvalidArgumentError("value", value, expected)
         case float():
             return _number(float(value))
         case Mapping():
@@ -114,9 +116,8 @@ def _mapping(value: Mapping[str, Plain], depth: int) -> str:
     for key in value:
         if not isinstance(key, str):
             raise InvalidArgumentError("key", key, "text")
-    written = {_string(key): key for key in value}
-    ordered = sorted(written.items(), key=lambda pair: pair[1].encode("utf-16-be"))
-    members = (f"{name}:{_written(value[key], depth - 1)}" for name, key in ordered)
+    ordered = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
+    members = (f"{_string(key)}:{_written(value[key], depth - 1)}" for key in ordered)
     return f"{{{','.join(members)}}}"
 
 
@@ -126,13 +127,6 @@ def _string(value: str) -> str:
     except UnicodeEncodeError:
         raise InvalidArgumentError("text", value, "Unicode without lone surrogates") from None
     return json.dumps(value, ensure_ascii=False)
-
-
-def _integer(value: int) -> str:
-    if abs(value) > _LARGEST_INTEGER:
-        expected = "whole numbers up to 2^53 - 1 (write larger ones as text)"
-        raise InvalidArgumentError("value", value, expected)
-    return str(int(value))
 
 
 def _number(value: float) -> str:

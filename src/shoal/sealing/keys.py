@@ -1,4 +1,10 @@
-"""Keys of those who open envelopes: pairs, public halves, numbers and fingerprints.
+"""Keys of those who open envelopes: suites of algorithms, pairs, public halves, fingerprints.
+
+There are two suites: today's, and one that also resists quantum computers. Both use HKDF-SHA256 and
+AES-128-GCM in HPKE's base mode (RFC 9180). The key is agreed by DHKEM(X25519, HKDF-SHA256), or by
+the hybrid of ML-KEM-768 and X25519, which holds as long as either does (Connolly, Barnes, Grubbs,
+"Hybrid PQ/T Key Encapsulation Mechanisms"; X-Wing's combination). The lengths of keys tell the
+suites apart; in a hybrid key the lattice's part comes first and the curve's last.
 
 A key's number (0 to 255) travels with every envelope, so that an owner who changes keys knows which
 one to take. Its fingerprint names it in a configuration, and is what people compare.
@@ -10,22 +16,65 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from typing import TypeAlias, TypeVar
 
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import (
+    AEAD,
+    KDF,
+    KEM,
+    MLKEM768X25519PrivateKey,
+    MLKEM768X25519PublicKey,
+    Suite,
+)
 
 from shoal import checks, randomness
 from shoal.errors import InvalidArgumentError
-from shoal.sealing import suites
 from shoal.sealing.errors import MalformedError
-from shoal.sealing.suites import X25519, Point, SealingSuite, Secret
+
+Secret: TypeAlias = X25519PrivateKey | MLKEM768X25519PrivateKey
+Point: TypeAlias = X25519PublicKey | MLKEM768X25519PublicKey
+Key = TypeVar("Key")
 
 _VERSION = b"\x01"
 _PUBLIC, _PRIVATE = b"\x00", b"\x01"
 _HEADER_BYTES = 3  # version, kind, number
-_CURVE_BYTES = X25519.public_bytes
+_CURVE_BYTES = 32
 _FINGERPRINTED = b"shoal/1 key\x00"
 # X25519 maps the few points of small order to zero whatever the secret: any secret finds them.
 _PROBE = X25519PrivateKey.from_private_bytes(b"\x01" * _CURVE_BYTES)
+
+
+@dataclass(frozen=True)
+class SealingSuite:
+    """Algorithms by one name, and the lengths of their keys and encapsulations."""
+
+    name: str
+    kem: KEM
+    secret_bytes: int
+    public_bytes: int
+    enc_bytes: int
+
+    @cached_property
+    def hpke(self) -> Suite:
+        """The algorithms themselves."""
+        return Suite(self.kem, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+
+
+X25519 = SealingSuite("x25519-aes128gcm", KEM.X25519, 32, 32, 32)
+HYBRID = SealingSuite(
+    "mlkem768x25519-aes128gcm", KEM.MLKEM768_X25519, 64 + 32, 1184 + 32, 1088 + 32
+)
+_ALL = (X25519, HYBRID)
+SUITES = tuple(suite.name for suite in _ALL)
+
+
+def by_name(name: str) -> SealingSuite:
+    """The suite of a name."""
+    if name not in SUITES:
+        raise InvalidArgumentError("suite", name, f"one of {', '.join(SUITES)}")
+    return _ALL[SUITES.index(name)]
 
 
 @dataclass(frozen=True)
@@ -36,11 +85,11 @@ class PublicKey:
     number: int = 0
 
     def __post_init__(self) -> None:
-        _check_number(self.number)
-        if suites.by_public_length(len(self.raw)) is None:
+        if checks.count(0, number=self.number) > 255:
+            raise InvalidArgumentError("number", self.number, "a whole number from 0 to 255")
+        if all(len(self.raw) != suite.public_bytes for suite in _ALL):
             raise InvalidArgumentError("raw", self.raw, "32 bytes, or 1216 of a hybrid key")
         try:
-            # The curve's part is the last in a hybrid key too.
             _PROBE.exchange(X25519PublicKey.from_public_bytes(self.raw[-_CURVE_BYTES:]))
             _ = self.point
         except ValueError:
@@ -50,14 +99,16 @@ class PublicKey:
     @cached_property
     def suite(self) -> SealingSuite:
         """The algorithms it is for."""
-        found = suites.by_public_length(len(self.raw))
-        assert found is not None  # noqa: S101 - checked when it was made
-        return found
+        return X25519 if len(self.raw) == X25519.public_bytes else HYBRID
 
     @cached_property
     def point(self) -> Point:
         """The key as the cryptographic library knows it."""
-        return self.suite.point(self.raw)
+        curve = X25519PublicKey.from_public_bytes(self.raw[-_CURVE_BYTES:])
+        if self.suite is X25519:
+            return curve
+        lattice = MLKEM768PublicKey.from_public_bytes(self.raw[:-_CURVE_BYTES])
+        return MLKEM768X25519PublicKey(lattice, curve)
 
     def __reduce__(self) -> tuple[type[PublicKey], tuple[bytes, int]]:
         return PublicKey, (self.raw, self.number)
@@ -74,11 +125,7 @@ class PublicKey:
     @classmethod
     def from_bytes(cls, data: bytes) -> PublicKey:
         """The key written by ``to_bytes``."""
-        number, raw = _read(data, _PUBLIC, "the public key")
-        try:
-            return cls(raw, number)
-        except InvalidArgumentError as error:
-            raise MalformedError("the public key", error.expected) from None
+        return _read(data, _PUBLIC, "the public key", cls)
 
 
 @dataclass(frozen=True)
@@ -92,20 +139,23 @@ class KeyPair:
     @classmethod
     def generate(cls, *, number: int = 0, suite: str = X25519.name) -> KeyPair:
         """A fresh pair, from the operating system's randomness."""
-        chosen = suites.by_name(suite)
-        if chosen is None:
-            raise InvalidArgumentError("suite", suite, f"one of {', '.join(suites.SUITES)}")
-        words = randomness.secure().words(-(-chosen.secret_bytes // 8))
-        return cls.from_secret(words.tobytes()[: chosen.secret_bytes], number=number)
+        length = by_name(suite).secret_bytes
+        words = randomness.secure().words(-(-length // 8))
+        return cls.from_secret(words.tobytes()[:length], number=number)
 
     @classmethod
-    def from_secret(cls, raw: bytes, *, number: int = 0) -> KeyPair:
+    def from_secret(cls, raw: bytes, number: int = 0) -> KeyPair:
         """The pair of a secret: 32 bytes, or 96 of a hybrid one."""
-        suite = suites.by_secret_length(len(raw))
-        if suite is None:
+        if all(len(raw) != suite.secret_bytes for suite in _ALL):
             raise InvalidArgumentError("raw", "a secret", "a secret of 32 bytes, or 96 (hybrid)")
         raw = bytes(raw)
-        return cls(suite.secret(raw), PublicKey(suite.public_raw(raw), number), raw)
+        curve = X25519PrivateKey.from_private_bytes(raw[-_CURVE_BYTES:])
+        public = curve.public_key().public_bytes_raw()
+        if len(raw) == X25519.secret_bytes:
+            return cls(curve, PublicKey(public, number), raw)
+        lattice = MLKEM768PrivateKey.from_seed_bytes(raw[:-_CURVE_BYTES])
+        public = lattice.public_key().public_bytes_raw() + public
+        return cls(MLKEM768X25519PrivateKey(lattice, curve), PublicKey(public, number), raw)
 
     def __reduce__(self) -> tuple[Callable[[bytes], KeyPair], tuple[bytes]]:
         # For other processes of the owner: the library's objects do not travel, the secret does.
@@ -118,18 +168,13 @@ class KeyPair:
     @classmethod
     def from_bytes(cls, data: bytes) -> KeyPair:
         """The pair written by ``to_bytes``."""
-        number, raw = _read(data, _PRIVATE, "the key pair")
-        return cls.from_secret(raw, number=number)
+        return _read(data, _PRIVATE, "the key pair", cls.from_secret)
 
 
-def _read(data: bytes, kind: bytes, what: str) -> tuple[int, bytes]:
-    find = suites.by_public_length if kind == _PUBLIC else suites.by_secret_length
-    if find(len(data) - _HEADER_BYTES) is None or data[:2] != _VERSION + kind:
-        expected = f"a key of a known length beginning with {_VERSION + kind!r}"
-        raise MalformedError(what, expected)
-    return data[2], bytes(data[_HEADER_BYTES:])
-
-
-def _check_number(number: int) -> None:
-    if checks.count(0, number=number) > 255:
-        raise InvalidArgumentError("number", number, "a whole number from 0 to 255")
+def _read(data: bytes, kind: bytes, what: str, make: Callable[[bytes, int], Key]) -> Key:
+    if len(data) < _HEADER_BYTES or data[:2] != _VERSION + kind:
+        raise MalformedError(what, f"bytes beginning with {_VERSION + kind!r}")
+    try:
+        return make(bytes(data[_HEADER_BYTES:]), data[2])
+    except InvalidArgumentError as error:
+        raise MalformedError(what, error.expected) from None

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from shoal import randomness
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.base import Device, Protocol
+from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.sealing import Envelope, FramingError, KeyPair, records
 from shoal.service.processes import Processes
 from shoal.service.wire import HEADER_BYTES, VERSION, Wire
@@ -127,7 +127,7 @@ def open_records(wire: Wire, pair: KeyPair, body: bytes) -> OpenedRecords:
 
 def batch_of(device: Device, rows: Rows, people: int) -> Batch:
     """The batch of so many people whose admissible messages these are, a row of bytes each."""
-    if isinstance(device, Protocol):
+    if isinstance(device, MultiMessageMechanism):
         return Batch(device.decode_slots(rows), people)
     if len(rows) != people:
         raise InvalidArgumentError("people", people, f"{len(rows)} people, one for each message")

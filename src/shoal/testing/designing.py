@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Unpack
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, cached_property, partial
+from typing import Any, Unpack
 
 import numpy.typing as npt
-from scipy import optimize, stats
+from scipy import stats
 
-from shoal.accounting.amplification import local_epsilon
+from shoal import checks
+from shoal.accounting import search
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.protocols.base import Device
 from shoal.protocols.dummies import UniformDummies
@@ -20,21 +20,17 @@ from shoal.randomizers.base import source
 from shoal.randomizers.registry import CATEGORIES, by_name
 from shoal.randomness import Randomness
 from shoal.testing import rates
-from shoal.testing.layouts import (
-    LARGEST_LOCAL_EPSILON,
-    one_message_devices,
-    several_messages_devices,
-)
-from shoal.testing.question import Question, Wishes, hypothesis
-from shoal.testing.tester import Tester
+from shoal.testing.layouts import calibrated, one_message_devices, several_messages_devices
+from shoal.testing.question import Question, Test, Wishes, hypothesis
+from shoal.testing.tester import ONE_MESSAGE_EACH, Tester
+from shoal.values import attributes
 
 TARGET_POWER = 0.95
-PRIVATE = ("grr", "hadamard")
-ONE_MESSAGE = "partitioned"
-SEVERAL_MESSAGES = "partitioned-dummies"
 DUMMIES = "dummies"
-PUBLIC = (ONE_MESSAGE, SEVERAL_MESSAGES)
-NAMES = (*PRIVATE, "projective", DUMMIES, *PUBLIC)
+# Public coins, one message each or several.
+PUBLIC = ONE_MESSAGE, SEVERAL_MESSAGES = ("partitioned", "partitioned-dummies")
+_SEVERAL = (DUMMIES, SEVERAL_MESSAGES)
+NAMES = ("grr", "hadamard", "projective", DUMMIES, *PUBLIC)
 _LARGEST_N = 10**13
 _CLOSE = 2e-3  # of n: how precisely a required n is found
 _SURE = 1e-12
@@ -43,8 +39,6 @@ _TRIES = 8
 _ALIKE = 0.02  # of power: what public coins, or more messages, have to gain to be worth it
 _HOPELESS = 2.0  # times the level: a power below this says nothing
 _COINS = 1 << 48
-
-Family = Callable[[Question], list[Device]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +70,7 @@ class Option:
         """
         if self.device is None:
             return None
-        fixed = self._as_laid_out()
-        return least_n(lambda n: _best_option(self.name, replace(fixed, n=n)).power, guess=fixed.n)
+        return _least_n(self.name, self._as_laid_out(), self.question.n, TARGET_POWER)
 
     def tester(self) -> Tester:
         """The test that this option is.
@@ -94,54 +87,34 @@ class Option:
             made = tester(option.device, self.question)
             if not self.question.overlapping or made.guarantee.epsilon <= epsilon:
                 return made
-            option = option._tightened(epsilon / made.guarantee.epsilon)
+            # The same way and layout, with less for one batch.
+            tightened = option.question.tightened * (epsilon / made.guarantee.epsilon) * _TIGHTENED
+            option = _best_option(self.name, replace(option._as_laid_out(), tightened=tightened))
         raise UnreachableTargetError(
             f"({epsilon:g}, {self.question.delta:g})-DP for people in both batches",
             f"{self.name} costs them more",
             "ask for a smaller delta, or compare people who are in one batch only",
         )
 
-    def _tightened(self, factor: float) -> Option:
-        """The same way and layout with less for one batch."""
-        return _best_option(
-            self.name,
-            replace(self._as_laid_out(), tightened=self.question.tightened * factor * _TIGHTENED),
-        )
-
     def _as_laid_out(self) -> Question:
-        return replace(
-            self.question,
-            symbols=getattr(self.device, "symbols", None),
-            partitions=getattr(self.device, "partitions", None),
-        )
+        symbols, partitions = (getattr(self.device, x, None) for x in ("symbols", "partitions"))
+        return replace(self.question, symbols=symbols, partitions=partitions)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        local = self.local_epsilon
-        return {
-            "name": self.name,
-            "coin": self.coin,
-            "device": None if self.device is None else described(self.device),
+        local, device = self.local_epsilon, self.device
+        return attributes(self, "name", "coin") | {
+            "device": None if device is None else described(device),
             "local_epsilon": None if local is None or math.isinf(local) else local,
             "messages": self.messages,
-            "power": None if self.device is None else self.power,
+            "power": None if device is None else self.power,
             "remark": self.remark,
         }
 
 
 def tester(device: Device, question: Question) -> Tester:
     """The test of a question by this device."""
-    return Tester(
-        device=device,
-        reference=question.reference,
-        n=question.n,
-        distance=question.distance,
-        level=question.level,
-        delta=question.delta,
-        honest_fraction=question.honest_fraction,
-        closeness=question.closeness,
-        overlapping=question.overlapping,
-    )
+    return Tester(device=device, **attributes(question, *(each.name for each in fields(Test))))
 
 
 def names(question: Question) -> tuple[str, ...]:
@@ -151,31 +124,24 @@ def names(question: Question) -> tuple[str, ...]:
     one_only = question.closeness or question.messages_cap == 1
     families: list[str] = []
     if question.coin != "public" and question.partitions is None and question.symbols is None:
-        families += [*PRIVATE, *([] if one_only else [DUMMIES])]
+        families += ["grr", "hadamard", DUMMIES]
     if question.coin != "private":
-        families += [ONE_MESSAGE, *([] if one_only else [SEVERAL_MESSAGES])]
-    return tuple(families)
+        families += PUBLIC
+    return tuple(name for name in families if not (one_only and name in _SEVERAL))
 
 
 def _checked_name(question: Question) -> str:
     name = question.randomizer
-    if name not in {*CATEGORIES, *NAMES}:
-        raise InvalidArgumentError("randomizer", name, f"one of {', '.join(NAMES)}")
-    coin = "public" if name in PUBLIC else "private"
-    if question.coin not in {"auto", coin}:
-        expected = f"coin {coin} or auto with {name}"
-        raise InvalidArgumentError("coin", question.coin, expected)
+    public = name in PUBLIC
+    checks.refuse(name not in {*CATEGORIES, *NAMES}, f"one of {', '.join(NAMES)}", randomizer=name)
+    coin, coins = question.coin, "public" if public else "private"
+    checks.refuse(coin not in {"auto", coins}, f"coin {coins} or auto with {name}", coin=coin)
     for field_name in ("partitions", "symbols"):
         value = getattr(question, field_name)
-        if value is not None and coin == "private":
-            expected = f"no {field_name} with {name} (use {' or '.join(PUBLIC)})"
-            raise InvalidArgumentError(field_name, value, expected)
-    if question.closeness and name in {DUMMIES, SEVERAL_MESSAGES}:
-        expected = (
-            "a randomizer with one message for closeness (the several messages of one person are "
-            "not exchangeable, so two batches of them cannot be split anew)"
-        )
-        raise InvalidArgumentError("randomizer", name, expected)
+        expected = f"no {field_name} with {name} (use {' or '.join(PUBLIC)})"
+        checks.refuse(value is not None and not public, expected, **{field_name: value})
+    several = question.closeness and name in _SEVERAL
+    checks.refuse(several, f"a randomizer {ONE_MESSAGE_EACH}", randomizer=name)
     return str(name)
 
 
@@ -184,64 +150,49 @@ def _best_option(name: str, question: Question) -> Option:
     coin = "public" if name in PUBLIC else "private"
     empty = Option(name, coin, question)
     try:
-        made = [tester(device, question) for device in _family(name)(question)]
-        powers = {each.device: each.power() for each in made}
+        powers = {each: tester(each, question).power() for each in _devices(name, question)}
     except ShoalError as error:
         return replace(empty, remark=str(error))
     cap = question.messages_cap
-    within = [
-        each for each in made if cap is None or each.device.messages <= max(cap, 1.0) * (1 + _SURE)
-    ]
+    most = math.inf if cap is None else max(cap, 1.0) * (1 + _SURE)
+    within = [device for device in powers if device.messages <= most]
     if not within:
-        fewest = min((each.device.messages for each in made), default=math.inf)
+        fewest = min((device.messages for device in powers), default=math.inf)
         remark = f"{fewest:.4g} messages per person on average are over the cap of {cap:g}"
         return replace(empty, remark=remark)
-    best = max((each.device for each in within), key=powers.__getitem__)
+    best = max(within, key=powers.__getitem__)
     return replace(empty, device=best, power=powers[best])
 
 
-def _family(name: str) -> Family:
+def _devices(name: str, question: Question) -> list[Device]:
+    """Those of a family that are worth a try."""
     if name == ONE_MESSAGE:
-        return one_message_devices
+        return one_message_devices(question)
     if name == SEVERAL_MESSAGES:
-        return several_messages_devices
-    return _dummies if name == DUMMIES else partial(_randomizer, name)
-
-
-def _randomizer(name: str, question: Question) -> list[Device]:
+        return several_messages_devices(question)
+    if name == DUMMIES:
+        honest, epsilon = question.crowd.honest, question.batch_epsilon
+        return [
+            UniformDummies.calibrated(k=question.k, n=honest, epsilon=epsilon, delta=question.delta)
+        ]
     family = partial(by_name(name), k=question.k)
-    epsilon0 = local_epsilon(
-        family,
-        epsilon=question.batch_epsilon,
-        delta=question.delta,
-        n=question.n,
-        honest_fraction=question.honest_fraction,
-        cap=LARGEST_LOCAL_EPSILON,
-    )
-    return [family(epsilon=epsilon0)]
+    return [family(epsilon=calibrated(family, question))]
 
 
-def _dummies(question: Question) -> list[Device]:
-    honest = question.crowd.honest
-    made = UniformDummies.calibrated(
-        k=question.k, n=honest, epsilon=question.batch_epsilon, delta=question.delta
-    )
-    return [made]
-
-
-def least_n(
-    power: Callable[[int], float], *, guess: int, target: float = TARGET_POWER
-) -> int | None:
-    """The least n, to 0.2 %, whose power is the target; None above 10^13."""
+def _least_n(name: str, question: Question, guess: int, target: float) -> int | None:
+    """The least n, to 0.2 %, whose power with this family is the target; None above 10^13."""
     aim = float(stats.norm.ppf(target))
-    seen: dict[int, float] = {}
+
+    def people(log_n: float) -> int:
+        return max(2, math.ceil(math.exp(log_n)))
+
+    @cache
+    def surplus(n: int) -> float:
+        power = _best_option(name, replace(question, n=n)).power
+        return float(stats.norm.ppf(min(max(power, _SURE), 1 - _SURE))) - aim
 
     def excess(log_n: float) -> float:
-        n = max(2, math.ceil(math.exp(log_n)))
-        if n not in seen:
-            reached = min(max(power(n), _SURE), 1 - _SURE)
-            seen[n] = float(stats.norm.ppf(reached)) - aim
-        return seen[n]
+        return surplus(people(log_n))
 
     low = high = math.log(max(2, guess))
     while excess(high) < 0:
@@ -252,21 +203,7 @@ def least_n(
         if low <= math.log(2):
             return 2
         low, high = max(low - math.log(2), math.log(2)), low
-    root = float(optimize.brentq(excess, low, high, xtol=_CLOSE))
-    enough = [n for n, surplus in seen.items() if surplus >= 0]
-    near = math.ceil(math.exp(root + _CLOSE))
-    return min([n for n in enough if n >= math.exp(root - _CLOSE)] or [near])
-
-
-def first_guess(question: Question) -> int:
-    """Where to start looking for n."""
-    guess = rates.sample_size(
-        k=question.k,
-        distance=question.distance,
-        epsilon=question.batch_epsilon,
-        delta=question.delta,
-    )
-    return min(guess, _LARGEST_N)
+    return people(search.reached(excess, low, high, tolerance=_CLOSE))
 
 
 # --------------------------------------------------------------------------------------- the design
@@ -355,33 +292,31 @@ def design(
     >>> plan.recommended.name, round(plan.recommended.power, 2)
     ('grr', 1.0)
     """
-    question = Question(
-        n=n,
-        epsilon=epsilon,
-        distance=distance,
-        reference=hypothesis(k, reference),
-        coins=fresh_coins() if coins is None else coins,
-        closeness=closeness,
-        overlapping=overlapping,
-        **wishes,
-    )
+    kind = {"closeness": closeness, "overlapping": overlapping}
+    target = {"n": n, "epsilon": epsilon, "distance": distance}
+    question = _question(k, reference, coins, **target, **kind, **wishes)
     _ = question.crowd  # refused here: no way to run the test would have an honest person more
-    return answered(question)
-
-
-def fresh_coins(randomness: Randomness | None = None) -> int:
-    """Public coins that no distribution can have been made for."""
-    return int(source(randomness).below(_COINS, 1)[0])
-
-
-def answered(question: Question) -> Design:
-    """All options of a question, in order."""
     simplest = [_best_option(name, question) for name in names(question)]
     ordered = sorted(simplest, key=lambda option: -option.power)
     alike = [option for option in simplest if option.power >= ordered[0].power - _ALIKE]
     first = next((option for option in alike if option.device is not None), ordered[0])
     rest = [option for option in ordered if option is not first]
     return Design(question, (first, *rest), _reason(first, rest))
+
+
+def _question(
+    k: int | None,
+    reference: npt.ArrayLike | None,
+    coins: int | None,
+    **wishes: Any,  # noqa: ANN401 - the fields of a question
+) -> Question:
+    coins = fresh_coins() if coins is None else coins
+    return Question(reference=hypothesis(k, reference), coins=coins, **wishes)
+
+
+def fresh_coins(randomness: Randomness | None = None) -> int:
+    """Public coins that no distribution can have been made for."""
+    return int(source(randomness).below(_COINS, 1)[0])
 
 
 def required_n(
@@ -404,44 +339,29 @@ def required_n(
     >>> required_n(k=64, epsilon=1.0, distance=0.1, coin="private")
     2837
     """
-    question = Question(
-        n=2,
-        epsilon=epsilon,
-        distance=distance,
-        reference=hypothesis(k, reference),
-        coins=fresh_coins() if coins is None else coins,
-        closeness=closeness,
-        overlapping=overlapping,
-        **wishes,
-    )
+    kind = {"closeness": closeness, "overlapping": overlapping}
+    target = {"n": 2, "epsilon": epsilon, "distance": distance}
+    question = _question(k, reference, coins, **target, **kind, **wishes)
     level = question.level
-    if not level < power < 1:
-        raise InvalidArgumentError("power", power, f"level = {level:g} < power < 1")
-    return _fewest(question, power)
-
-
-def _fewest(question: Question, power: float) -> int:
-    """Solve for the way that looks best, then for any that beats it there."""
+    checks.refuse(not level < power < 1, f"level = {level:g} < power < 1", power=power)
+    # Solve for the way that looks best, then for any that beats it there.
     pending = list(names(question))
-    best = first_guess(question)
-    known: int | None = None
+    price = {"epsilon": question.batch_epsilon, "delta": question.delta}
+    guess = rates.sample_size(k=question.k, distance=distance, **price)
+    best, known = min(guess, _LARGEST_N), None
     while pending:
         here = replace(question, n=best)
-        reached = {name: _best_option(name, here).power for name in pending}
-        name = max(pending, key=reached.__getitem__)
-        if known is not None and reached[name] <= power:
+        powers = {name: _best_option(name, here).power for name in pending}
+        name = max(pending, key=powers.__getitem__)
+        if known is not None and powers[name] <= power:
             break
         pending.remove(name)
-        fewest = least_n(
-            lambda n, name=name: _best_option(name, replace(question, n=n)).power,  # type: ignore[misc]
-            guess=best,
-            target=power,
-        )
+        fewest = _least_n(name, question, best, power)
         if fewest is not None:
             known = best = fewest if known is None else min(known, fewest)
     if known is None:
         raise UnreachableTargetError(
-            f"power {power:g} at a distance of {question.distance:g}",
+            f"power {power:g} at a distance of {distance:g}",
             "not even 10^13 people are enough",
             "ask for a larger distance or epsilon"
             + (", or private coins" if question.coin == "public" else ""),

@@ -18,14 +18,15 @@ relative variance 2 tr(S⁴)/tr(S²)².
 
 Answers that are not uniform make some bins vary more, and the statistic counts these less: in place
 of ‖d‖² stands Σ_x w_x d_x², the weight being that of the bin of x with the mean of all other bins.
-Its least value over all departures is taken (:mod:`shoal.testing.alternatives`). If one answer can
+Its least value over all departures is taken (:mod:`shoal.testing.power`). If one answer can
 lose all that another gains, nothing is seen where they share all their bins.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Self
 
@@ -35,19 +36,19 @@ from scipy import stats
 from shoal.accounting.amplification import local_epsilon
 from shoal.accounting.noise import dummies_rho
 from shoal.protocols.base import Device
-from shoal.protocols.partitioned import PartitionedDummies
+from shoal.protocols.dummies import PartitionedDummies
+from shoal.randomizers.base import Randomizer
 from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.testing import alternatives, power
-from shoal.testing.gram import Departure, Spread
+from shoal.testing import power
 from shoal.testing.question import Question
-from shoal.testing.scores_public import MOST_CELLS
+from shoal.testing.scores import MOST_CELLS, Departure, Spread
 from shoal.values import Array
 
 PARTITIONS = (1, 4)
 MOST_SYMBOLS = 1 << 20
 _MOST_SHARED = 64  # bins of each of several partitions, unless asked for: one with more sees more
 _TRIED = 2  # layouts of the best forecast that are calibrated
-LARGEST_LOCAL_EPSILON = 25.0
+_LARGEST_LOCAL_EPSILON = 25.0
 _SAMPLE = 16
 _ALIKE = 0.02  # of power: not worth more messages
 _NODES = (np.arange(24) + 0.5) / 24
@@ -83,7 +84,7 @@ class Target:
         """The least Σ_x w_x d_x², with the weights of these variances beside their mean."""
         relative = variances / np.average(variances, weights=self.sizes)
         weights, mass = relative ** (-2 / 3) / self.sizes, self.probabilities * self.sizes
-        hardest = alternatives.split(mass, self.distance, weights=weights)
+        hardest = power.hardest(mass, self.distance, weights=weights)
         return float(weights @ (hardest - mass) ** 2)
 
     @property
@@ -184,83 +185,30 @@ def shapes(question: Question, partitions: tuple[int, ...] = PARTITIONS) -> list
 
 def one_message_devices(question: Question) -> list[Device]:
     """The best layouts, by forecast, of randomized response on partitions."""
+
+    def family(shape: Shape) -> partial[PartitionedResponse]:
+        return partial(PartitionedResponse, coins=question.coins, **asdict(shape))
+
     choice = shapes(question)
     if len(choice) > 1:
         sample = min(choice, key=lambda shape: abs(shape.symbols - _SAMPLE))
-        growth = math.exp(_calibrated(sample, question))
+        growth = math.exp(calibrated(family(sample), question))
         constant = (growth - 1) ** 2 / (growth + sample.symbols - 1)
         target = _target(question)
         choice.sort(key=lambda shape: -shape.one_message(_truth(constant, shape.symbols), target))
-    return [
-        _family(shape, question)(epsilon=_calibrated(shape, question)) for shape in choice[:_TRIED]
-    ]
+    families = [family(shape) for shape in choice[:_TRIED]]
+    return [each(epsilon=calibrated(each, question)) for each in families]
 
 
-def several_messages_devices(question: Question) -> list[Device]:
-    """The best layout, by forecast, of histograms among dummies that keeps the cap.
-
-    One partition unless more are asked for: they send as many times as much for the same power.
-    """
-    choice = shapes(question, (1,))
-    if len(choice) > 1:
-        each = {parts: _per_bin(parts, question) for parts in {c.partitions for c in choice}}
-        choice = [_fewest_messages(choice, each, question)]
-    best = choice[0]
-    made = PartitionedDummies.calibrated(
-        k=question.k,
-        n=question.crowd.honest,
-        epsilon=question.batch_epsilon,
-        delta=question.delta,
-        symbols=best.symbols,
-        partitions=best.partitions,
-        coins=question.coins,
-    )
-    return [made]
-
-
-def _fewest_messages(choice: list[Shape], each: dict[int, float], question: Question) -> Shape:
-    """Of the layouts within the cap and nearly the best forecast, the one that sends least."""
-    target = _target(question)
-    cap = math.inf if question.messages_cap is None else question.messages_cap
-
-    def dummies(shape: Shape) -> float:
-        return shape.symbols * each[shape.partitions]
-
-    def messages(shape: Shape) -> float:
-        return shape.partitions * (1 + dummies(shape))
-
-    within = [shape for shape in choice if messages(shape) <= cap]
-    powers = {shape: shape.several_messages(dummies(shape), target) for shape in within}
-    enough = max(powers.values(), default=0.0) - _ALIKE
-    # Nothing within the cap: the least there is will be named, and refused.
-    alike = [shape for shape in within if powers[shape] >= enough] or choice
-    return min(alike, key=messages)
-
-
-def _target(question: Question) -> Target:
-    other = question.n if question.closeness else None
-    people = power.effective(question.n, other)
-    return Target.of(question.reference, question.distance, people=people, level=question.level)
-
-
-def _family(shape: Shape, question: Question) -> partial[PartitionedResponse]:
-    return partial(
-        PartitionedResponse,
-        k=shape.k,
-        symbols=shape.symbols,
-        partitions=shape.partitions,
-        coins=question.coins,
-    )
-
-
-def _calibrated(shape: Shape, question: Question) -> float:
+def calibrated(family: Callable[..., Randomizer], question: Question) -> float:
+    """The largest local epsilon of a family that keeps what one batch may cost."""
     return local_epsilon(
-        _family(shape, question),
+        family,
         epsilon=question.batch_epsilon,
         delta=question.delta,
         n=question.n,
         honest_fraction=question.honest_fraction,
-        cap=LARGEST_LOCAL_EPSILON,
+        cap=_LARGEST_LOCAL_EPSILON,
     )
 
 
@@ -270,9 +218,37 @@ def _truth(constant: float, symbols: int) -> float:
     return excess / (excess + symbols)
 
 
-def _per_bin(partitions: int, question: Question) -> float:
-    """Dummies per person and bin, as for Gaussian noise."""
-    bins = min(question.k, _SAMPLE)
-    epsilon = question.batch_epsilon / math.sqrt(partitions)
-    honest = question.crowd.honest
-    return dummies_rho(n=honest, k=bins, epsilon=epsilon, delta=question.delta) / bins
+def several_messages_devices(question: Question) -> list[Device]:
+    """The best layout, by forecast, of histograms among dummies that keeps the cap.
+
+    One partition unless more are asked for: they send as many times as much for the same power.
+    Of the layouts within the cap and nearly the best forecast, it is the one that sends least.
+    """
+    k, honest, delta = question.k, question.crowd.honest, question.delta
+    choice = shapes(question, (1,))
+    if len(choice) > 1:
+        # Dummies per person and bin, as for Gaussian noise.
+        bins, parts = min(k, _SAMPLE), choice[0].partitions
+        part = question.batch_epsilon / math.sqrt(parts)
+        each = dummies_rho(n=honest, k=bins, epsilon=part, delta=delta) / bins
+
+        def messages(shape: Shape) -> float:
+            return parts * (1 + shape.symbols * each)
+
+        target = _target(question)
+        cap = math.inf if question.messages_cap is None else question.messages_cap
+        within = [shape for shape in choice if messages(shape) <= cap]
+        powers = {s: s.several_messages(s.symbols * each, target) for s in within}
+        enough = max(powers.values(), default=0.0) - _ALIKE
+        # Nothing within the cap: the least there is will be named, and refused.
+        alike = [shape for shape in within if powers[shape] >= enough] or choice
+        choice = [min(alike, key=messages)]
+    layout = asdict(choice[0]) | {"coins": question.coins}
+    epsilon = question.batch_epsilon
+    return [PartitionedDummies.calibrated(n=honest, epsilon=epsilon, delta=delta, **layout)]
+
+
+def _target(question: Question) -> Target:
+    other = question.n if question.closeness else None
+    people = power.effective(question.n, other)
+    return Target.of(question.reference, question.distance, people=people, level=question.level)

@@ -8,13 +8,12 @@ level (M + 1) is whole (Barnard, J. R. Stat. Soc. B 25, 1963). No approximation 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError
 from shoal.values import Array
 
 MOST_SIMULATIONS = 10**7
@@ -23,8 +22,7 @@ _REJECTING = 100  # and at least so many of them reject: the threshold is then w
 _ROUNDING = 1e-9  # relative: statistics this close are ties, told apart by rounding alone
 
 
-@dataclass(frozen=True)
-class Rank:
+class Rank(NamedTuple):
     """The p-value, the simulated threshold, and whether the statistic is above it."""
 
     p_value: float
@@ -45,9 +43,8 @@ def number(level: float, simulations: int | None = None) -> int:
     if simulations is not None:
         allowed(level, simulations)
         return checks.count(simulations=simulations)
-    if level * MOST_SIMULATIONS < 1:
-        expected = f"level >= {1 / MOST_SIMULATIONS:g} (more is not simulated)"
-        raise InvalidArgumentError("level", level, expected)
+    expected = f"level >= {1 / MOST_SIMULATIONS:g} (more is not simulated)"
+    checks.refuse(level * MOST_SIMULATIONS < 1, expected, level=level)
     wanted = min(max(_FEWEST_RANKS, _REJECTING / level), MOST_SIMULATIONS)
     step = Fraction(repr(float(level))).denominator
     if step > wanted:
@@ -59,14 +56,11 @@ def allowed(level: float, simulations: int) -> int:
     """How many of M + 1 ranks reject: level (M + 1), rounded down."""
     checks.open_probability(level=level)
     simulations = checks.count(simulations=simulations)
-    if simulations > MOST_SIMULATIONS:
-        expected = f"at most {MOST_SIMULATIONS:,} simulations"
-        raise InvalidArgumentError("simulations", simulations, expected)
+    expected = f"at most {MOST_SIMULATIONS:,} simulations"
+    checks.refuse(simulations > MOST_SIMULATIONS, expected, simulations=simulations)
     rejecting = math.floor(level * (simulations + 1) * (1 + 1e-12))
-    if rejecting < 1:
-        least = math.ceil(1 / level * (1 - 1e-12)) - 1
-        expected = f"at least {least} simulations for level {level:g}"
-        raise InvalidArgumentError("simulations", simulations, expected)
+    expected = f"at least {math.ceil(1 / level * (1 - 1e-12)) - 1} simulations for level {level:g}"
+    checks.refuse(rejecting < 1, expected, simulations=simulations)
     return rejecting
 
 

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 from scipy import stats
 
 from shoal.values import Array
@@ -46,7 +47,7 @@ def chunks(size: int, cells: int) -> Iterator[int]:
         size -= at_once
 
 
-def multinomial(law: Array, *, n: int, size: int, generator: np.random.Generator) -> CountTable:
+def multinomial(law: Array, *, n: int, size: int, generator: Generator) -> CountTable:
     """Rows of counts of n messages of this law, or, row by row, of those laws."""
     normal = law / law.sum(axis=-1, keepdims=True)
     if normal.ndim > 1:
@@ -56,9 +57,7 @@ def multinomial(law: Array, *, n: int, size: int, generator: np.random.Generator
     return generator.multinomial(n, normal, size=size)
 
 
-def uniform(
-    cells: int, *, sent: npt.NDArray[np.int64], generator: np.random.Generator
-) -> CountTable:
+def uniform(cells: int, *, sent: CountTable, generator: Generator) -> CountTable:
     """For each entry of ``sent`` a row of counts of so many messages, uniform on the cells.
 
     Two quick ways: message by message where they are few, else one binomial number a cell.
@@ -72,17 +71,10 @@ def uniform(
     return tables
 
 
-def resplit(
-    pooled: npt.NDArray[np.int64], *, first: int, size: int, generator: np.random.Generator
-) -> CountTable:
-    """Counts of ``first`` messages picked at random out of these, again and again."""
-    return generator.multivariate_hypergeometric(pooled, first, size=size, method="marginals")
-
-
 # ---------------------------------------------------------------------------------- sums of squares
 
 
-def squares(cells: int, *, sent: CountTable, generator: np.random.Generator) -> CountTable:
+def squares(cells: int, *, sent: CountTable, generator: Generator) -> CountTable:
     """Σ_j N_j² for each entry of ``sent``: so many messages, uniform on the cells."""
     if cells >= LEAST_CELLS and int(sent.max(initial=0)) <= MOST_EACH * cells:
         return thrown(cells, sent=sent, generator=generator)
@@ -95,7 +87,7 @@ def squares(cells: int, *, sent: CountTable, generator: np.random.Generator) -> 
     return sums
 
 
-def thrown(cells: int, *, sent: CountTable, generator: np.random.Generator) -> CountTable:
+def thrown(cells: int, *, sent: CountTable, generator: Generator) -> CountTable:
     """The same by the two steps, whatever the numbers."""
     occupied = _poisson_cells(cells, sent, generator)
     values = np.arange(occupied.shape[1])
@@ -109,7 +101,7 @@ def thrown(cells: int, *, sent: CountTable, generator: np.random.Generator) -> C
     return total
 
 
-def _poisson_cells(cells: int, sent: CountTable, generator: np.random.Generator) -> CountTable:
+def _poisson_cells(cells: int, sent: CountTable, generator: Generator) -> CountTable:
     """Rows: how many of the cells hold 0, 1, 2, ... messages after the first step."""
     fewest = float(sent.min())
     mean = max(fewest - _SHORT * math.sqrt(fewest), 0.0) / cells
@@ -126,7 +118,7 @@ def _poisson_cells(cells: int, sent: CountTable, generator: np.random.Generator)
     return occupied
 
 
-def _hit_cells(cells: int, missing: CountTable, generator: np.random.Generator) -> CountTable:
+def _hit_cells(cells: int, missing: CountTable, generator: Generator) -> CountTable:
     """Rows: how many cells are hit 0, 1, 2, ... times by so many messages."""
     rows = []
     for number in missing.tolist():
@@ -138,7 +130,7 @@ def _hit_cells(cells: int, missing: CountTable, generator: np.random.Generator) 
     return table
 
 
-def _picked(occupied: CountTable, number: CountTable, generator: np.random.Generator) -> CountTable:
+def _picked(occupied: CountTable, number: CountTable, generator: Generator) -> CountTable:
     """Rows: of so many cells picked at random, how many hold 0, 1, 2, ... messages."""
     met = np.zeros_like(occupied)
     left, wanted = occupied.sum(axis=1), number.copy()

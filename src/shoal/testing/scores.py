@@ -19,31 +19,168 @@ deviation in the worst case,
 is largest for w_j = (s_j²)^{−2/3}: the exponent of Valiant, Valiant, "An Automatic Inequality
 Prover and Instance Optimal Identity Testing", SIAM J. Comput. 46 (2017), with the noise of privacy
 inside the variance. For uniform q the weights are equal.
+
+Everything a test needs of the scores is how alike two messages are,
+
+    κ(m, m') = Σ_j w_j φ_j(m) φ_j(m'),
+
+the matrix M of κ over all messages: a diagonal one where different messages have nothing in common.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
+from scipy import sparse
 
+from shoal import checks
+from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import Device
+from shoal.protocols.dummies import PartitionedDummies, UniformDummies
+from shoal.randomizers.base import CategoryRandomizer, NumberedMessages
+from shoal.randomizers.hadamard import HadamardResponse
+from shoal.randomizers.partitioned import PartitionedResponse, Partitions
+from shoal.randomizers.response import RandomizedResponse
 from shoal.testing import sampling
-from shoal.testing.gram import Departure, Gram, Spread, apart, dot
+from shoal.testing.sampling import CountTable
 from shoal.values import Array, Counts
 
-CountTable = npt.NDArray[np.int64]
-
+LARGEST_LIST = 2048  # messages whose likeness is listed pair by pair
+MOST_CELLS = 4096  # bins of several partitions: a table of all pairs has to fit into memory
+MOST_PEOPLE = 10**9 - 1  # in two batches: beyond, no exact way to split them is at hand
 _LARGEST_SQUARED = 1 << 31  # messages: beyond, squares overflow
 _EVEN = 1e-12  # by how much equal numbers may differ in their last digits
+_LEAST_VARIANCE = 1e-14  # of a squared score: below, it is rounding
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """tr(MΣ) and tr((MΣ)²), Σ being the covariance of one person's counts.
+
+    Of n people, the form of their centred counts has mean n tr(MΣ), and variance
+    2n² tr((MΣ)²) to leading order. Either number, or one for each of several distributions.
+    """
+
+    trace: Array
+    square: Array
+
+    @property
+    def freedom(self) -> Array:
+        """Degrees of freedom of the χ² with the same mean and variance (Satterthwaite)."""
+        return self.trace**2 / self.square
+
+    @property
+    def scale(self) -> Array:
+        """What that χ² is to be multiplied by."""
+        return self.square / self.trace
+
+
+@dataclass(frozen=True, eq=False)
+class Departure:
+    """What people of another distribution do to the form; with δ the change of the mean counts.
+
+    ``signal`` is δ'Mδ, and ``noise`` δ'MΣMδ with their covariance Σ: by how much the signal itself
+    is uncertain. ``spread`` is theirs as well.
+    """
+
+    signal: Array
+    noise: Array
+    spread: Spread
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """The matrix M of κ, or, unless it is ``dense``, its diagonal alone.
+
+    Diagonals of several matrices may be rows; vectors then are rows for each of them.
+    """
+
+    entries: Array
+    dense: bool = False
+
+    @property
+    def diagonal(self) -> Array:
+        """κ(m, m)."""
+        return np.diagonal(self.entries) if self.dense else self.entries
+
+    def times(self, vectors: Array) -> Array:
+        """Each row times M."""
+        return vectors @ self.entries if self.dense else vectors * self.entries
+
+    def own(self, law: Array) -> Array:
+        """Σ_j w_j (φ_j(m) − E φ_j)² of each message m, its own part of the form.
+
+        ``law`` is the law of a message; centring costs −2(Mr)_m + r'Mr.
+        """
+        mean = self.times(law)
+        return self.diagonal - 2 * mean + dot(mean, law)[..., None]
+
+    def spread(self, law: Array) -> Spread:
+        """The moments for one message of this law, or of each: Σ = diag(r) − rr'."""
+        if self.dense:
+            pairs = [self._dense_spread(row) for row in law.reshape(-1, law.shape[-1])]
+            trace, square = np.array(pairs).T.reshape(2, *law.shape[:-1])
+            return Spread(trace, square)
+        variances = self.entries * law * others(law)
+        square = dot(variances, variances) + apart(self.entries * law**2)
+        return Spread(variances.sum(axis=-1), square)
+
+    def _dense_spread(self, law: Array) -> tuple[float, float]:
+        # Centred first: the squares of what is left are not taken from larger numbers.
+        mean = self.times(law)
+        centred = self.entries - mean[:, None]
+        centred -= mean
+        centred += float(mean @ law)
+        trace = float(np.diagonal(centred) @ law)
+        centred *= centred
+        return trace, float(law @ (centred @ law))
+
+
+def dot(first: Array | npt.NDArray[np.int64], second: Array) -> Array:
+    """Σ_m of the products, row by row."""
+    return first @ second if second.ndim == 1 else np.einsum("...m,...m->...", first, second)
+
+
+def others(law: Array) -> Array:
+    """1 − r_m of each message, as the sum of the other probabilities where r_m is near 1."""
+    rest: Array = 1 - law
+    top = law.argmax(axis=-1, keepdims=True)
+    np.put_along_axis(rest, top, _without(law, top).sum(axis=-1, keepdims=True), axis=-1)
+    return rest
+
+
+def apart(values: Array) -> Array:
+    """Σ_{i≠j} v_i v_j of numbers that are not negative, also where one is nearly all of the sum.
+
+    >>> float(apart(np.array([1.0, 1e-12])))
+    2e-12
+    """
+    top = values.argmax(axis=-1, keepdims=True)
+    rest = _without(values, top)
+    total = rest.sum(axis=-1)
+    largest = np.take_along_axis(values, top, axis=-1)[..., 0]
+    among = np.maximum(0.0, total**2 - dot(rest, rest))
+    sums: Array = 2 * largest * total + among
+    return sums
+
+
+def _without(values: Array, places: npt.NDArray[np.intp]) -> Array:
+    """The same with 0 at these places."""
+    rest = values.copy()
+    np.put_along_axis(rest, places, 0.0, axis=-1)
+    return rest
+
+
+# ------------------------------------------------------------------------------------- the scores
+
+
 class Scores(ABC):
     """What a device's messages say about everybody's distribution, under one hypothesis.
 
@@ -52,14 +189,11 @@ class Scores(ABC):
     public coins, references may be rows: everything else then has rows for each of them.
     """
 
-    device: Device
-    reference: Array
-    observed: Array | None = None
-
-    @property
-    def outputs(self) -> int:
-        """How many messages there are."""
-        return int(self.device.outputs or 0)
+    def __init__(self, device: Device, reference: Array, observed: Array | None = None) -> None:
+        self.device = device
+        self.reference = reference
+        self.observed = observed
+        self.outputs = int(device.outputs or 0)
 
     @cached_property
     def mean(self) -> Array:
@@ -79,8 +213,7 @@ class Scores(ABC):
     def weights(self) -> Array:
         """(s²)^{−2/3}, scaled to mean 1."""
         raw: Array = self.variances ** (-2 / 3)
-        scaled: Array = raw / raw.mean(axis=-1, keepdims=True)
-        return scaled
+        return np.asarray(raw / raw.mean(axis=-1, keepdims=True))
 
     @cached_property
     def spread(self) -> Spread:
@@ -91,9 +224,14 @@ class Scores(ABC):
     def spread_of(self, probabilities: Array) -> Spread:
         """The same of somebody whose answer has these probabilities; rows are served too."""
 
-    @abstractmethod
+    @property
+    def gram(self) -> Gram:
+        """κ of all messages, where it is listed."""
+        raise NotImplementedError
+
     def times(self, offsets: Array) -> Array:
         """M times each row of centred counts: half the gradient of the form."""
+        return self.gram.times(offsets)
 
     def quadratic(self, offsets: Array) -> Array:
         """Σ_j w_j (score j)² of each row of centred counts."""
@@ -110,14 +248,13 @@ class Scores(ABC):
         """
         offsets = self.expected(probabilities) - self.mean
         pull = self.times(offsets)
-        return Departure(
-            dot(pull, offsets), self.variance(pull, probabilities), self.spread_of(probabilities)
-        )
+        noise = self.variance(pull, probabilities)
+        return Departure(dot(pull, offsets), noise, self.spread_of(probabilities))
 
     @property
     @abstractmethod
     def own(self) -> tuple[Array, Array]:
-        """What each message by its number, and each person, adds to that by itself."""
+        """What each message by its number, and each person, adds to the form by itself."""
 
     def statistics(self, tables: CountTable, n: int) -> Array:
         """T of each row of counts of n people's messages."""
@@ -126,36 +263,26 @@ class Scores(ABC):
         return self.quadratic(tables - n * self.mean) - alone
 
     @abstractmethod
-    def draw(
-        self, probabilities: Array, *, n: int, size: int, generator: np.random.Generator
-    ) -> CountTable:
+    def draw(self, probabilities: Array, *, n: int, size: int, generator: Generator) -> CountTable:
         """Rows of counts of n people with these probabilities (or, row by row, with those)."""
-
-    @property
-    def gram(self) -> Gram | None:
-        """κ of all messages, if it is ever listed."""
-        return None
 
     @property
     def is_even(self) -> bool:
         """Whether all messages are equally likely under the hypothesis and count alike."""
-        gram = self.gram
-        if gram is None or gram.dense:
-            return False
-        return all(np.ptp(each) <= _EVEN * each.max() for each in (gram.entries, self.mean))
+        alike = (self.gram.entries, self.mean)
+        return not self.gram.dense and all(np.ptp(each) <= _EVEN * each.max() for each in alike)
 
     @abstractmethod
-    def sent(self, *, n: int, size: int, generator: np.random.Generator) -> CountTable:
+    def sent(self, *, n: int, size: int, generator: Generator) -> CountTable:
         """How many messages n people send, time and again."""
 
-    def null(self, *, n: int, size: int, generator: np.random.Generator) -> Array:
+    def null(self, *, n: int, size: int, generator: Generator) -> Array:
         """T of so many made-up batches of n people under the hypothesis.
 
         If all messages are alike T depends on the sum of the squared counts alone, which can be
         drawn without the counts.
         """
-        gram = self.gram
-        if gram is None or not self.is_even or n * self.device.slots > _LARGEST_SQUARED:
+        if not self.is_even or n * self.device.slots > _LARGEST_SQUARED:
             parts = [
                 self.statistics(self.draw(self.reference, n=n, size=part, generator=generator), n)
                 for part in sampling.chunks(size, max(self.outputs, self.reference.size))
@@ -166,61 +293,103 @@ class Scores(ABC):
         mean = n * float(self.mean[0])
         per_message, per_person = self.own
         offsets = squares - 2 * mean * sent + self.outputs * mean**2
-        statistics: Array = float(gram.entries[0]) * offsets - float(per_message[0]) * sent
+        statistics: Array = float(self.gram.entries[0]) * offsets - float(per_message[0]) * sent
         return statistics - n * per_person
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+def scores_of(device: Device, reference: Array) -> Scores:
+    """The scores of a device's messages under the hypothesis."""
+    k, answers = getattr(device, "k", None), reference.shape[-1]
+    checks.refuse(k != answers, f"a device for {answers} answers", k=k)
+    if type(device) in _SCORES:
+        return _SCORES[type(device)](device, reference)
+    if not (isinstance(device, CategoryRandomizer) and isinstance(device, NumberedMessages)):
+        expected = "a device whose messages are numbers (grr, hadamard, projective, dummies, ...)"
+        raise InvalidArgumentError("device", getattr(device, "name", device), expected)
+    expected = f"at most {LARGEST_LIST} different messages for {device.name}"
+    checks.refuse(device.outputs > LARGEST_LIST, expected, outputs=device.outputs)
+    return ListedScores(device, reference)
+
+
 class OneMessage(Scores):
     """Scores of a randomizer: the counts are multinomial."""
 
-    def draw(
-        self, probabilities: Array, *, n: int, size: int, generator: np.random.Generator
-    ) -> CountTable:
-        """Multinomial counts of the law that the probabilities give the message."""
-        return sampling.multinomial(
-            self.expected(probabilities), n=n, size=size, generator=generator
-        )
+    def draw(self, probabilities: Array, *, n: int, size: int, generator: Generator) -> CountTable:
+        law = self.expected(probabilities)
+        return sampling.multinomial(law, n=n, size=size, generator=generator)
 
     def variance(self, values: Array, probabilities: Array) -> Array:
-        """Of one message."""
         law = self.expected(probabilities)
         return dot(law, (values - dot(law, values)[..., None]) ** 2)
 
-    def sent(self, *, n: int, size: int, generator: np.random.Generator) -> CountTable:  # noqa: ARG002
-        """One message each."""
-        return np.full(size, n, dtype=np.int64)
-
-    def pooled(self, counts: Counts) -> Self:
-        """The same scores with the mean and the weights of messages pooled from two batches."""
-        return replace(self, observed=counts.cells / counts.n)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ListedMessages(OneMessage):
-    """One message, κ of all messages being listed."""
-
-    @property
-    @abstractmethod
-    def gram(self) -> Gram:
-        """κ of all messages."""
-
     def spread_of(self, probabilities: Array) -> Spread:
-        """From the law of the message."""
         return self.gram.spread(self.expected(probabilities))
-
-    def times(self, offsets: Array) -> Array:
-        """By the matrix of κ."""
-        return self.gram.times(offsets)
 
     @cached_property
     def own(self) -> tuple[Array, Array]:
         """Every message by itself."""
         return self.gram.own(self.mean), np.zeros(())
 
+    def sent(self, *, n: int, size: int, generator: Generator) -> CountTable:  # noqa: ARG002
+        return np.full(size, n, dtype=np.int64)
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ResponseScores(ListedMessages):
+    def pooled(self, counts: Counts) -> Self:
+        """The same scores with the mean and the weights of messages pooled from two batches."""
+        return type(self)(self.device, self.reference, counts.cells / counts.n)
+
+    def differences(self, first: CountTable, second: CountTable, sizes: tuple[int, int]) -> Array:
+        """Whether two batches of so many people each come from one distribution: T, row by row.
+
+        With n and n' messages, and N, N' their counts, it is the U-statistic
+
+            T = Σ_j w_j [ Σ_{i≠l} φ_j(m_i)φ_j(m_l)/(n(n−1)) + the same of the other batch
+                          − 2 Σ_{i,l} φ_j(m_i)φ_j(m'_l)/(n n') ],    E T = Σ_j w_j (p_j − p'_j)².
+
+        Centred at the pooled mean, the two batches' sums are each other's negative, so that one
+        quadratic form of N − n (N + N')/(n + n') gives all three.
+        """
+        one, two = sizes
+        pooled = first + second
+        factor = 1 / (one * (one - 1)) + 1 / (two * (two - 1)) + 2 / (one * two)
+        own = self.own[0]
+        alone = dot(first, own) / (one * (one - 1)) + dot(second, own) / (two * (two - 1))
+        return factor * self.quadratic(first - pooled * (one / (one + two))) - alone
+
+
+class Split:
+    """Two batches, and all the ways to split their messages anew.
+
+    Weights and mean depend on the pooled counts alone, which splitting at random does not change:
+    the test is exact given them.
+    """
+
+    def __init__(self, scores: OneMessage, first: Counts, second: Counts) -> None:
+        self.first, self.second = first.cells, second.cells
+        self.sizes = first.n, second.n
+        people = sum(self.sizes)
+        expected = "fewer than 10^9 people in both batches together: compare a part of each"
+        checks.refuse(people > MOST_PEOPLE, expected, people=people)
+        self.scores = scores.pooled(first + second)
+
+    @property
+    def statistic(self) -> float:
+        """T of the two batches as they are."""
+        one, two = self.first[None, :], self.second[None, :]
+        return float(self.scores.differences(one, two, self.sizes)[0])
+
+    def null(self, simulations: int, generator: Generator) -> Array:
+        """T of as many random splits of the pooled messages."""
+        pooled, people = self.first + self.second, self.sizes[0]
+        parts = []
+        for size in sampling.chunks(simulations, pooled.size):
+            first = generator.multivariate_hypergeometric(
+                pooled, people, size=size, method="marginals"
+            )
+            parts.append(self.scores.differences(first, pooled - first, self.sizes))
+        return np.concatenate(parts)
+
+
+class ResponseScores(OneMessage):
     """k-ary randomized response: φ_j(m) = (1{m = j} − b)/λ, b the probability of one untruth."""
 
     def expected(self, probabilities: Array) -> Array:
@@ -231,8 +400,8 @@ class ResponseScores(ListedMessages):
     def variances(self) -> Array:
         """r_j(1 − r_j)/λ²; no message is rarer than its untruths, however few were seen."""
         law = np.maximum(self.mean, self._lie)
-        variances: Array = np.maximum(law * (1 - law), self._lie * (1 - self._lie)) / self._truth**2
-        return variances
+        least = self._lie * (1 - self._lie)
+        return np.asarray(np.maximum(law * (1 - law), least) / self._truth**2)
 
     @cached_property
     def gram(self) -> Gram:
@@ -248,12 +417,12 @@ class ResponseScores(ListedMessages):
         return math.expm1(self.device.local_epsilon) * self._lie
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ListedScores(ListedMessages):
+class ListedScores(OneMessage):
     """Any randomizer with a table: φ(m) is its estimate from the message m alone."""
 
+    device: CategoryRandomizer
+
     def expected(self, probabilities: Array) -> Array:
-        """The probabilities times the table."""
         return probabilities @ self._table
 
     @cached_property
@@ -262,8 +431,7 @@ class ListedScores(ListedMessages):
         law = np.maximum(self.mean, self._table.min(axis=0))
         law = law / law.sum()
         centred = law @ (self._scores - law @ self._scores) ** 2
-        variances: Array = np.maximum(centred, _EVEN**2 * centred.max())
-        return variances
+        return np.asarray(np.maximum(centred, _EVEN**2 * centred.max()))
 
     @cached_property
     def gram(self) -> Gram:
@@ -272,22 +440,135 @@ class ListedScores(ListedMessages):
 
     @cached_property
     def _table(self) -> Array:
-        table: Array = self.device.table()  # type: ignore[union-attr]
-        return table
+        return self.device.table()
 
     @cached_property
     def _scores(self) -> Array:
         """One row per message."""
         single = np.eye(self.outputs, dtype=np.int64)
-        rows = [self.device.estimate(Counts(cells, 1)).frequencies for cells in single]  # type: ignore[union-attr]
-        return np.array(rows)
+        return np.array([self.device.estimate(Counts(cells, 1)).frequencies for cells in single])
+
+
+class HadamardScores(OneMessage):
+    """φ_j(m) = ±S for a message in the answer's block, + in its half of it; 0 elsewhere.
+
+    Within a block the product of two such signs is the sign of a third answer, the exclusive or of
+    their patterns. So with f(t) = S² Σ_m r_m χ_t(m) the second moments are E φ_i φ_j = f(i ⊕ j)
+    inside a block and 0 outside, and sums over pairs of answers are convolutions over patterns: all
+    of it is done by fast transforms.
+    """
+
+    device: HadamardResponse
+    is_even = False
+
+    def __init__(self, device: Device, reference: Array, observed: Array | None = None) -> None:
+        super().__init__(device, reference, observed)
+        layout, self._odds = self.device.layout, math.expm1(device.local_epsilon)
+        self._shape = layout.blocks, layout.width
+        # z = e + 2B − 1, the weight of all half blocks, and S.
+        self._halves = math.exp(device.local_epsilon) + 2 * layout.blocks - 1
+        self._step = self._halves / self._odds
+
+    def _laid_out(self, answers: Array) -> Array:
+        """Numbers of the answers at their block and pattern, 0 elsewhere."""
+        blocks, patterns = self.device.homes
+        placed = np.zeros((*answers.shape[:-1], *self._shape))
+        placed[..., blocks, patterns] = answers
+        return placed
+
+    def _signs(self, messages: Array) -> Array:
+        return walsh(messages.reshape(*messages.shape[:-1], *self._shape))
+
+    def expected(self, probabilities: Array) -> Array:
+        """(2/(z b)) [1 + (e − 1)/2 Σ over the block of p_x (1 + χ_x)]."""
+        placed = self._laid_out(probabilities)
+        placed[..., 0] = placed.sum(axis=-1)
+        law = (1 + self._odds / 2 * walsh(placed)) * (2 / (self._halves * self._shape[1]))
+        return law.reshape(*probabilities.shape[:-1], self.outputs)
+
+    def _moments(self, law: Array) -> tuple[Array, Array, Array]:
+        """f by block and pattern, and mean and variance of each answer's score.
+
+        The variance is S² times the block's probability, less the squared mean; no block is rarer
+        than 2/z.
+        """
+        blocks, patterns = self.device.homes
+        moments = self._step**2 * self._signs(law)
+        means: Array = moments[..., blocks, patterns] / self._step
+        squares = np.maximum(moments[..., 0], 2 * self._step**2 / self._halves)
+        variances = squares[..., blocks] - means**2
+        return moments, means, np.maximum(variances, _LEAST_VARIANCE * self._step**2)
+
+    @cached_property
+    def variances(self) -> Array:
+        return self._moments(self.mean)[2]
+
+    def quadratic(self, offsets: Array) -> Array:
+        """S² Σ_j w_j (signed sum of the block)²."""
+        signs = self._signs(offsets)
+        forms: Array = np.einsum("...it,it,...it->...", signs, self._scale, signs)
+        return forms
+
+    def times(self, offsets: Array) -> Array:
+        """The same transform there and back."""
+        return walsh(self._scale * self._signs(offsets)).reshape(offsets.shape)
+
+    @cached_property
+    def _scale(self) -> Array:
+        """S² w_j by block and pattern."""
+        return self._step**2 * self._laid_out(self.weights)
+
+    @cached_property
+    def own(self) -> tuple[Array, Array]:
+        """Σ_j w_j (φ_j(m) − E φ_j)²."""
+        weights, means = self.weights, self._moments(self.mean)[1]
+        blocks = self._step**2 * self._laid_out(weights).sum(axis=1)
+        crossed = 2 * self._step * walsh(self._laid_out(weights * means))
+        own = blocks[:, None] - crossed + float(weights @ means**2)
+        return own.ravel(), np.zeros(())
+
+    def spread_of(self, probabilities: Array) -> Spread:
+        """Σ_ij w_i w_j (E φ_i φ_j − E φ_i E φ_j)², by convolution."""
+        weights = self.weights
+        moments, means, variances = self._moments(self.expected(probabilities))
+        pairs = _convolved(self._laid_out(weights))
+        crossed = _convolved(self._laid_out(weights * means))
+        square = (moments * (moments * pairs - 2 * crossed)).sum(axis=(-2, -1))
+        square += (means**2 @ weights) ** 2
+        # Where one answer is nearly certain the three cancel. The squares of the variances are a
+        # part of the sum, and no covariance matrix has more than the square of its trace.
+        least = ((weights * variances) ** 2).sum(axis=-1)
+        trace = variances @ weights
+        return Spread(trace, np.minimum(np.maximum(square, least), trace**2))
+
+
+def walsh(values: Array) -> Array:
+    """Walsh-Hadamard transform over the last axis: Σ_j (−1)^(ones of j & t) values[j].
+
+    >>> walsh(np.array([1.0, 2.0, 3.0, 4.0])).tolist()
+    [10.0, -2.0, -4.0, 0.0]
+    """
+    width = values.shape[-1]
+    sums, stride = np.array(values, dtype=np.float64), 1
+    while stride < width:
+        halves = sums.reshape(*values.shape[:-1], -1, 2, stride)
+        first, second = halves[..., 0, :], halves[..., 1, :]
+        first += second
+        second *= -2
+        second += first
+        stride *= 2
+    return sums
+
+
+def _convolved(values: Array) -> Array:
+    """Σ_i values[i] values[i ⊕ t] for every t, in each block."""
+    return np.asarray(walsh(walsh(values) ** 2) / values.shape[-1])
 
 
 # --------------------------------------------------------------------- counts among uniform dummies
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AmongDummies(Scores):
+class DummiesScores(Scores):
     """Counts of true messages, t of one person on average, and dummies uniform on L cells.
 
     Several messages of one person are not seen to belong together, so that the statistic cannot
@@ -296,60 +577,51 @@ class AmongDummies(Scores):
         Σ_j W_j [ (c_j − n μ_j)² − c_j + 2 t_j (c_j − n μ_j) + n t_j² + n β ],  μ_j = t_j + ρ/L,
 
     with β = (⌊ρ⌋ + (ρ − ⌊ρ⌋)²)/L² has mean n(n−1) Σ_j W_j (t'_j − t_j)² for any true cells t'.
+    β is how much less two counts vary together because dummies are drawn together.
     """
 
-    @property
-    def dummies(self) -> float:
-        """Dummies of one person for one histogram, on average."""
-        return float(self.device.dummies)  # type: ignore[union-attr]
+    device: UniformDummies | PartitionedDummies
 
-    @property
-    @abstractmethod
-    def symbols(self) -> int:
-        """Cells that a dummy may fall into."""
+    def __init__(self, device: Device, reference: Array, observed: Array | None = None) -> None:
+        super().__init__(device, reference, observed)
+        binned = self.device if isinstance(self.device, PartitionedDummies) else None
+        self.symbols: int = binned.symbols if binned else reference.shape[-1]  # L
+        self.dummies = float(self.device.dummies)  # ρ, for one histogram
+        always, sometimes = divmod(self.dummies, 1.0)
+        self._alike = float(always + sometimes**2) / self.symbols**2
 
-    @abstractmethod
     def truths(self, probabilities: Array) -> Array:
-        """Expected true messages of one person."""
+        """Expected true messages of one person: the answer itself."""
+        return probabilities
 
-    @property
-    @abstractmethod
+    def each(self, values: Array) -> Array:
+        """What the true messages of every answer sum to: one message."""
+        return values
+
+    @cached_property
+    def variances(self) -> Array:
+        return self.cell_variances(self.reference)
+
+    @cached_property
     def gram(self) -> Gram:
-        """κ of all messages."""
+        """Different messages have nothing in common."""
+        return Gram(self.weights)
 
     def expected(self, probabilities: Array) -> Array:
         """The truth and its dummies."""
         return self.truths(probabilities) + self.dummies / self.symbols
 
-    def times(self, offsets: Array) -> Array:
-        """By the matrix of κ."""
-        return self.gram.times(offsets)
-
-    @cached_property
-    def cell_variances(self) -> Array:
+    def cell_variances(self, truths: Array) -> Array:
         """Variance of each count of one person's messages."""
-        return self._cell_variances(self.truths(self.reference))
-
-    def _cell_variances(self, truths: Array) -> Array:
         return truths + self.dummies / self.symbols - truths**2 - self._alike
-
-    @property
-    def _alike(self) -> float:
-        """β: how much less two counts vary together because dummies are drawn together."""
-        always, sometimes = divmod(self.dummies, 1.0)
-        return float(always + sometimes**2) / self.symbols**2
 
     def spread_of(self, probabilities: Array) -> Spread:
         """Σ = diag(t + ρ/L) − tt' − β 11'."""
         truths, alike = self.truths(probabilities), self._alike
-        weights, variances = self.gram.diagonal, self._cell_variances(truths)
+        weights, variances = self.gram.diagonal, self.cell_variances(truths)
         square = dot(weights**2, variances**2) + apart(weights * truths**2)
         square += 2 * alike * apart(weights * truths) + alike**2 * apart(weights)
         return Spread(dot(weights, variances), square)
-
-    @abstractmethod
-    def each(self, values: Array) -> Array:
-        """What the true messages of every answer sum to."""
 
     def variance(self, values: Array, probabilities: Array) -> Array:
         """That of the truth, and in every histogram that of ρ dummies."""
@@ -366,48 +638,164 @@ class AmongDummies(Scores):
         per_person = dot(weights, 2 * truths * self.mean - truths**2 - self._alike)
         return weights * (1 - 2 * truths), per_person
 
-    def draw(
-        self, probabilities: Array, *, n: int, size: int, generator: np.random.Generator
-    ) -> CountTable:
+    def draw(self, probabilities: Array, *, n: int, size: int, generator: Generator) -> CountTable:
         """The truth is multinomial."""
         true = sampling.multinomial(self.truths(probabilities), n=n, size=size, generator=generator)
         rows = math.prod(true.shape[:-1])
         return true + self.drawn_dummies(rows, n=n, generator=generator).reshape(true.shape)
 
-    def drawn_dummies(self, size: int, *, n: int, generator: np.random.Generator) -> CountTable:
+    def drawn_dummies(self, size: int, *, n: int, generator: Generator) -> CountTable:
         """Rows of counts of n people's dummies for one histogram."""
         sent = self.sent(n=n, size=size, generator=generator) - n
         return sampling.uniform(self.symbols, sent=sent, generator=generator)
 
-    def sent(self, *, n: int, size: int, generator: np.random.Generator) -> CountTable:
+    def sent(self, *, n: int, size: int, generator: Generator) -> CountTable:
         """The truth and the dummies of one histogram."""
         always, sometimes = divmod(self.dummies, 1.0)
         return n * (1 + int(always)) + generator.binomial(n, sometimes, size=size)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DummiesScores(AmongDummies):
-    """Every answer by itself."""
+# ------------------------------------------------------------------------ bins of public partitions
+#
+# A message supports every answer of its bin. With C_x the number of messages that support x, over
+# all partitions together, the statistic is built on Σ_x w_x (C_x − E C_x)²: two messages are alike
+# by the (weighted) number of answers that their bins share, also if they speak of different
+# partitions. For uniform q this is the locally most powerful statistic against departures that
+# favour no direction. Only what survives the sums over bins is seen: how much, depends on the
+# public coins.
 
-    @property
-    def symbols(self) -> int:
-        """As many as answers."""
-        return self.reference.size
 
-    def truths(self, probabilities: Array) -> Array:
-        """The answer itself."""
-        return probabilities
+class PartitionedScores(OneMessage):
+    """Randomized response on a random partition: counts in units of answers, scaled by G/λ."""
 
-    def each(self, values: Array) -> Array:
-        """One message."""
-        return values
+    device: PartitionedResponse
 
-    @property
+    def __init__(self, device: Device, reference: Array, observed: Array | None = None) -> None:
+        super().__init__(device, reference, observed)
+        self._truth = self.device.truth / self.device.partitions  # λ/G
+        self._lie = (1 - self.device.truth) / self.outputs
+
+    def expected(self, probabilities: Array) -> Array:
+        """(b + λ p(bin))/G."""
+        return self._lie + self._truth * _bin_sums(self.device.layout, probabilities)
+
+    @cached_property
     def variances(self) -> Array:
-        """Those of the counts."""
-        return self.cell_variances
+        """A message supports an answer or not."""
+        support = _over_bins(self.device.layout, np.maximum(self.mean, self._lie))
+        return np.maximum(support * (1 - support), self._lie) / self._truth**2
 
     @cached_property
     def gram(self) -> Gram:
-        """Different messages have nothing in common."""
-        return Gram(self.weights)
+        return _bin_gram(self.device.layout, self.weights / self._truth**2)
+
+
+class PartitionedDummiesScores(DummiesScores):
+    """A histogram among dummies for every partition.
+
+    With several partitions the part of the statistic that a person adds by itself is taken at its
+    mean under the hypothesis, so that T has mean 0 there, and a mean off by O(nα) elsewhere.
+    """
+
+    device: PartitionedDummies
+
+    def truths(self, probabilities: Array) -> Array:
+        """One bin per partition."""
+        return _bin_sums(self.device.layout, probabilities)
+
+    @cached_property
+    def variances(self) -> Array:
+        """Those of the answer's bins together, as if they were independent."""
+        return _over_bins(self.device.layout, self.cell_variances(self.truths(self.reference)))
+
+    @cached_property
+    def gram(self) -> Gram:
+        return _bin_gram(self.device.layout, self.weights)
+
+    def each(self, values: Array) -> Array:
+        """One message per partition."""
+        return _over_bins(self.device.layout, values)
+
+    def spread_of(self, probabilities: Array) -> Spread:
+        """As for any dummies, or from the whole covariance of several partitions."""
+        if self.device.partitions == 1:
+            return super().spread_of(probabilities)
+        pairs = []
+        for row in probabilities.reshape(-1, probabilities.shape[-1]):
+            product = self.gram.times(self._covariance(row))
+            pairs.append((np.trace(product), (product * product.T).sum()))
+        trace, square = np.array(pairs).T.reshape(2, *probabilities.shape[:-1])
+        return Spread(trace, square)
+
+    def _covariance(self, probabilities: Array) -> Array:
+        truths = self.truths(probabilities)
+        partition = np.arange(self.outputs) // self.symbols
+        together = partition[:, None] == partition
+        noise = np.where(together, -self._alike, 0.0)
+        np.fill_diagonal(noise, self.dummies / self.symbols - self._alike)
+        shared = _shared(self.device.layout, probabilities)
+        return shared - np.outer(truths, truths) + noise
+
+    @cached_property
+    def own(self) -> tuple[Array, Array]:
+        """As for any dummies, or the mean."""
+        if self.device.partitions == 1:
+            return super().own
+        return np.zeros(self.outputs), self.spread.trace
+
+    def draw(self, probabilities: Array, *, n: int, size: int, generator: Generator) -> CountTable:
+        """Everybody's answer is the same in all partitions; the dummies are their own."""
+        if self.device.partitions == 1:
+            return super().draw(probabilities, n=n, size=size, generator=generator)
+        answers = sampling.multinomial(probabilities, n=n, size=size, generator=generator)
+        true = np.rint(self.truths(answers.astype(np.float64))).astype(np.int64)
+        dummies = [
+            self.drawn_dummies(len(true), n=n, generator=generator)
+            for _ in range(self.outputs // self.symbols)
+        ]
+        return true + np.concatenate(dummies, axis=1)
+
+
+_SCORES: dict[type, type[Scores]] = {
+    RandomizedResponse: ResponseScores,
+    HadamardResponse: HadamardScores,
+    UniformDummies: DummiesScores,
+    PartitionedResponse: PartitionedScores,
+    PartitionedDummies: PartitionedDummiesScores,
+}
+
+
+@lru_cache(maxsize=8)
+def _membership(layout: Partitions) -> sparse.csr_array:
+    """One row per bin with a one for each of its answers."""
+    wide = layout.partitions > 1 and layout.cells > MOST_CELLS
+    expected = f"partitions times symbols <= {MOST_CELLS}, or a single partition"
+    checks.refuse(wide, expected, symbols=layout.symbols)
+    columns = layout.places.T.ravel()
+    starts = np.arange(layout.k + 1) * layout.partitions
+    ones = np.ones(columns.size)
+    return sparse.csr_array((ones, columns, starts), shape=(layout.k, layout.cells)).T.tocsr()
+
+
+def _bin_sums(layout: Partitions, values: Array) -> Array:
+    """Each row summed over every bin of every partition."""
+    rows = np.asarray((_membership(layout) @ values.reshape(-1, layout.k).T).T)
+    return rows.reshape(*values.shape[:-1], layout.cells)
+
+
+def _over_bins(layout: Partitions, cells: Array) -> Array:
+    """For each answer the sum of these numbers over its bins, row by row."""
+    return np.asarray(cells[..., layout.places].sum(axis=-2))
+
+
+def _shared(layout: Partitions, weights: Array) -> Array:
+    """The weight of the answers that two bins share."""
+    matrix = _membership(layout)
+    return np.asarray(((matrix * weights) @ matrix.T).toarray())
+
+
+def _bin_gram(layout: Partitions, weights: Array) -> Gram:
+    """κ by the weight of the answers that two bins share: those of one partition share none."""
+    if layout.partitions == 1:
+        return Gram(_bin_sums(layout, weights))
+    return Gram(_shared(layout, weights), dense=True)

@@ -2,7 +2,7 @@
 
 The power of a test is the probability that it rejects, here against the distribution that is
 hardest to notice for it among all at the same total variation from the hypothesis
-(:mod:`shoal.testing.alternatives`). All of them are simulated, each model at its own best:
+(:mod:`shoal.testing.power`). All of them are simulated, each model at its own best:
 
 * no privacy: the true counts;
 * a trusted curator: one number of the true counts, with Laplace noise: ε-DP, δ = 0;
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import NormalDist
 from typing import Any
 
@@ -28,11 +28,10 @@ from shoal.protocols.base import Device
 from shoal.protocols.registry import described
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulator
-from shoal.testing import alternatives, ranks, rates
-from shoal.testing.designing import design, required_n
+from shoal.testing import power, ranks, rates
+from shoal.testing.designing import design, required_n, tester
 from shoal.testing.question import Coin, Question
-from shoal.testing.tester import Tester
-from shoal.values import Array
+from shoal.values import Array, attributes
 
 MODELS = {
     "non-private": "no privacy",
@@ -86,13 +85,8 @@ class Point:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        return {
-            "n": self.n,
-            "model": self.model,
-            "power": self.power,
-            "limits": self.limits,
-            "device": None if self.device is None else described(self.device),
-        }
+        device = None if self.device is None else described(self.device)
+        return attributes(self, "n", "model", "power", "limits") | {"device": device}
 
     def __str__(self) -> str:
         if self.power is None or self.limits is None:
@@ -131,14 +125,7 @@ class Study:
         checks.count(_FEWEST_TRIALS, trials=self.trials)
         checks.count(0, seed=self.seed)
         object.__setattr__(self, "simulations", ranks.number(self.level, self.simulations))
-        Question(
-            n=2,
-            reference=self.reference,
-            coin=self.coin,
-            partitions=self.partitions,
-            symbols=self.symbols,
-            **self._price,
-        )
+        Question(n=2, **self._wishes)
 
     @property
     def k(self) -> int:
@@ -198,36 +185,24 @@ class Study:
         device = self._device(model, n)
         if device is None:
             return Point(model, n, None, self.trials)
-        tester = Tester(
-            device=device,
-            reference=self.reference,
-            n=n,
-            distance=self.distance,
-            level=self.level,
-            delta=self.delta,
-        )
-        power = tester.simulated_power(trials=self.trials, simulations=self.simulations, seed=seed)
+        test = tester(device, Question(n=n, **self._wishes))
+        power = test.simulated_power(trials=self.trials, simulations=self.simulations, seed=seed)
         return Point(model, n, round(power * self.trials), self.trials, device)
 
     @property
-    def _price(self) -> dict[str, Any]:
-        """What is to be noticed, and at what price: as keywords of a question."""
-        names = ("epsilon", "delta", "distance", "level", "honest_fraction", "messages_cap")
-        return {name: getattr(self, name) for name in names}
+    def _wishes(self) -> dict[str, Any]:
+        """What is to be noticed, at what price, and how: as keywords of a question."""
+        own = ("trials", "simulations", "seed")
+        return {x.name: getattr(self, x.name) for x in fields(self) if x.name not in own}
 
     def _design(self, model: str) -> dict[str, Any]:
         """The keywords of a design for this model."""
-        several = model == "several"
-        coin = self.coin if several else model
-        hidden = coin == "private"
-        return self._price | {
-            "reference": self.reference,
-            "coin": coin,
-            "messages_cap": self.messages_cap if several else 1.0,
-            "partitions": None if hidden else self.partitions,
-            "symbols": None if hidden else self.symbols,
-            "coins": self.seed,
-        }
+        wishes = self._wishes | {"coins": self.seed}
+        if model != "several":
+            wishes |= {"coin": model, "messages_cap": 1.0}
+        if wishes["coin"] == "private":
+            wishes |= {"partitions": None, "symbols": None}
+        return wishes
 
     def _device(self, model: str, n: int) -> Device | None:
         """What people run; None if nothing keeps the target."""
@@ -270,7 +245,7 @@ class Study:
         null = published(self.reference, self.simulations)
         # Where d_j is below the deviation s_j of N_j/n, |N_j/n − q_j| grows by d_j²/s_j.
         deviations = np.sqrt(np.maximum(self.reference * (1 - self.reference), 1 / n) / n)
-        hardest = alternatives.split(self.reference, self.distance, weights=1 / deviations)
+        hardest = power.hardest(self.reference, self.distance, weights=1 / deviations)
         numbers = published(hardest, self.trials)
         return int(np.count_nonzero(numbers > ranks.threshold(null, level=self.level)))
 
@@ -294,25 +269,17 @@ class Powers:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        study = self.study
-        return {
-            "k": study.k,
-            "distance": study.distance,
-            "level": study.level,
-            "epsilon": study.epsilon,
-            "delta": study.delta,
-            "trials": study.trials,
-            "seed": study.seed,
+        names = ("k", "distance", "level", "epsilon", "delta", "trials", "seed")
+        return attributes(self.study, *names) | {
             f"people_for_power_{POWER:g}": self.needed,
             "points": [point.to_dict() for point in self.points],
-            "published_rates_at_constant_1": study.rates,
+            "published_rates_at_constant_1": self.study.rates,
         }
 
     def rows(self) -> list[dict[str, float | None]]:
         """Powers with their limits, what devices run, and the rates: a row for each n."""
         study = self.study
-        known = {"k": study.k, "epsilon": study.epsilon, "delta": study.delta}
-        known |= {"distance": study.distance, "level": study.level, "trials": study.trials}
+        known = attributes(study, "k", "epsilon", "delta", "distance", "level", "trials")
         rows = []
         for n in self.sizes:
             row: dict[str, float | None] = {"n": n, **known}

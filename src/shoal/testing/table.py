@@ -1,4 +1,4 @@
-"""A test of a column of a table: which answers there are, whose they are, and the verdict."""
+"""Whole tests, from answers to the verdict: of arrays, and of a column of a table."""
 
 from __future__ import annotations
 
@@ -8,25 +8,32 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from shoal import checks
-from shoal.engines import LocalEngine, reading
-from shoal.engines.coding import PUBLIC_LIST, PUBLIC_NULLS, Choices
-from shoal.engines.reading import MOST_ANSWERS, Codes, Column, label_of
-from shoal.engines.shuffling import ORDERLESS, RUN_HERE
+from shoal.engines import columns as reading
+from shoal.engines.columns import (
+    MOST_ANSWERS,
+    PUBLIC_LIST,
+    PUBLIC_NULLS,
+    Choices,
+    Codes,
+    Column,
+    label_of,
+)
+from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.explain.document import Document
-from shoal.randomness import simulator
+from shoal.randomness import Randomness, simulator
 from shoal.testing import ranks
-from shoal.testing.designing import Design, design
-from shoal.testing.overlap import TWICE
-from shoal.testing.question import Wishes
-from shoal.testing.tester import APART, Tester
+from shoal.testing.designing import Design, design, fresh_coins
+from shoal.testing.question import Wishes, hypothesis
+from shoal.testing.tester import APART, TWICE, Tester
 from shoal.testing.verdict import Verdict
-from shoal.values import Counts
+from shoal.values import Batch, Counts, category_codes
 
 Progress = Callable[[int, int], None]
 Table = object  # whatever shoal.run reads: a frame, an Arrow table, the path of a file
@@ -55,6 +62,116 @@ _SLACK = 1e-6  # of a sum of rounded probabilities
 _PEOPLE = 1 << 16  # randomized at once
 _MESSAGES = 1 << 20
 _SEEDS = 1 << 48  # that a seed may be given again as an option
+
+
+def uniformity(
+    values: npt.ArrayLike,
+    *,
+    k: int,
+    epsilon: float,
+    distance: float,
+    simulations: int | None = None,
+    seed: int | None = None,
+    randomness: Randomness | None = None,
+    **wishes: Unpack[Wishes],
+) -> Verdict:
+    """Are answers 0, ..., k − 1 equally likely? Tested on their shuffled, randomized messages.
+
+    ``wishes`` are those of :func:`~shoal.testing.design`: delta, level, coin, messages_cap,
+    randomizer, partitions, symbols, honest_fraction. ``seed`` is that of the simulated null
+    distribution alone; public coins are drawn and messages randomized securely unless a
+    simulation's ``randomness`` is given. Unless said, there are 1,999 ``simulations``, or some
+    100/level where that is more.
+
+    >>> import numpy as np
+    >>> verdict = uniformity(np.arange(20_000) % 10, k=20, epsilon=1.0, distance=0.2)
+    >>> verdict.rejected
+    True
+    """
+    reference = hypothesis(k, None)
+    codes = _checked("values", values, reference.size)
+    plan = {"reference": reference, "epsilon": epsilon, "distance": distance, **wishes}
+    return _tested([codes], plan, simulations, seed, randomness)
+
+
+def identity(
+    values: npt.ArrayLike,
+    *,
+    reference: npt.ArrayLike,
+    epsilon: float,
+    distance: float,
+    simulations: int | None = None,
+    seed: int | None = None,
+    randomness: Randomness | None = None,
+    **wishes: Unpack[Wishes],
+) -> Verdict:
+    """Do answers 0, ..., k − 1 have the probabilities of the reference? Else as ``uniformity``."""
+    expected = hypothesis(None, reference)
+    codes = _checked("values", values, expected.size)
+    plan = {"reference": expected, "epsilon": epsilon, "distance": distance, **wishes}
+    return _tested([codes], plan, simulations, seed, randomness)
+
+
+def closeness(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    *,
+    k: int,
+    epsilon: float,
+    distance: float,
+    overlapping: bool = False,
+    simulations: int | None = None,
+    seed: int | None = None,
+    randomness: Randomness | None = None,
+    **wishes: Unpack[Wishes],
+) -> Verdict:
+    """Do two groups of people answer alike? Each is shuffled by itself, each person in one group.
+
+    The noise is made for the smaller group, and so is the guarantee. It assumes that nobody is in
+    both groups. Where people may be, say ``overlapping=True``: epsilon is then what two reports of
+    one person, one in each batch, cost together. Else as ``uniformity``.
+    """
+    size = hypothesis(k, None).size
+    groups = [_checked("first", first, size), _checked("second", second, size)]
+    plan = {"k": k, "epsilon": epsilon, "distance": distance, "overlapping": overlapping, **wishes}
+    return _tested(groups, plan | {"closeness": True}, simulations, seed, randomness)
+
+
+def _tested(
+    groups: Sequence[Codes],
+    plan: dict[str, Any],
+    simulations: int | None,
+    seed: int | None,
+    randomness: Randomness | None,
+) -> Verdict:
+    """The verdict on one or two groups; the public coins are drawn before anything else."""
+    smallest = min(codes.size for codes in groups)
+    tester = design(n=smallest, coins=fresh_coins(randomness), **plan).tester()
+    batches = [
+        shuffle(tester.randomize(codes, randomness=randomness), randomness=randomness)
+        for codes in groups
+    ]
+    return _decided(tester, batches, simulations, seed)
+
+
+def _decided(
+    tester: Tester, groups: Sequence[Batch | Counts], simulations: int | None, seed: int | None
+) -> Verdict:
+    if len(groups) > 1:
+        return tester.compare(groups[0], groups[1], simulations=simulations, seed=seed)
+    return tester.decide(groups[0], simulations=simulations, seed=seed)
+
+
+def _checked(name: str, values: npt.ArrayLike, k: int) -> Codes:
+    """Two answers or more, each one of k."""
+    shape = np.shape(values)
+    shown = f"shape {shape}" if shape else type(values).__name__
+    expected = "a one-dimensional list of at least two answers (of a table, one column)"
+    checks.refuse(len(shape) != 1 or shape[0] < 2, expected, **{name: shown})
+    return category_codes(values, k)
+
+
+# ------------------------------------------------------------------------------ a column of a table
 
 
 @dataclass(frozen=True)
@@ -158,8 +275,8 @@ def run(
     codes = [_codes(each, answers.labels) for each in columns]
     if by is not None:
         groups, names = _groups(reading.column(data, by))
-        if groups.size != codes[0].size:
-            raise InvalidArgumentError("data", names[0], "a table that does not change while read")
+        changed = groups.size != codes[0].size
+        checks.refuse(changed, "a table that does not change while read", data=names[0])
         codes = [codes[0][groups == 0], codes[0][groups == 1]]
     codes = [
         _without_nulls(each, f"column {column} of {name}", drop_nulls=drop_nulls)
@@ -180,10 +297,7 @@ def run(
     tester = plan.tester()
     counts = _collected(tester, codes, progress)
     seed = int(simulator().integers(_SEEDS)) if seed is None else seed
-    if closeness:
-        verdict = tester.compare(counts[0], counts[1], simulations=simulations, seed=seed)
-    else:
-        verdict = tester.decide(counts[0], simulations=simulations, seed=seed)
+    verdict = _decided(tester, counts, simulations, seed)
     people = _TABLES if by is None else _ROWS
     assumptions = (people.get(text, text) for text in verdict.guarantee.assumptions)
     guarantee = replace(verdict.guarantee, assumptions=(*assumptions, *public))
@@ -208,15 +322,12 @@ def _check_groups(
     if len(several) > 1:
         expected = f"one thing to compare the answers with, not {' and '.join(several)}"
         raise InvalidArgumentError(several[-1], others[several[-1]], expected)
-    if by == column:
-        raise InvalidArgumentError("by", by, "another column than the column that is tested")
+    checks.refuse(by == column, "another column than the column that is tested", by=by)
     if isinstance(data, str | os.PathLike) and isinstance(second, str | os.PathLike):
         one, two = Path(data), Path(second)
-        if one.resolve() == two.resolve() or (
-            one.exists() and two.exists() and one.samefile(two)  # under another name
-        ):
-            expected = "another file than the first: everybody would be in both groups"
-            raise InvalidArgumentError("second", str(second), expected)
+        same = one.exists() and two.exists() and one.samefile(two)  # maybe under another name
+        expected = "another file than the first: everybody would be in both groups"
+        checks.refuse(same or one.resolve() == two.resolve(), expected, second=str(second))
 
 
 def _name(table: Table, place: int) -> str:
@@ -231,68 +342,57 @@ def read_reference(path: str | os.PathLike[str]) -> AnswerList:
 
     Whole numbers that do not add up to 1 are counts: they are divided by their sum.
     """
-    rows = _reference_rows(path)
-    lines: dict[str, int] = {}
-    weights = []
-    for line, label, text in rows:
-        if not label:
-            raise _unusable(path, f"an answer on line {line}")
-        if label in lines:
-            raise _unusable(
-                path, f"every answer once ({label!r} is on lines {lines[label]} and {line})"
-            )
-        lines[label] = line
-        try:
-            weights.append(float(text))
-        except ValueError:
-            weights.append(math.nan)
-        if not 0 <= weights[-1] < math.inf:
-            raise _unusable(path, f"a probability or a count, 0 or more, on line {line}: {text!r}")
-    labels = tuple(lines)
-    _require_list("reference", path, labels)
-    total = math.fsum(weights)
-    if abs(total - 1) <= _SLACK:
-        return AnswerList(labels, tuple(weight / total for weight in weights))
-    if total > 0 and all(weight.is_integer() for weight in weights):
-        note = f"{path} has counts: they were divided by their sum, {total:,.0f}"
-        return AnswerList(labels, tuple(weight / total for weight in weights), (note,))
-    raise _unusable(path, f"probabilities that add up to 1, or counts (they add up to {total:.6g})")
+    name = os.fspath(path)
 
+    def need(holds: object, expected: str) -> None:
+        checks.refuse(not holds, expected, reference=name)
 
-def _reference_rows(path: str | os.PathLike[str]) -> list[tuple[int, str, str]]:
-    """Line number, answer and number of each line below the heading."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
-            lines = [(reader.line_num, row) for row in reader if row]
-    except OSError as error:
-        raise _unusable(path, f"a file that can be read ({error.strerror or error})") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise _unusable(path, f"a file that can be read ({error})") from error
-    for line, row in lines:
-        if len(row) != 2:
-            raise _unusable(
-                path, f"an answer and its probability or count on line {line}, not {len(row)} cells"
-            )
-    if len(lines) < 2:
-        raise _unusable(path, "a heading, and answers with their probabilities below it")
-    heading = lines[0][1]
+            rows = [(reader.line_num, row) for row in reader if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        expected = f"a file that can be read ({getattr(error, 'strerror', None) or error})"
+        raise InvalidArgumentError("reference", name, expected) from error
+    for line, row in rows:
+        cells = f"on line {line}, not {len(row)} cells"
+        need(len(row) == 2, f"an answer and its probability or count {cells}")
+    need(len(rows) > 1, "a heading, and answers with their probabilities below it")
+    first = f"a heading (answer,probability) on the first line: {','.join(rows[0][1])}"
+    need(_number(rows[0][1][1]) is None, first)
+    lines: dict[str, int] = {}
+    weights = []
+    for line, (label, text) in rows[1:]:
+        need(label, f"an answer on line {line}")
+        once = f"({label!r} is on lines {lines.get(label)} and {line})"
+        need(label not in lines, f"every answer once {once}")
+        lines[label] = line
+        number = _number(text)
+        weights.append(math.nan if number is None else number)
+        usable = f"a probability or a count, 0 or more, on line {line}: {text!r}"
+        need(0 <= weights[-1] < math.inf, usable)
+    labels, total = tuple(lines), math.fsum(weights)
+    _require_list("reference", path, labels)
+    near = abs(total - 1) <= _SLACK
+    counts = total > 0 and all(weight.is_integer() for weight in weights)
+    sums = f"(they add up to {total:.6g})"
+    need(near or counts, f"probabilities that add up to 1, or counts {sums}")
+    note = f"{path} has counts: they were divided by their sum, {total:,.0f}"
+    probabilities = tuple(weight / total for weight in weights)
+    return AnswerList(labels, probabilities, () if near else (note,))
+
+
+def _number(text: str) -> float | None:
     try:
-        float(heading[1])
+        return float(text)
     except ValueError:
-        return [(line, label, text) for line, (label, text) in lines[1:]]
-    raise _unusable(path, f"a heading (answer,probability) on the first line: {','.join(heading)}")
-
-
-def _unusable(path: str | os.PathLike[str], expected: str) -> InvalidArgumentError:
-    return InvalidArgumentError("reference", os.fspath(path), expected)
+        return None
 
 
 def _require_list(argument: str, value: object, labels: Sequence[str]) -> None:
     """A list of two answers or more, each of them once."""
-    if not 2 <= len(labels) <= MOST_ANSWERS:
-        expected = f"from 2 to {MOST_ANSWERS:,} answers, not {len(labels):,}"
-        raise InvalidArgumentError(argument, str(value), expected)
+    expected = f"from 2 to {MOST_ANSWERS:,} answers, not {len(labels):,}"
+    checks.refuse(not 2 <= len(labels) <= MOST_ANSWERS, expected, **{argument: str(value)})
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise InvalidArgumentError(argument, str(value), f"every answer once, not {twice!r} twice")
@@ -343,40 +443,35 @@ def _codes(column: Column, labels: tuple[str, ...]) -> Codes:
 def _groups(column: Column) -> tuple[Codes, list[str]]:
     """Which of two groups each row is in, and what the groups are called."""
     groups = column.answers()
-    if groups.nulls:
-        expected = f"a group in every row ({groups.nulls:,} rows have none)"
-        raise InvalidArgumentError("by", column.name, expected)
-    if len(groups.distinct) != 2:
-        expected = f"two groups, not {len(groups.distinct):,} different values"
-        raise InvalidArgumentError("by", column.name, expected)
+    expected = f"a group in every row ({groups.nulls:,} rows have none)"
+    checks.refuse(groups.nulls, expected, by=column.name)
+    expected = f"two groups, not {len(groups.distinct):,} different values"
+    checks.refuse(len(groups.distinct) != 2, expected, by=column.name)
     codes = np.concatenate(list(column.codes(groups.distinct, none=_NULL, other=_UNLISTED)))
     return codes, [f"{column.name} = {label}" for label in groups.distinct]
 
 
 def _without_nulls(codes: Codes, where: str, *, drop_nulls: bool) -> Codes:
     missing = int((codes == _NULL).sum())
-    if missing and not drop_nulls:
-        expected = (
-            f"an answer in every row (drop_nulls=True leaves out the {missing:,} of "
-            f"{codes.size:,} rows that have none in {where})"
-        )
-        raise InvalidArgumentError("drop_nulls", drop_nulls, expected)
-    if missing == codes.size:
-        raise InvalidArgumentError("rows", 0, f"at least one row with an answer in {where}")
+    rows = f"the {missing:,} of {codes.size:,} rows that have none in {where}"
+    expected = f"an answer in every row (drop_nulls=True leaves out {rows})"
+    checks.refuse(not drop_nulls and missing, expected, drop_nulls=drop_nulls)
+    expected = f"at least one row with an answer in {where}"
+    checks.refuse(missing == codes.size, expected, rows=0)
     return codes[codes >= 0]
 
 
 def _collected(tester: Tester, groups: Sequence[Codes], progress: Progress | None) -> list[Counts]:
     """What the analyzer gets of each group: randomized, and counted a piece at a time."""
-    device = tester.device
-    most = max(1, min(_PEOPLE, _MESSAGES // math.ceil(device.messages)))
+    most = max(1, min(_PEOPLE, _MESSAGES // math.ceil(tester.device.messages)))
     total, done = sum(codes.size for codes in groups), 0
+
     counts = []
     for codes in groups:
         parts = []
         for start in range(0, codes.size, most):
             piece = codes[start : start + most]
-            parts.append(LocalEngine().count(device, [tester.randomize(piece)]))
+            parts.append(tester.device.tally(cast("Any", tester.randomize(piece))))
             done += piece.size
             if progress is not None:
                 progress(done, total)

@@ -9,27 +9,37 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 from shoal import checks
-from shoal.accounting.amplification import amplify
+from shoal.accounting.amplification import amplify, profile
+from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee
-from shoal.errors import InvalidArgumentError
-from shoal.protocols.base import Device, Protocol
+from shoal.errors import InvalidArgumentError, PrecisionError
+from shoal.protocols.base import Device
+from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.base import Reports
+from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomness import Randomness, simulator
-from shoal.testing import alternatives, devices, overlap, power, ranks, sampling, splitting
-from shoal.testing.question import Kind, check_distance, hypothesis, is_uniform
-from shoal.testing.scores import CountTable, OneMessage, Scores
+from shoal.testing import power, ranks, sampling
+from shoal.testing.question import Kind, Test, check_distance, hypothesis, is_uniform, kind_of
+from shoal.testing.sampling import CountTable
+from shoal.testing.scores import OneMessage, Scores, Split, scores_of
 from shoal.testing.verdict import Verdict
-from shoal.values import Array, Batch, Counts
+from shoal.values import Array, Batch, Counts, attributes
 
 APART = "nobody is in both groups: each person makes one report"
+TWICE = "nobody makes more than one report in each of the two groups"
+ONE_MESSAGE_EACH = (
+    "with one message for closeness (the several messages of one person are not exchangeable, so "
+    "two batches of them cannot be split anew)"
+)
 _MOST_COINS, _FEWEST_COINS = 512, 4  # public coins that a prediction averages over
 _DENSE_COINS = 64  # at most, where several partitions take them one by one
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Tester:
+class Tester(Test):
     """Tests whether n people's answers follow ``reference``, or whether two batches agree.
 
     The guarantee is for each person, whatever anybody answers. That the answers are independent
@@ -48,47 +58,29 @@ class Tester:
     """
 
     device: Device
-    reference: Array
-    n: int
-    distance: float
-    level: float = 0.05
-    delta: float = 1e-6
-    honest_fraction: float = 1.0
-    closeness: bool = False
-    overlapping: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference", hypothesis(None, self.reference))
-        object.__setattr__(self, "n", checks.count(2, n=self.n))
-        checks.open_probability(level=self.level, delta=self.delta)
-        check_distance(self.distance, self.reference)
-        _ = self.scores
+        super().__post_init__()
         if self.closeness:
-            self._exchangeable(self.scores)
-        elif self.overlapping:
-            raise InvalidArgumentError("overlapping", True, "two batches (closeness) to overlap")  # noqa: FBT003
+            _exchangeable(self.scores)
+        _ = self.scores
 
     @cached_property
     def scores(self) -> Scores:
         """What the messages say about the distribution."""
-        return devices.scores(self.device, self.reference)
+        return scores_of(self.device, self.reference)
 
     @property
     def coin(self) -> str:
         """Private, or public where everybody has to know the partitions."""
-        return devices.coin(self.device)
-
-    @property
-    def kind(self) -> Kind:
-        """Which of the three tests it is."""
-        if self.closeness:
-            return "closeness"
-        return "uniformity" if is_uniform(self.reference) else "identity"
+        public = isinstance(self.device, PartitionedResponse | PartitionedDummies)
+        return "public" if public else "private"
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """The (epsilon, delta) of everybody among n people, or in two batches of n each."""
-        return self._guarantee(*([self.n] * (1 + self.closeness)))
+        return self._guarantee(self._sizes(self.n))
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Reports:
         """Everybody's messages; secure randomness unless a simulation's is given."""
@@ -110,19 +102,12 @@ class Tester:
         return self._null(self.scores, made, self._people(n), simulator(seed))
 
     def decide(
-        self,
-        batch: Batch | Counts,
-        *,
-        simulations: int | None = None,
-        seed: int | None = None,
+        self, batch: Batch | Counts, *, simulations: int | None = None, seed: int | None = None
     ) -> Verdict:
         """Test a batch against the reference; n may differ from the plan, the guarantee with it."""
         counts = self._counted(batch)
         null = self.null(simulations, seed=seed, n=counts.n)
-        statistic = self.statistic(counts)
-        rank = ranks.ranked(statistic, null, level=self.level)
-        kind: Kind = "uniformity" if is_uniform(self.reference) else "identity"
-        return self._verdict(kind, rank, statistic, null, (counts.n,))
+        return self._verdict(kind_of(self.reference), self.statistic(counts), null, (counts.n,))
 
     def compare(
         self,
@@ -137,18 +122,16 @@ class Tester:
         If they do, all their messages are exchangeable: splitting the pooled messages at random
         again shows what the statistic would have been, so that the level is exact.
         """
-        scores = self._exchangeable(self.scores)
-        one, two = self._counted(first), self._counted(second)
-        split = splitting.Split(scores, one, two)
+        scores = _exchangeable(self.scores)
+        split = Split(scores, self._counted(first), self._counted(second))
         null = split.null(ranks.number(self.level, simulations), simulator(seed))
-        rank = ranks.ranked(split.statistic, null, level=self.level)
-        return self._verdict("closeness", rank, split.statistic, null, (one.n, two.n))
+        return self._verdict("closeness", split.statistic, null, split.sizes)
 
     def power(self, distance: float | None = None, *, n: int | None = None) -> float:
         """The predicted probability to reject at this distance, with the device as it is.
 
         It is that against the hardest distribution at the distance, whichever answers it makes
-        likelier, those that never occur among them (:mod:`shoal.testing.alternatives`). With public
+        likelier, those that never occur among them (:mod:`shoal.testing.power`). With public
         coins it is the mean over the coins, which are drawn after the distribution is fixed:
         against one that is made for known coins there is no power. For closeness the second batch
         follows the reference.
@@ -172,34 +155,26 @@ class Tester:
         threshold is simulated for it, not by splitting: much quicker, and close to the power of the
         exact test.
         """
-        people, number = self._people(n), checks.count(trials=trials)
+        people, trials = self._people(n), checks.count(trials=trials)
         hardest, _ = self._hardest(distance, self._sizes(people))
         draws = ranks.number(self.level, simulations)
-        return self._rejections(hardest, people, number, draws, simulator(seed)) / number
+        return self._rejections(hardest, people, trials, draws, simulator(seed)) / trials
 
     def _rejections(
-        self,
-        probabilities: Array,
-        people: int,
-        trials: int,
-        simulations: int,
-        generator: np.random.Generator,
+        self, probabilities: Array, people: int, trials: int, simulations: int, generator: Generator
     ) -> int:
         """How many of so many trials reject where everybody's answer has these probabilities."""
         null, statistics = [], []
         for scores, orders in self._under_coins(trials, simulations, generator):
-            scale = np.sqrt(scores.spread.square)
-            part = math.ceil(simulations * len(orders) / trials)
+            scale, size = np.sqrt(scores.spread.square), len(orders)
+            part = math.ceil(simulations * size / trials)
             null.append(np.ravel(self._null(scores, part, people, generator) / scale))
-            statistics.append(
-                self._drawn(scores, probabilities[orders], len(orders), people, generator) / scale
-            )
+            drawn = self._drawn(scores, probabilities[orders], size, people, generator)
+            statistics.append(drawn / scale)
         limit = ranks.threshold(np.concatenate(null)[:simulations], level=self.level)
         return int(np.count_nonzero(np.concatenate(statistics) > limit))
 
-    def _null(
-        self, scores: Scores, simulations: int, people: int, generator: np.random.Generator
-    ) -> Array:
+    def _null(self, scores: Scores, simulations: int, people: int, generator: Generator) -> Array:
         """So many statistics under the hypothesis, or as many in columns for each of several."""
         if scores.reference.ndim > 1:
             rows = math.ceil(simulations / len(scores.reference))
@@ -213,12 +188,7 @@ class Tester:
         )
 
     def _drawn(
-        self,
-        scores: Scores,
-        probabilities: Array,
-        size: int,
-        people: int,
-        generator: np.random.Generator,
+        self, scores: Scores, probabilities: Array, size: int, people: int, generator: Generator
     ) -> Array:
         """Statistics of made-up batches with these probabilities, or, row by row, with those."""
 
@@ -228,12 +198,11 @@ class Tester:
         if not self.closeness:
             return scores.statistics(tables(probabilities), people)
         other = np.broadcast_to(scores.reference, probabilities.shape)
-        return splitting.statistics(
-            self._exchangeable(scores), tables(probabilities), tables(other), (people, people)
-        )
+        one, two = tables(probabilities), tables(other)
+        return _exchangeable(scores).differences(one, two, (people, people))
 
     def _under_coins(
-        self, number: int, draws: int, generator: np.random.Generator
+        self, number: int, draws: int, generator: Generator
     ) -> Iterator[tuple[Scores, npt.NDArray[np.int64]]]:
         """The scores under so many public coins, and the answers in the order that stands for each.
 
@@ -241,19 +210,19 @@ class Tester:
         answers together as likely as others. If all answers are equally likely, the scores stay
         what they are. Private coins need none of this. ``draws`` is how many batches are drawn.
         """
-        k, cells = self.reference.size, max(self.reference.size, self.scores.outputs)
+        k, cells = self.k, max(self.k, self.scores.outputs)
         even, public = is_uniform(self.reference), self.coin == "public"
         if public and not even and self._dense:
             for _ in range(number):
                 order = generator.permutation(k)
-                yield devices.scores(self.device, self.reference[order]), order[None, :]
+                yield scores_of(self.device, self.reference[order]), order[None, :]
             return
         for size in sampling.chunks(number, cells * (1 + draws // number)):
             orders = np.tile(np.arange(k), (size, 1))
             if public or even:
                 orders = generator.permuted(orders, axis=1)
             if public and not even:
-                yield devices.scores(self.device, self.reference[orders]), orders
+                yield scores_of(self.device, self.reference[orders]), orders
             else:
                 yield self.scores, orders
 
@@ -262,12 +231,12 @@ class Tester:
         distance = self.distance if distance is None else distance
         check_distance(distance, self.reference)
         drawn = list(self._under_coins(self._coins, 0, simulator(0)))
-        weights = np.zeros(self.reference.size)
+        weights = np.zeros(self.k)
         for scores, orders in drawn:
             each = np.broadcast_to(scores.weights, orders.shape)
             weights += np.bincount(orders.ravel(), weights=each.ravel())
         public = self.coin == "public"
-        family = alternatives.family(self.reference, distance, weights=weights, public=public)
+        family = power.alternatives(self.reference, distance, weights=weights, public=public)
         people, powers = power.effective(*sizes), np.zeros(len(family))
         for scores, orders in drawn:
             departure = scores.departure(family[:, orders])
@@ -282,8 +251,8 @@ class Tester:
         """How many public coins a prediction averages over: fewer where each takes long."""
         if self.coin == "private":
             return 1
-        k, outputs = self.reference.size, self.scores.outputs
-        work = max(k, outputs**2 if self._dense else outputs)
+        outputs = self.scores.outputs
+        work = max(self.k, outputs**2 if self._dense else outputs)
         most = _DENSE_COINS if self._dense else _MOST_COINS
         return max(_FEWEST_COINS, min(most, sampling.LARGEST_CHUNK // (16 * work)))
 
@@ -296,34 +265,25 @@ class Tester:
         return (people, people) if self.closeness else (people,)
 
     def _verdict(
-        self,
-        kind: Kind,
-        rank: ranks.Rank,
-        statistic: float,
-        null: Array,
-        sizes: tuple[int, ...],
+        self, kind: Kind, statistic: float, null: Array, sizes: tuple[int, ...]
     ) -> Verdict:
+        rank = ranks.ranked(statistic, null, level=self.level)
         return Verdict(
             kind=kind,
-            rejected=rank.rejected,
-            p_value=rank.p_value,
             statistic=statistic,
-            threshold=rank.threshold,
-            level=self.level,
-            distance=self.distance,
             power=self._hardest(None, sizes)[1],
             sizes=sizes,
             simulations=null.size,
             null=null,
-            guarantee=self._guarantee(*sizes),
-            coin=self.coin,
-            device=self.device,
+            guarantee=self._guarantee(sizes),
+            **rank._asdict(),
+            **attributes(self, "level", "distance", "coin", "device"),
         )
 
-    def _guarantee(self, *sizes: int) -> Guarantee:
+    def _guarantee(self, sizes: tuple[int, ...]) -> Guarantee:
         delta, honest = self.delta, self.honest_fraction
         if len(sizes) > 1 and self.overlapping:
-            return overlap.guarantee(self.device, sizes, delta=delta, honest_fraction=honest)
+            return _of_both(self.device, sizes, delta=delta, honest_fraction=honest)
         alone = amplify(self.device, n=min(sizes), delta=delta, honest_fraction=honest)
         if len(sizes) == 1:
             return alone
@@ -335,21 +295,46 @@ class Tester:
     def _counted(self, batch: Batch | Counts) -> Counts:
         counts = self.device.counted(batch)
         cells = np.asarray(counts.cells)
-        if cells.shape != (self.scores.outputs,):
-            expected = f"counts of {self.scores.outputs} messages"
-            raise InvalidArgumentError("counts", f"shape {cells.shape}", expected)
+        shape, outputs = cells.shape, self.scores.outputs
+        expected = f"counts of {outputs} messages"
+        checks.refuse(shape != (outputs,), expected, counts=f"shape {shape}")
         checks.count(2, n=counts.n)
-        least, most = counts.n, counts.n * self.device.slots
-        if (cells < 0).any() or not least <= int(cells.sum()) <= most:
-            expected = f"from {least} to {most} messages of {counts.n} people"
-            raise InvalidArgumentError("counts", int(cells.sum()), expected)
+        least, most, sent = counts.n, counts.n * self.device.slots, int(cells.sum())
+        expected = f"from {least} to {most} messages of {counts.n} people"
+        checks.refuse((cells < 0).any() or not least <= sent <= most, expected, counts=sent)
         return counts
 
-    def _exchangeable(self, scores: Scores) -> OneMessage:
-        if isinstance(self.device, Protocol) or not isinstance(scores, OneMessage):
-            expected = (
-                "a device with one message for closeness (the several messages of one person are "
-                "not exchangeable, so two batches of them cannot be split anew)"
-            )
-            raise InvalidArgumentError("device", self.device.name, expected)
+
+def _exchangeable(scores: Scores) -> OneMessage:
+    if isinstance(scores, OneMessage):
         return scores
+    raise InvalidArgumentError("device", scores.device.name, f"a device {ONE_MESSAGE_EACH}")
+
+
+def _of_both(
+    device: Device, sizes: tuple[int, ...], *, delta: float, honest_fraction: float
+) -> Guarantee:
+    """The (epsilon, delta) of somebody who reports once in each of two batches.
+
+    A person whose datum changes may then change a message in each. Both batches are one release
+    each, so their privacy profiles compose.
+    """
+    crowds = [Crowd(n, honest_fraction) for n in sizes]
+    first, second = (profile(device, n=n, honest_fraction=honest_fraction) for n in sizes)
+    both = first + second
+    try:
+        epsilon, how = both.answer(delta)
+    except PrecisionError:
+        epsilon, how = both.answer(delta, method="best")
+    assumptions = dict.fromkeys(text for crowd in crowds for text in crowd.assumptions)
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        n=min(crowd.honest for crowd in crowds),
+        local_epsilon=both.local_epsilon,
+        local_delta=both.local_delta,
+        theorem=f"{first.theorem}, {how}",
+        rounds=len(sizes),
+        assumptions=(first.scope, *assumptions, TWICE),
+        lower_bound=lambda: both.lower_epsilon(delta),
+    )

@@ -9,21 +9,17 @@ import numpy as np
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.explain.document import Document
-from shoal.explain.text import plain
+from shoal.explain.text import plain, up
 from shoal.protocols.base import Device
 from shoal.protocols.registry import described
 from shoal.testing.question import Kind
-from shoal.values import Array
+from shoal.values import Array, attributes
 
-_DEPARTED = {
-    "uniformity": "The answers are not uniform",
-    "identity": "The answers do not follow the reference",
-    "closeness": "The two groups do not answer alike",
-}
-_UNSEEN = {
-    "uniformity": "No departure from uniform was seen",
-    "identity": "No departure from the reference was seen",
-    "closeness": "No difference between the two groups was seen",
+# Rejected, and not.
+_WORDS = {
+    "uniformity": ("The answers are not uniform", "departure from uniform"),
+    "identity": ("The answers do not follow the reference", "departure from the reference"),
+    "closeness": ("The two groups do not answer alike", "difference between the two groups"),
 }
 
 
@@ -64,10 +60,11 @@ class Verdict:
         p_value = f"p = {self.p_value:.2g}"
         if self._smallest:
             p_value = f"p ≤ {self.p_value:.2g} ({self.simulations:,} simulations)"
+        rejected, unseen = _WORDS[self.kind]
         if self.rejected:
-            return f"{_DEPARTED[self.kind]}: {p_value}, at level {self.level:g}."
+            return f"{rejected}: {p_value}, at level {self.level:g}."
         return (
-            f"{_UNSEEN[self.kind]}: {p_value}, at level {self.level:g}; a distance of "
+            f"No {unseen} was seen: {p_value}, at level {self.level:g}; a distance of "
             f"{self.distance:g} would have been noticed with probability {self.power:.2f}."
         )
 
@@ -78,23 +75,12 @@ class Verdict:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        return {
-            "kind": self.kind,
-            "rejected": self.rejected,
-            "p_value": self.p_value,
-            "statistic": self.statistic,
-            "threshold": self.threshold,
-            "level": self.level,
-            "distance": self.distance,
-            "power": self.power,
-            "sizes": list(self.sizes),
-            "simulations": self.simulations,
-            "coin": self.coin,
-            "device": described(self.device),
-            "words": self.words,
-            "guarantee": self.guarantee.to_dict(),
-            "warnings": list(self.warnings),
-        }
+        return (
+            attributes(self, "kind", "rejected", "p_value", "statistic", "threshold", "level")
+            | attributes(self, "distance", "power", "sizes", "simulations", "coin")
+            | {"sizes": list(self.sizes), "device": described(self.device), "words": self.words}
+            | {"guarantee": self.guarantee.to_dict(), "warnings": list(self.warnings)}
+        )
 
     def document(self) -> Document:
         """The verdict in a sentence, and the numbers that it rests on; its guarantee has its own.
@@ -136,4 +122,4 @@ def _described(device: Device) -> str:
     name = f"{device.name} with {layout}" if partitions else device.name
     if math.isinf(device.local_epsilon):
         return f"{name}, {device.messages:,.4g} messages each"
-    return f"{name}, ε0 = {device.local_epsilon:.4g}"
+    return f"{name}, ε0 = {up(device.local_epsilon)}"

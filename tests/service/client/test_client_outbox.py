@@ -23,7 +23,7 @@ from client_kit import (
     many_answers,
 )
 from repository import ROOT, environment
-from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.grid import Duchi
 from shoal.service.client import (
     DeliveryError,
     KeysRefusedError,

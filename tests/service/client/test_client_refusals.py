@@ -23,7 +23,7 @@ from client_kit import (
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.explain.text import moment
 from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.duchi import Duchi
+from shoal.randomizers.grid import Duchi
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.client import (
     AsyncClient,

@@ -20,11 +20,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import shoal
 from example_surveys import example, mechanism
-from shoal.protocols.coins import FairCoins
-from shoal.randomizers.bits import row_bytes
+from shoal.protocols.counts import FairCoins
 from shoal.randomness import Randomness, simulated
 from shoal.sealing import KeyPair
-from shoal.sealing.suites import HYBRID, X25519
+from shoal.sealing.keys import HYBRID, X25519
 from shoal.service.keyring.identity import Identity
 from shoal.service.keyring.key_list import KeyInfo, KeyList
 from shoal.service.keyring.schedule import KeyState
@@ -187,7 +186,7 @@ def rows(k):
     """Bits of k answers as one message."""
     patterns = [[(number >> place) & 1 for place in range(k)] for number in (0, 1, 5, 1 << (k - 1))]
     packed = [np.packbits(np.array(bits, dtype=np.uint8)).tobytes().hex() for bits in patterns]
-    assert all(len(row) == 2 * row_bytes(k) for row in packed)
+    assert all(len(row) == 2 * -(-k // 8) for row in packed)
     return [{"bits": bits, "row": row} for bits, row in zip(patterns, packed, strict=True)]
 
 

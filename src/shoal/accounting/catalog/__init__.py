@@ -1,5 +1,11 @@
 """Every published bound Shoal knows, by name: cited, with its regime; one module a paper.
 
+All of them speak about the replacement of one user's datum among ``n``, one message per user, ``n``
+fixed and public. An :class:`Entry` answers in one way only: :meth:`Entry.epsilon` returns an ε,
+never above the local ε0 (which holds whatever the shuffler does), or raises
+:class:`~shoal.errors.OutOfRegimeError` naming the condition that fails. Only an entry whose status
+is ``PROVED`` may be used as a guarantee.
+
 A new bound is a function with its theorem, an :class:`Entry` and a line below.
 
 >>> from shoal.accounting import catalog
@@ -11,45 +17,184 @@ A new bound is a function with its theorem, an :class:`Entry` and a line below.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from types import MappingProxyType
+import enum
+import importlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import ModuleType
 
-from shoal.accounting.catalog import (
-    bbgn19,
-    bkmtt20,
-    canonne22,
-    csuzz19,
-    efmrtt19,
-    fmt21,
-    fmt22,
-    gddsk21,
-)
-from shoal.accounting.catalog.entry import Citation, Entry, Kind, Query, Status
-from shoal.errors import InvalidArgumentError
+from shoal import checks
+from shoal.errors import InvalidArgumentError, OutOfRegimeError
 
-__all__ = ["ENTRIES", "Citation", "Entry", "Kind", "Query", "Status", "certified", "get"]
+OPTIMAL_CLONES = "optimal-clones"
+ANY = "any ε0-DP randomizers, adaptive"
+MECHANISMS = ("grr", "laplace")
 
-_IN_ORDER = (
-    fmt22.OPTIMAL_CLONES,
-    fmt21.CLONES,
-    fmt21.CLOSED,
-    fmt21.WORKSHOP,
-    canonne22.ONE_TERM,
-    fmt21.THM41,
-    fmt21.KRR_CLOSED,
-    fmt22.CLOSED,
-    bbgn19.HOEFFDING,
-    bbgn19.BENNETT,
-    gddsk21.ENTRY,
-    efmrtt19.ENTRY,
-    efmrtt19.GENERAL_ENTRY,
-    bkmtt20.ENTRY,
-    csuzz19.ENTRY,
-    canonne22.SMALL,
-    canonne22.LARGE,
-)
+# exp of anything above this is not a float; a bound that large is vacuous anyway.
+_LARGEST_EXPONENT = 700.0
 
-ENTRIES: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _IN_ORDER})
+
+class Status(enum.Enum):
+    """What a number from an entry may be used for."""
+
+    PROVED = "proved"
+    """An upper bound, with a proof that was followed line by line."""
+
+    RECALLED = "recalled"
+    """A constant recalled, not verified against the paper: for comparisons, never an answer."""
+
+    APPROXIMATION = "approximation"
+    """Not a bound at all."""
+
+
+class Kind(enum.Enum):
+    """The native form of a theorem."""
+
+    EPSILON_DELTA = "(epsilon, delta)"
+    RENYI = "Rényi"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Citation:
+    """Where a theorem is published."""
+
+    authors: str
+    title: str
+    venue: str
+    theorem: str
+    arxiv: str | None = None
+
+    def __str__(self) -> str:
+        """One line, as in a bibliography."""
+        where = self.venue if self.arxiv is None else f"{self.venue}, arXiv:{self.arxiv}"
+        return f"{self.authors}. {self.title}. {where}. {self.theorem}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """The question: the ε at ``delta`` of ``n`` reports, each ``local_epsilon``-DP.
+
+    ``k`` (a number of categories) says that the randomizer is k-ary randomized response;
+    ``mechanism="laplace"`` that it is Laplace noise of scale 1/ε0 on the interval [0, 1]. With
+    neither, the randomizer is any ε0-DP one.
+    """
+
+    local_epsilon: float
+    n: int
+    delta: float
+    k: int | None = None
+    mechanism: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.positive(local_epsilon=self.local_epsilon)
+        checks.open_probability(delta=self.delta)
+        object.__setattr__(self, "n", checks.count(n=self.n))
+        if self.k is not None:
+            object.__setattr__(self, "k", checks.count(2, k=self.k))
+        if self.mechanism not in {None, *MECHANISMS}:
+            expected = f"mechanism to be one of {', '.join(MECHANISMS)}, or None"
+            raise InvalidArgumentError("mechanism", self.mechanism, expected)
+        if self.mechanism == "grr" and self.k is None:
+            raise InvalidArgumentError("k", None, 'k >= 2 beside mechanism="grr"')
+        if self.mechanism == "laplace" and self.k is not None:
+            raise InvalidArgumentError("k", self.k, 'no k beside mechanism="laplace"')
+
+    def out_of_regime(self, bound: str, condition: str) -> OutOfRegimeError:
+        """Return the error to raise when a theorem's condition does not hold for this query."""
+        floats = {"local_epsilon": float(self.local_epsilon), "delta": float(self.delta)}
+        stated = {name: value for name, value in (vars(self) | floats).items() if value is not None}
+        return OutOfRegimeError(bound, condition, stated, OPTIMAL_CLONES)
+
+    def log_over(self, numerator: float) -> float:
+        """Return log(numerator/δ), also when the quotient is no float."""
+        return math.log(numerator) - math.log(self.delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One published bound; ``scope`` says whether the randomizers may be chosen adaptively.
+
+    ``evaluate`` takes a query and returns the theorem's own number, possibly above ε0, or
+    None where ``regime`` does not hold.
+    """
+
+    name: str
+    title: str
+    citation: Citation
+    scope: str
+    status: Status
+    regime: str
+    evaluate: Callable[[Query], float | None]
+    kind: Kind = Kind.EPSILON_DELTA
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether each randomizer may depend on the earlier reports."""
+        return "adaptive" in self.scope
+
+    @property
+    def certified(self) -> bool:
+        """Whether :meth:`epsilon` may be given to anyone as a guarantee."""
+        return self.status is Status.PROVED
+
+    def epsilon(self, query: Query) -> float:
+        """Return this bound's ε at the query's δ, and never more than ε0, which always holds."""
+        epsilon = self.evaluate(query)
+        if epsilon is None:
+            raise query.out_of_regime(self.name, self.regime)
+        return min(epsilon, query.local_epsilon)
+
+
+def exp_or_inf(exponent: float) -> float:
+    """Return e^exponent, or infinity where it is no float (the bound is then vacuous)."""
+    return math.exp(exponent) if exponent < _LARGEST_EXPONENT else math.inf
+
+
+_PLACES = {
+    "optimal-clones": "fmt22.OPTIMAL_CLONES",
+    "clones": "fmt21.CLONES",
+    "fmt21-closed": "fmt21.CLOSED",
+    "fmt21-workshop": "fmt21.WORKSHOP",
+    "fmt21-blog": "canonne22.ONE_TERM",
+    "fmt21-thm41": "fmt21.THM41",
+    "krr-closed": "fmt21.KRR_CLOSED",
+    "fmt22-closed": "fmt22.CLOSED",
+    "bbgn19-hoeffding": "bbgn19.HOEFFDING",
+    "bbgn19-bennett": "bbgn19.BENNETT",
+    "gddsk21": "gddsk21.ENTRY",
+    "efmrtt19": "efmrtt19.ENTRY",
+    "efmrtt19-general": "efmrtt19.GENERAL_ENTRY",
+    "bkmtt20": "bkmtt20.ENTRY",
+    "csuzz19": "csuzz19.ENTRY",
+    "blog-small": "canonne22.SMALL",
+    "blog-large": "canonne22.LARGE",
+}
+
+
+class _Entries(Mapping[str, Entry]):
+    """The entries by name; a paper's module is imported when one of its bounds is looked up."""
+
+    def __getitem__(self, name: str) -> Entry:
+        paper, _, constant = _PLACES[name].partition(".")
+        entry: Entry = getattr(__getattr__(paper), constant)
+        return entry
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+
+ENTRIES: Mapping[str, Entry] = _Entries()
+
+
+def __getattr__(paper: str) -> ModuleType:
+    """A paper's module, imported when it is first used."""
+    if paper not in {place.partition(".")[0] for place in _PLACES.values()}:
+        raise AttributeError(paper)
+    return importlib.import_module(f"{__name__}.{paper}")
 
 
 def get(name: str) -> Entry:

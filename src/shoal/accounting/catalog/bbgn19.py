@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
-from shoal.accounting.catalog.entry import Citation, Entry, Query, Status, out_of_regime
-
-CONDITION = "1e-100 <= local_epsilon and an epsilon below it where its delta(epsilon) <= delta"
+from shoal.accounting.catalog import Citation, Entry, Query, Status
+from shoal.accounting.search import least
 
 # Above, γ n < 1e-6 for every n and k the library accepts, and the curves exceed 1 everywhere.
 # Below, squares are no longer floats.
@@ -47,8 +47,7 @@ _SERIES_BELOW = 1e-3
 _LOG_TINY = -25.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class LossBounds:
+class LossBounds(NamedTuple):
     """What is known about L at one ε: L <= ceiling, its width, and E[L²] <= second_moment."""
 
     ceiling: float
@@ -58,7 +57,7 @@ class LossBounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
-    """A blanket share γ, its complement ``rest`` = 1 − γ, and the bounds on L as ε varies."""
+    """A blanket fraction γ, its complement ``rest`` = 1 − γ, and the bounds on L as ε varies."""
 
     gamma: float
     rest: float
@@ -70,28 +69,6 @@ class Mechanism:
         if missing < _SMALL:
             return math.log1p(-missing)
         return math.log(self.rest + self.gamma * math.exp(-exponent))
-
-
-class LogDelta(Protocol):
-    """One of the paper's curves: log δ(ε) for a blanket and n users."""
-
-    def __call__(self, epsilon: float, *, blanket: Mechanism, n: int) -> float:
-        """Return log δ(ε), for 0 < ε < ε0."""
-
-
-def epsilon_on(curve: LogDelta, query: Query, *, bound: str) -> float:
-    """Return the first ε below ε0 where the curve has come down to the query's δ."""
-    epsilon = None
-    if SMALLEST_LOCAL_EPSILON <= query.local_epsilon <= LARGEST_LOCAL_EPSILON:
-        blanket = mechanism(query)
-        epsilon = smallest_epsilon(
-            lambda candidate: curve(candidate, blanket=blanket, n=query.n),
-            local_epsilon=query.local_epsilon,
-            delta=query.delta,
-        )
-    if epsilon is None:
-        raise out_of_regime(bound, CONDITION, query)
-    return epsilon
 
 
 def mechanism(query: Query) -> Mechanism:
@@ -109,12 +86,10 @@ def generic(*, local_epsilon: float) -> Mechanism:
 
     def loss(epsilon: float) -> LossBounds:
         x = math.exp(epsilon)
-        return LossBounds(
-            ceiling=x / e * math.expm1(2 * local_epsilon - epsilon),
-            width=(x + 1) * 2 * math.sinh(local_epsilon),
-            second_moment=e * math.expm1(epsilon) ** 2
-            + 2 * x * math.expm1(4 * local_epsilon) / e**3,
-        )
+        ceiling = x / e * math.expm1(2 * local_epsilon - epsilon)
+        width = (x + 1) * 2 * math.sinh(local_epsilon)
+        squares = e * math.expm1(epsilon) ** 2 + 2 * x * math.expm1(4 * local_epsilon) / e**3
+        return LossBounds(ceiling, width, squares)
 
     return Mechanism(gamma=1 / e, rest=-math.expm1(-local_epsilon), loss=loss)
 
@@ -130,9 +105,7 @@ def randomized_response(*, local_epsilon: float, k: int) -> Mechanism:
         down = math.expm1(local_epsilon + epsilon)
         still = math.expm1(epsilon)
         squares = up * up + down * down + (k - 2) * still * still
-        return LossBounds(
-            ceiling=gamma * up, width=gamma * (up + down), second_moment=gamma**2 * squares / k
-        )
+        return LossBounds(gamma * up, gamma * (up + down), gamma**2 * squares / k)
 
     return Mechanism(gamma=gamma, rest=math.expm1(local_epsilon) / scale, loss=loss)
 
@@ -150,11 +123,10 @@ def laplace(*, local_epsilon: float) -> Mechanism:
         x = math.exp(epsilon)
         own = s_less_1**2 * (2 * s + 1) / (3 * s * s)
         cross = (s_less_1 / s) ** 2
-        return LossBounds(
-            ceiling=x / s * math.expm1(local_epsilon - epsilon),
-            width=(x + 1) * 2 * math.sinh(local_epsilon / 2),
-            second_moment=math.expm1(epsilon) ** 2 + (x * x + 1) * own + 2 * x * cross,
-        )
+        ceiling = x / s * math.expm1(local_epsilon - epsilon)
+        width = (x + 1) * 2 * math.sinh(local_epsilon / 2)
+        squares = math.expm1(epsilon) ** 2 + (x * x + 1) * own + 2 * x * cross
+        return LossBounds(ceiling, width, squares)
 
     return Mechanism(gamma=1 / s, rest=s_less_1 / s, loss=loss)
 
@@ -185,21 +157,16 @@ def bennett_log_delta(epsilon: float, *, blanket: Mechanism, n: int) -> float:
     has a misprint there). Choose e^(λb) = 1 + u: given M = m >= 1, Pr[ΣL >= t] <= e^(−ms − λt), so
     E[(ΣL)_+] <= e^(−ms)/λ. The mean over M >= 1 is the bracket. No condition is needed.
     """  # noqa: D400 - a formula follows
-    loss = blanket.loss(epsilon)
-    b, c = loss.ceiling, loss.second_moment
+    b, _, c = blanket.loss(epsilon)
     u = math.expm1(epsilon) * b / c
     s = c / b**2 * _phi(u)
     front = math.log(b) - math.log(math.log1p(u)) - math.log(blanket.gamma * n)
-    return front + n * blanket.log_transform(s) + _log_someone(s, blanket=blanket, n=n)
-
-
-def _log_someone(s: float, *, blanket: Mechanism, n: int) -> float:
-    # log(1 − (1−γ)^n / (1−γ+γe^−s)^n), the factor that leaves M = 0 out.
+    # log(1 − (1−γ)^n / (1−γ+γe^−s)^n), the factor that leaves M = 0 out; 1 − (1+y)^−n <= n y.
     log_odds = math.log(blanket.gamma) - math.log(blanket.rest) - s
-    log_mean = math.log(n) + log_odds
-    if log_mean < _LOG_TINY:
-        return log_mean  # 1 − (1+y)^−n <= n y
-    return math.log(-math.expm1(-n * math.log1p(math.exp(log_odds))))
+    someone = math.log(n) + log_odds
+    if someone >= _LOG_TINY:
+        someone = math.log(-math.expm1(-n * math.log1p(math.exp(log_odds))))
+    return front + n * blanket.log_transform(s) + someone
 
 
 def _phi(u: float) -> float:
@@ -218,51 +185,48 @@ def smallest_epsilon(
     on its first descent; the crossing is then bisected, keeping the end where the curve holds.
     """
     target = math.log(delta) - LOG_MARGIN
+
+    def reached(epsilon: float) -> bool:
+        return log_delta(epsilon) <= target
+
     below = 0.0
     for index in range(_POINTS + 1):
-        fraction = _LAST_FRACTION * 10 ** (-_DECADES * (1 - index / _POINTS))
-        candidate = fraction * local_epsilon
-        if log_delta(candidate) <= target:
-            return _descend(log_delta, below, candidate, target)
-        below = candidate
+        epsilon = _LAST_FRACTION * 10 ** (-_DECADES * (1 - index / _POINTS)) * local_epsilon
+        if reached(epsilon):
+            return least(reached, below, epsilon, steps=_BISECTIONS) if below else epsilon
+        below = epsilon
     return None
 
 
-def _descend(
-    log_delta: Callable[[float], float], below: float, above: float, target: float
-) -> float:
-    if below == 0.0:
-        return above
-    for _ in range(_BISECTIONS):
-        middle = (below + above) / 2
-        if log_delta(middle) <= target:
-            above = middle
-        else:
-            below = middle
-    return above
+def _epsilon(log_delta: Callable[..., float], query: Query) -> float | None:
+    """The first ε below ε0 where one of the two curves has come down to the query's δ."""
+    if not SMALLEST_LOCAL_EPSILON <= query.local_epsilon <= LARGEST_LOCAL_EPSILON:
+        return None
+    curve = partial(log_delta, blanket=mechanism(query), n=query.n)
+    return smallest_epsilon(curve, local_epsilon=query.local_epsilon, delta=query.delta)
 
 
-def _entry(name: str, title: str, curve: LogDelta, inequality: str) -> Entry:
-    return Entry(
-        name=name,
-        title=title,
-        citation=Citation(
-            authors="B. Balle, J. Bell, A. Gascón, K. Nissim",
-            title="The Privacy Blanket of the Shuffle Model",
-            venue="CRYPTO 2019",
-            arxiv="1903.02837",
-            theorem=f"the privacy-blanket lemma with {inequality}'s inequality",
-        ),
-        scope="one fixed ε0-DP randomizer for all users; tighter for randomized response and "
-        "Laplace",
-        adaptive=False,
-        status=Status.PROVED,
-        regime=CONDITION,
-        evaluate=lambda query: epsilon_on(curve, query, bound=name),
-    )
-
-
-HOEFFDING = _entry(
-    "bbgn19-hoeffding", "Privacy blanket, Hoeffding", hoeffding_log_delta, "Hoeffding"
+HOEFFDING = Entry(
+    name="bbgn19-hoeffding",
+    title="Privacy blanket, Hoeffding",
+    citation=Citation(
+        authors="B. Balle, J. Bell, A. Gascón, K. Nissim",
+        title="The Privacy Blanket of the Shuffle Model",
+        venue="CRYPTO 2019",
+        arxiv="1903.02837",
+        theorem="the privacy-blanket lemma with Hoeffding's inequality",
+    ),
+    scope="one fixed ε0-DP randomizer for all users; tighter for randomized response and Laplace",
+    status=Status.PROVED,
+    regime="1e-100 <= local_epsilon and an epsilon below it where its delta(epsilon) <= delta",
+    evaluate=partial(_epsilon, hoeffding_log_delta),
 )
-BENNETT = _entry("bbgn19-bennett", "Privacy blanket, Bennett", bennett_log_delta, "Bennett")
+BENNETT = replace(
+    HOEFFDING,
+    name="bbgn19-bennett",
+    title="Privacy blanket, Bennett",
+    citation=replace(
+        HOEFFDING.citation, theorem="the privacy-blanket lemma with Bennett's inequality"
+    ),
+    evaluate=partial(_epsilon, bennett_log_delta),
+)

@@ -12,27 +12,18 @@ from __future__ import annotations
 
 import math
 
-from shoal.accounting.catalog.entry import (
-    Citation,
-    Entry,
-    Query,
-    Status,
-    exp_or_inf,
-    log_over,
-)
-
-NAME = "bkmtt20"
+from shoal.accounting.catalog import ANY, Citation, Entry, Query, Status, exp_or_inf
 
 
 def evaluate(query: Query) -> float:
     """Return the recalled number."""
     shrink = -math.expm1(-query.local_epsilon)
     step = exp_or_inf(2.5 * query.local_epsilon) * shrink / math.sqrt(query.n)
-    return step * (step / 2 + math.sqrt(2 * log_over(1, query.delta)))
+    return step * (step / 2 + math.sqrt(2 * query.log_over(1)))
 
 
 ENTRY = Entry(
-    name=NAME,
+    name="bkmtt20",
     title="Random check-ins",
     citation=Citation(
         authors="B. Balle, P. Kairouz, H. B. McMahan, O. Thakkar, A. Thakurta",
@@ -41,8 +32,7 @@ ENTRY = Entry(
         arxiv="2007.06605",
         theorem="amplification by shuffling, adaptive (constants recalled, not verified)",
     ),
-    scope="any ε0-DP randomizers, adaptive",
-    adaptive=True,
+    scope=ANY,
     status=Status.RECALLED,
     regime="none recalled; above local_epsilon it says nothing",
     evaluate=evaluate,

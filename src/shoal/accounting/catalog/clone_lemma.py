@@ -24,15 +24,23 @@ from __future__ import annotations
 
 import math
 
-from shoal.accounting.catalog.entry import log_over
+from shoal.accounting.catalog import Query
 
 
-def covers(*, share: float, n: int, delta: float) -> bool:
-    """Whether ``share``·n >= 16 log(2/δ), the condition of Lemma A.1."""
-    return share * n >= 16 * log_over(2, delta)
+def covers(*, fraction: float, n: int, delta: float) -> bool:
+    """Whether ``fraction``·n >= 16 log(2/δ), the condition of Lemma A.1."""
+    return fraction * n >= 16 * (math.log(2) - math.log(delta))
 
 
-def epsilon(*, weight: float, share: float, n: int, delta: float) -> float:
-    """Return log(1 + weight·(8 √(log(4/δ)/(share n)) + 8/(share n))), for covered parameters."""
-    clones = share * n
-    return math.log1p(weight * (8 * math.sqrt(log_over(4, delta) / clones) + 8 / clones))
+def epsilon(*, weight: float, fraction: float, n: int, delta: float) -> float:
+    """Return log(1 + weight·(8 √(log(4/δ)/(s n)) + 8/(s n))), for a covered ``fraction`` s."""
+    clones = fraction * n
+    spread = 8 * math.sqrt((math.log(4) - math.log(delta)) / clones)
+    return math.log1p(weight * (spread + 8 / clones))
+
+
+def closed_form(query: Query, *, weight: float, fraction: float) -> float | None:
+    """The ε of both lemmas, or None outside their condition."""
+    if not covers(fraction=fraction, n=query.n, delta=query.delta):
+        return None
+    return epsilon(weight=weight, fraction=fraction, n=query.n, delta=query.delta)

@@ -13,31 +13,23 @@ from __future__ import annotations
 
 import math
 
-from shoal.accounting.catalog.entry import (
-    Citation,
-    Entry,
-    Query,
-    Status,
-    log_over,
-    out_of_regime,
-)
+from shoal.accounting.catalog import Citation, Entry, Query, Status
 
 NAME = "csuzz19"
 SCOPE_CONDITION = "binary randomized response (k = 2)"
 CONDITION = "2n / (exp(local_epsilon) + 1) >= 14 log(4/delta)"
-BINARY = 2
 
 
 def evaluate(query: Query) -> float:
     """Return the recalled number."""
-    if query.k != BINARY:
-        raise out_of_regime(NAME, SCOPE_CONDITION, query)
+    if query.k != 2:
+        raise query.out_of_regime(NAME, SCOPE_CONDITION)
     inverse = math.exp(-query.local_epsilon)
     uniform = 2 * query.n * inverse / (1 + inverse)
-    if uniform < 14 * log_over(4, query.delta):
-        raise out_of_regime(NAME, CONDITION, query)
-    fewest = uniform - math.sqrt(2 * uniform * log_over(2, query.delta))
-    return math.sqrt(32 * log_over(4, query.delta) / fewest) * (1 - fewest / query.n)
+    if uniform < 14 * query.log_over(4):
+        raise query.out_of_regime(NAME, CONDITION)
+    fewest = uniform - math.sqrt(2 * uniform * query.log_over(2))
+    return math.sqrt(32 * query.log_over(4) / fewest) * (1 - fewest / query.n)
 
 
 ENTRY = Entry(
@@ -51,7 +43,6 @@ ENTRY = Entry(
         theorem="privacy of the shuffled bit protocol (constants recalled, not verified)",
     ),
     scope="binary randomized response, the same for all users",
-    adaptive=False,
     status=Status.RECALLED,
     regime=f"{SCOPE_CONDITION}, {CONDITION}",
     evaluate=evaluate,

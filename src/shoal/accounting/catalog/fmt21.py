@@ -5,7 +5,7 @@ Privacy Amplification by Shuffling. FOCS 2021, arXiv:2012.12803. All but Theorem
 with a clone fraction s and Lemma 2.3 with a weight (:mod:`~shoal.accounting.catalog.clone_lemma`);
 their conditions say s·n >= 16 log(2/δ).
 
->>> from shoal.accounting.catalog.entry import Query
+>>> from shoal.accounting.catalog import Query
 >>> round(CLOSED.epsilon(Query(local_epsilon=4, n=100_000, delta=1e-6)), 6)
 0.534634
 >>> round(KRR_CLOSED.epsilon(Query(local_epsilon=1, n=10_000, delta=1e-6, k=10)), 5)
@@ -15,26 +15,24 @@ their conditions say s·n >= 16 log(2/δ).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from shoal import checks
-from shoal.accounting.catalog import clone_lemma
-from shoal.accounting.catalog.entry import (
+from shoal.accounting.catalog import (
+    ANY,
     OPTIMAL_CLONES,
     Citation,
     Entry,
     Query,
     Status,
-    out_of_regime,
+    clone_lemma,
 )
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 
 LARGEST_P = 1 / 3
-_ANY = "any ε0-DP randomizers, adaptive"
-_CLOSED_CONDITION = "local_epsilon <= log(n / (16 log(2/delta)))"
 _THM41_CONDITION = "p n >= 8 log(2/delta)"
-_GENERIC_CONDITION = f"{_THM41_CONDITION} with p = exp(-local_epsilon)/3"
 _KRR_SCOPE = "k-ary randomized response (give k)"
 _KRR_CONDITION = "n >= 8 log(2/delta) (k+1) (exp(local_epsilon) + k - 1) / k"
 
@@ -50,7 +48,7 @@ def clones(query: Query) -> float:
     return PrivacyProfile(law, query.n).epsilon(query.delta)
 
 
-def closed(query: Query) -> float:
+def closed(query: Query) -> float | None:
     """Theorem 3.1: if ε0 <= log(n / (16 log(2/δ))),
 
         ε = log(1 + (e^ε0 − 1)/(e^ε0 + 1) · (8 √(e^ε0 log(4/δ)/n) + 8 e^ε0/n)).
@@ -58,11 +56,11 @@ def closed(query: Query) -> float:
     The clone fraction is e^−ε0. The two outputs differ only through a coin of bias
     e^ε0/(e^ε0 + 1), which Lemma 2.3 turns into the weight (e^ε0 − 1)/(e^ε0 + 1).
     """  # noqa: D400 - a formula follows
-    weight = math.tanh(query.local_epsilon / 2)
-    return _by_lemma("fmt21-closed", _CLOSED_CONDITION, query, weight)
+    weight, fraction = math.tanh(query.local_epsilon / 2), math.exp(-query.local_epsilon)
+    return clone_lemma.closed_form(query, weight=weight, fraction=fraction)
 
 
-def workshop(query: Query) -> float:
+def workshop(query: Query) -> float | None:
     """Theorem 2.1 of the workshop version: under the same condition,
 
         ε = log(1 + (1 − e^−2ε0) · (8 √(e^ε0 log(4/δ)/n) + 8 e^ε0/n)).
@@ -70,8 +68,8 @@ def workshop(query: Query) -> float:
     Theorem 3.1 has (e^ε0 − 1)/(e^ε0 + 1) in place of the first factor, which is smaller, since
     1 − e^−2ε0 = (e^ε0 − 1)(e^ε0 + 1)/e^2ε0 and (e^ε0 + 1)² >= e^2ε0: so this is a bound, too.
     """  # noqa: D400 - a formula follows
-    weight = -math.expm1(-2 * query.local_epsilon)
-    return _by_lemma("fmt21-workshop", _CLOSED_CONDITION, query, weight)
+    weight, fraction = -math.expm1(-2 * query.local_epsilon), math.exp(-query.local_epsilon)
+    return clone_lemma.closed_form(query, weight=weight, fraction=fraction)
 
 
 def closed_form(*, p: float, q: float, n: int, delta: float) -> float:
@@ -94,24 +92,22 @@ def closed_form(*, p: float, q: float, n: int, delta: float) -> float:
     checks.open_probability(delta=delta)
     reports = checks.count(n=n)
     if p > LARGEST_P:
-        raise InvalidArgumentError("p", p, "p <= 1/3 (the shares of W, Q0 and Q1)")
+        raise InvalidArgumentError("p", p, "p <= 1/3 (the fractions of W, Q0 and Q1)")
     if q > 1:
         raise InvalidArgumentError("q", q, "q <= 1")
-    if not clone_lemma.covers(share=2 * p, n=reports, delta=delta):
+    if not clone_lemma.covers(fraction=2 * p, n=reports, delta=delta):
         given = {"p": float(p), "n": reports, "delta": float(delta)}
         raise OutOfRegimeError("fmt21-thm41", _THM41_CONDITION, given, OPTIMAL_CLONES)
-    return clone_lemma.epsilon(weight=q, share=2 * p, n=reports, delta=delta)
+    return clone_lemma.epsilon(weight=q, fraction=2 * p, n=reports, delta=delta)
 
 
-def thm41(query: Query) -> float:
+def thm41(query: Query) -> float | None:
     """Theorem 4.1 for any ε0-DP randomizer, which loses √(3/2) on Theorem 3.1.
 
     Each has such a decomposition with q = (e^ε0 − 1)/(e^ε0 + 1), W = (Q0 + Q1)/2, p = e^−ε0/3.
     """
-    p = math.exp(-query.local_epsilon) / 3
-    if not clone_lemma.covers(share=2 * p, n=query.n, delta=query.delta):
-        raise out_of_regime("fmt21-thm41", _GENERIC_CONDITION, query)
-    return closed_form(p=p, q=math.tanh(query.local_epsilon / 2), n=query.n, delta=query.delta)
+    weight, p = math.tanh(query.local_epsilon / 2), math.exp(-query.local_epsilon) / 3
+    return clone_lemma.closed_form(query, weight=weight, fraction=2 * p)
 
 
 def krr_closed(query: Query) -> float:
@@ -128,88 +124,68 @@ def krr_closed(query: Query) -> float:
     that p: the one the proof needs.
     """
     if query.k is None:
-        raise out_of_regime("krr-closed", _KRR_SCOPE, query)
+        raise query.out_of_regime("krr-closed", _KRR_SCOPE)
     inverse = math.exp(-query.local_epsilon)
     scale = 1 + (query.k - 1) * inverse
     fraction = 2 * query.k * inverse / ((query.k + 1) * scale)
+    if not clone_lemma.covers(fraction=fraction, n=query.n, delta=query.delta):
+        raise query.out_of_regime("krr-closed", _KRR_CONDITION)
     weight = -math.expm1(-query.local_epsilon) / scale
-    return _by_lemma("krr-closed", _KRR_CONDITION, query, weight, fraction)
+    return clone_lemma.epsilon(weight=weight, fraction=fraction, n=query.n, delta=query.delta)
 
 
-def _by_lemma(
-    name: str, condition: str, query: Query, weight: float, fraction: float | None = None
-) -> float:
-    """Lemmas A.1 and 2.3, with the clone fraction e^−ε0 unless another is given."""
-    s = math.exp(-query.local_epsilon) if fraction is None else fraction
-    if not clone_lemma.covers(share=s, n=query.n, delta=query.delta):
-        raise out_of_regime(name, condition, query)
-    return clone_lemma.epsilon(weight=weight, share=s, n=query.n, delta=query.delta)
-
-
-def _citation(theorem: str) -> Citation:
-    return Citation(
-        authors="V. Feldman, A. McMillan, K. Talwar",
-        title="Hiding Among the Clones: A Simple and Nearly Optimal Analysis of Privacy "
-        "Amplification by Shuffling",
-        venue="FOCS 2021",
-        arxiv="2012.12803",
-        theorem=theorem,
-    )
-
-
+_PAPER = Citation(
+    authors="V. Feldman, A. McMillan, K. Talwar",
+    title="Hiding Among the Clones: A Simple and Nearly Optimal Analysis of Privacy "
+    "Amplification by Shuffling",
+    venue="FOCS 2021",
+    arxiv="2012.12803",
+    theorem="Theorem 3.2",
+)
 CLONES = Entry(
     name="clones",
     title="Clones, numerical",
-    citation=_citation("Theorem 3.2"),
-    scope=_ANY,
-    adaptive=True,
+    citation=_PAPER,
+    scope=ANY,
     status=Status.PROVED,
     regime="none: any n >= 1",
     evaluate=clones,
 )
-CLOSED = Entry(
+CLOSED = replace(
+    CLONES,
     name="fmt21-closed",
     title="Clones, closed form",
-    citation=_citation("Theorem 3.1"),
-    scope=_ANY,
-    adaptive=True,
-    status=Status.PROVED,
-    regime=_CLOSED_CONDITION,
+    citation=replace(_PAPER, theorem="Theorem 3.1"),
+    regime="local_epsilon <= log(n / (16 log(2/delta)))",
     evaluate=closed,
 )
-WORKSHOP = Entry(
+WORKSHOP = replace(
+    CLOSED,
     name="fmt21-workshop",
     title="Clones, workshop version",
-    citation=Citation(
-        authors="V. Feldman, A. McMillan, K. Talwar",
-        title="Hiding Among the Clones: A Simple and Nearly Optimal Analysis of Privacy "
-        "Amplification by Shuffling",
+    citation=replace(
+        _PAPER,
         venue="workshop version of the FOCS 2021 paper",
+        arxiv=None,
         theorem="Theorem 2.1",
     ),
-    scope=_ANY,
-    adaptive=True,
-    status=Status.PROVED,
-    regime=_CLOSED_CONDITION,
     evaluate=workshop,
 )
-THM41 = Entry(
+THM41 = replace(
+    CLONES,
     name="fmt21-thm41",
     title="Clones, finer decomposition",
-    citation=_citation("Theorem 4.1"),
-    scope=f"{_ANY} (closed_form: any with the decomposition)",
-    adaptive=True,
-    status=Status.PROVED,
-    regime=_GENERIC_CONDITION,
+    citation=replace(_PAPER, theorem="Theorem 4.1"),
+    scope=f"{ANY} (closed_form: any with the decomposition)",
+    regime=f"{_THM41_CONDITION} with p = exp(-local_epsilon)/3",
     evaluate=thm41,
 )
-KRR_CLOSED = Entry(
+KRR_CLOSED = replace(
+    CLONES,
     name="krr-closed",
     title="Clones of randomized response, closed form",
-    citation=_citation("Corollary 4.2"),
+    citation=replace(_PAPER, theorem="Corollary 4.2"),
     scope="k-ary randomized response followed by any post-processing, adaptive",
-    adaptive=True,
-    status=Status.PROVED,
     regime=f"{_KRR_SCOPE}, {_KRR_CONDITION}",
     evaluate=krr_closed,
 )

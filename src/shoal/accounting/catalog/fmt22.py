@@ -8,7 +8,7 @@ Lemma 3.5 fails for p < 1/(e^ε0 + 1)). The numbers stand, for another reason: t
 theorem (docs/theory/optimal-clones.md) bounds every adaptive sequence of ε0-DP randomizers by the
 pair of Theorem 3.2 of FMT21 with clone fraction 2/(e^ε0 + 1) in place of e^−ε0.
 
->>> from shoal.accounting.catalog.entry import Query
+>>> from shoal.accounting.catalog import Query
 >>> round(CLOSED.epsilon(Query(local_epsilon=4, n=100_000, delta=1e-6)), 5)
 0.40779
 """
@@ -16,14 +16,11 @@ pair of Theorem 3.2 of FMT21 with clone fraction 2/(e^ε0 + 1) in place of e^−
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from shoal.accounting.catalog import clone_lemma
-from shoal.accounting.catalog.entry import Citation, Entry, Query, Status, out_of_regime
+from shoal.accounting.catalog import ANY, Citation, Entry, Query, Status, clone_lemma
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
-
-_CONDITION = "local_epsilon <= log(n / (8 log(2/delta)) - 1)"
-_ANY = "any ε0-DP randomizers, adaptive"
 
 
 def optimal_clones(query: Query) -> float:
@@ -40,7 +37,7 @@ def optimal_clones(query: Query) -> float:
     return PrivacyProfile(law, query.n).epsilon(query.delta)
 
 
-def closed(query: Query) -> float:
+def closed(query: Query) -> float | None:
     """The closed form: if ε0 <= log(n / (8 log(2/δ)) − 1),
 
         ε = log(1 + (e^ε0 − 1) (4 √(2 log(4/δ) / ((e^ε0 + 1) n)) + 4/n)).
@@ -50,43 +47,36 @@ def closed(query: Query) -> float:
     """  # noqa: D400 - a formula follows
     inverse = math.exp(-query.local_epsilon)
     fraction = 2 * inverse / (1 + inverse)
-    if not clone_lemma.covers(share=fraction, n=query.n, delta=query.delta):
-        raise out_of_regime("fmt22-closed", _CONDITION, query)
     weight = math.tanh(query.local_epsilon / 2)
-    return clone_lemma.epsilon(weight=weight, share=fraction, n=query.n, delta=query.delta)
+    return clone_lemma.closed_form(query, weight=weight, fraction=fraction)
 
 
-def _citation(theorem: str) -> Citation:
-    return Citation(
-        authors="V. Feldman, A. McMillan, K. Talwar",
-        title="Stronger Privacy Amplification by Shuffling for Rényi and Approximate "
-        "Differential Privacy",
-        venue="SODA 2023",
-        arxiv="2208.04591",
-        theorem=theorem,
-    )
-
-
+_PAPER = Citation(
+    authors="V. Feldman, A. McMillan, K. Talwar",
+    title="Stronger Privacy Amplification by Shuffling for Rényi and Approximate "
+    "Differential Privacy",
+    venue="SODA 2023",
+    arxiv="2208.04591",
+    theorem="The number of its Theorem 3.2, proved in docs/theory/optimal-clones.md",
+)
 OPTIMAL_CLONES = Entry(
     name="optimal-clones",
     title="Optimal clones, numerical",
-    citation=_citation("The number of its Theorem 3.2, proved in docs/theory/optimal-clones.md"),
-    scope=_ANY,
-    adaptive=True,
+    citation=_PAPER,
+    scope=ANY,
     status=Status.PROVED,
     regime="none: any n >= 1",
     evaluate=optimal_clones,
 )
-CLOSED = Entry(
+CLOSED = replace(
+    OPTIMAL_CLONES,
     name="fmt22-closed",
     title="Stronger clones, closed form",
-    citation=_citation(
-        "closed form of the general upper bound (original proof withdrawn by erratum; "
-        "proved here through the optimal-clones theorem)"
+    citation=replace(
+        _PAPER,
+        theorem="closed form of the general upper bound (original proof withdrawn by erratum; "
+        "proved here through the optimal-clones theorem)",
     ),
-    scope=_ANY,
-    adaptive=True,
-    status=Status.PROVED,
-    regime=_CONDITION,
+    regime="local_epsilon <= log(n / (8 log(2/delta)) - 1)",
     evaluate=closed,
 )

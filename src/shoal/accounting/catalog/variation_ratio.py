@@ -28,12 +28,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betainc
 
 from shoal import checks
 from shoal.accounting import binomial
-from shoal.accounting.catalog.entry import OPTIMAL_CLONES
+from shoal.accounting.atoms import Array
+from shoal.accounting.catalog import OPTIMAL_CLONES
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 
 # It sums over the likely counts, with probabilities that must keep their digits.
@@ -67,8 +67,16 @@ def claimed_delta(*, local_epsilon: float, total_variation: float, n: int, epsil
     checks.positive(local_epsilon=local_epsilon)
     checks.non_negative(epsilon=epsilon)
     reports = checks.count(n=n)
-    _require_summable(local_epsilon, reports)
-    alpha = _clone_share(local_epsilon, total_variation)
+    if not SMALLEST_LOCAL_EPSILON <= local_epsilon <= LARGEST_LOCAL_EPSILON or n > LARGEST_N:
+        condition = f"{SMALLEST_LOCAL_EPSILON} <= local_epsilon <= 100 and n <= {LARGEST_N}"
+        stated = {"local_epsilon": float(local_epsilon), "n": reports}
+        raise OutOfRegimeError("the variation-ratio pair", condition, stated, OPTIMAL_CLONES)
+    checks.positive(total_variation=total_variation)
+    largest = math.tanh(local_epsilon / 2)
+    if total_variation > largest * (1 + 1e-12):
+        expected = f"total_variation <= {largest:.6g}, the most an ε0-DP randomizer can have"
+        raise InvalidArgumentError("total_variation", total_variation, expected)
+    alpha = total_variation / math.expm1(local_epsilon)
     if epsilon >= local_epsilon:
         return 0.0
     x = math.exp(epsilon)
@@ -76,46 +84,18 @@ def claimed_delta(*, local_epsilon: float, total_variation: float, n: int, epsil
     gain = math.expm1(local_epsilon) * (1 + x)
     common = max(0.0, 1 - (math.exp(local_epsilon) + 1) * alpha)
     still = math.expm1(epsilon) * common / (1 - 2 * alpha)
-    counts = binomial.window(n=reports, share=2 * alpha)
+    counts = binomial.window(n=reports, probability=2 * alpha)
     needed = counts * down + (reports - counts) * still
-    weights = np.exp(binomial.log_pmf(counts, n=reports, share=2 * alpha))
-    total = float(np.dot(weights, _mean_positive_part(counts, gain=gain, needed=needed)))
-    return total / reports * (1 - _ROUNDING)
-
-
-def _mean_positive_part(
-    counts: npt.NDArray[np.float64], *, gain: float, needed: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+    weights = np.exp(binomial.log_pmf(counts, n=reports, probability=2 * alpha))
     # E[(gain·a − needed)_+], a ~ Bin(c, 1/2), by E[a; a >= m] = (c/2) Pr[Bin(c−1, 1/2) >= m−1].
     first = np.floor(needed / gain) + 1
     gained = gain * counts / 2 * _upper_tail(counts - 1, first - 1)
-    positive: npt.NDArray[np.float64] = np.maximum(
-        0.0, gained - needed * _upper_tail(counts, first)
-    )
-    return positive
+    positive = np.maximum(0.0, gained - needed * _upper_tail(counts, first))
+    return float(np.dot(weights, positive)) / reports * (1 - _ROUNDING)
 
 
-def _upper_tail(
-    trials: npt.NDArray[np.float64], least: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    # The probability that Bin(trials, 1/2) is at least `least`.
+def _upper_tail(trials: Array, least: Array) -> Array:
+    """The probability that Bin(trials, 1/2) is at least ``least``."""
     possible = np.clip(least, 1, np.maximum(trials, 1))
     inside = betainc(possible, np.maximum(trials - possible, 0) + 1, 0.5)
-    tail: npt.NDArray[np.float64] = np.where(least > trials, 0.0, np.where(least <= 0, 1.0, inside))
-    return tail
-
-
-def _clone_share(local_epsilon: float, total_variation: float) -> float:
-    checks.positive(total_variation=total_variation)
-    largest = math.tanh(local_epsilon / 2)
-    if total_variation > largest * (1 + 1e-12):
-        expected = f"total_variation <= {largest:.6g}, the most an ε0-DP randomizer can have"
-        raise InvalidArgumentError("total_variation", total_variation, expected)
-    return total_variation / math.expm1(local_epsilon)
-
-
-def _require_summable(local_epsilon: float, n: int) -> None:
-    if not (SMALLEST_LOCAL_EPSILON <= local_epsilon <= LARGEST_LOCAL_EPSILON and n <= LARGEST_N):
-        condition = f"{SMALLEST_LOCAL_EPSILON} <= local_epsilon <= 100 and n <= {LARGEST_N}"
-        given = {"local_epsilon": float(local_epsilon), "n": n}
-        raise OutOfRegimeError("the variation-ratio pair", condition, given, OPTIMAL_CLONES)
+    return np.where(least > trials, 0.0, np.where(least <= 0, 1.0, inside))

@@ -8,17 +8,20 @@ its docstring says otherwise; its inverse returns a parameter at which that boun
 from __future__ import annotations
 
 from shoal.accounting.noise.binary import binary_delta, binary_lambda
-from shoal.accounting.noise.binomial_shift import one_bin_delta, one_bin_gamma
-from shoal.accounting.noise.dummies import dummies_delta, dummies_rho
-from shoal.accounting.noise.hashed import hashed_dummies_delta, hashed_dummies_rho
-from shoal.accounting.noise.incomplete import incomplete_delta
+from shoal.accounting.noise.dummies import (
+    dummies_delta,
+    dummies_rho,
+    hashed_dummies_delta,
+    hashed_dummies_rho,
+)
 from shoal.accounting.noise.near_central import (
     NearCentralNoise,
+    incomplete_delta,
     near_central_calibration,
     near_central_delta,
 )
 from shoal.accounting.noise.profile import Divergence, NoiseProfile
-from shoal.accounting.noise.smoothness import (
+from shoal.accounting.noise.zero_sum import (
     BinomialComparison,
     Smoothness,
     alpha_divisor,
@@ -26,9 +29,12 @@ from shoal.accounting.noise.smoothness import (
     binomial_comparison,
     binomial_lemma,
     binomial_smoothness_delta,
+    one_bin_delta,
+    one_bin_gamma,
     smoothness_delta,
+    two_bin_delta,
+    two_bin_gamma,
 )
-from shoal.accounting.noise.two_bins import two_bin_delta, two_bin_gamma
 
 __all__ = [
     "BinomialComparison",

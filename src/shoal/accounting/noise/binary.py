@@ -16,8 +16,7 @@ import scipy
 
 from shoal import checks
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.noise.targets import least_mean
-from shoal.accounting.noise.windows import Array, checked_epsilon, checked_target
+from shoal.accounting.noise.profile import checked_epsilon, least_mean, published_mean
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
 
@@ -58,7 +57,7 @@ def binary_lambda(*, n: int, epsilon: float, delta: float) -> float:
     85.2
     """
     people = checks.count(n=n)
-    checked_target(epsilon=epsilon, delta=delta)
+    checks.target(epsilon=epsilon, delta=delta)
     # A hair more lies than needed, so that rounding cannot undo the purely local guarantee.
     alone = 2 * people * float(scipy.special.expit(-epsilon * (1 - _MARGIN)))
     largest = min(float(people), alone)
@@ -68,18 +67,19 @@ def binary_lambda(*, n: int, epsilon: float, delta: float) -> float:
     return min(mean, largest)
 
 
+def coins_mean(*, epsilon: float, delta: float) -> float:
+    """λ = (64/ε²) log(4/δ) fair coins, as the paper prescribes (recalled); no answer."""
+    return published_mean("coins_mean", "binary_lambda", epsilon, delta, factor=64, numerator=4)
+
+
 def _divergence(n: int, ones: int, lie: float, epsilon: float) -> float:
     """The victim holds 1 against 0, ``ones`` of the n − 1 others hold 1.
 
     The other order is this one with all bits flipped, that is with n − 1 − ones.
     """
-    true = _pmf(ones, 1 - lie)
-    false = _pmf(n - 1 - ones, lie)
+    true = scipy.stats.binom.pmf(np.arange(ones + 1), ones, 1 - lie)
+    false = scipy.stats.binom.pmf(np.arange(n - ones), n - 1 - ones, lie)
     others = np.convolve(true, false)
     first = np.convolve(others, [lie, 1 - lie])
     second = math.exp(epsilon) * np.convolve(others, [1 - lie, lie])
     return float(np.maximum(first - second + _ERROR * (first + second), 0.0).sum())
-
-
-def _pmf(trials: int, share: float) -> Array:
-    return np.asarray(scipy.stats.binom.pmf(np.arange(trials + 1), trials, share))

@@ -1,4 +1,4 @@
-"""A true message hidden among uniform dummies.
+r"""A true message hidden among uniform dummies: an answer, or a hash function with a bucket.
 
 Each of n honest people sends its value in [k] and ρ dummies on average, uniform in [k]: ⌊ρ⌋ of
 them and one more with probability ρ − ⌊ρ⌋ (Luo, Wang, Yi, "Frequency Estimation in the Shuffle
@@ -12,28 +12,43 @@ in both, and given C = c they are split as A ~ Bin(c, 1/2). The likelihood ratio
 both, so that exactly, for all data and in both orders,
 
     δ = E[ max_a Pr[A >= a | C] − x Pr[A >= a+1 | C] ].
+
+**Hashed**, for large domains: each draws a hash function h into b buckets and sends (h, h(x)), and
+dummies that are each a fresh function with a uniform bucket. Let S_x be the messages (h, j) with
+h(x) = j. A dummy is uniform on all messages, a truth uniform on S_x, and S_x is 1/b of all. With c
+the probability that h(x) = h(y), a dummy lies in both of S_x and S_y with probability c/b and in
+either one alone with (1−c)/b. The functions are no public coin of anybody: any dummy in S_x \ S_y
+could be the victim's truth.
+
+Tell the analyzer the other people's truths, and whether the victim's x and y share their bucket. If
+they do, which has probability c for both data, the two worlds are the same; if not, the truth adds
+one to the messages in S_x \ S_y or in S_y \ S_x, where dummies are equally likely to fall. So
+
+    δ <= (1−c) E[ max_a Pr[A >= a | C] − e^ε Pr[A >= a+1 | C] ],    A ~ Bin(C, 1/2),
+
+where C counts dummies that hit either with probability 2 (1−c)/b each. What is told away is that
+messages in both sets support either datum: at (1, 1e-6) it asks for a part of 1.6/b more noise.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
 from shoal import checks
+from shoal.accounting.atoms import Array
+from shoal.accounting.binomial import BinomialWindow
 from shoal.accounting.exact import SPECIAL_ERROR
-from shoal.accounting.noise.targets import least_mean
-from shoal.accounting.noise.windows import (
-    Array,
-    BinomialWindow,
-    checked_epsilon,
-    checked_target,
-)
+from shoal.accounting.noise.profile import checked_epsilon, least_mean, published_mean
 
 _MOST_BLOCKS = 1000
 _CHECKED = 1e8  # trials up to which SciPy's binomial law was checked; its error grows more slowly
+_ROUNDING = 1e-15
 
 
 def dummies_delta(*, n: int, k: int, rho: float, epsilon: float) -> float:
@@ -44,24 +59,7 @@ def dummies_delta(*, n: int, k: int, rho: float, epsilon: float) -> float:
     >>> f"{dummies_delta(n=10_000, k=100, rho=0.4265, epsilon=1.0):.1e}"
     '1.0e-06'
     """
-    return either_delta(n=n, rho=rho, share=2 / checks.count(2, k=k), epsilon=epsilon)
-
-
-def either_delta(*, n: int, rho: float, share: float, epsilon: float) -> float:
-    """The same when a dummy falls into either of two equally likely bins with chance ``share``."""
-    people = checks.count(n=n)
-    checks.positive(rho=rho)
-    whole = math.floor(rho)
-    always = _hits(trials=people * whole, share=share)
-    sometimes = _hits(trials=people, share=(rho - whole) * share)
-    first = int(always.counts[0] + sometimes.counts[0])
-    # More dummies never hurt, so counts may be rounded down to the first of their block.
-    step = math.ceil((always.pmf.size + sometimes.pmf.size) / _MOST_BLOCKS)
-    weights = np.convolve(_blocks(always.pmf, step), _blocks(sometimes.pmf, step))
-    counts = first + step * np.arange(weights.size)
-    error = 4 * (always.error + sometimes.error)
-    total = float(weights @ _divergence(counts, checked_epsilon(epsilon))) * (1 + error)
-    return min(1.0, total + always.omitted + sometimes.omitted)
+    return _two_bins(n, rho, 2 / checks.count(2, k=k), epsilon)
 
 
 def dummies_rho(*, n: int, k: int, epsilon: float, delta: float) -> float:
@@ -72,29 +70,78 @@ def dummies_rho(*, n: int, k: int, epsilon: float, delta: float) -> float:
     >>> round(10_000 * dummies_rho(n=10_000, k=100, epsilon=1.0, delta=1e-6) / 100, 2)
     42.63
     """
-    people, bins = checks.count(n=n), checks.count(2, k=k)
-    checked_target(epsilon=epsilon, delta=delta)
+    bins = checks.count(2, k=k)
+    return _least_rho(partial(dummies_delta, k=bins), bins, n, epsilon, delta)
 
-    def rho_of(mean: float) -> float:
-        return bins * mean / people
+
+def hashed_dummies_delta(
+    *, n: int, buckets: int, collision: float, rho: float, epsilon: float
+) -> float:
+    """Upper bound on the divergence of n hashed truths among hashed dummies.
+
+    ``collision`` is the probability that two different answers share their bucket.
+
+    >>> bound = hashed_dummies_delta(n=10_000, buckets=100, collision=0.01, rho=0.4307, epsilon=1.0)
+    >>> f"{bound:.1e}"
+    '9.9e-07'
+    """
+    b = checks.count(2, buckets=buckets)
+    checks.closed_probability(collision=collision)
+    apart = 1 - collision
+    delta = _two_bins(n, rho, 2 * apart / b * (1 - _ROUNDING), epsilon)
+    return min(1.0, apart * delta * (1 + _ROUNDING))
+
+
+def hashed_dummies_rho(
+    *, n: int, buckets: int, collision: float, epsilon: float, delta: float
+) -> float:
+    """Return the smallest mean number of dummies per person that keeps (epsilon, delta)."""
+    b = checks.count(2, buckets=buckets)
+    delta_of = partial(hashed_dummies_delta, buckets=b, collision=collision)
+    return _least_rho(delta_of, b, n, epsilon, delta)
+
+
+def dummies_mean(*, epsilon: float, delta: float) -> float:
+    """Dummies per bin, nρ/k = (32/ε²) log(2/δ), as the paper prescribes (recalled); no answer."""
+    return published_mean("dummies_mean", "dummies_rho", epsilon, delta, factor=32, numerator=2)
+
+
+def _least_rho(
+    delta_of: Callable[..., float], bins: int, n: int, epsilon: float, delta: float
+) -> float:
+    people = checks.count(n=n)
+    checks.target(epsilon=epsilon, delta=delta)
 
     def reached(mean: float) -> float:
-        return dummies_delta(n=people, k=bins, rho=rho_of(mean), epsilon=epsilon)
+        return delta_of(n=people, rho=bins * mean / people, epsilon=epsilon)
 
-    return rho_of(least_mean(reached, delta=delta))
-
-
-def _hits(*, trials: int, share: float) -> BinomialWindow:
-    """Bin(trials, share), which may be one number for certain."""
-    if trials and 0 < share < 1:
-        return BinomialWindow.of(n=trials, share=share)
-    certain = float(trials if share == 1 else 0)
-    return BinomialWindow(trials, share, np.array([certain]), np.ones(1), 0.0, 0.0)
+    return bins * least_mean(reached, delta=delta) / people
 
 
-def _blocks(pmf: Array, step: int) -> Array:
-    """The mass of every ``step`` consecutive counts."""
-    return np.add.reduceat(pmf, np.arange(0, pmf.size, step))
+def _two_bins(n: int, rho: float, probability: float, epsilon: float) -> float:
+    """The divergence when a dummy falls into one of two equally likely bins so probably."""
+    people = checks.count(n=n)
+    checks.positive(rho=rho)
+    whole = math.floor(rho)
+    always = _hits(people * whole, probability)
+    sometimes = _hits(people, (rho - whole) * probability)
+    first = int(always.counts[0] + sometimes.counts[0])
+    # More dummies never hurt, so counts may be rounded down to the first of their block.
+    step = math.ceil((always.pmf.size + sometimes.pmf.size) / _MOST_BLOCKS)
+    blocks = [np.add.reduceat(z.pmf, np.arange(0, z.pmf.size, step)) for z in (always, sometimes)]
+    weights = np.convolve(blocks[0], blocks[1])
+    counts = first + step * np.arange(weights.size)
+    error = 4 * (always.error + sometimes.error)
+    total = float(weights @ _divergence(counts, checked_epsilon(epsilon))) * (1 + error)
+    return min(1.0, total + always.omitted + sometimes.omitted)
+
+
+def _hits(trials: int, probability: float) -> BinomialWindow:
+    """Bin(trials, probability), which may be one number for certain."""
+    if trials and 0 < probability < 1:
+        return BinomialWindow.of(n=trials, probability=probability)
+    certain = float(trials if probability == 1 else 0)
+    return BinomialWindow(trials, probability, np.array([certain]), np.ones(1), 0.0, 0.0)
 
 
 def _divergence(counts: npt.NDArray[np.int64], epsilon: float) -> Array:

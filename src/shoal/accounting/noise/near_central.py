@@ -4,7 +4,7 @@ Ghazi, Kumar, Manurangsi, Pagh, Sinha, "Differentially Private Aggregation in th
 Almost Central Accuracy in Almost a Single Message", ICML 2021, arXiv:2109.13158. A person with a
 number from 0 to Δ sends as many messages +1; all honest people together add Z+ messages +1 and Z−
 messages −1, both geometric with ratio a = e^(−ε*/Δ), and F pairs {+1, −1} that do not change the
-sum and hide Z−. Each person's share is negative binomial, 1/n of the shape. The shuffler shows
+sum and hide Z−. Each person's part is negative binomial, 1/n of the shape. The shuffler shows
 (s + Z+ + F, Z− + F); with
 
     J(u, v) = (1−a)² a^|u−v| G(min(u, v)),    G(m) = Pr[F=m] + a² G(m−1)
@@ -20,26 +20,40 @@ i = 1, ..., j−1 of v = u − i one by one (none for bits):
 For v <= u − j the likelihood ratio is a^−j, for v >= u it does not depend on v. The first order
 gains nothing once x a^j >= 1, as G(u) >= a² G(u−1). The error of the estimate u − v is that of the
 discrete Laplace law alone.
+
+**Incomplete noise.** If a fraction θ of those who share the noise is honest and present, Z+, Z−
+and F are negative binomial of shapes θ, θ and θr. The law of what the shuffler shows has no closed
+form then, but it is a sum over the pairs,
+
+    K(u, v) = Σ_m Pr[F=m] Pr[Z=u−m] Pr[Z=v−m],
+
+one convolution for each difference d = u − v; and the divergence between sums that differ by j
+compares the differences d − j and d at the same v.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import scipy
 
 from shoal import checks
-from shoal.accounting.noise.targets import least_mean
-from shoal.accounting.noise.windows import Array, checked_epsilon, checked_target
+from shoal.accounting.atoms import Array
+from shoal.accounting.noise.profile import checked_epsilon, least_mean
 from shoal.errors import InvalidArgumentError
 
 MOST_COPIES = 64
 _UNIT = float(np.finfo(np.float64).eps)
-_TAIL = 75.0  # the pairs left out have probability about e^-75
-_MOST_COUNTS = 20_000_000
+STEP_ERROR = 1e-15  # relative error of each step from one probability to the next, at most
+_TAIL = 75.0  # counts left out have probability about e^-75
+_MOST_PAIRS = 20_000_000
+_MOST_COUNTS = 5_000_000
+_LEAST_LOG = -600.0
+_MOST_CELLS = 12_000_000
+_NEGLIGIBLE = 1e-17  # mass that may be left out of each law, and is counted
 _LIKE_MORE = 4  # the best shape hardly changes beyond numbers up to this
 
 
@@ -85,30 +99,8 @@ class NearCentralNoise:
 
     def delta_at(self, epsilon: float, *, shifts: range) -> float:
         """The same for sums that differ by one of these numbers."""
-        flooding = self._flooding()
+        flooding = _Flooding.of(self)
         return min(1.0, max(flooding.delta(checked_epsilon(epsilon), j) for j in shifts))
-
-    def _flooding(self) -> _Flooding:
-        """G(0), G(1), ... from Pr[F = 0], Pr[F = 1], ..., with what is left out."""
-        r, mean = self.shape, self.pairs
-        more = mean / (r + mean)
-        log_stop, log_more = -math.log1p(mean / r), -math.log1p(r / mean)
-        spread = math.sqrt(mean * (1 + mean / r))
-        reach = math.ceil(mean + 16 * spread + 60 + _TAIL / min(-log_more, self.rate))
-        if reach > _MOST_COUNTS:
-            expected = f"noise of at most {_MOST_COUNTS} likely counts"
-            raise InvalidArgumentError("pairs", mean, expected)
-        counts = np.arange(1, reach + 1, dtype=np.float64)
-        steps = np.log((counts + (r - 1)) / counts) + log_more
-        logs = np.concatenate([[0.0], np.cumsum(steps)]) + r * log_stop
-        depth = float(np.abs(logs).max()) - r * log_stop
-        largest = math.log(reach + r + 1) - log_more - math.log(min(r, 1.0))
-        error = _UNIT * reach * (4 * largest + depth + 8)
-        pmf = np.exp(logs)
-        # Beyond the last count the pmf falls at least by this factor per step.
-        ratio = more * max(1.0, (reach + r) / (reach + 1))
-        tail = float(pmf[-1]) * ratio / (1 - ratio) if ratio < 1 else 1.0
-        return _Flooding.of(self.rate, pmf, error, tail + float(np.finfo(np.float64).tiny) * reach)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +117,28 @@ class _Flooding:
     tail: float
 
     @classmethod
-    def of(cls, rate: float, pmf: Array, error: float, tail: float) -> _Flooding:
-        decay = math.exp(-2 * rate)
-        padded = np.concatenate([pmf, np.zeros(MOST_COPIES)])
-        both = np.asarray(scipy.signal.lfilter([1.0], [1.0, -decay], padded))
-        return cls(rate, padded, both, error, tail)
+    def of(cls, noise: NearCentralNoise) -> _Flooding:
+        """G(0), G(1), ... from Pr[F = 0], Pr[F = 1], ..., with what is left out."""
+        r, mean, rate = noise.shape, noise.pairs, noise.rate
+        more = mean / (r + mean)
+        log_stop, log_more = -math.log1p(mean / r), -math.log1p(r / mean)
+        spread = math.sqrt(mean * (1 + mean / r))
+        reach = math.ceil(mean + 16 * spread + 60 + _TAIL / min(-log_more, rate))
+        if reach > _MOST_PAIRS:
+            expected = f"noise of at most {_MOST_PAIRS} likely counts"
+            raise InvalidArgumentError("pairs", mean, expected)
+        counts = np.arange(1, reach + 1, dtype=np.float64)
+        steps = np.log((counts + (r - 1)) / counts) + log_more
+        logs = np.concatenate([[0.0], np.cumsum(steps)]) + r * log_stop
+        depth = float(np.abs(logs).max()) - r * log_stop
+        largest = math.log(reach + r + 1) - log_more - math.log(min(r, 1.0))
+        error = _UNIT * reach * (4 * largest + depth + 8)
+        pmf = np.concatenate([np.exp(logs), np.zeros(MOST_COPIES)])
+        # Beyond the last count the pmf falls at least by this factor per step.
+        ratio = more * max(1.0, (reach + r) / (reach + 1))
+        tail = float(pmf[reach]) * ratio / (1 - ratio) if ratio < 1 else 1.0
+        both = np.asarray(scipy.signal.lfilter([1.0], [1.0, -math.exp(-2 * rate)], pmf))
+        return cls(rate, pmf, both, error, tail + float(np.finfo(np.float64).tiny) * reach)
 
     def delta(self, epsilon: float, shift: int) -> float:
         """The larger of both orders, for sums that differ by ``shift``."""
@@ -209,7 +218,7 @@ def near_central_calibration(
     >>> noise.mean_squared_error < 2.4, noise.pairs < 320
     (True, True)
     """
-    checked_target(epsilon=epsilon, delta=delta)
+    checks.target(epsilon=epsilon, delta=delta)
     checks.above_one(inflation=inflation)
     high = checked_high(high)
     central = 2 * high * math.asinh(math.sinh(epsilon / high / 2) / math.sqrt(inflation))
@@ -218,19 +227,20 @@ def near_central_calibration(
             epsilon=epsilon, delta=delta, inflation=inflation, high=_LIKE_MORE
         )
         return _fewest_pairs(central, alike.shape, high, epsilon, delta)
-    found: dict[int, NearCentralNoise] = {}
 
-    def best(shape: int) -> float:
-        if shape not in found:
-            found[shape] = _fewest_pairs(central, shape, high, epsilon, delta)
-        return found[shape].pairs
+    @cache
+    def calibrated(shape: float) -> NearCentralNoise:
+        return _fewest_pairs(central, shape, high, epsilon, delta)
+
+    def pairs(shape: int) -> float:
+        return calibrated(shape).pairs
 
     low, top = 1, math.ceil(-8 * math.log(delta)) + 16
     while top - low > 2:
         left = low + (top - low) // 3
         right = top - (top - low) // 3
-        low, top = (low, right) if best(left) <= best(right) else (left, top)
-    return found[min(range(low, top + 1), key=best)]
+        low, top = (low, right) if pairs(left) <= pairs(right) else (left, top)
+    return calibrated(min(range(low, top + 1), key=pairs))
 
 
 def checked_high(high: float) -> int:
@@ -249,3 +259,125 @@ def _fewest_pairs(
         return NearCentralNoise(central_epsilon=central, shape=shape, pairs=pairs, high=high)
 
     return noise(least_mean(lambda mean: noise(mean).delta(epsilon), delta=delta))
+
+
+# ------------------------------------------------------------ noise of which some parts are missing
+
+
+def incomplete_delta(
+    *,
+    central_epsilon: float,
+    shape: float,
+    pairs: float,
+    high: int,
+    present: float,
+    epsilon: float,
+) -> float:
+    """Upper bound, tight up to rounding, with a fraction ``present`` of the noise described.
+
+    >>> noise = dict(central_epsilon=0.9, shape=17, pairs=300, high=1, epsilon=1.0)
+    >>> [f"{incomplete_delta(**noise, present=part):.1e}" for part in (1.0, 0.9, 0.5)]
+    ['9.8e-07', '2.2e-03', '2.9e-01']
+    """
+    noise = NearCentralNoise(central_epsilon=central_epsilon, shape=shape, pairs=pairs, high=high)
+    checks.share(present=present)
+    x = math.exp(checked_epsilon(epsilon))
+    cells, error, omitted = _view(noise, present)
+
+    def divergence(first: Array, second: Array) -> float:
+        gains = first * (1 + error) - second * (x * (1 - error))
+        return float(np.maximum(gains, 0.0).sum())
+
+    worst = 0.0
+    for shift in range(1, high + 1):
+        edge = np.zeros((shift, cells.shape[1]))
+        later, sooner = np.vstack([edge, cells]), np.vstack([cells, edge])  # K(u−j, v), K(u, v)
+        worst = max(worst, divergence(later, sooner), divergence(sooner, later))
+    return min(1.0, worst * (1 + error) + omitted)
+
+
+@lru_cache(maxsize=4)
+def _view(noise: NearCentralNoise, present: float) -> tuple[Array, float, float]:
+    """K(v + d, v), a row per difference d from −reach to reach, a column per v.
+
+    With a bound on the relative error of its entries, and on the mass left out.
+    """
+    geometric = NegativeBinomial.geometric(noise.rate)
+    flooding = NegativeBinomial.of_mean(noise.pairs, shape=noise.shape)
+    single, lost = geometric.times(present).likely(left_out=_NEGLIGIBLE)
+    paired, unpaired = flooding.times(present).likely(left_out=_NEGLIGIBLE)
+    reach = single.size - 1
+    size = paired.size + reach
+    if (2 * reach + 1) * size > _MOST_CELLS:
+        expected = "all of those who share noise of so many messages (calibrate it for fewer)"
+        raise InvalidArgumentError("present", present, expected)
+    cells = np.zeros((2 * reach + 1, size))
+    for d in range(reach + 1):
+        sums = np.convolve(paired, single[: single.size - d] * single[d:])
+        cells[reach + d, : sums.size] = sums
+        cells[reach - d, d : d + sums.size] = sums
+    error = 8 * STEP_ERROR * (size + 1000)
+    return cells, error, 2 * lost + unpaired
+
+
+@dataclass(frozen=True, kw_only=True)
+class NegativeBinomial:
+    """Noise that many people can draw in independent parts: a law by the log of q/(1 − q).
+
+    Pr[F = m] is proportional to Γ(shape + m)/m! q^m for a ratio 0 < q < 1, so that
+    Pr[F = m + 1] / Pr[F = m] = q (shape + m)/(m + 1). The sum of independent counts of one ratio
+    has that ratio, and the sum of the shapes.
+    """
+
+    shape: float
+    log_odds: float
+
+    @classmethod
+    def geometric(cls, rate: float) -> NegativeBinomial:
+        """Shape 1 and ratio q = e^−rate."""
+        return cls(shape=1.0, log_odds=-math.log(math.expm1(rate)))
+
+    @classmethod
+    def of_mean(cls, mean: float, *, shape: float) -> NegativeBinomial:
+        """The law of this mean and shape."""
+        return cls(shape=shape, log_odds=math.log(mean / shape))
+
+    def times(self, factor: float) -> NegativeBinomial:
+        """The same ratio, with a multiple of the shape and of the mean."""
+        return NegativeBinomial(shape=self.shape * factor, log_odds=self.log_odds)
+
+    @property
+    def mean(self) -> float:
+        """Shape times q/(1 − q)."""
+        return self.shape * math.exp(self.log_odds)
+
+    @property
+    def ratio(self) -> float:
+        """q itself."""
+        return float(scipy.special.expit(self.log_odds))
+
+    @property
+    def none(self) -> float:
+        """Log of Pr[F = 0] = (1 − q)^shape."""
+        return -self.shape * float(np.logaddexp(0.0, self.log_odds))
+
+    def probabilities(self) -> tuple[Array, float]:
+        """Pr[F = 0], Pr[F = 1], ..., and a bound on the mass of all counts beyond them."""
+        spread = math.sqrt(self.mean / (1 - self.ratio))
+        reach = self.mean + 16 * spread + 60 + _TAIL / float(np.logaddexp(0.0, -self.log_odds))
+        if reach > _MOST_COUNTS or self.none < _LEAST_LOG:
+            expected = f"noise of at most {_MOST_COUNTS} likely counts, 0 among them"
+            raise InvalidArgumentError("noise", self.mean, expected)
+        counts = np.arange(math.ceil(reach), dtype=np.float64)
+        steps = self.ratio * (self.shape + counts) / (counts + 1)
+        pmf = math.exp(self.none) * np.concatenate([[1.0], np.cumprod(steps)])
+        factor = self.ratio * max(1.0, (reach + self.shape) / (reach + 1))
+        beyond = float(pmf[-1]) * factor / (1 - factor) if factor < 1 else 1.0
+        return pmf, beyond
+
+    def likely(self, *, left_out: float) -> tuple[Array, float]:
+        """The same, without the largest counts that have at most this mass together."""
+        pmf, beyond = self.probabilities()
+        above = np.cumsum(pmf[::-1])[::-1] + beyond  # Pr[F >= m]
+        size = max(2, int(np.searchsorted(-above, -left_out)))
+        return pmf[:size], float(above[size]) if size < above.size else beyond

@@ -1,4 +1,4 @@
-"""The privacy profile of a protocol with several messages."""
+"""The privacy profile of a protocol with several messages, and the least noise for a target."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from functools import cached_property
 from shoal import checks
 from shoal.accounting.profile import Curve
 from shoal.accounting.search import Side, crossing
-from shoal.errors import UnreachableTargetError
+from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 
+LARGEST_EPSILON = 300.0
+_STEP = 1.5
+_FIRST = 0.25
 _REACH = (0.125, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0)
 _REFINEMENTS = 24
 _TOTAL_VARIATION = 0.4  # of two normals whose loss has standard deviation 1, to leading order
@@ -88,13 +91,13 @@ class NoiseProfile(Curve):
                 f"noise of {self.n} honest people, as precisely as it is drawn, leaves {least:.3g}",
                 "ask for a larger delta, or make the noise for fewer honest people",
             )
-
-        def log_delta(at: float) -> float:
-            reached = self.delta(at)
-            return math.log(reached) if reached > 0 else -math.inf
-
-        guess = min(end / 2, 4 * self.spread)
-        return crossing(log_delta, math.log(delta), cap=end, guess=guess, side=Side.UPPER)
+        return crossing(
+            lambda epsilon: _log(self.delta(epsilon)),
+            math.log(delta),
+            cap=end,
+            guess=min(end / 2, 4 * self.spread),
+            side=Side.UPPER,
+        )
 
     def lower_epsilon(self, delta: float, rounds: int = 1) -> float:  # noqa: ARG002
         """Nothing is claimed from below."""
@@ -115,10 +118,10 @@ class NoiseProfile(Curve):
             place = tried.index(best)
             low, high = tried[max(place - 1, 0)][1], tried[min(place + 1, len(tried) - 1)][1]
             for _ in range(_REFINEMENTS):
-                inner = [low + (high - low) * share for share in (0.382, 0.618)]
-                found = [(self._bound(epsilon), epsilon) for epsilon in inner]
-                best = min(best, *found)
-                low, high = (low, inner[1]) if found[0] <= found[1] else (inner[0], high)
+                inner = [low + (high - low) * part for part in (0.382, 0.618)]
+                pair = [(self._bound(epsilon), epsilon) for epsilon in inner]
+                best = min(best, *pair)
+                low, high = (low, inner[1]) if pair[0] <= pair[1] else (inner[0], high)
         return best[1], best[0]
 
     def _bound(self, epsilon: float) -> float:
@@ -126,3 +129,52 @@ class NoiseProfile(Curve):
             return 0.0
         added = (1 + math.exp(epsilon)) * self.slack + self.lost
         return min(1.0, self.divergence(epsilon) + added)
+
+
+def least_mean(
+    delta_of: Callable[[float], float], *, delta: float, largest: float = math.inf
+) -> float:
+    """Return the least mean in (0, largest] with ``delta_of(mean) <= delta``, or infinity.
+
+    ``delta_of`` falls from 1 at mean 0 like ``exp(-c mean)``, so the search runs over the square
+    root of the mean. The mean returned is one at which ``delta_of`` was evaluated and kept the
+    target: nothing depends on the curve being monotone except that no smaller mean would do.
+    """
+
+    def log_delta(root: float) -> float:
+        return _log(delta_of(min(root * root, largest)))
+
+    target, cap, end = math.log(delta), min(_FIRST, math.sqrt(largest)), math.sqrt(largest)
+    while log_delta(cap) > target:
+        if cap >= end:
+            return math.inf
+        cap = min(_STEP * cap, end)
+    root = crossing(log_delta, target, cap=cap, guess=cap * 0.9, side=Side.UPPER, at_zero=0.0)
+    return min(root * root, largest)
+
+
+def published_mean(
+    bound: str, instead: str, epsilon: float, delta: float, *, factor: float, numerator: float
+) -> float:
+    """factor/ε² · log(numerator/δ), the mean noise that a paper prescribes for ε <= 1.
+
+    To be set beside the exact calibration ``instead``, in its unit: never an answer. The constants
+    with *recalled* in the docstring have not been verified against the paper.
+    """
+    checks.positive(epsilon=epsilon)
+    checks.open_probability(delta=delta)
+    if epsilon > 1:
+        raise OutOfRegimeError(bound, "epsilon <= 1", {"epsilon": float(epsilon)}, instead)
+    return factor * math.log(numerator / delta) / epsilon**2
+
+
+def checked_epsilon(epsilon: float) -> float:
+    """A central epsilon whose exponential is a float."""
+    checks.non_negative(epsilon=epsilon)
+    if epsilon > LARGEST_EPSILON:
+        raise InvalidArgumentError("epsilon", epsilon, f"epsilon <= {LARGEST_EPSILON:g}")
+    return float(epsilon)
+
+
+def _log(delta: float) -> float:
+    return math.log(delta) if delta > 0 else -math.inf

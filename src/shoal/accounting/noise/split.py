@@ -29,7 +29,8 @@ import numpy as np
 import scipy
 
 from shoal import checks
-from shoal.accounting.noise.windows import Array, checked_epsilon
+from shoal.accounting.atoms import Array
+from shoal.accounting.noise.profile import checked_epsilon
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 
 LEAST_SHARES = 3
@@ -129,8 +130,8 @@ def discrete_laplace_delta(*, rate: float, sensitivity: int, epsilon: float) -> 
     least = min(shift, math.floor((shift + growth / rate) / 2) + 1)
     below = math.exp(-rate * (1 + shift - least))
     beyond = math.exp(growth - rate * least)
-    found = 1 - (below + beyond) / (1 + math.exp(-rate))
-    return min(1.0, max(0.0, found) + 1e-14)
+    delta = 1 - (below + beyond) / (1 + math.exp(-rate))
+    return min(1.0, max(0.0, delta) + 1e-14)
 
 
 def pure_delta(*, central_epsilon: float, epsilon: float) -> float:
@@ -200,7 +201,7 @@ def _bounded(n: int, m: int, q: int) -> float:
     log_v, logs = 0.0, []
     for j in range(1, _HEAD + 1):
         if j > 1:
-            log_v += _log1pexp(log_q + _log_apart(j, 1, m))
+            log_v += float(np.logaddexp(0.0, log_q + _log_apart(j, 1, m)))
         logs.append(log_q + _log_apart(n, j, m) + log_v)
     everybody = _log_product(n, m, log_q)
     half, quarter = n // 2, -(-n // 4)
@@ -212,8 +213,8 @@ def _bounded(n: int, m: int, q: int) -> float:
 
 def _log_apart_bound(n: int, k: int, m: int) -> float:
     """binom(n, k) <= e^(n h) and binom(nm, km) >= e^(nm h)/(nm + 1), h the entropy of k/n."""
-    share = k / n
-    entropy = -share * math.log(share) - (1 - share) * math.log1p(-share)
+    part = k / n
+    entropy = -part * math.log(part) - (1 - part) * math.log1p(-part)
     return math.log(n * m + 1) - (m - 2) * n * entropy * (1 - 1e-12)
 
 
@@ -226,7 +227,3 @@ def _log_product(n: int, m: int, log_q: float) -> float:
     choices = np.log(starts[:, None] * m - np.arange(m)).sum(axis=1) - math.lgamma(m + 1)
     gains = np.logaddexp(0.0, log_q + 2 * np.log(starts) - choices)
     return float(lengths @ gains) * (1 + _MARGIN)
-
-
-def _log1pexp(exponent: float) -> float:
-    return float(np.logaddexp(0.0, exponent))

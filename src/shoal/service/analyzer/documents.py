@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shoal.accounting.guarantee import TRUST
-from shoal.protocols.base import Protocol
+from shoal.protocols.base import MultiMessageMechanism
 from shoal.randomizers.base import NumberMechanism
 from shoal.report import finite
 from shoal.service.analyzer.verdict import Verdict, estimated, local_epsilon
@@ -104,7 +104,7 @@ def bias(survey: Survey, counts: Counts, verdict: Verdict, spoiled: int = 0) -> 
     people = verdict.valid - verdict.honest + spoiled
     device = survey.device
     own = device.high - device.low if isinstance(device, NumberMechanism) else 1.0
-    if isinstance(device, Protocol):
+    if isinstance(device, MultiMessageMechanism):
         return people * (device.influence + own) / counts.n
     found = estimated(survey, counts)
     step = found.step if isinstance(found, Estimate) else 0.0

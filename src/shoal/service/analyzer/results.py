@@ -18,7 +18,7 @@ from typing import Any
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import ShoalError
 from shoal.explain.text import plain, up
-from shoal.results import ColumnResult, Result, harmless
+from shoal.report.result import ColumnResult, Result, harmless
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import schema
 from shoal.service.analyzer.documents import (

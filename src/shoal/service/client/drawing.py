@@ -67,9 +67,9 @@ def column_values(survey: Survey, table: Path, column: str, *, drop_nulls: bool 
 
     No answer is repeated in what is refused.
     """
-    from shoal.engines import reading
+    from shoal.engines import columns
 
-    device, read = survey.device, reading.column(table, column)
+    device, read = survey.device, columns.column(table, column)
     if isinstance(device, AnswerMechanism):
         rows, nulls = read.size()
         codes = list(read.codes(survey.answers, none=None, other=-1))

@@ -80,7 +80,7 @@ class DeliveryError(ClientError):
 
 
 def _bound(value: object) -> str:
-    return up(value, 7) if isinstance(value, float) else str(value)
+    return up(value) if isinstance(value, float) else str(value)
 
 
 def _given(value: object) -> str:

@@ -136,9 +136,7 @@ class Policy:
             ("local_epsilon", spent.local_epsilon, local, self.total_local_epsilon),
         ):
             if more and not before + more <= allowed:
-                what = (
-                    f"{name} {up(more, 6)}, which with the {up(before, 6)} of other surveys makes"
-                )
+                what = f"{name} {up(more)}, which with the {up(before)} of other surveys makes"
                 raise PolicyError(
                     "in total at most", asked=before + more, allowed=allowed, what=what
                 )

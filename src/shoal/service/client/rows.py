@@ -11,7 +11,6 @@ from shoal.explain.text import up
 from shoal.sealing import SurveyId
 
 State = Literal["randomized", "sealed", "done"]
-_DIGITS = 4
 Outcome = Literal["", "delivered", "abstained", "refused", "lost", "expired", "forgotten"]
 
 
@@ -138,16 +137,16 @@ class Ledger:
         lines += [
             (
                 row.name,
-                up(row.epsilon, _DIGITS),
-                up(row.delta, _DIGITS),
-                up(row.local_epsilon, _DIGITS),
+                up(row.epsilon),
+                up(row.delta),
+                up(row.local_epsilon),
                 f"{row.occasions} of {row.allowed}",
                 str(row.waiting),
             )
             for row in self.rows
         ]
-        epsilon, delta = up(self.epsilon, _DIGITS), up(self.delta, _DIGITS)
-        local = up(self.local_epsilon, _DIGITS)
+        epsilon, delta = up(self.epsilon), up(self.delta)
+        local = up(self.local_epsilon)
         lines.append(("all of them", epsilon, delta, local, "", ""))
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         shown = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)

@@ -24,13 +24,13 @@ from scipy import stats
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
-from shoal.network import kernels, law, single
+from shoal.network import law, single
 from shoal.network.account import TRUST, WALKED
-from shoal.network.devices import Reports
 from shoal.network.graph import Graph, Nodes
 from shoal.network.locations import Spread, normalised
-from shoal.network.profile import Route, WalkProfile
-from shoal.network.walk import Absences, Walk
+from shoal.network.mixing import lowered
+from shoal.network.profile import Reports, Route, WalkProfile
+from shoal.network.walk import Absences, Walk, growth, without_diagonal
 from shoal.randomizers.base import CategoryRandomizer, Randomizer
 from shoal.service.peers.conditions import Conditions, Step
 from shoal.service.peers.runner import PeerRun
@@ -40,7 +40,6 @@ from shoal.values import Array, Estimate
 Online = npt.NDArray[np.bool_]
 
 _BLOCK = 1 << 21  # probabilities followed at a time
-_UNDERFLOW = 1e-290
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +84,7 @@ class Whereabouts:
         online = conditions.online(graph.n)
         walking, submitting = online[: survey.rounds], online[survey.rounds :].any(axis=0)
         walk = Walk(graph)
-        error = 2 * walk.rounding(survey.rounds) + kernels.growth(4 * survey.rounds + graph.n)
+        error = 2 * walk.rounding(survey.rounds) + growth(4 * survey.rounds + graph.n)
         if survey.mode == "hop":
             laws, loads = _hops(Absences(walk, walking))
         else:
@@ -107,20 +106,8 @@ class Whereabouts:
     @property
     def spread(self) -> Spread:
         """As the accountant of walks has it, everybody's law being known."""
-        minimum = self.laws.min(axis=0)
-        places = len(minimum)
-        return Spread(
-            rounds=0,
-            minimum=np.where(minimum > _UNDERFLOW, minimum * (1 - self.rounding), 0.0),
-            stationary=np.full(places, 1 / places),
-            chi_squared=np.zeros(places),
-            highest=np.full(places, np.inf),
-            known=np.arange(self.people),
-            laws=self.laws,
-            rounding=self.rounding,
-            failure=0.0,
-            method="exact",
-        )
+        minimum = lowered(self.laws.min(axis=0), self.rounding)
+        return Spread.of_laws(self.laws, minimum, self.rounding)
 
 
 def guarantee(
@@ -201,9 +188,7 @@ def _profile(
     if survey.submit == "single":
         routes.append(single.single_route(spread, everybody, reports.own, slack=crowded))
     central = reports.central(people).lower_epsilon if survey.submit == "all" else lambda _: 0.0
-    return WalkProfile(
-        routes=tuple(routes), local=reports.local, scope=reports.scope, central=central
-    )
+    return WalkProfile(routes=tuple(routes), local=reports.local, central=central)
 
 
 def _length(survey: PeerSurvey) -> str:
@@ -264,7 +249,7 @@ def _hops(absences: Absences) -> tuple[Array, LinkLoads]:
     A report that stays, on a loop or because somebody is away, is on no link.
     """
     graph, online = absences.walk.graph, absences.online.astype(np.float64)
-    across, _ = kernels.without_diagonal(graph.adjacency)
+    across, _ = without_diagonal(graph.adjacency)
     means, candidates = np.zeros(online.shape), np.zeros(online.shape)
     laws = np.eye(graph.n)  # a column a report
     for number in range(len(online)):

@@ -28,7 +28,7 @@ from shoal.checks import LARGEST_COUNT
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.planning import Plan, plan
 from shoal.planning.errors import of_categories, of_numbers
-from shoal.protocols.base import Device, Protocol
+from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.service.survey.batches import Batches
 from shoal.service.survey.party import Party
@@ -130,7 +130,7 @@ class Design:
 
     def _for_several(self, chosen: Device) -> Device:
         """The same kind with the least noise with which R reports together keep epsilon."""
-        if isinstance(chosen, Protocol):
+        if isinstance(chosen, MultiMessageMechanism):
             return self._searched(partial(self._calibrated, chosen), self._share, self.epsilon)
         most = min(self.local_epsilon_cap or LARGEST_LOCAL, LARGEST_LOCAL)
         start = min(most, chosen.local_epsilon)
@@ -174,11 +174,11 @@ class Design:
             "ask for a larger minimum or fewer reports per person",
         )
 
-    def _calibrated(self, chosen: Protocol, epsilon: float) -> Protocol:
+    def _calibrated(self, chosen: MultiMessageMechanism, epsilon: float) -> MultiMessageMechanism:
         make = cast("Any", type(chosen)).calibrated
         wanted = set(inspect.signature(make).parameters) & {"k", "low", "high", "buckets", "levels"}
         shape = {name: getattr(chosen, name) for name in wanted}
-        made: Protocol = make(
+        made: MultiMessageMechanism = make(
             n=self.crowd, epsilon=epsilon, delta=self.terms.delta_taking_part, **shape
         )
         return made

@@ -15,7 +15,7 @@ from shoal import checks
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.protocols.base import Device
 from shoal.protocols.registry import restored
-from shoal.randomizers.laplace import Laplace
+from shoal.randomizers.grid import Laplace
 from shoal.sealing import MalformedError, Plain, parsed
 from shoal.service.survey.batches import Batches
 from shoal.service.survey.complaints import InconsistentSurveyError

@@ -11,12 +11,11 @@ from urllib.parse import urlsplit
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.explain.document import Document
-from shoal.explain.text import plain, up
+from shoal.explain.text import factor, plain, up
 from shoal.service.survey.chances import cases, told
 from shoal.service.survey.survey import Survey
 from shoal.service.wire import Wire
 
-_DIGITS = 3
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MONTHS = (
     "January",
@@ -32,7 +31,6 @@ _MONTHS = (
     "November",
     "December",
 )
-_BEYOND = 500.0  # no number holds the factor
 
 
 @dataclass(frozen=True)
@@ -131,19 +129,10 @@ def _crowd(survey: Survey, kept: Guarantee) -> str:
     return (
         f"Nobody reads a report before at least {survey.batches.minimum:,} are together and "
         f"mixed. Whatever somebody believed about your {answer} before, what comes out moves the "
-        f"odds between any two {answer}s by at most a factor of {_factor(kept.epsilon)} "
-        f"(ε = {up(kept.epsilon, _DIGITS)}), except with a chance of about "
+        f"odds between any two {answer}s by at most a factor of {factor(kept.epsilon)} "
+        f"(ε = {up(kept.epsilon)}), except with a chance of about "
         f"{_one_in(kept.delta)} (δ = {_power(plain(kept.delta))})."
     )
-
-
-def _factor(epsilon: float) -> str:
-    """e^epsilon, rounded up.
-
-    >>> _factor(1.0)
-    '2.72'
-    """
-    return up(math.exp(epsilon), _DIGITS) if epsilon < _BEYOND else "no limit"
 
 
 def _power(number: str) -> str:
@@ -195,7 +184,7 @@ def _alone(survey: Survey, kept: Guarantee) -> str:
     whole = "your report" if reports == 1 else f"your {reports:,} reports together"
     return (
         f"If that happens, the chance in {whole} still protects you: the odds move by at most a "
-        f"factor of {_factor(kept.local_epsilon)} (ε0 = {up(kept.local_epsilon, _DIGITS)}), "
+        f"factor of {factor(kept.local_epsilon)} (ε0 = {up(kept.local_epsilon)}), "
         "whoever works together."
     )
 
@@ -234,7 +223,7 @@ def _coin(survey: Survey) -> str:
     seen = survey.terms.delta_taking_part
     return (
         f"Your device tosses a coin first: it takes part in {share}, and sends nothing otherwise. "
-        f"If somebody sees that it takes part, δ is {_power(up(seen, _DIGITS))} for you."
+        f"If somebody sees that it takes part, δ is {_power(up(seen))} for you."
     )
 
 

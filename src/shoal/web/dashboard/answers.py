@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from shoal.estimate.ranking import top
-from shoal.report.page import ReportedColumn
+from shoal.estimate import top
+from shoal.report.result import ColumnResult
 from shoal.values import Estimate
 
 LEVEL = 0.95
@@ -33,7 +33,7 @@ class Answer:
     separated: bool | None
 
 
-def answers(column: ReportedColumn) -> tuple[Answer, ...]:
+def answers(column: ColumnResult) -> tuple[Answer, ...]:
     """The largest first; none for a mean."""
     estimate = column.estimate
     if not isinstance(estimate, Estimate):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoal.errors import ShoalError
 from shoal.report.markup import Markup, element
-from shoal.results import ColumnResult
+from shoal.report.result import ColumnResult
 from shoal.service.analyzer.collection import Collection
 from shoal.service.analyzer.results import column
 from shoal.service.analyzer.verdict import guaranteed

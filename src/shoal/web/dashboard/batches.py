@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from shoal.report.drawing import key
+from shoal.report.charts import key
 from shoal.report.markup import Markup, element, join
 from shoal.service.analyzer import schema
 from shoal.service.analyzer.collection import Collection

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from shoal.explain.text import measured
-from shoal.report import charts, words
-from shoal.report.charts import percent, whole
-from shoal.report.drawing import Axis, canvas, row, scale, value
+from shoal.report import charts
+from shoal.report.charts import Axis, Item, percent, row, scale, whole
 from shoal.report.markup import Markup, element, join
-from shoal.results import ColumnResult
+from shoal.report.page import counted
+from shoal.report.result import ColumnResult
 from shoal.values import MeanEstimate
 from shoal.web.dashboard.answers import MOST, Answer, as_asked
 from shoal.web.dashboard.parts import NOTHING, link, note, table, texted
@@ -46,7 +46,7 @@ def found(
             f"These are the {MOST} largest of {len(column.labels):,} answers; the others are in "
             "the files below."
         )
-    yield _table(shown, counted=words.counted(column.guarantee))
+    yield _table(shown, what=counted(column.guarantee))
 
 
 def _mean(estimate: MeanEstimate) -> Markup:
@@ -121,15 +121,17 @@ def _zoom() -> Markup:
 def _bar(answer: Answer, axis: Axis) -> Markup:
     mark = _MARKS[answer.separated] if answer.significant else ""
     return row(
-        answer.label,
-        said(answer),
-        canvas(axis, *charts.bar(axis, answer.share, answer.low, answer.high)),
-        value(
-            percent(answer.share, _margin(answer)),
-            measured(_margin(answer), _margin(answer)),
-            element("span", mark, class_="mark") if mark else "",
+        axis,
+        Item(
+            answer.label,
+            answer.share,
+            answer.low,
+            answer.high,
+            unit=" %",
+            significant=answer.significant,
         ),
-        faint=not answer.significant,
+        element("span", mark, class_="mark") if mark else "",
+        remark=_remark(answer),
         data_value=f"{answer.share:.6g}",
         data_low=f"{answer.low:.6g}",
         data_high=f"{answer.high:.6g}",
@@ -140,15 +142,14 @@ def _margin(answer: Answer) -> float:
     return (answer.high - answer.low) / 2
 
 
-def said(answer: Answer) -> str:
-    """A bar in words."""
-    limits = charts.share_in_words(answer.share, answer.low, answer.high)
+def _remark(answer: Answer) -> str:
+    """What can be said about a bar beyond its interval."""
     if not answer.significant:
-        return f"{limits}; cannot be told from nobody"
+        return "; cannot be told from nobody"
     if answer.separated is None:
-        return limits
+        return ""
     sure = "" if answer.separated else "not "
-    return f"{limits}; {sure}more than the answers with smaller shares, beyond the noise"
+    return f"; {sure}more than the answers with smaller shares, beyond the noise"
 
 
 def _legend(shown: Sequence[Answer]) -> Markup:
@@ -165,7 +166,7 @@ def _mark(mark: str, text: str) -> Markup:
     return element("span", element("span", mark, class_="mark"), f" {text}", class_="key")
 
 
-def _table(shown: Sequence[Answer], *, counted: str) -> Markup:
+def _table(shown: Sequence[Answer], *, what: str) -> Markup:
     rows = (
         (
             texted("span", answer.label, class_="long"),
@@ -181,7 +182,7 @@ def _table(shown: Sequence[Answer], *, counted: str) -> Markup:
         "answer",
         "share",
         "95 % interval",
-        f"{counted}, about",
+        f"{what}, about",
         "more than noise",
         "more than all smaller ones",
     )

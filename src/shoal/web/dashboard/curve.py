@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from shoal.report.drawing import Axis, pc
+from shoal.report.charts import Axis, pc
 from shoal.report.markup import Markup, element
 from shoal.web.dashboard.parts import epsilon
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shoal.report import finite, html, statement
-from shoal.results import Result
+from shoal.report.result import Result
 from shoal.service.analyzer.documents import written
 from shoal.service.analyzer.results import SurveyResults, survey_results
 from shoal.service.analyzer.store import AnalyzerStore

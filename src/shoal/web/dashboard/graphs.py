@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shoal.report.drawing import pc
+from shoal.report.charts import pc
 from shoal.report.markup import Markup, element
 from shoal.web.dashboard.parts import DAY, HOUR, several
 

@@ -6,7 +6,7 @@ import math
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.explain.text import plain, up
-from shoal.report import words
+from shoal.report import page
 from shoal.report.markup import Markup, element
 from shoal.service.analyzer.verdict import local_epsilon
 from shoal.service.survey import Survey
@@ -39,7 +39,7 @@ def result(snapshot: Snapshot, order: Order) -> Markup:
         "found",
         "What was found",
         *chart.found(found.only, snapshot.answers, order, address(survey)),
-        note(words.intervals("a share" if survey.answers else "the mean"), kind="remark"),
+        note(page.INTERVALS.format(what), kind="remark"),
         note(_shifted(what, bound, survey), kind="remark"),
         wide=True,
     )
@@ -214,7 +214,7 @@ def budget(snapshot: Snapshot) -> Markup:
 def collusion(survey: Survey, snapshot: Snapshot, computed: Crowd | None) -> Markup:
     """Who would have to work together, and what they get."""
     heads = ("who", "learns", "still guaranteed")
-    least = f"ε ≤ {up(survey.guarantee(survey.batches.minimum).epsilon, 4)}"
+    least = f"ε ≤ {up(survey.guarantee(survey.batches.minimum).epsilon)}"
     rows = [
         (
             "readers of the results",
@@ -245,7 +245,7 @@ def collusion(survey: Survey, snapshot: Snapshot, computed: Crowd | None) -> Mar
 def _so_far(snapshot: Snapshot, towards: str) -> str:
     """Withheld batches may be smaller than the crowd must be; the analyzer has opened them."""
     reached = snapshot.life[towards]
-    return f"; in the batches so far {up(reached, 4)}" if reached else ""
+    return f"; in the batches so far {up(reached)}" if reached else ""
 
 
 def _too_small(snapshot: Snapshot) -> str:
@@ -257,7 +257,7 @@ def _too_small(snapshot: Snapshot) -> str:
 
 def _alone(survey: Survey) -> str:
     local = local_epsilon(survey)
-    return "nothing" if math.isinf(local) else f"ε0 = {up(local, 4)}"
+    return "nothing" if math.isinf(local) else f"ε0 = {up(local)}"
 
 
 def _fake_rows(survey: Survey, computed: Crowd | None) -> list[tuple[str, str, str]]:
@@ -269,7 +269,7 @@ def _fake_rows(survey: Survey, computed: Crowd | None) -> list[tuple[str, str, s
         (
             f"the analyzer and {fakes.people:,} fake people{assumed}",
             f"a crowd of {fakes.left:,} at least",
-            f"ε ≤ {up(fakes.epsilon, 4)}" if fakes.epsilon is not None else _alone(survey),
+            f"ε ≤ {up(fakes.epsilon)}" if fakes.epsilon is not None else _alone(survey),
         )
         for fakes in computed.fakes
     ]
@@ -294,10 +294,9 @@ def privacy(snapshot: Snapshot) -> Markup:
 
 
 def _statement(guarantee: Guarantee) -> list[Markup]:
+    said = page.sentences(guarantee)
     return [
-        element("p", words.meaning(guarantee)),
-        element("p", words.trusted(guarantee)),
-        element("p", words.untrusted(guarantee)),
+        *(element("p", said[name]) for name in ("meaning", "trusted", "untrusted")),
         element(
             "details",
             element("summary", "What it assumes"),

@@ -118,7 +118,7 @@ def day(seconds: int) -> Markup:
 
 def epsilon(value: float | None) -> str:
     """An epsilon, rounded up; a dash where there is none."""
-    return "–" if value is None else up(value, 4)
+    return "–" if value is None else up(value)
 
 
 def lost(value: float | None) -> str:
@@ -127,7 +127,7 @@ def lost(value: float | None) -> str:
     >>> lost(None), lost(0.5)
     ('none', '0.5')
     """
-    return "none" if value is None else up(value, 4)
+    return "none" if value is None else up(value)
 
 
 def several(number: int, one: str, more: str = "") -> str:

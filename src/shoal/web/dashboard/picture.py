@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, Literal
 
 from shoal.explain.text import measured, plain, up
-from shoal.results import Result
+from shoal.report.result import Result
 from shoal.values import MeanEstimate
 from shoal.web.dashboard.answers import Answer
 

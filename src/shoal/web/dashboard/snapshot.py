@@ -13,7 +13,7 @@ from functools import cached_property, reduce
 from operator import add, attrgetter
 from threading import Lock
 
-from shoal.results import Result
+from shoal.report.result import Result
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import schema
 from shoal.service.analyzer.collection import Collection

@@ -1,0 +1,725 @@
+"""Columns of tables and files as devices take them: answers, numbers within bounds, vectors.
+
+A table is a Polars frame, eager or lazy, anything that speaks the Arrow C stream interface (pandas
+data frames, Arrow tables and readers, DuckDB relations and many others do), or the path of a CSV,
+Parquet or Arrow file. It is read a chunk at a time: memory does not grow with the file.
+
+Which answers there are is fixed before anybody reports. A public list is taken as it is, with an
+answer for "no answer" and one for "not in the list", whether or not the data has any: the data does
+not decide. Without a list the answers found in the data are used, and said to be public.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.errors import InvalidArgumentError, MissingExtraError
+from shoal.randomizers import registry
+from shoal.randomizers.base import (
+    AnswerMechanism,
+    Mechanism,
+    NumberMechanism,
+    Randomizer,
+    VectorMechanism,
+)
+from shoal.randomizers.vectors import Ball
+from shoal.values import AnyEstimate, Array
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NONE = "(none)"
+OTHER = "(other)"
+PUBLIC_LIST = "the list of answers is treated as public: it was taken from the data"
+PUBLIC_NULLS = "who answered is treated as public: rows without an answer are left out"
+PUBLIC = frozenset({PUBLIC_LIST, PUBLIC_NULLS})  # notes that a guarantee assumes
+CLAMPED = "numbers outside the bounds count as the nearest bound"
+SHORTENED = "vectors longer than the norm count as scaled down to it"
+MOST_ANSWERS = 1_000_000
+_SCANS: dict[str, tuple[str, dict[str, bool]]] = {
+    ".csv": ("scan_csv", {"infer_schema": False}),
+    ".parquet": ("scan_parquet", {}),
+    **dict.fromkeys((".arrow", ".ipc", ".feather"), ("scan_ipc", {})),
+}
+SUFFIXES = tuple(_SCANS)
+CHUNK = 1 << 18
+_VALUE = "value"
+_LISTED_COLUMNS = 20
+_EXACT_WHOLE = 2.0**53
+_UNKNOWN = -1
+_MANY = 100
+_NAMED = 6
+
+Codes = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+Values = Codes | Numbers
+Lists = Sequence[object] | Mapping[str, Sequence[object]]
+Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
+T = TypeVar("T")
+
+
+# ------------------------------------------------------------------- what the devices are given
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Coded(ABC):
+    """A column, or columns that make a vector, ready for the devices.
+
+    ``labels`` are the answers by their number, or the coordinates; none for numbers. ``notes`` that
+    are in ``PUBLIC`` are assumptions of the guarantee. ``question`` is what a plan has to know, and
+    ``family`` gives the randomizers of a name for these values.
+    """
+
+    name: str
+    n: int
+    labels: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    question: dict[str, Any]
+    family: Callable[[str], Callable[..., Randomizer]]
+
+    @abstractmethod
+    def chunks(self) -> Iterator[Values]:
+        """What everybody has."""
+
+    def given(self, values: Values, device: Mechanism) -> Values:  # noqa: ARG002
+        """The same as the device takes it."""
+        return values
+
+    def estimated(self, estimate: AnyEstimate, device: Mechanism) -> AnyEstimate:  # noqa: ARG002
+        """What the device's estimate says about what everybody has."""
+        return estimate
+
+    @abstractmethod
+    def totals(self, values: Values) -> Array:
+        """True totals of a chunk: a person's answer, or number, adds to them."""
+
+    @abstractmethod
+    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:
+        """The randomizer, of a plan or not, takes these values."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Choices(Coded):
+    """A column of answers, each one of ``labels``; ``none`` and ``other`` are numbers of theirs."""
+
+    column: Column
+    known: int  # labels before those that were added
+    none: int | None
+    other: int | None
+
+    @classmethod
+    def listed(cls, column: Column, categories: Sequence[object], *, drop_nulls: bool) -> Choices:
+        """A public list, and an answer for what is not in it."""
+        expected = f"a list of 1 to {MOST_ANSWERS:,} answers"
+        if isinstance(categories, str | bytes):
+            raise InvalidArgumentError("categories", categories, expected)
+        if any(value is None for value in categories):
+            raise InvalidArgumentError("categories", None, f"no None in the list ({NONE} is added)")
+        values = tuple(map(label_of, categories))
+        if not 1 <= len(values) <= MOST_ANSWERS:
+            raise InvalidArgumentError("categories", f"{len(values)} answers", expected)
+        notes = (PUBLIC_NULLS,) if drop_nulls else ()
+        return cls._of(column, values, *column.size(), drop_nulls, notes, other=True)
+
+    @classmethod
+    def found(cls, column: Column, *, drop_nulls: bool) -> Choices:
+        """The answers that the data has."""
+        answers = column.answers()
+        notes = (PUBLIC_LIST, PUBLIC_NULLS) if drop_nulls else (PUBLIC_LIST,)
+        sizes = (answers.rows, answers.nulls)
+        coded = cls._of(column, answers.distinct, *sizes, drop_nulls, notes, other=False)
+        if len(answers.distinct) > _MANY and 2 * answers.single > len(answers.distinct):
+            # A list of answers that is public cannot be one of names.
+            expected = (
+                "answers that people share (most are in one row only, as identifiers are: give a "
+                "public list with categories / --categories, or bounds / --bounds for numbers)"
+            )
+            raise InvalidArgumentError("column", column.name, expected)
+        if len(coded.labels) < 2:
+            expected = f"at least two different answers (all {coded.n:,} rows have the same one)"
+            raise InvalidArgumentError("column", column.name, expected)
+        return coded
+
+    @classmethod
+    def _of(
+        cls,
+        column: Column,
+        values: tuple[str, ...],
+        rows: int,
+        nulls: int,
+        drop_nulls: bool,  # noqa: FBT001
+        notes: tuple[str, ...],
+        *,
+        other: bool,
+    ) -> Choices:
+        n = _people(column.name, rows, nulls, drop_nulls=drop_nulls)
+        none = not drop_nulls and (other or nulls > 0)
+        added = (*[NONE] * none, *[OTHER] * other)
+        seen: set[str] = set()
+        for value in values:
+            if value in added:
+                taken = "that name is taken for rows without a known one"
+                raise InvalidArgumentError("answer", value, f"no answer called {value} ({taken})")
+            if value in seen:
+                raise InvalidArgumentError("categories", value, "every answer once")
+            seen.add(value)
+        labels = (*values, *added)
+        return cls(
+            name=column.name,
+            n=n,
+            labels=labels,
+            notes=notes,
+            question={"categories": len(labels)},
+            family=partial(registry.family, k=len(labels)),
+            column=column,
+            known=len(values),
+            none=len(values) if none else None,
+            other=len(labels) - 1 if other else None,
+        )
+
+    def chunks(self) -> Iterator[Values]:
+        """The number of everybody's answer."""
+        other = _UNKNOWN if self.other is None else self.other
+        for codes in self.column.codes(self.labels[: self.known], none=self.none, other=other):
+            if codes.size and int(codes.min()) < 0:
+                raise changed(self.name)
+            yield codes
+
+    def totals(self, values: Values) -> Array:
+        """How many really gave each answer."""
+        return np.bincount(values, minlength=len(self.labels)).astype(np.float64)
+
+    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:
+        """The randomizer takes as many answers."""
+        k = len(self.labels)
+        if not isinstance(randomizer, AnswerMechanism):
+            expected = f"a randomizer of answers for {self.name} (bounds are for numbers)"
+            raise InvalidArgumentError("randomizer", randomizer, expected)
+        if randomizer.k != k:
+            counted = " and ".join([f"the list of {self.known}", *self.labels[self.known :]])
+            advice = f"plan with --categories {k}: " if planned else ""
+            expected = f"a randomizer of k={k} answers for {self.name} ({advice}{counted})"
+            raise InvalidArgumentError("k", randomizer.k, expected)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Amounts(Coded):
+    """A column of numbers within public bounds."""
+
+    column: Column
+    bounds: tuple[float, float]
+
+    @classmethod
+    def bounded(cls, column: Column, bounds: tuple[float, float], *, drop_nulls: bool) -> Amounts:
+        """Numbers, those outside the bounds moved to them; text is no number."""
+        expected = "bounds (low, high), two finite numbers with low < high"
+        try:
+            low, high = (float(bound) for bound in bounds)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError("bounds", bounds, expected) from error
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise InvalidArgumentError("bounds", bounds, expected)
+        rows, nulls = column.numeric_size()
+        n = _people(column.name, rows, nulls, drop_nulls=drop_nulls)
+        if nulls and not drop_nulls:
+            raise _lacking(column.name)
+        return cls(
+            name=column.name,
+            n=n,
+            notes=(CLAMPED, PUBLIC_NULLS) if drop_nulls else (CLAMPED,),
+            question={"bounds": (low, high)},
+            family=partial(registry.family, bounds=(low, high)),
+            column=column,
+            bounds=(low, high),
+        )
+
+    def chunks(self) -> Iterator[Values]:
+        """Everybody's number, as it is."""
+        return self.column.numbers()
+
+    def given(self, values: Values, device: Mechanism) -> Values:  # noqa: ARG002
+        """Numbers within the bounds."""
+        return np.clip(values, *self.bounds).astype(np.float64, copy=False)
+
+    def totals(self, values: Values) -> Array:
+        """The true sum, of the numbers as they are: what cutting them costs has to show."""
+        return np.array([math.fsum(values)])
+
+    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:  # noqa: ARG002
+        """The randomizer has the same bounds."""
+        if not isinstance(randomizer, NumberMechanism):
+            expected = f"a randomizer of numbers for {self.name} (it has bounds)"
+            raise InvalidArgumentError("randomizer", randomizer, expected)
+        if (randomizer.low, randomizer.high) != self.bounds:
+            expected = f"a randomizer with the bounds {self.bounds} of {self.name}"
+            raise InvalidArgumentError("bounds", (randomizer.low, randomizer.high), expected)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Vectors(Coded):
+    """Columns of numbers, a coordinate each, and the norm that no vector is longer than."""
+
+    rows: Rows
+    ball: Ball
+
+    @classmethod
+    def bounded(cls, rows: Rows, norm: float, *, drop_nulls: bool) -> Vectors:
+        """Vectors, those longer than the norm shortened; a row without a number is none."""
+        d = len(rows.names)
+        ball = Ball(dimension=d, norm=norm)
+        total, nulls, without = rows.size()
+        n = _people(spelled(rows.names), total, without, drop_nulls=drop_nulls)
+        if without and not drop_nulls:
+            raise _lacking(next(name for name, each in zip(rows.names, nulls, strict=True) if each))
+        return cls(
+            name=spelled(rows.names),
+            n=n,
+            labels=rows.names,
+            notes=(SHORTENED, PUBLIC_NULLS) if drop_nulls else (SHORTENED,),
+            question={"dimension": d, "norm": norm},
+            family=partial(registry.family, k=d + 1),  # of length 1, with a coordinate more
+            rows=rows,
+            ball=ball,
+        )
+
+    def chunks(self) -> Iterator[Values]:
+        """Everybody's vector, as it is."""
+        return self.rows.vectors()
+
+    def given(self, values: Values, device: Mechanism) -> Values:
+        """Vectors no longer than the norm, of length 1 for devices that want them so."""
+        return self.ball.given(values, cast("VectorMechanism", device))
+
+    def estimated(self, estimate: AnyEstimate, device: Mechanism) -> AnyEstimate:
+        """The mean of the vectors themselves."""
+        return self.ball.estimated(cast("Any", estimate), cast("VectorMechanism", device))
+
+    def totals(self, values: Values) -> Array:
+        """The true sum, of the vectors as they are: what shortening costs has to show."""
+        return np.asarray(values.sum(axis=0))
+
+    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:
+        """The randomizer takes vectors of this many coordinates and this length."""
+        if self.ball.suits(randomizer):
+            return
+        d, norm = self.ball.dimension, self.ball.norm
+        expected = f"a plan with dimension={d}, norm={norm:g} (--dimension {d} --norm {norm:g})"
+        if not planned:
+            expected = (
+                f"a randomizer of vectors of {d} coordinates: privunit of dimension {d + 1}, or "
+                f"split-and-mix-vectors of dimension {d} and bound {self.ball.bound:g}"
+            )
+        raise InvalidArgumentError("randomizer", randomizer, expected)
+
+
+def changed(name: str) -> InvalidArgumentError:
+    """The second reading found what the first did not."""
+    return InvalidArgumentError("column", name, "data that stays the same while it is read")
+
+
+def _lacking(name: str) -> InvalidArgumentError:
+    leaves = "drop_nulls (--drop-nulls) leaves out rows without one"
+    return InvalidArgumentError("column", name, f"a number in every row of the column ({leaves})")
+
+
+def _people(name: str, rows: int, nulls: int, *, drop_nulls: bool) -> int:
+    """How many report: those without an answer may be left out, but not everybody."""
+    n = rows - nulls if drop_nulls else rows
+    if n < 1:
+        expected = f"at least one row{' with an answer' if rows else ''} in column {name}"
+        raise InvalidArgumentError("rows", n, expected)
+    return n
+
+
+def spelled(names: Sequence[str]) -> str:
+    """The names of the coordinates, or of the first and the last if they are many.
+
+    >>> spelled(["x", "y"]), spelled([f"v{i}" for i in range(100)])
+    ('x, y', 'v0, ..., v99 (100 columns)')
+    """
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return f"{names[0]}, ..., {names[-1]} ({len(names)} columns)"
+
+
+# ----------------------------------------------------------------------- which columns are meant
+
+
+def separate_names(
+    column: str | Sequence[str] | None, *, norm: float | None, **by_column: object
+) -> tuple[str, ...]:
+    """The names of columns of which each is reported on by itself, each name once.
+
+    ``by_column`` are values for all of them or mappings from name to value: a misspelt name must
+    not be ignored. A norm is for columns that are a vector.
+    """
+    if norm is not None:
+        expected = "no norm without columns: it is for the vector that they are"
+        raise InvalidArgumentError("norm", norm, expected)
+    names = (column,) if isinstance(column, str) else tuple(column or ())
+    if not names or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
+        raise InvalidArgumentError("column", column, "the names of one or several columns")
+    for what, value in by_column.items():
+        unknown = set(value) - set(names) if isinstance(value, Mapping) else set()
+        if unknown:
+            shown = ", ".join(sorted(map(str, unknown)))
+            raise InvalidArgumentError(what, shown, f"{what} of the columns {', '.join(names)}")
+    for name in names:
+        numbers = chosen(by_column["bounds"], name) is not None
+        _require_kind(chosen(by_column["randomizer"], name), "numbers" if numbers else "answers")
+    return names
+
+
+def vector_names(
+    columns: Sequence[str],
+    *,
+    norm: float | None,
+    unwanted: Mapping[str, object],
+    **single: object,
+) -> tuple[str, ...]:
+    """The names of two columns or more that are the coordinates of one vector, which has a norm.
+
+    What is ``unwanted`` is for separate columns; what is ``single`` is one value for the vector.
+    """
+    expected = "the names of two columns or more, each once"
+    names = () if isinstance(columns, str) else tuple(columns)
+    if len(names) < 2:
+        expected += " (for one column of numbers: column and bounds, --column and --bounds)"
+    if len(set(names)) < max(2, len(names)) or not all(isinstance(n, str) for n in names):
+        raise InvalidArgumentError("columns", columns, expected)
+    for name, value in unwanted.items():
+        if value is not None:
+            expected = f"no {name} beside columns, which are one vector and have a norm"
+            raise InvalidArgumentError(name, value, expected)
+    if norm is None:
+        expected = "a norm beside columns: the public length that no vector is longer than"
+        raise InvalidArgumentError("norm", norm, expected)
+    for name, value in single.items():
+        if isinstance(value, Mapping):
+            expected = f"one {name} for the vector that the columns are"
+            raise InvalidArgumentError(name, ", ".join(map(str, value)), expected)
+    _require_kind(single["randomizer"], "vectors")
+    return names
+
+
+def _require_kind(randomizer: object, what: str) -> None:
+    """A randomizer given by its name is one of what there is to collect."""
+    if isinstance(randomizer, str):
+        registry.by_name(randomizer)
+        kind = {
+            "answers": registry.CATEGORIES,
+            "numbers": registry.NUMBERS,
+            "vectors": registry.VECTORS,
+        }[what]
+        if randomizer not in kind:
+            kinds = "bounds are for numbers, columns and norm for vectors, neither for answers"
+            expected = f"a randomizer of {what}, one of {', '.join(kind)} ({kinds})"
+            raise InvalidArgumentError("randomizer", randomizer, expected)
+
+
+def chosen(given: T | Mapping[str, T] | None, name: str) -> T | None:
+    """The column's own value of a mapping, or the value that is for all columns."""
+    return given.get(name) if isinstance(given, Mapping) else given
+
+
+def coded(
+    data: object,
+    names: Sequence[str],
+    *,
+    norm: float | None,
+    categories: Lists | None,
+    bounds: Bounds | None,
+    drop_nulls: bool,
+) -> list[Coded]:
+    """Every column ready for the devices; with a norm, the vectors that the columns are."""
+    frame = table(data, names)
+    if norm is not None:
+        return [Vectors.bounded(Rows(tuple(names), frame), norm, drop_nulls=drop_nulls)]
+    made: list[Coded] = []
+    for name in names:
+        values, listed, limits = column(frame, name), chosen(categories, name), chosen(bounds, name)
+        if limits is None and listed is None:
+            made.append(Choices.found(values, drop_nulls=drop_nulls))
+        elif limits is None:
+            made.append(Choices.listed(values, cast("Any", listed), drop_nulls=drop_nulls))
+        elif listed is None:
+            made.append(Amounts.bounded(values, limits, drop_nulls=drop_nulls))
+        else:
+            expected = f"categories or bounds for {name}, not both"
+            raise InvalidArgumentError("bounds", limits, expected)
+    return made
+
+
+# --------------------------------------------------------------------------------- tables and files
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The different answers of a column, sorted, and how many rows have none.
+
+    ``single`` of the answers are given by one row each.
+    """
+
+    rows: int
+    nulls: int
+    distinct: tuple[str, ...]
+    single: int
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column, read anew by every question that is asked of it."""
+
+    name: str
+    frame: pl.LazyFrame
+
+    def size(self) -> tuple[int, int]:
+        """How many rows there are, and how many of them have no answer."""
+        import polars as pl
+
+        rows, nulls = _row(self._labelled().select(pl.len(), pl.first().null_count()), self.name)
+        return rows, nulls
+
+    def answers(self) -> Answers:
+        """The different answers; too many of them end the reading early."""
+        import polars as pl
+
+        found = pl.DataFrame(schema={_VALUE: pl.String, "count": pl.UInt64})
+        rows = nulls = 0
+        for batch in _batches(self._labelled(), self.name):
+            chunk = batch.to_series()
+            rows, nulls = rows + chunk.len(), nulls + chunk.null_count()
+            part = chunk.drop_nulls().value_counts().cast({"count": pl.UInt64})
+            found = pl.concat([found, part]).group_by(_VALUE).agg(pl.col("count").sum())
+            if found.height > MOST_ANSWERS:
+                expected = f"at most {MOST_ANSWERS:,} different answers (is it an identifier?)"
+                raise InvalidArgumentError("column", self.name, expected)
+        single = int((found["count"] == 1).sum())
+        return Answers(rows, nulls, tuple(found[_VALUE].sort().to_list()), single)
+
+    def codes(self, labels: Sequence[str], *, none: int | None, other: int) -> Iterator[Codes]:
+        """Positions in ``labels``; rows without an answer are left out if ``none`` is None.
+
+        Answers that are not in ``labels`` get the code ``other``.
+        """
+        import polars as pl
+
+        value = pl.col(_VALUE)
+        known = value.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
+        code = pl.when(value.is_null()).then(none).otherwise(known.fill_null(other))
+        frame = self._labelled()
+        frame = frame.drop_nulls() if none is None else frame
+        for batch in _batches(frame.select(code.cast(pl.Int64).alias(_VALUE)), self.name):
+            yield batch.to_series().to_numpy()
+
+    def numeric_size(self) -> tuple[int, int]:
+        """How many rows there are, and how many of them have no number (but text, perhaps)."""
+        rows, _, nulls = self._numeric.size()
+        return rows, nulls
+
+    def numbers(self) -> Iterator[Numbers]:
+        """The numbers; rows without one are left out."""
+        return (vectors[:, 0] for vectors in self._numeric.vectors())
+
+    @property
+    def _numeric(self) -> Rows:
+        return Rows((self.name,), self.frame.rename({_VALUE: self.name}))
+
+    def _labelled(self) -> pl.LazyFrame:
+        """The column as text: whole numbers without a decimal point, nothing for not-a-number."""
+        import polars as pl
+
+        value, kind = pl.col(_VALUE), self.frame.collect_schema()[_VALUE]
+        if kind.is_float():
+            number = value.fill_nan(None)
+            whole = (number == number.floor()) & (number.abs() < _EXACT_WHOLE)
+            text = number.cast(pl.Int64, strict=False).cast(pl.String)
+            return self.frame.select(pl.when(whole).then(text).otherwise(number.cast(pl.String)))
+        if kind.is_nested() or kind in {pl.Binary, pl.Object}:
+            expected = f"a column of text, numbers or dates ({self.name} holds {kind})"
+            raise InvalidArgumentError("column", self.name, expected)
+        return self.frame.select(value.cast(pl.String))
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Columns of numbers, read together: one row of them per person."""
+
+    names: tuple[str, ...]
+    frame: pl.LazyFrame
+
+    def size(self) -> tuple[int, list[int], int]:
+        """How many rows there are, how many lack a number in each column, and in any."""
+        import polars as pl
+
+        numbers = self._numbers()
+        counts = self.frame.select(
+            pl.len().alias("rows"),
+            *(number.null_count().alias(f"{i}") for i, number in enumerate(numbers)),
+            pl.any_horizontal(number.is_null() for number in numbers).sum().alias("any"),
+        )
+        rows, *nulls, lacking = _row(counts, self.names[0])
+        return rows, nulls, lacking
+
+    def vectors(self) -> Iterator[Numbers]:
+        """Rows of numbers; those that lack one are left out."""
+        frame = self.frame.select(self._numbers()).drop_nulls()
+        for batch in _batches(frame, self.names[0], max(1, CHUNK // len(self.names))):
+            yield batch.to_numpy()
+
+    def _numbers(self) -> list[pl.Expr]:
+        """The columns as floating-point numbers, nothing for not-a-number."""
+        import polars as pl
+
+        numbers, kinds = [], self.frame.collect_schema()
+        for name in self.names:
+            value, kind = pl.col(name), kinds[name]
+            if kind == pl.String:
+                value = value.str.strip_chars()
+            elif not kind.is_numeric():
+                raise InvalidArgumentError("column", name, f"a column of numbers (not of {kind})")
+            numbers.append(value.cast(pl.Float64, strict=False).fill_nan(None))
+        return numbers
+
+
+def column(data: object, name: str) -> Column:
+    """A column of a table or file, or an error that lists the columns there are."""
+    import polars as pl
+
+    return Column(name, table(data, [name]).select(pl.col(name).alias(_VALUE)))
+
+
+def table(data: object, names: Sequence[str]) -> pl.LazyFrame:
+    """These columns of a table or file, or an error that lists the columns there are.
+
+    What is no file is read here, once: a stream has no second time, and the rows of a query may
+    come out otherwise when it is asked again.
+    """
+    import polars as pl
+
+    if isinstance(data, pl.DataFrame | pl.LazyFrame):
+        frame = data.lazy()
+    elif isinstance(data, str | os.PathLike):
+        path = Path(data)
+        if path.suffix.lower() not in _SCANS:
+            expected = f"a file whose name ends in {', '.join(SUFFIXES)}"
+            raise InvalidArgumentError("data", str(path), expected)
+        if not path.is_file():
+            raise InvalidArgumentError("data", str(path), "an existing file")
+        if not path.stat().st_size:
+            raise InvalidArgumentError("data", str(path), "a file with at least one row")
+        # Text stays text: what an answer looks like must not depend on the rows before it.
+        scan, options = _SCANS[path.suffix.lower()]
+        frame = getattr(pl, scan)(path, glob=False, **options)
+    elif hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
+        frame = _imported(data, names)
+    else:
+        expected = (
+            "a Polars, pandas or Arrow table, anything else with an Arrow C stream (relations of "
+            "DuckDB have one from 1.1 on; of older ones relation.pl()), or the path of a file"
+        )
+        raise InvalidArgumentError("data", type(data).__name__, expected)
+    with _reading(names[0]):
+        found = frame.collect_schema().names()
+    _require_columns(names, found)
+    return frame.select(names)
+
+
+def label_of(value: object) -> str:
+    """A public answer as the text that the same value has in a column."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value) if abs(float(value)) < _EXACT_WHOLE else value)
+    return str(value)
+
+
+def _imported(data: Any, names: Sequence[str]) -> pl.LazyFrame:  # noqa: ANN401 — pandas, Arrow …
+    import polars as pl
+
+    data = _narrowed(data, names)
+    try:
+        speaks = hasattr(data, "__arrow_c_stream__")
+        frame = pl.DataFrame(data) if speaks else pl.from_dataframe(data)
+    except ImportError as error:
+        raise MissingExtraError("reading this table", "pandas") from error
+    except (ValueError, TypeError) as error:
+        expected = f"one kind of value in a column ({_first_line(error)})"
+        raise InvalidArgumentError("column", ", ".join(names), expected) from error
+    except Exception as error:  # whatever another library raises is about its own data
+        expected = f"a table that can be read ({_first_line(error)})"
+        raise InvalidArgumentError("data", type(data).__name__, expected) from error
+    return frame.lazy()
+
+
+def _narrowed(data: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 — pandas, Arrow …
+    """These columns are enough, and others may hold what Arrow cannot.
+
+    What ``select`` and square brackets mean differs from library to library (to DuckDB a list is a
+    literal), so that tables of libraries not known here are read whole.
+    """
+    library = type(data).__module__.partition(".")[0].lstrip("_")
+    if hasattr(data, "iloc"):  # pandas, whose names need not be text, and those that follow it
+        columns = [str(each) for each in data.columns]
+        _require_columns(names, columns)
+        return data.iloc[:, [columns.index(name) for name in names]]
+    if library == "pyarrow" and hasattr(data, "select"):
+        _require_columns(names, data.column_names)
+        return data.select(list(names))
+    if library == "duckdb" and hasattr(data, "project"):
+        _require_columns(names, data.columns)
+        return data.project(", ".join('"' + name.replace('"', '""') + '"' for name in names))
+    return data
+
+
+def _require_columns(wanted: Sequence[str], names: Sequence[str]) -> None:
+    missing = [name for name in wanted if name not in names]
+    if not missing:
+        return
+    name = missing[0]
+    close = get_close_matches(name, names, n=1) or [
+        each for each in names if each.casefold() == name.casefold()
+    ]
+    listed = ", ".join(names[:_LISTED_COLUMNS]) + ", ..." * (len(names) > _LISTED_COLUMNS)
+    meant = f" (did you mean {close[0]}?)" if close else ""
+    raise InvalidArgumentError("column", name, f"one of the columns {listed or 'of data'}{meant}")
+
+
+def _batches(frame: pl.LazyFrame, name: str, size: int = CHUNK) -> Iterator[pl.DataFrame]:
+    """The rows, a chunk at a time, in order: a simulation's seed gives the same reports again."""
+    with _reading(name):
+        yield from frame.collect_batches(chunk_size=size, maintain_order=True, lazy=True)
+
+
+def _row(frame: pl.LazyFrame, name: str) -> list[int]:
+    """The one row of counts."""
+    with _reading(name):
+        return list(map(int, frame.collect(engine="streaming").row(0)))
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """What goes wrong in the file is about the data, not about Polars."""
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        expected = f"readable data in it ({_first_line(error)})"
+        raise InvalidArgumentError("column", name, expected) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,306 @@
+"""What a run gives back: estimates with their errors, the guarantee, and what to know."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from shoal.accounting.guarantee import Guarantee
+from shoal.errors import InvalidArgumentError
+from shoal.explain import plots
+from shoal.explain.document import Document, Row, Table
+from shoal.explain.views import Tabular
+from shoal.planning import Plan
+from shoal.protocols.base import Device
+from shoal.protocols.registry import described
+from shoal.report import charts
+from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+T = TypeVar("T")
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ColumnResult:
+    """One column: its answers, what was estimated, by which randomizer, how private by itself.
+
+    Or the columns of a vector, which are its labels.
+    """
+
+    column: str
+    labels: tuple[str, ...]
+    estimate: AnyEstimate
+    randomizer: Device
+    guarantee: Guarantee
+    n: int
+    plan: Plan | None = None
+    truth: Array | None = None
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def records(self) -> list[Record]:
+        """One row per answer or coordinate, or one for a mean; limits are of 95 % intervals."""
+        estimate, values = self.estimate, dict[str, Any]()
+        if isinstance(estimate, Estimate):
+            values["frequency"], values["count"] = estimate.frequencies, estimate.counts
+        else:
+            values["mean"], values["sum"] = estimate.mean, estimate.sum
+            if not isinstance(estimate, MeanEstimate):
+                values["standard_error"] = estimate.standard_errors
+        values["low"], values["high"] = estimate.interval()
+        if self.truth is not None:
+            values["truth"] = self.truth
+        columns = {name: np.atleast_1d(column).tolist() for name, column in values.items()}
+        if not isinstance(estimate, MeanEstimate):
+            name = "value" if isinstance(estimate, Estimate) else "coordinate"
+            columns = {name: list(self.labels)} | columns
+        rows = zip(*columns.values(), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def to_dict(self) -> Record:
+        """Plain values."""
+        return {
+            "column": self.column,
+            "n": self.n,
+            "guarantee": self.guarantee.to_dict(),
+            "randomizer": _randomizer(self.randomizer),
+            "estimates": self.records(),
+            "notes": list(self.notes),
+            "warnings": list(self.warnings),
+        }
+
+    def table(self) -> Table:
+        """The estimates with their 95 % intervals, to the digits of their error, largest first."""
+        if isinstance(self.estimate, MeanEstimate):
+            item = charts.Item("", self.estimate.mean, *self.estimate.interval())
+            heads = ("mean", "95 % interval")
+            return Table(heads, (Row(item.cells),), frozenset({0}), self.column)
+        return items_table(charts.items(self.labels, self.estimate, self.truth), self.column)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The estimates with their 95 % intervals, the largest first, at most 40 of them."""
+        if isinstance(self.estimate, MeanEstimate):
+            items = [charts.Item("mean", self.estimate.mean, *self.estimate.interval())]
+        else:
+            items = charts.items(self.labels, self.estimate, self.truth)
+        shown, more = items[: charts.SHOWN], len(items) - charts.SHOWN
+        what = "share of the answers, %" if isinstance(self.estimate, Estimate) else "mean"
+        rest = f"; {more:,} more" if more > 0 else ""
+        with plots.on(ax, 1.5 + 0.26 * len(shown)) as axes:
+            plots.dots(
+                axes,
+                [(item.label, item.value, item.shown(item.value), plots.BLUE) for item in shown],
+                intervals=[(item.low, item.high) for item in shown],
+                xlabel=f"{what}, with 95 % intervals{rest}",
+                title=self.column,
+                log=False,
+            )
+        return axes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result(Tabular):
+    """All columns of a run, and the guarantee that holds for all of them together."""
+
+    columns: tuple[ColumnResult, ...]
+    guarantee: Guarantee
+    notes: tuple[str, ...]
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it."""
+        several = len(self.columns) > 1
+        own = (
+            f"{column.column}: {warning}" if several else warning
+            for column in self.columns
+            for warning in column.warnings
+        )
+        return (*own, *self.guarantee.warnings)
+
+    @property
+    def contains_truth(self) -> bool:
+        """Whether true values are in it: then it is not private."""
+        return any(column.truth is not None for column in self.columns)
+
+    @property
+    def only(self) -> ColumnResult:
+        """The column, if there is one only."""
+        if len(self.columns) > 1:
+            names = ", ".join(column.column for column in self.columns)
+            raise InvalidArgumentError("columns", names, "one column (use .columns for several)")
+        return self.columns[0]
+
+    @property
+    def estimate(self) -> AnyEstimate:
+        """The estimate of the only column."""
+        return self.only.estimate
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The answers of the only column, or the coordinates, in the order of its estimate."""
+        return self.only.labels
+
+    @property
+    def randomizer(self) -> Device:
+        """What each device ran for the only column."""
+        return self.only.randomizer
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the only column, if there was one."""
+        return self.only.plan
+
+    @property
+    def truth(self) -> Array | None:
+        """The true shares, or the true mean, of the only column, if asked for."""
+        return self.only.truth
+
+    @property
+    def n(self) -> int:
+        """How many people reported in the only column."""
+        return self.only.n
+
+    def __getitem__(self, column: str) -> ColumnResult:
+        for each in self.columns:
+            if each.column == column:
+                return each
+        names = ", ".join(each.column for each in self.columns)
+        raise InvalidArgumentError("column", column, f"one of {names}")
+
+    def records(self) -> list[Record]:
+        """One row per answer, mean or coordinate; a leading column tells several columns apart."""
+        several = len(self.columns) > 1
+        rows = [
+            ({"column": column.column} if several else {}) | record
+            for column in self.columns
+            for record in column.records()
+        ]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return [dict.fromkeys(names) | row for row in rows]
+
+    def to_dict(self) -> Record:
+        """Plain values, as the command line's ``--json`` prints them."""
+        first = self.columns[0]
+        return {
+            "guarantee": self.guarantee.to_dict(),
+            "columns": [column.to_dict() for column in self.columns],
+            "estimates": first.records(),
+            "notes": list(self.notes),
+            "warnings": list(self.warnings),
+            "randomizer": _randomizer(first.randomizer),
+            "stages": dict(self.stages),
+            "contains_truth": self.contains_truth,
+        }
+
+    def to_json(self, path: str | Path) -> None:
+        """Write :meth:`to_dict` as a file."""
+        from shoal.report.page import finite
+
+        text = json.dumps(finite(self.to_dict()), ensure_ascii=False, allow_nan=False, indent=1)
+        Path(path).write_text(text + "\n", encoding="utf-8")
+
+    def to_csv(self, path: str | Path) -> None:
+        """One line per answer, mean or coordinate; a leading column tells several columns apart.
+
+        A name or an answer that a spreadsheet would run as a formula gets an apostrophe in front.
+        """
+        write_csv(path, self.records())
+
+    def to_html(self) -> str:
+        """One self-contained page."""
+        from shoal.report.page import html
+
+        return html(self)
+
+    def document(self, *, table: bool = True) -> Document:
+        """The estimates (of one column, unless there is to be no table), the guarantee, notes."""
+        return replace(
+            self.guarantee.document(),
+            table=self.columns[0].table() if table and len(self.columns) == 1 else None,
+            notes=self.notes,
+            warnings=self.warnings,
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The estimates of the only column with their 95 % intervals."""
+        return self.only.plot(ax)
+
+    def _repr_html_(self) -> str:
+        return framed(self.to_html())
+
+    def __str__(self) -> str:
+        """The estimates, the largest first, and the guarantee, as text."""
+        tables = [str(Document(each.column, table=each.table())) for each in self.columns]
+        return "\n\n".join([*tables, str(self.document(table=False))])
+
+
+def _randomizer(mechanism: Device) -> Record:
+    sizes = ("local_epsilon", "message_bits", "messages", "slots")
+    return described(mechanism) | {name: getattr(mechanism, name) for name in sizes}
+
+
+def items_table(items: Sequence[charts.Item], title: str) -> Table:
+    """Answers, or coordinates, with their intervals, to the digits of their margins."""
+    heads = ("answer", "share") if items and items[0].unit else ("coordinate", "mean")
+    rows = tuple(Row((item.label, *item.cells)) for item in items)
+    return Table((*heads, "95 % interval"), rows, frozenset({1}), title)
+
+
+def framed(page: str) -> str:
+    """A page inside another, a notebook say, neither of which restyles the other."""
+    frame = "width:100%;height:620px;border:1px solid #ccd3da;border-radius:6px;background:#fff;"
+    frame = frame.replace(";", " !important;")
+    return f'<iframe sandbox="" style="{frame}" srcdoc="{escape(page)}"></iframe>'
+
+
+def write_csv(path: str | Path, rows: Sequence[Record], names: Sequence[str] = ()) -> None:
+    """One line per row; ``names`` head a file that has none."""
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]) if rows else names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(map(harmless, rows))
+
+
+def harmless(row: Record) -> Record:
+    """The row, its texts shown by spreadsheets as they are and never run as formulas."""
+    return {
+        name: f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
+        for name, cell in row.items()
+    }
+
+
+class Stages(dict[str, float]):
+    """Seconds per stage of a collection."""
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """The time spent inside is the stage's."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self[stage] = self.get(stage, 0.0) + spent
+
+    def each(self, stage: str, items: Iterable[T]) -> Iterator[T]:
+        """The items; the time it takes to get them is the stage's."""
+        iterator = iter(items)
+        while True:
+            with self(stage):
+                item = next(iterator, None)
+            if item is None:
+                return
+            yield item

@@ -1,0 +1,87 @@
+"""A guarantee has the same digits wherever it is shown, and an estimate those of its error."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import shoal
+from shoal.explain.text import down, measured, up
+from shoal.report.charts import Item
+from shoal.report.result import ColumnResult, Result
+from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey.summary import document as summary
+from shoal.service.survey.words import promise_document, sentences
+from shoal.values import Estimate
+from shoal.web.dashboard import panels, parts
+from shoal.web.form import survey_element
+
+PEOPLE = 2000
+
+
+@pytest.fixture(scope="module")
+def survey():
+    return Survey(
+        name="digits",
+        question="?",
+        purpose="!",
+        device=shoal.RandomizedResponse(k=3, epsilon=2.3456789),
+        answers=("a", "b", "c"),
+        batches=Batches(minimum=PEOPLE, target=PEOPLE, max_age=60),
+        epsilon=1.0,
+        delta=1e-6,
+        not_before=0,
+        not_after=1,
+        shuffler=Party(url="https://shuffler.example", fingerprint="1" * 64),
+        analyzer=Party(url="https://analyzer.example", fingerprint="2" * 64),
+    )
+
+
+def renderings(survey):
+    guarantee = survey.guarantee(PEOPLE)
+    estimate = Estimate(np.array([0.3, 0.3, 0.4]), np.full(3, 1e-4), PEOPLE)
+    column = ColumnResult(
+        column="q",
+        labels=survey.answers,
+        estimate=estimate,
+        randomizer=survey.device,
+        guarantee=guarantee,
+        n=PEOPLE,
+    )
+    result = Result(columns=(column,), guarantee=guarantee, notes=())
+    return {
+        "terminal": str(guarantee),
+        "notebook": guarantee.document().to_html(),
+        "run": str(result),
+        "report": re.sub(r"(?s)<script.*?</script>|<pre>.*?</pre>", "", result.to_html()),
+        "dashboard": " ".join(panels._statement(guarantee)),
+        "dashboard table": f"ε = {parts.epsilon(guarantee.epsilon)}",
+        "survey words": " ".join(each.text for each in sentences(survey).statements),
+        "survey page": survey_element(survey),
+        "promise": str(promise_document(survey)),
+        "survey show": str(summary(survey, 0)),
+    }
+
+
+def test_every_rendering_shows_the_same_digits(survey):
+    guarantee = survey.guarantee(PEOPLE)
+    shown = {up(guarantee.epsilon), up(guarantee.local_epsilon), down(guarantee.lower)}
+    for name, text in renderings(survey).items():
+        assert up(guarantee.epsilon) in text, name
+        for digits in re.findall(r"\d+\.\d+", text):
+            for value in (guarantee.epsilon, guarantee.local_epsilon):
+                if math.isclose(float(digits), value, rel_tol=1e-2):
+                    assert digits in shown, (name, digits)
+
+
+@pytest.mark.parametrize("margin", [3.0, 0.4, 0.04, 1e-3, 1e-5, 1e-7])
+def test_an_estimate_has_the_digits_of_its_error(margin):
+    item = Item("x", 30.0, 30.0 - margin, 30.0 + margin, unit=" %")
+    value, limits = item.cells
+    low, _, high = limits.partition(" to ")
+    assert len({value, low, high}) == 3
+    assert float(measured(margin, margin)) == pytest.approx(margin, rel=0.05)
+    assert set(measured(margin, margin)) - set("0.,")
