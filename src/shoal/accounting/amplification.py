@@ -129,6 +129,7 @@ def amplify(
         rounds=rounds,
         assumptions=(once.scope, *crowd.assumptions),
         lower_bound=lambda: once.lower_epsilon(at, rounds) if 0 < at < 1 else 0.0,
+        profile=curve,
     )
 
 

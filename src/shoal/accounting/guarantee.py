@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from shoal.explain import plots
 from shoal.explain.document import Document
 from shoal.explain.text import down, plain, up
+from shoal.explain.views import CurveViews, draw_curve
 
 NEIGHBOURING = "replacement"
 TRUST = "the shuffler hides who sent which report and does not collude with the analyzer"
@@ -24,6 +26,7 @@ class Guarantee:
     better analysis of the same claim can go below (an explicit randomizer and data set reach it),
     computed when first asked for. ``local_epsilon`` (with ``local_delta``) holds even if everybody
     else colludes. ``columns`` is how many reports each person makes in a round, one of each column.
+    ``profile`` is the whole curve, where the guarantee is one point of it.
     """
 
     epsilon: float
@@ -38,6 +41,7 @@ class Guarantee:
     neighbouring: str = NEIGHBOURING
     trust: str = TRUST
     lower_bound: Callable[[], float] = field(default=lambda: 0.0, repr=False, compare=False)
+    profile: CurveViews | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def lower(self) -> float:
@@ -116,6 +120,20 @@ class Guarantee:
     def __str__(self) -> str:
         """One readable block."""
         return str(self.document())
+
+    def plot(self, ax: plots.Axes | None = None) -> plots.Axes:
+        """The guarantee on its curve δ(ε), if that is known, with the lower bound."""
+        with plots.on(ax) as axes:
+            if self.profile is None:
+                draw_curve(axes, [(self.delta, self.epsilon, self.lower)] if self.delta else [])
+            else:
+                self.profile.plot(axes)
+            if self.delta > 0:
+                label = f"ε = {up(self.epsilon)} at δ = {plots.tick(self.delta)}"
+                look = plots.Look(label, plots.VERMILION, plots.NO_LINE, marker="o")
+                plots.plot(axes, ([self.epsilon], [self.delta]), look)
+                axes.legend()
+        return axes
 
     def _repr_html_(self) -> str:
         return self.document().to_html()

@@ -135,7 +135,7 @@ class WalkProfile(Curve):
 
     @property
     def smallest_delta(self) -> float:
-        """The delta that no ε goes below, if nothing else is less."""
+        """The δ that no ε goes below, if nothing else is less."""
         return self.local_delta
 
     @property
