@@ -67,7 +67,6 @@ HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib"}
 OPTIONAL = {
     "pandas",
     "numba",
-    "pandas",
     "torch",
     "alembic",
     "httpx",
