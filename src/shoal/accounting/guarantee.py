@@ -79,6 +79,14 @@ class Guarantee:
         if self.rounds > 1:
             people += f", {self.rounds:,} rounds"
         lower = self._lower_fact()
+        reports = self.rounds * self.columns
+        each = "each report" if reports == 1 else f"one person's {reports:,} reports together"
+        local = f"local ε0 = {up(self.local_epsilon)}"
+        if self.local_delta:
+            local += f", δ0 = {up(self.local_delta)}"
+        local += f" for {each}"
+        if math.isinf(self.local_epsilon):
+            local = f"nothing: {each} may give the datum away"
         return Document(
             title or f"ε = {up(self.epsilon)} at δ = {plain(self.delta)}",
             facts=(
@@ -89,7 +97,7 @@ class Guarantee:
                 ("theorem", self.theorem),
                 ("neighbours", _RELATIONS.get(self.neighbouring, self.neighbouring)),
                 ("trusted", self.trust),
-                ("no trust needed", self._local_fact()),
+                ("no trust needed", local),
                 *zip(("assumes", *[""] * len(self.assumptions)), self.assumptions, strict=False),
             ),
             warnings=self.warnings,
@@ -108,14 +116,6 @@ class Guarantee:
         gap = 1 - self.lower / self.epsilon
         shown = f"gap {gap:.1%}" if gap >= _TIGHT else "no gap"
         return f"{down(self.lower)} ({shown}): no analysis can prove less"
-
-    def _local_fact(self) -> str:
-        reports = self.rounds * self.columns
-        each = "each report" if reports == 1 else f"one person's {reports:,} reports together"
-        if math.isinf(self.local_epsilon):
-            return f"nothing: {each} may give the datum away"
-        delta = f", δ0 = {up(self.local_delta)}" if self.local_delta else ""
-        return f"local ε0 = {up(self.local_epsilon)}{delta} for {each}"
 
     def __str__(self) -> str:
         """One readable block."""
