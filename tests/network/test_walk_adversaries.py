@@ -19,8 +19,7 @@ from shoal.network import adversaries
 from shoal.network.account import WalkAccountant, amplify_walk, walk_profile
 from shoal.network.generators import complete, random_regular
 from shoal.network.graph import Graph
-from shoal.network.profile import Reports
-from shoal.network.single import Weights, positive_part
+from shoal.network.profile import Reports, Weights, positive_part
 from shoal.network.walk import Walk
 from shoal.randomness import simulated
 from walk_brute import divergence, response, tiny_walk, worst_delta
@@ -341,7 +340,7 @@ def test_the_mean_bound_is_the_inverse_of_a_tail():
 
 def test_reports_move_as_the_walk_says():
     walk = Walk(lollipop().graph, kind="lazy", stay=0.25)
-    mover = adversaries._Mover(walk)
+    mover = adversaries.mover(walk)
     chances = (np.arange(100_000) + 0.5) / 100_000
     for origin in range(4):
         went = np.bincount(mover(np.full(chances.size, origin), chances), minlength=4)

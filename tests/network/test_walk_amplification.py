@@ -176,7 +176,7 @@ def test_the_route_through_total_variation_serves_long_walks(hubs, exact):
     assert one == pytest.approx(other, rel=1e-2)
     # Where the first route has nothing to say the second is returned.
     blind = Route("none", routes[0].pairs, routes[0].n, slack=1.0)
-    found = WalkProfile((blind, routes[1]), (1.0, 0.0), lambda _: 0.0).answer(1e-6)
+    found = WalkProfile((blind, routes[1]), lambda _: 0.0, 1.0).answer(1e-6)
     assert found[1] == account.NEARBY
     assert hubs.n == spread.n
 

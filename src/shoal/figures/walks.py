@@ -52,5 +52,5 @@ def epsilon(walked: StopLoss, spread: Spread, local_epsilon: float, delta: float
     """ε of such people's reports, of any randomizers with this ε0; at most ε0, which holds."""
     base = BlanketLaw.generic(local_epsilon)
     route = Route(WALKED, law.walk_pairs(base, walked), spread.n, spread.rounding, spread.failure)
-    profile = WalkProfile(routes=(route,), local=(local_epsilon, 0.0), central=lambda _: 0.0)
+    profile = WalkProfile((route,), lambda _: 0.0, local_epsilon)
     return profile.answer(delta, near_local=False)[0]

@@ -17,9 +17,8 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal, TypedDict, Unpack, get_args
+from dataclasses import asdict, dataclass, field
+from typing import Literal, TypedDict, Unpack, cast, get_args
 
 from shoal import checks
 from shoal.accounting.devices import Randomizer
@@ -27,16 +26,16 @@ from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.accounting.search import doubled, least
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.explain.text import plural
-from shoal.network import law, single
-from shoal.network.adversaries import Traffic, named_colluders, random_colluders, simulated_traffic
+from shoal.network import law
+from shoal.network.adversaries import named_colluders, random_colluders, simulated_traffic
 from shoal.network.law import StopLoss
-from shoal.network.locations import Locations, Method, require_independent
-from shoal.network.profile import AGREEMENT, Reports, Route, WalkProfile
-from shoal.network.walk import Process, Walk
+from shoal.network.locations import Locations, Method
+from shoal.network.profile import AGREEMENT, DUMMIES, Reports, Route, WalkProfile, single_route
+from shoal.network.walk import Process, Submit, Walk
 from shoal.randomness import Randomness
+from shoal.values import attributes
 
 View = Literal["final", "traffic"]
-Submit = Literal["all", "single"]
 
 WALKED = "blanket of holder and report"
 NEARBY = "uniform shuffle, holders exchanged for independent ones of one law"
@@ -76,47 +75,35 @@ class WalkAccountant:
     method: Method = "auto"
     runs: int = 10_000
     randomness: Randomness | None = field(default=None, repr=False)
+    locations: Locations = field(init=False, repr=False)  # of the reports
+    reports: Reports = field(init=False, repr=False)  # that are passed on
 
     def __post_init__(self) -> None:
         checks.one_of(get_args(View), view=self.view)
         checks.one_of(get_args(Submit), submit=self.submit)
-        require_independent(self.walk)
+        object.__setattr__(self, "locations", Locations(self.walk, self.method, self.randomness))
+        devices = attributes(self, "randomizer", "local_epsilon", "local_delta")
+        object.__setattr__(self, "reports", Reports(**devices))
         if not self._named:
             checks.closed_probability(collusion=self.collusion)  # type: ignore[arg-type]
-        special = [self.view == "traffic", self.submit == "single", self._corrupt]
-        if sum(special) > 1:
+        if (self.view == "traffic") + (self.submit == "single") + self._corrupt > 1:
             settings = (self.view, self.submit, self.collusion)
             expected = "only one of view='traffic', submit='single' and collusion"
             raise InvalidArgumentError("view, submit, collusion", settings, expected)
-        if (self._named or self.view == "traffic") and not isinstance(self.walk, Walk):
-            expected = "a walk that is the same every round for this adversary"
-            raise InvalidArgumentError("walk", self.walk, expected)
-
-    @cached_property
-    def locations(self) -> Locations:
-        """Where the reports are."""
-        return Locations(self.walk, method=self.method, randomness=self.randomness)
-
-    @cached_property
-    def reports(self) -> Reports:
-        """What is passed on."""
-        return Reports(
-            randomizer=self.randomizer,
-            local_epsilon=self.local_epsilon,
-            local_delta=self.local_delta,
-        )
+        differing = (self._named or self.view == "traffic") and not isinstance(self.walk, Walk)
+        expected = "a walk that is the same every round for this adversary"
+        checks.refuse(differing, expected, walk=self.walk)
 
     def profile(
         self, rounds: int, *, quantile: float = 1.0, user: int | None = None
     ) -> WalkProfile:
         """The whole curve δ(ε), for one person or for the fraction ``quantile`` of all."""
-        if self.view == "traffic":
-            raise InvalidArgumentError("view", self.view, "view 'final' for a whole profile")
+        checks.refuse(self.view == "traffic", "view 'final' for a whole profile", view=self.view)
         routes = self._routes(rounds, quantile, user)
         # A holder that submits one report drops others: less is known of it from below.
         central = self.reports.central(routes[0].n).lower_epsilon
-        lower = central if self.submit == "all" else _unknown
-        return WalkProfile(routes=routes, local=self.reports.local, central=lower)
+        lower = central if self.submit == "all" else lambda _: 0.0
+        return WalkProfile(routes, lower, *self.reports.local)
 
     def guarantee(
         self,
@@ -133,25 +120,25 @@ class WalkAccountant:
         δ is min(1e-6, 1/(10 n)) if neither is given. ``near_local=False`` is for quick answers:
         :meth:`WalkProfile.answer`.
         """
-        if epsilon is not None and delta is not None:
-            raise InvalidArgumentError("delta", delta, "epsilon or delta, not both")
+        both = epsilon is not None and delta is not None
+        checks.refuse(both, "epsilon or delta, not both", delta=delta)
         target = self.checked_delta(delta)
+        profile = None
         if self.view == "traffic":
             if user is None:
                 raise InvalidArgumentError("user", user, "a person to follow, with view='traffic'")
-            if epsilon is not None:
-                raise InvalidArgumentError("epsilon", epsilon, "a delta, with view='traffic'")
-            epsilon, theorem = self.traffic(rounds, user=user).epsilon(target), TRAFFIC
-            n, lower = self.walk.n, _unknown
+            checks.refuse(epsilon is not None, "a delta, with view='traffic'", epsilon=epsilon)
+            walk, theorem = cast("Walk", self.walk), TRAFFIC
+            runs = attributes(self, "reports", "runs", "randomness")
+            epsilon = simulated_traffic(walk, rounds, user=user, **runs).epsilon(target)
         else:
-            if epsilon is not None:
-                checks.non_negative(epsilon=epsilon)
+            checks.non_negative(epsilon=epsilon or 0.0)
             profile = self.profile(rounds, quantile=quantile, user=user)
             if epsilon is None:
                 epsilon, theorem = profile.answer(target, near_local=near_local)
             else:
                 target, theorem = profile.delta(epsilon), profile.theorem
-            n, lower = profile.n, profile.lower_epsilon
+        n = self.walk.n if profile is None else profile.n
         people = "everybody" if quantile == 1 else f"{quantile:.6g} of people"
         about = people if user is None else f"person {user}"
         length = plural(rounds, "round")
@@ -159,8 +146,8 @@ class WalkAccountant:
             epsilon=epsilon,
             delta=target,
             n=n,
-            local_epsilon=self.reports.local[0],
-            local_delta=self.reports.local[1],
+            local_epsilon=self.reports.own.local_epsilon,
+            local_delta=self.local_delta,
             theorem=theorem,
             assumptions=(
                 self.reports.scope,
@@ -171,7 +158,7 @@ class WalkAccountant:
                 *self._adversary,
             ),
             trust=TRUST[self.view],
-            lower_bound=lambda: lower(target),
+            lower_bound=lambda: 0.0 if profile is None else profile.lower_epsilon(target),
         )
 
     def checked_delta(self, delta: float | None) -> float:
@@ -180,15 +167,6 @@ class WalkAccountant:
         checks.open_probability(delta=delta)
         return delta
 
-    def traffic(self, rounds: int, *, user: int) -> Traffic:
-        """Simulated runs under a server that sees who passes to whom."""
-        if not isinstance(self.walk, Walk):
-            raise InvalidArgumentError("walk", self.walk, "a walk that is the same every round")
-        runs, source = self.runs, self.randomness
-        return simulated_traffic(
-            self.walk, rounds, user=user, reports=self.reports, runs=runs, randomness=source
-        )
-
     @property
     def _adversary(self) -> list[str]:
         if self._named:
@@ -196,7 +174,7 @@ class WalkAccountant:
         if self._corrupt:
             probability = f"with probability {self.collusion:g}, independently"
             return [f"each new holder works for the server {probability}"]
-        special = {"single": [single.DUMMIES], "traffic": [_UNLINKED, _ONE_SIMULATION]}
+        special = {"single": [DUMMIES], "traffic": [_UNLINKED, _ONE_SIMULATION]}
         return [_ALONE, *special.get(self.submit, []), *special.get(self.view, [])]
 
     @property
@@ -210,11 +188,8 @@ class WalkAccountant:
     def _routes(self, rounds: int, quantile: float, user: int | None) -> tuple[Route, ...]:
         count = law.point_count(self.reports.own)
         if self._named:
-            if quantile != 1.0:
-                expected = "quantile=1 beside named colluders"
-                raise InvalidArgumentError("quantile", quantile, expected)
-            colluders: Sequence[int] = self.collusion  # type: ignore[assignment]
-            walk: Walk = self.walk  # type: ignore[assignment]
+            checks.refuse(quantile != 1.0, "quantile=1 beside named colluders", quantile=quantile)
+            walk, colluders = cast("Walk", self.walk), cast("Sequence[int]", self.collusion)
             return self._along(*named_colluders(walk, rounds, colluders, user=user, count=count))
         spread = self.locations.after(rounds)
         users = spread.group(quantile=quantile, user=user)
@@ -226,14 +201,12 @@ class WalkAccountant:
         along = self._along(spread.stop_loss(users, count=count), spread.n, slack, failure)
         bases = self.reports.bases(spread.n)
         if self.submit == "single":
-            alone = [single.single_route(spread, users, base, slack=apart) for base, apart in bases]
+            alone = [single_route(spread, users, each, slack=far) for each, far in bases]
             return (*alone, *along)
         moved = spread.total_variation() + spread.n * spread.rounding
-        nearby = [
-            Route(NEARBY, base.pairs, spread.n, apart + moved, failure)
-            for base, apart in bases
-            if moved < 1
-        ]
+        if moved >= 1:
+            return along
+        nearby = [Route(NEARBY, each.pairs, spread.n, far + moved, failure) for each, far in bases]
         return (*along, *nearby)
 
     def _along(self, walked: StopLoss, n: int, slack: float, failure: float) -> tuple[Route, ...]:
@@ -241,11 +214,6 @@ class WalkAccountant:
             Route(WALKED, law.walk_pairs(base, walked), n, apart + slack, failure)
             for base, apart in self.reports.bases(n)
         )
-
-
-def _unknown(delta: float) -> float:  # noqa: ARG001 - at any δ
-    """No lower bound on ε but 0."""
-    return 0.0
 
 
 class Setting(TypedDict, total=False):
@@ -326,6 +294,10 @@ class Cost:
         """By the best connected peer, on average."""
         return self.most_messages * self.report_bytes
 
+    def to_dict(self) -> dict[str, float]:
+        """Plain values."""
+        return asdict(self) | {"bytes": self.bytes_sent, "most_bytes": self.most_bytes_sent}
+
 
 def cost(accountant: WalkAccountant, rounds: int, *, report_bytes: int = 1024) -> Cost:
     """What so many rounds cost, once the walk has mixed."""
@@ -361,8 +333,8 @@ def rounds_for(
     target = accountant.checked_delta(delta)
     checks.share(quantile=quantile)
     most = checks.count(most=most)
-    if accountant.view == "traffic":
-        raise InvalidArgumentError("view", accountant.view, "view 'final' to search for rounds")
+    view = accountant.view
+    checks.refuse(view == "traffic", "view 'final' to search for rounds", view=view)
     if accountant.submit == "all":
         accountant.reports.require_reachable(
             accountant.walk.n, epsilon, target, best="number of rounds"

@@ -39,22 +39,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-from scipy import optimize, special
+from scipy import special
 
 from shoal import checks
-from shoal.accounting.search import least
-from shoal.errors import InvalidArgumentError
+from shoal.accounting.search import least, root
 from shoal.network import law
 from shoal.network.generators import uniform
 from shoal.network.graph import Nodes, node_numbers
 from shoal.network.law import StopLoss
-from shoal.network.locations import Locations
-from shoal.network.mixing import lowered
+from shoal.network.locations import Locations, lowered
 from shoal.network.profile import Reports
 from shoal.network.walk import UNIT, Walk, growth
 from shoal.randomness import Randomness, secure
@@ -98,15 +95,12 @@ class Traffic:
         """The smallest ε certified at this δ, the simulation's failure included; at most ε0."""
         checks.open_probability(delta=delta)
         local = self.reports.local[0]
-        if not math.isfinite(local):
-            raise InvalidArgumentError("local_epsilon", local, "a finite local epsilon")
-        failure, rest = delta * _FAILED, delta * (1 - _FAILED)
-        return least(
-            lambda epsilon: self.delta(epsilon, failure=failure) <= rest,
-            0.0,
-            local,
-            steps=_HALVINGS,
-        )
+        checks.refuse(not math.isfinite(local), "a finite local epsilon", local_epsilon=local)
+
+        def certified(epsilon: float) -> bool:
+            return self.delta(epsilon, failure=delta * _FAILED) <= delta * (1 - _FAILED)
+
+        return least(certified, 0.0, local, steps=_HALVINGS)
 
     def _alone(self, epsilon: float) -> float:
         """D_x of a report by itself, at most, between any two data."""
@@ -119,11 +113,13 @@ class Traffic:
 
     def _given(self, epsilon: float) -> Array:
         """The bound given the traffic, for each run; the worst pair of inputs."""
-        bounds = [
-            positive_part(self.crowds, *_interval(pair.values(epsilon), pair.mass))
-            + pair.lost_divergence(epsilon).upper
-            for pair in self.reports.own.pairs
-        ]
+        bounds = []
+        for pair in self.reports.own.pairs:
+            # η and ℓ of X = γ z, z a value with probability mass/γ.
+            values, mass = pair.values(epsilon), pair.mass
+            length = float(mass.sum()) * float(np.ptp(values))
+            bound = positive_part(self.crowds, -float(values @ mass), length)
+            bounds.append(bound + pair.lost_divergence(epsilon).upper)
         return np.asarray(np.max(bounds, axis=0))
 
 
@@ -138,54 +134,46 @@ def simulated_traffic(
 ) -> Traffic:
     """Runs of the walk in which the effective crowd of one person's report is followed."""
     rounds, runs = checks.count(0, rounds=rounds), checks.count(runs=runs)
-    if reports.local_delta:
-        raise InvalidArgumentError("local_delta", reports.local_delta, "a pure randomizer here")
+    checks.refuse(reports.local_delta, "a pure randomizer here", local_delta=reports.local_delta)
     (origin,) = node_numbers([user], walk.n, name="user")
     source = randomness or secure()
     mass = min(float(pair.mass.sum()) for pair in reports.own.pairs)
-    width = max(1, _TOGETHER // walk.n)
-    sizes = [min(width, runs - start) for start in range(0, runs, width)]
-    crowds = [_crowds(walk, rounds, int(origin), mass, size, source) for size in sizes]
+    n, width, step = walk.n, max(1, _TOGETHER // walk.n), mover(walk)
+    crowds = []
+    for first in range(0, runs, width):
+        size = min(width, runs - first)
+        alike = uniform(source, size * n).reshape(size, n) < mass
+        alike[:, origin] = True
+        run, holder = np.nonzero(alike)
+        weights = (holder == origin).astype(np.float64)
+        for _ in range(rounds):
+            holder = step(holder, uniform(source, holder.size))
+            weights = averaged(weights, run * n + holder)
+        crowds.append(1 / np.bincount(run, weights=np.square(weights), minlength=size))
     return Traffic(np.concatenate(crowds), reports)
 
 
-def _crowds(
-    walk: Walk, rounds: int, origin: int, mass: float, runs: int, source: Randomness
-) -> Array:
-    n = walk.n
-    alike = uniform(source, runs * n).reshape(runs, n) < mass
-    alike[:, origin] = True
-    run, holder = np.nonzero(alike)
-    weights = (holder == origin).astype(np.float64)
-    move = _Mover(walk)
-    for _ in range(rounds):
-        holder = move(holder, uniform(source, holder.size))
-        weights = averaged(weights, run * n + holder)
-    return 1 / np.bincount(run, weights=np.square(weights), minlength=runs)
-
-
-def averaged(weights: Array, places: npt.NDArray[np.int64]) -> Array:
+def averaged(weights: Array, places: Nodes) -> Array:
     """Every weight replaced by the average of those in the same place."""
     sums = np.bincount(places, weights=weights)
     counts = np.bincount(places)
     return np.asarray(sums[places] / counts[places])
 
 
-class _Mover:
+def mover(walk: Walk) -> Callable[[Nodes, Array], Nodes]:
     """One step of each of many walks, from uniform numbers."""
+    kernel = walk.transitions
+    before = np.concatenate([[0.0], np.cumsum(kernel.data)])
+    rows = np.repeat(np.arange(walk.n), np.diff(kernel.indptr))
+    # Entries of row u end at numbers from u to u + 1.
+    ends = rows + np.minimum(before[1:] - before[kernel.indptr[:-1]][rows], 1.0)
 
-    def __init__(self, walk: Walk) -> None:
-        kernel = walk.transitions
-        before = np.concatenate([[0.0], np.cumsum(kernel.data)])
-        rows = np.repeat(np.arange(walk.n), np.diff(kernel.indptr))
-        # Entries of row u end at numbers from u to u + 1.
-        self._ends = rows + np.minimum(before[1:] - before[kernel.indptr[:-1]][rows], 1.0)
-        self._starts, self._neighbours = kernel.indptr, kernel.indices
+    def step(holders: Nodes, uniforms: Array) -> Nodes:
+        entries = np.searchsorted(ends, holders + uniforms, side="right")
+        entries = np.minimum(entries, kernel.indptr[holders + 1] - 1)
+        return kernel.indices[entries].astype(np.int64)
 
-    def __call__(self, holders: npt.NDArray[np.int64], uniforms: Array) -> npt.NDArray[np.int64]:
-        entries = np.searchsorted(self._ends, holders + uniforms, side="right")
-        entries = np.minimum(entries, self._starts[holders + 1] - 1)
-        return self._neighbours[entries].astype(np.int64)
+    return step
 
 
 def positive_part(crowds: Array, drift: float, length: float) -> Array:
@@ -198,11 +186,6 @@ def positive_part(crowds: Array, drift: float, length: float) -> Array:
     return np.asarray(mean + beyond)
 
 
-def _interval(values: Array, mass: Array) -> tuple[float, float]:
-    """η and ℓ of X = γ z, z a value with probability mass/γ."""
-    return -float(values @ mass), float(mass.sum()) * float(np.ptp(values))
-
-
 def mean_bound(average: float, runs: int, failure: float) -> float:
     """The largest mean of numbers in [0, 1] that such an average is likely enough under.
 
@@ -210,18 +193,15 @@ def mean_bound(average: float, runs: int, failure: float) -> float:
     """
     checks.open_probability(failure=failure)
     allowed = -math.log(failure) / runs
-    if average >= 1 or _relative_entropy(average, 1 - 1e-15) <= allowed:
+
+    def excess(mean: float) -> float:
+        entropy = special.rel_entr(average, mean) + special.rel_entr(1 - average, 1 - mean)
+        return float(entropy) - allowed if mean > average else -allowed
+
+    if average >= 1 or excess(1 - 1e-15) <= 0:
         return 1.0
-    root = optimize.brentq(
-        lambda mean: _relative_entropy(average, mean) - allowed, average, 1 - 1e-15, xtol=1e-16
-    )
-    return min(1.0, float(root) * (1 + 1e-9) + 1e-15)
-
-
-def _relative_entropy(one: float, other: float) -> float:
-    if other <= one:
-        return 0.0
-    return float(special.rel_entr(one, other) + special.rel_entr(1 - one, 1 - other))
+    mean = root(excess, average, 1 - 1e-15, tolerance=1e-16)
+    return min(1.0, mean * (1 + 1e-9) + 1e-15)
 
 
 # ------------------------------------------------------------------------------------ colluders
@@ -247,8 +227,7 @@ def random_colluders(
         losses += caught * (locations.after(first).losses(users, at) if first else np.ones(at.size))
     losses[0] = 1.0
     honest = locations.n - math.ceil(probability * locations.n * (1 - 1e-12))
-    if honest < 1:
-        raise InvalidArgumentError("collusion", probability, "at least one honest person")
+    checks.refuse(honest < 1, "at least one honest person", collusion=probability)
     loss = StopLoss(at, np.minimum(losses * (1 + 1e-13), 1.0))
     return loss, honest, locations.after(rounds).rounding, locations.failure
 
@@ -259,14 +238,11 @@ def named_colluders(
     """These people collude; the laws are those of walks that end at the first of them."""
     caught = np.unique(node_numbers(list(colluders), walk.n, name="collusion"))
     honest = np.setdiff1d(np.arange(walk.n), caught)
-    if honest.size < 1:
-        raise InvalidArgumentError("collusion", list(colluders), "at least one honest person")
-    if honest.size > _MOST_PEOPLE:
-        expected = f"a probability for more than {_MOST_PEOPLE} honest people"
-        raise InvalidArgumentError("collusion", f"{caught.size} nodes", expected)
+    checks.refuse(not honest.size, "at least one honest person", collusion=list(colluders))
+    expected = f"a probability for more than {_MOST_PEOPLE} honest people"
+    checks.refuse(honest.size > _MOST_PEOPLE, expected, collusion=f"{caught.size} nodes")
     targets = np.arange(honest.size) if user is None else np.flatnonzero(honest == user)
-    if not targets.size:
-        raise InvalidArgumentError("user", user, "an honest person")
+    checks.refuse(not targets.size, "an honest person", user=user)
     at = law.points(_LARGEST_WEIGHT, count=count)
     steps = walk.transitions[honest]
     within = steps[:, honest].T.tocsr()

@@ -35,6 +35,7 @@ from shoal.randomness import Randomness, secure
 from shoal.values import Array
 
 Kind = Literal["simple", "lazy", "metropolis"]
+Submit = Literal["all", "single"]  # of the reports that a holder has in the end
 Progress = Callable[[int, int], None]  # how much is done, and of how much
 
 UNIT = 2.0**-53  # the relative error of one rounding
