@@ -46,7 +46,7 @@ from shoal.network.law import Floor, Moments, StopLoss
 from shoal.network.spectrum import Leading, SpectralBound, leading, spectral_bound
 from shoal.network.walk import Process, Progress, Walk, growth, moved, round_count
 from shoal.randomness import Randomness
-from shoal.values import Array
+from shoal.values import Array, attributes
 
 Method = Literal["auto", "exact", "leading", "spectral"]
 
@@ -135,15 +135,10 @@ def exact_mixing(
     # In the norm of χ, the error is at most ``relative`` times that of P: √(1 + χ²).
     sums = np.sqrt(chi_squared) * (1 + growth(n + 8))
     roots = (sums + 2 * relative) / (1 - 2 * relative)
-    return Mixing(
-        rounds=rounds,
-        origins=starts,
-        stationary=law,
-        chi_squared=np.square(roots) * (1 + growth(4)),
-        separation=np.clip(1 - least * (1 - relative), 0.0, 1.0),
-        minimum=lowered(minimum, relative),
-        method="exact",
-    )
+    chi_squared = np.square(roots) * (1 + growth(4))
+    separation = np.clip(1 - least * (1 - relative), 0.0, 1.0)
+    known = law, chi_squared, separation, lowered(minimum, relative)
+    return Mixing(rounds, starts, *known, "exact")
 
 
 def spectral_mixing(walk: Walk, bound: SpectralBound, rounds: int) -> Mixing:
@@ -151,19 +146,12 @@ def spectral_mixing(walk: Walk, bound: SpectralBound, rounds: int) -> Mixing:
     rounds, law, up = checks.count(0, rounds=rounds), walk.stationary, 1 + growth(8)
     spread = (1 / law - 1) * up
     separation = np.minimum(bound.decay(rounds) * np.sqrt(spread * float(spread.max())) * up, 1.0)
-    return Mixing(
-        rounds=rounds,
-        origins=np.arange(walk.n),
-        stationary=law,
-        chi_squared=spread * bound.decay(2 * rounds) * up,
-        separation=separation,
-        minimum=law * (1 - separation) * (1 - growth(8)),
-        method="spectral",
-        failure=bound.failure,
-    )
+    everybody, chi_squared = np.arange(walk.n), spread * bound.decay(2 * rounds) * up
+    known = law, chi_squared, separation, law * (1 - separation) * (1 - growth(8))
+    return Mixing(rounds, everybody, *known, "spectral", bound.failure)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Spread:
     """What is known after some rounds.
 
@@ -189,15 +177,8 @@ class Spread:
         average = laws.mean(axis=0)
         seen = average > 0
         squares = np.square(laws[:, seen] - average[seen]) / average[seen]
-        return cls(
-            minimum=minimum,
-            stationary=average,
-            chi_squared=squares.sum(axis=1),
-            highest=np.full(len(laws), np.inf),
-            known=np.arange(len(laws)),
-            laws=laws,
-            rounding=rounding,
-        )
+        known, highest = np.arange(len(laws)), np.full(len(laws), np.inf)
+        return cls(minimum, average, squares.sum(axis=1), highest, known, laws, rounding)
 
     @property
     def n(self) -> int:
@@ -309,18 +290,13 @@ class Locations:
             checks.refuse(self.chosen != "exact", expected, method=self.method)
 
     @property
-    def n(self) -> int:
-        """How many people."""
-        return self.process.n
-
-    @property
     def chosen(self) -> str:
         """The method used."""
         if self.method != "auto":
             return self.method
-        if self.n <= _MOST_EXACT or not isinstance(self.process, Walk):
+        if self.process.n <= _MOST_EXACT or not isinstance(self.process, Walk):
             return "exact"
-        return "leading" if self.n <= _MOST_LEADING else "spectral"
+        return "leading" if self.process.n <= _MOST_LEADING else "spectral"
 
     def after(self, rounds: int) -> Spread:
         """What is known after so many rounds; the last few answers are remembered."""
@@ -348,7 +324,7 @@ class Locations:
 
     def exact(self, rounds: int) -> Spread:
         """From everybody's law, or from everybody's moments if there are too many laws to keep."""
-        if self.n > _MOST_EXACT:
+        if self.process.n > _MOST_EXACT:
             mixed = exact_mixing(self.process, rounds)
             rows = _worst(mixed.chi_squared, self._row_count(rounds))
             # (P(v)/π_v - 1)² π_v is one term of χ².
@@ -357,7 +333,7 @@ class Locations:
         laws, error = _all_laws(self.process, rounds)
         error += growth(8)
         minimum = lowered(laws.min(axis=0), error)
-        return Spread.of_laws(normalised(laws), minimum, 2 * error + growth(self.n))
+        return Spread.of_laws(normalised(laws), minimum, 2 * error + growth(self.process.n))
 
     def leading(self, rounds: int) -> Spread:
         """From eigenpairs, and the laws of those who are spread worst."""
@@ -369,28 +345,20 @@ class Locations:
         rows = np.union1d(_worst(chi_squared, count // 2), _worst(pairs.unseen(rounds), count // 2))
         laws = normalised(moved(self.process, rows, rounds).T)
         law, error = self.process.stationary, self._error(rounds)
-        rest = np.setdiff1d(np.arange(self.n), rows)
+        rest = np.setdiff1d(np.arange(self.process.n), rows)
         lowest, highest = _pairwise(pairs, rounds, rest)
-        ratios = np.empty(self.n)
+        ratios = np.empty(self.process.n)
         ratios[rest] = np.minimum(lowest, (laws[:, rest] / law[rest]).min(axis=0) * (1 - error))
         ratios[rows] = (laws / law).min(axis=1) * (1 - error)
-        tops = np.full(self.n, np.inf)
+        tops = np.full(self.process.n, np.inf)
         tops[rest] = np.maximum(highest, (laws[:, rest] / law[rest]).max(axis=0) * (1 + error))
-        return Spread(
-            minimum=law * np.clip(ratios, 0.0, 1.0) * (1 - growth(4)),
-            stationary=law,
-            chi_squared=chi_squared,
-            highest=tops,
-            known=rows,
-            laws=laws,
-            rounding=error,
-            failure=pairs.failure,
-        )
+        minimum = law * np.clip(ratios, 0.0, 1.0) * (1 - growth(4))
+        return Spread(minimum, law, chi_squared, tops, rows, laws, error, pairs.failure)
 
     def _eigenpairs(self, count: int) -> Leading:
         """So many leading eigenpairs, or as many as there are, computed once."""
         if count not in self._computed:
-            fitting = max(1, min(count, (self.n - 3) // 2 - 1))
+            fitting = max(1, min(count, (self.process.n - 3) // 2 - 1))
             self._computed[count] = leading(self._walk, pairs=fitting, randomness=self.randomness)
         return self._computed[count]
 
@@ -402,30 +370,22 @@ class Locations:
         return self._with_rows(mixed, highest, np.empty(0, dtype=np.int64))
 
     def _with_rows(self, mixed: Mixing, highest: Array, rows: Nodes) -> Spread:
-        laws, rounding = np.empty((0, self.n)), 0.0
+        laws, rounding = np.empty((0, self.process.n)), 0.0
         if rows.size:
             laws = normalised(moved(self.process, rows, mixed.rounds).T)
             rounding = self._error(mixed.rounds)
-        return Spread(
-            minimum=mixed.minimum,
-            stationary=mixed.stationary,
-            chi_squared=mixed.chi_squared,
-            highest=highest,
-            known=rows,
-            laws=laws,
-            rounding=rounding,
-            failure=mixed.failure,
-        )
+        known = attributes(mixed, "minimum", "stationary", "chi_squared", "failure")
+        return Spread(highest=highest, known=rows, laws=laws, rounding=rounding, **known)
 
     def _error(self, rounds: int) -> float:
         """The relative error of a computed law, after its sum was made 1 again."""
-        return 2 * self.process.rounding(rounds) + growth(self.n + 16)
+        return 2 * self.process.rounding(rounds) + growth(self.process.n + 16)
 
     def _row_count(self, rounds: int) -> int:
         walk = self.process
-        entries = walk.transitions.nnz if isinstance(walk, Walk) else 16 * self.n
+        entries = walk.transitions.nnz if isinstance(walk, Walk) else 16 * self.process.n
         work = _ROW_WORK / (max(rounds, 1) * 2 * entries)
-        return int(min(np.clip(work, _FEWEST_ROWS, _MOST_ROWS), self.n // 2))
+        return int(min(np.clip(work, _FEWEST_ROWS, _MOST_ROWS), self.process.n // 2))
 
 
 def _worst(chi_squared: Array, count: int) -> Nodes:

@@ -76,11 +76,6 @@ class WalkTable(Tabular):
         return (*self.walk.graph.notes, *self.walk.notes)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What to know before relying on it."""
-        return (*self.guarantee.warnings, *self.remarks)
-
-    @property
     def remarks(self) -> tuple[str, ...]:
         """What the adversary or the number of runs makes of the last row."""
         runs, delta = self.accountant.runs, self.guarantee.delta
@@ -156,7 +151,7 @@ class WalkTable(Tabular):
             table=Table(("rounds", *headings), tuple(rows), frozenset(range(width + 1)), title),
             sentences=(key, *goal),
             notes=self.notes,
-            warnings=self.warnings,
+            warnings=(*self.guarantee.warnings, *self.remarks),
         )
 
     def _costs(self) -> list[tuple[str, str]]:
