@@ -589,7 +589,6 @@ def mean_bound(average: float, runs: int, failure: float) -> float:
 
     Pr[average <= a] <= exp(-runs KL(a, mean)) for a <= mean (Hoeffding 1963, Theorem 1).
     """
-    checks.open_probability(failure=failure)
     allowed = -math.log(failure) / runs
 
     def excess(mean: float) -> float:

@@ -215,9 +215,7 @@ def _below_each(source: Randomness, bounds: Edges) -> Edges:
 
 def _repeats(keys: Edges) -> Edges:
     """Places of keys that have occurred before."""
-    order = np.argsort(keys, kind="stable")
-    same = keys[order][1:] == keys[order][:-1]
-    return np.sort(order[1:][same])
+    return np.setdiff1d(np.arange(keys.size), np.unique(keys, return_index=True)[1])
 
 
 def _pairs(places: Edges) -> Edges:

@@ -32,7 +32,7 @@ from scipy.sparse.csgraph import connected_components
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.explain.text import plural
-from shoal.values import Array
+from shoal.values import Array, attributes
 
 Nodes = npt.NDArray[np.int64]
 
@@ -41,6 +41,10 @@ _COMMENTS = ("#", "%")
 _SHOWN = 60  # characters of a line that is none
 _UNDIRECTED = "networkx.to_scipy_sparse_array(networkx.Graph(graph), weight=None)"
 _ALIKE = "every neighbour is drawn with the same probability"
+_SOURCES = (
+    "a SciPy sparse adjacency matrix (of a dense one: scipy.sparse.csr_array(adjacency)) or a "
+    "NetworkX graph; Graph.from_edges takes rows of two node numbers, each an undirected edge"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +114,15 @@ class Graph:
         """
         if isinstance(source, cls):
             return source
-        return _built(*_listed(source), keep_loops=keep_loops)
+        graph: Any = source  # NetworkX is not a dependency
+        nodes, edges = getattr(graph, "nodes", None), getattr(graph, "edges", None)
+        if issparse(graph):
+            listed = _from_matrix(graph, "adjacency + adjacency.T > 0", "adjacency != 0")
+        elif isinstance(nodes, Iterable) and isinstance(edges, Iterable):
+            listed = _from_matrix(_adjacency(graph), _UNDIRECTED, _UNDIRECTED)
+        else:
+            raise InvalidArgumentError("source", type(graph).__name__, _SOURCES)
+        return _built(*listed, keep_loops=keep_loops)
 
     def __repr__(self) -> str:
         return f"Graph({self.n} nodes, {self.edges} edges)"
@@ -163,10 +175,7 @@ class Graph:
     def summary(self) -> dict[str, object]:
         """Its size and degrees, as plain values."""
         return {
-            "n": self.n,
-            "edges": self.edges,
-            "irregularity": self.irregularity,
-            "regular": self.regular,
+            **attributes(self, "n", "edges", "irregularity", "regular"),
             "fewest_neighbours": int(self.degrees.min()),
             "most_neighbours": int(self.degrees.max()),
             "bipartite": self.bipartite,
@@ -284,21 +293,7 @@ def _matrix(
 Listed = tuple[Nodes, int | None, Nodes | None, tuple[str, ...]]  # edges, n, labels, notes
 
 
-def _listed(source: Any) -> Listed:  # noqa: ANN401 - NetworkX is not a dependency
-    """The edges of a sparse matrix, or of anything with ``nodes`` and ``edges`` of its own."""
-    if issparse(source):
-        return _from_matrix(source, "adjacency + adjacency.T > 0", "adjacency != 0")
-    nodes, edges = getattr(source, "nodes", None), getattr(source, "edges", None)
-    if isinstance(nodes, Iterable) and isinstance(edges, Iterable):
-        return _from_matrix(_adjacency(source), _UNDIRECTED, _UNDIRECTED)
-    expected = (
-        "a SciPy sparse adjacency matrix (of a dense one: scipy.sparse.csr_array(adjacency)) or a "
-        "NetworkX graph; Graph.from_edges takes rows of two node numbers, each an undirected edge"
-    )
-    raise InvalidArgumentError("source", type(source).__name__, expected)
-
-
-def _adjacency(source: Any) -> coo_array:  # noqa: ANN401 - as above
+def _adjacency(source: Any) -> coo_array:  # noqa: ANN401 - of NetworkX or SciPy
     """The weights of edges, 1 where they have none; several between the same nodes add up."""
     numbers = {node: number for number, node in enumerate(source.nodes)}
     weighted = getattr(source.edges, "data", None)
@@ -316,7 +311,7 @@ def _adjacency(source: Any) -> coo_array:  # noqa: ANN401 - as above
     return coo_array((np.asarray(weights, dtype=np.float64), (ends[0], ends[1])), shape=shape)
 
 
-def _from_matrix(source: Any, undirected: str, unweighted: str) -> Listed:  # noqa: ANN401 - as above
+def _from_matrix(source: Any, undirected: str, unweighted: str) -> Listed:  # noqa: ANN401 - of NetworkX or SciPy
     """The edges of a symmetric matrix of 0 and 1; else what makes it one, if that is meant."""
     square = len(source.shape) == 2 and source.shape[0] == source.shape[1]
     checks.refuse(not square, "a square adjacency matrix", adjacency=source.shape)

@@ -32,8 +32,9 @@ eigenvalues are large. In any case Σ_v P_u(v)² <= (‖π‖_2 + √(max π · 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import Literal, cast, get_args
 
 import numpy as np
@@ -276,7 +277,6 @@ class Locations:
     process: Process
     method: Method = "auto"
     randomness: Randomness | None = field(default=None, repr=False)
-    _spreads: dict[int, Spread] = field(default_factory=dict, init=False, repr=False)
     _computed: dict[int, Leading] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -300,12 +300,11 @@ class Locations:
 
     def after(self, rounds: int) -> Spread:
         """What is known after so many rounds; the last few answers are remembered."""
-        rounds = round_count(self.process, rounds)
-        if rounds not in self._spreads:
-            while len(self._spreads) >= _MOST_SPREADS:
-                self._spreads.pop(next(iter(self._spreads)))
-            self._spreads[rounds] = getattr(self, self.chosen)(rounds)
-        return self._spreads[rounds]
+        return self._spread(round_count(self.process, rounds))
+
+    @cached_property
+    def _spread(self) -> Callable[[int], Spread]:
+        return lru_cache(_MOST_SPREADS)(getattr(self, self.chosen))
 
     @property
     def failure(self) -> float:

@@ -135,11 +135,12 @@ class Route:
 
     def delta(self, epsilon: float, *, tolerance: float | None = None) -> float:
         """The δ proved at this ε >= 0."""
-        divergence = max(
-            integral.enclose(pair, n=self.n, epsilon=epsilon, tolerance=tolerance).upper
-            for pair in self.pairs
-        )
+        divergence = max(self.divergence(pair, epsilon, tolerance) for pair in self.pairs)
         return min(1.0, divergence + self.added(epsilon))
+
+    def divergence(self, pair: PairLaw, epsilon: float, tolerance: float | None) -> float:
+        """What comes from one of the laws."""
+        return integral.enclose(pair, n=self.n, epsilon=epsilon, tolerance=tolerance).upper
 
     def added(self, epsilon: float) -> float:
         """What does not come from the laws."""
@@ -203,10 +204,8 @@ class SingleRoute(Route):
     weights: Weights
     patient: ClassVar[bool] = False  # nearer to ε0 the sum takes ever longer, and says ever less
 
-    def delta(self, epsilon: float, *, tolerance: float | None = None) -> float:  # noqa: ARG002
-        """The δ proved at this ε >= 0."""
-        divergence = max(positive_part(pair, self.weights, epsilon) for pair in self.pairs)
-        return min(1.0, divergence + self.added(epsilon))
+    def divergence(self, pair: PairLaw, epsilon: float, tolerance: float | None) -> float:  # noqa: ARG002
+        return positive_part(pair, self.weights, epsilon)
 
     @property
     def spread(self) -> float:

@@ -227,9 +227,8 @@ def _chosen(positions: Holders, seed: int) -> Present:
     """One report of each holder, all of its reports alike: the one with the smallest word."""
     drawn = words(key(seed, _CHOICES), first=0, size=len(positions))
     order = np.lexsort((drawn, positions))
-    ranked = positions[order]
     chosen = np.zeros(len(positions), dtype=np.bool_)
-    chosen[order[np.concatenate([[True], ranked[1:] != ranked[:-1]])]] = True
+    chosen[order[np.unique(positions[order], return_index=True)[1]]] = True
     return chosen
 
 
@@ -245,15 +244,15 @@ def _origins(n: int, walkers: int | npt.ArrayLike | None) -> Nodes:
 
 def _engine(name: EngineName, steps: int) -> tuple[str, Engine]:
     checks.one_of(get_args(EngineName), engine=name)
-    if name == "numpy" or (name == "auto" and steps < _WORTH_COMPILING):
-        return "numpy", advance
-    try:
-        from shoal.network import compiled
-    except ImportError as error:
-        if name == "numba":
-            raise MissingExtraError("engine='numba'", "network") from error
-        return "numpy", advance
-    return "numba", compiled.advance
+    if name == "numba" or (name == "auto" and steps >= _WORTH_COMPILING):
+        try:
+            from shoal.network import compiled
+        except ImportError as error:
+            if name == "numba":
+                raise MissingExtraError("engine='numba'", "network") from error
+        else:
+            return "numba", compiled.advance
+    return "numpy", advance
 
 
 # ------------------------------------------------------------------------ one step of many reports
