@@ -11,7 +11,7 @@ import numpy as np
 
 import shoal
 from shoal.network.generators import random_regular
-from shoal.network.mixing import spectral_mixing
+from shoal.network.locations import spectral_mixing
 from shoal.network.simulation import network_mean, simulate
 from shoal.network.spectrum import spectral_bound
 from shoal.network.walk import Walk

@@ -9,8 +9,7 @@ from network_graphs import connected_graphs, dense_truth, pendant, pendant_cliqu
 from shoal.errors import InvalidArgumentError
 from shoal.network.generators import complete, random_regular
 from shoal.network.graph import Graph
-from shoal.network.locations import Locations
-from shoal.network.mixing import Mixing, exact_mixing, spectral_mixing
+from shoal.network.locations import Locations, Mixing, exact_mixing, spectral_mixing
 from shoal.network.spectrum import leading, spectral_bound
 from shoal.network.walk import Absences, Varying, Walk
 from shoal.randomness import simulated

@@ -15,12 +15,11 @@ import shoal
 from shoal.accounting.integral import enclose
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
-from shoal.network import adversaries
+from shoal.network import account
 from shoal.network.account import WalkAccountant, amplify_walk, walk_profile
 from shoal.network.generators import complete, random_regular
 from shoal.network.graph import Graph
-from shoal.network.profile import Reports
-from shoal.network.single import Weights, positive_part
+from shoal.network.profile import Reports, Weights, positive_part
 from shoal.network.walk import Walk
 from shoal.randomness import simulated
 from walk_brute import divergence, response, tiny_walk, worst_delta
@@ -268,13 +267,13 @@ def traffic_bound(walk, rounds, epsilon):
             chance = share * math.prod(p for _, p in routes)
             weights = np.array([1.0] + [0.0] * (len(crowd) - 1))
             for s in range(1, rounds + 1):
-                weights = adversaries.averaged(weights, np.array([path[s] for path, _ in routes]))
+                weights = account.averaged(weights, np.array([path[s] for path, _ in routes]))
             squares += chance * float(weights @ weights)
             outcomes = itertools.product(values, repeat=len(crowd))
             mean = np.mean([max(float(weights @ np.array(x)), 0.0) for x in outcomes])
             exact += chance * float(mean)
             crowd_size = np.array([1 / float(weights @ weights)])
-            eased += chance * float(adversaries.positive_part(crowd_size, drift, length)[0])
+            eased += chance * float(account.positive_part(crowd_size, drift, length)[0])
     return exact, eased, squares
 
 
@@ -290,7 +289,7 @@ def test_a_server_that_sees_the_traffic(edges, rounds):
     # Seeing the traffic is worse than not seeing it.
     unseen = worst_delta(walk.positions(range(walk.n), rounds), TABLE, target=0, epsilons=[0.2])
     assert truth >= unseen[0] * (1 - 1e-9)
-    found = adversaries.simulated_traffic(
+    found = account.simulated_traffic(
         walk,
         rounds,
         user=0,
@@ -330,18 +329,18 @@ def test_traffic_guarantees_are_for_large_deltas_and_one_person():
 
 def test_the_mean_bound_is_the_inverse_of_a_tail():
     for average, runs in ((0.0, 100), (0.1, 1000)):
-        mean = adversaries.mean_bound(average, runs, 1e-6)
+        mean = account.mean_bound(average, runs, 1e-6)
         from scipy.stats import binom
 
         # Coins are the extreme case: so few heads have at most that probability.
         assert binom.cdf(average * runs, runs, mean) <= 1e-6 * (1 + 1e-6)
         assert mean <= average + math.sqrt(-math.log(1e-6) / (2 * runs))
-    assert adversaries.mean_bound(1.0, 10, 0.1) == 1.0
+    assert account.mean_bound(1.0, 10, 0.1) == 1.0
 
 
 def test_reports_move_as_the_walk_says():
     walk = Walk(lollipop().graph, kind="lazy", stay=0.25)
-    mover = adversaries._Mover(walk)
+    mover = account.mover(walk)
     chances = (np.arange(100_000) + 0.5) / 100_000
     for origin in range(4):
         went = np.bincount(mover(np.full(chances.size, origin), chances), minlength=4)

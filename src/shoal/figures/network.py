@@ -58,8 +58,7 @@ def _epsilon(walked: StopLoss, spread: Spread, local_epsilon: float) -> float:
     """ε of such people's reports, of any randomizers with this ε0; at most ε0, which holds."""
     pairs = law.walk_pairs(BlanketLaw.generic(local_epsilon), walked)
     route = Route(WALKED, pairs, spread.n, spread.rounding, spread.failure)
-    local = (local_epsilon, 0.0)
-    profile = WalkProfile(routes=(route,), local=local, central=lambda _: 0.0)
+    profile = WalkProfile((route,), lambda _: 0.0, local_epsilon)
     return profile.answer(DELTA, near_local=False)[0]
 
 

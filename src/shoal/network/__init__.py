@@ -25,8 +25,7 @@ from shoal.network.generators import (
     watts_strogatz,
 )
 from shoal.network.graph import Graph
-from shoal.network.locations import Locations
-from shoal.network.mixing import exact_mixing, spectral_mixing
+from shoal.network.locations import Locations, exact_mixing, spectral_mixing
 from shoal.network.profile import Reports, WalkProfile
 from shoal.network.simulation import NetworkMean, Simulation, network_mean, simulate
 from shoal.network.spectrum import SpectralBound, spectral_bound

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.errors import UnreachableTargetError
 from shoal.network.graph import Graph, simple_graph
 from shoal.randomness import Randomness, simulated
 from shoal.values import Array
@@ -57,24 +57,20 @@ def random_regular(
     moderate degree, J. Algorithms 11): uniform up to the switches' small bias.
     """
     n, degree = checks.count(4, n=n), checks.count(3, degree=degree)
-    if degree >= n or n * degree % 2:
-        raise InvalidArgumentError("degree", degree, f"degree < n={n} with n * degree even")
+    wrong = degree >= n or n * degree % 2
+    checks.refuse(wrong, f"degree < n={n} with n * degree even", degree=degree)
     source = _source(seed, randomness)
+    dense = degree > n // 2  # so that most pairs would repeat: draw who is NOT joined
     for _ in range(_ATTEMPTS):
-        graph = simple_graph(n, _regular_edges(n, degree, source))
+        edges = _paired(n, n - 1 - degree if dense else degree, source)
+        if dense:
+            joined = np.triu(np.ones((n, n), dtype=np.bool_), k=1)
+            joined[edges.min(axis=1), edges.max(axis=1)] = False
+            edges = np.argwhere(joined)
+        graph = simple_graph(n, edges)
         if graph.connected:
             return graph
     raise UnreachableTargetError("a connected graph", "none was drawn", "use a higher degree")
-
-
-def _regular_edges(n: int, degree: int, source: Randomness) -> Edges:
-    if degree <= n // 2:
-        return _paired(n, degree, source)
-    # So dense that most pairs would repeat: draw who is NOT joined.
-    absent = _paired(n, n - 1 - degree, source)
-    present = np.triu(np.ones((n, n), dtype=np.bool_), k=1)
-    present[absent.min(axis=1), absent.max(axis=1)] = False
-    return np.argwhere(present)
 
 
 def _paired(n: int, degree: int, source: Randomness) -> Edges:
@@ -186,8 +182,7 @@ def watts_strogatz(
     """
     neighbours = checks.count(2, neighbours=neighbours)
     n = checks.count(2 * neighbours, n=n)
-    if neighbours % 2:
-        raise InvalidArgumentError("neighbours", neighbours, "an even number of neighbours")
+    checks.refuse(neighbours % 2, "an even number of neighbours", neighbours=neighbours)
     checks.closed_probability(rewired=rewired)
     source = _source(seed, randomness)
     first = np.repeat(np.arange(n), neighbours // 2)
@@ -220,9 +215,7 @@ def _below_each(source: Randomness, bounds: Edges) -> Edges:
 
 def _repeats(keys: Edges) -> Edges:
     """Places of keys that have occurred before."""
-    order = np.argsort(keys, kind="stable")
-    same = keys[order][1:] == keys[order][:-1]
-    return np.sort(order[1:][same])
+    return np.setdiff1d(np.arange(keys.size), np.unique(keys, return_index=True)[1])
 
 
 def _pairs(places: Edges) -> Edges:

@@ -32,7 +32,7 @@ from scipy.sparse.csgraph import connected_components
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.explain.text import plural
-from shoal.values import Array
+from shoal.values import Array, attributes
 
 Nodes = npt.NDArray[np.int64]
 
@@ -41,6 +41,10 @@ _COMMENTS = ("#", "%")
 _SHOWN = 60  # characters of a line that is none
 _UNDIRECTED = "networkx.to_scipy_sparse_array(networkx.Graph(graph), weight=None)"
 _ALIKE = "every neighbour is drawn with the same probability"
+_SOURCES = (
+    "a SciPy sparse adjacency matrix (of a dense one: scipy.sparse.csr_array(adjacency)) or a "
+    "NetworkX graph; Graph.from_edges takes rows of two node numbers, each an undirected edge"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +74,9 @@ class Graph:
             )
         except ValueError:
             undirected = False
-        if not undirected:
-            expected = "an undirected graph: each neighbour once, in ascending order, and mutual"
-            shown = f"{len(self.neighbours)} in {self.n} rows"
-            raise InvalidArgumentError("neighbours", shown, expected)
+        expected = "an undirected graph: each neighbour once, in ascending order, and mutual"
+        shown = f"{len(self.neighbours)} in {self.n} rows"
+        checks.refuse(not undirected, expected, neighbours=shown)
 
     @classmethod
     def from_edges(
@@ -83,9 +86,8 @@ class Graph:
         rows = np.asarray(edges)
         if rows.size == 0:
             rows = np.empty((0, 2), dtype=np.int64)
-        if not _is_edge_list(rows):
-            shown = f"{rows.dtype} of shape {rows.shape}"
-            raise InvalidArgumentError("edges", shown, "two node numbers a row")
+        shown = f"{rows.dtype} of shape {rows.shape}"
+        checks.refuse(not _is_edge_list(rows), "two node numbers a row", edges=shown)
         return _built(rows.astype(np.int64), n, keep_loops=keep_loops)
 
     @classmethod
@@ -98,8 +100,7 @@ class Graph:
         not be contiguous: they become ``labels``.
         """
         path = Path(path)
-        if not path.is_file():
-            raise InvalidArgumentError("path", str(path), "a file that exists")
+        checks.refuse(not path.is_file(), "a file that exists", path=str(path))
         listed = _from_npz(path) if path.suffix == ".npz" else _from_text(path)
         graph = _built(*listed, keep_loops=keep_loops)
         return graph.largest_component() if largest_component else graph
@@ -113,7 +114,15 @@ class Graph:
         """
         if isinstance(source, cls):
             return source
-        return _built(*_listed(source), keep_loops=keep_loops)
+        graph: Any = source  # NetworkX is not a dependency
+        nodes, edges = getattr(graph, "nodes", None), getattr(graph, "edges", None)
+        if issparse(graph):
+            listed = _from_matrix(graph, "adjacency + adjacency.T > 0", "adjacency != 0")
+        elif isinstance(nodes, Iterable) and isinstance(edges, Iterable):
+            listed = _from_matrix(_adjacency(graph), _UNDIRECTED, _UNDIRECTED)
+        else:
+            raise InvalidArgumentError("source", type(graph).__name__, _SOURCES)
+        return _built(*listed, keep_loops=keep_loops)
 
     def __repr__(self) -> str:
         return f"Graph({self.n} nodes, {self.edges} edges)"
@@ -141,9 +150,7 @@ class Graph:
     @cached_property
     def loops(self) -> npt.NDArray[np.bool_]:
         """Which nodes are their own neighbours."""
-        marked = np.zeros(self.n, dtype=np.bool_)
-        marked[self.neighbours[self.neighbours == self.rows]] = True
-        return marked
+        return np.bincount(self.rows[self.neighbours == self.rows], minlength=self.n) > 0
 
     @property
     def adjacency(self) -> csr_array:
@@ -157,10 +164,8 @@ class Graph:
     @cached_property
     def stationary(self) -> Array:
         """π, the law that the simple walk keeps: proportional to the degree."""
-        ends = int(self.degrees.sum())
-        if not ends:
-            raise InvalidArgumentError("graph", self, "a graph with edges")
-        return self.degrees / ends
+        checks.refuse(not self.neighbours.size, "a graph with edges", graph=self)
+        return self.degrees / int(self.degrees.sum())
 
     @property
     def irregularity(self) -> float:
@@ -170,10 +175,7 @@ class Graph:
     def summary(self) -> dict[str, object]:
         """Its size and degrees, as plain values."""
         return {
-            "n": self.n,
-            "edges": self.edges,
-            "irregularity": self.irregularity,
-            "regular": self.regular,
+            **attributes(self, "n", "edges", "irregularity", "regular"),
             "fewest_neighbours": int(self.degrees.min()),
             "most_neighbours": int(self.degrees.max()),
             "bipartite": self.bipartite,
@@ -227,8 +229,8 @@ class Graph:
 def node_numbers(nodes: npt.ArrayLike, n: int, *, name: str) -> Nodes:
     """Numbers of nodes of a graph of n, or an error naming the first that is none."""
     numbers = np.asarray(nodes)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise InvalidArgumentError(name, nodes, "a list of node numbers")
+    listed = numbers.ndim == 1 and numbers.dtype.kind in "iu"
+    checks.refuse(not listed, "a list of node numbers", **{name: nodes})
     outside = (numbers < 0) | (numbers >= n)
     if outside.any():
         raise InvalidArgumentError(name, int(numbers[outside][0]), f"nodes 0, ..., {n - 1}")
@@ -261,12 +263,11 @@ def _built(
     keep_loops: bool,
 ) -> Graph:
     """The graph of edges as listed: each once, and what had to be dropped for that in the notes."""
-    if edges.size and int(edges.min()) < 0:
-        raise InvalidArgumentError("edges", int(edges.min()), "node numbers from 0 on")
-    least = int(edges.max()) + 1 if edges.size else 1
+    lowest, least = int(edges.min(initial=0)), int(edges.max(initial=0)) + 1
+    checks.refuse(lowest < 0, "node numbers from 0 on", edges=lowest)
     n = least if n is None else checks.count(1, n=n)
-    if not least <= n <= _MOST_NODES:
-        raise InvalidArgumentError("n", n, f"{least} <= n < 2^31, for the node numbers given")
+    fits = least <= n <= _MOST_NODES
+    checks.refuse(not fits, f"{least} <= n < 2^31, for the node numbers given", n=n)
     loops = edges[:, 0] == edges[:, 1]
     if loops.any() and not keep_loops:
         notes += (f"dropped {plural(int(loops.sum()), 'loop')}",)
@@ -292,21 +293,7 @@ def _matrix(
 Listed = tuple[Nodes, int | None, Nodes | None, tuple[str, ...]]  # edges, n, labels, notes
 
 
-def _listed(source: Any) -> Listed:  # noqa: ANN401 - NetworkX is not a dependency
-    """The edges of a sparse matrix, or of anything with ``nodes`` and ``edges`` of its own."""
-    if issparse(source):
-        return _from_matrix(source, "adjacency + adjacency.T > 0", "adjacency != 0")
-    nodes, edges = getattr(source, "nodes", None), getattr(source, "edges", None)
-    if isinstance(nodes, Iterable) and isinstance(edges, Iterable):
-        return _from_matrix(_adjacency(source), _UNDIRECTED, _UNDIRECTED)
-    expected = (
-        "a SciPy sparse adjacency matrix (of a dense one: scipy.sparse.csr_array(adjacency)) or a "
-        "NetworkX graph; Graph.from_edges takes rows of two node numbers, each an undirected edge"
-    )
-    raise InvalidArgumentError("source", type(source).__name__, expected)
-
-
-def _adjacency(source: Any) -> coo_array:  # noqa: ANN401 - as above
+def _adjacency(source: Any) -> coo_array:  # noqa: ANN401 - of NetworkX or SciPy
     """The weights of edges, 1 where they have none; several between the same nodes add up."""
     numbers = {node: number for number, node in enumerate(source.nodes)}
     weighted = getattr(source.edges, "data", None)
@@ -324,28 +311,23 @@ def _adjacency(source: Any) -> coo_array:  # noqa: ANN401 - as above
     return coo_array((np.asarray(weights, dtype=np.float64), (ends[0], ends[1])), shape=shape)
 
 
-def _from_matrix(source: Any, undirected: str, unweighted: str) -> Listed:  # noqa: ANN401 - as above
+def _from_matrix(source: Any, undirected: str, unweighted: str) -> Listed:  # noqa: ANN401 - of NetworkX or SciPy
     """The edges of a symmetric matrix of 0 and 1; else what makes it one, if that is meant."""
-    if len(source.shape) != 2 or source.shape[0] != source.shape[1]:
-        raise InvalidArgumentError("adjacency", source.shape, "a square adjacency matrix")
+    square = len(source.shape) == 2 and source.shape[0] == source.shape[1]
+    checks.refuse(not square, "a square adjacency matrix", adjacency=source.shape)
     n, matrix = source.shape[0], source.tocoo(copy=True)
     matrix.sum_duplicates()
     weights = matrix.data[(matrix.data != 0) & (matrix.data != 1)]
     if weights.size:
-        expected = (
-            f"edges of weight 1, each once, as {_ALIKE}; if that is how reports are passed on, "
-            f"take {unweighted}"
-        )
+        meant = f"if that is how reports are passed on, take {unweighted}"
+        expected = f"edges of weight 1, each once, as {_ALIKE}; {meant}"
         raise InvalidArgumentError("weight", weights[0].item(), expected)
     first, second = (ends[matrix.data != 0].astype(np.int64) for ends in (matrix.row, matrix.col))
     one_way = np.setdiff1d(first * n + second, second * n + first)
     if one_way.size:
-        expected = (
-            "an undirected graph; if reports may go along every edge in both directions, take "
-            f"{undirected}"
-        )
+        meant = f"if reports may go along every edge in both directions, take {undirected}"
         shown = f"{one_way[0] // n} -> {one_way[0] % n} without its way back"
-        raise InvalidArgumentError("adjacency", shown, expected)
+        raise InvalidArgumentError("adjacency", shown, f"an undirected graph; {meant}")
     return np.column_stack([first, second])[first <= second], n, None, ()
 
 

@@ -164,21 +164,17 @@ class Floor:
 
 def walk_pairs(base: BlanketLaw, walked: StopLoss) -> tuple[PairLaw, ...]:
     """The laws of (holder, report), one for each pair of inputs of the randomizer's."""
-    return tuple(_walked(pair, *walked.atoms) for pair in base.pairs)
-
-
-def _walked(pair: PairLaw, weights: Array, masses: Array, lost: float) -> PairLaw:
-    columns = [
-        np.outer(masses, pair.mass).ravel(),
-        np.outer(weights, pair.rho0).ravel(),
-        np.outer(weights, pair.rho1).ravel(),
-    ]
-    # A lost report shows what it says as if there were no others.
-    seen = lost * pair.mass
-    own = np.column_stack([pair.lost0, pair.lost1])
-    gone = np.concatenate([np.column_stack([seen * pair.rho0, seen * pair.rho1]), own])
-    atoms = map(tuple, np.column_stack(columns).tolist())
-    return PairLaw.of(atoms, lost=map(tuple, gone.tolist())).descending(pair)
+    (weights, masses, lost), laws = walked.atoms, []
+    for pair in base.pairs:
+        outer = (masses, pair.mass), (weights, pair.rho0), (weights, pair.rho1)
+        columns = np.column_stack([np.outer(*each).ravel() for each in outer])
+        # A lost report shows what it says as if there were no others.
+        seen = lost * pair.mass
+        own = np.column_stack([pair.lost0, pair.lost1])
+        gone = np.concatenate([np.column_stack([seen * pair.rho0, seen * pair.rho1]), own])
+        atoms, without = map(tuple, columns.tolist()), map(tuple, gone.tolist())
+        laws.append(PairLaw.of(atoms, lost=without).descending(pair))
+    return tuple(laws)
 
 
 def hull(x: Array, y: Array) -> tuple[Array, Array]:

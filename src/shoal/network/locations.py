@@ -9,27 +9,45 @@ people, and so one law that covers them all. There are three ways to find out:
   moments bounded. A walk is reversible, P_u(v)/π_v = P_v(u)/π_u, so that the law of v's report
   also says exactly how little of anybody's is with v;
 - ``spectral``: a bound on the eigenvalues alone, for millions of people.
+
+**How well a walk has mixed**: numbers for each origin, rounded to the safe side.
+
+For the law P_u of the holder of u's report and the stationary law π:
+
+- χ²_u = Σ_v P_u(v)²/π_v - 1;
+- separation: the largest 1 - P_u(v)/π_v;
+- collision: Σ_v P_u(v)², the probability that two reports from u meet;
+- the joint minimum μ(v) = min_u P_u(v), what all holders have in common.
+
+Two ways to them: exactly, by moving every origin's law on (small graphs, and any process); and from
+a bound λ on the eigenvalues (any size),
+
+    χ²_u <= (1/π_u - 1) λ^(2t),   P_u(v)/π_v >= 1 - λ^t √((1/π_u - 1)(1/π_v - 1)).
+
+Leading eigenpairs (:func:`shoal.network.spectrum.leading`) say far more than λ alone where few
+eigenvalues are large. In any case Σ_v P_u(v)² <= (‖π‖_2 + √(max π · χ²_u))²: the form
+Σ π_v² + λ^(2t) that has been published for graphs of any degrees holds for regular graphs only.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
-from typing import Literal, get_args
+from functools import cached_property, lru_cache, reduce
+from typing import Literal, cast, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError
 from shoal.network import law
 from shoal.network.graph import Nodes, node_numbers
 from shoal.network.law import Floor, Moments, StopLoss
-from shoal.network.mixing import Mixing, exact_mixing, lowered, spectral_mixing
 from shoal.network.spectrum import Leading, SpectralBound, leading, spectral_bound
-from shoal.network.walk import Process, Walk, growth, moved, round_count
+from shoal.network.walk import Process, Progress, Walk, growth, moved, round_count
 from shoal.randomness import Randomness
-from shoal.values import Array
+from shoal.values import Array, attributes
 
 Method = Literal["auto", "exact", "leading", "spectral"]
 
@@ -40,12 +58,101 @@ _MORE = 72  # if need be
 _LEFT_OPEN, _HOPELESS = 0.25, 1e3  # of P_u(v)/π_v, which should be near 1
 _ROW_WORK = 2e9  # products for laws computed exactly
 _FEWEST_ROWS, _MOST_ROWS = 16, 96
-_BLOCK = 1 << 22
+_BLOCK = 1 << 22  # probabilities computed together
+_UNDERFLOW = 1e-290  # below, products round to multiples of a number and not relatively
+_MOST_TOGETHER = 64  # columns; more of them leave the cache
 _MOST_SPREADS = 3  # remembered
 _DENSE_SPEED = 12  # how much faster a dense product is, per term, than a sparse one
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """Upper bounds for each of ``origins``, and a lower bound on what they have in common."""
+
+    rounds: int
+    origins: Nodes
+    stationary: Array
+    chi_squared: Array
+    separation: Array
+    minimum: Array  # μ(v) for every node v
+    method: str
+    failure: float = 0.0  # the probability that a bound does not hold; part of δ
+
+    @property
+    def collision(self) -> Array:
+        """Σ_v P_u(v)² <= (‖π‖ + √(max π χ²))² and <= max π (1 + χ²), for each origin."""
+        largest, chi_squared = float(self.stationary.max()), self.chi_squared
+        norm = float(np.linalg.norm(self.stationary))
+        either = np.minimum(
+            np.square(norm + np.sqrt(largest * chi_squared)), largest * (1 + chi_squared)
+        )
+        return np.minimum(either * (1 + growth(self.stationary.size + 16)), 1.0)
+
+    @property
+    def overlap(self) -> float:
+        """Σ_v μ(v): how much the laws of all origins have in common."""
+        return float(self.minimum.sum() * (1 - growth(self.minimum.size)))
+
+    @property
+    def retained(self) -> float:
+        """The smallest μ(v)/π_v."""
+        return float((self.minimum / self.stationary).min() * (1 - growth(2)))
+
+
+def lowered(minimum: Array, relative: float) -> Array:
+    """What laws with this relative error have in common at least."""
+    return np.where(minimum > _UNDERFLOW, minimum * (1 - relative), 0.0)
+
+
+def exact_mixing(
+    process: Process,
+    rounds: int,
+    *,
+    origins: npt.ArrayLike | None = None,
+    progress: Progress | None = None,
+) -> Mixing:
+    """Every origin's law, moved on a block at a time: time n · t · edges, memory of one block.
+
+    With ``origins`` only these people are looked at, the minimum too is over them alone.
+    """
+    rounds, n = round_count(process, rounds), process.n
+    starts = np.arange(n) if origins is None else node_numbers(origins, n, name="origins")
+    checks.refuse(not starts.size, "at least one origin", origins=origins)
+    law, minimum = process.stationary, np.full(n, np.inf)
+    chi_squared, least = np.empty(len(starts)), np.empty(len(starts))
+    width = max(1, min(_MOST_TOGETHER, _BLOCK // n))
+    for first in range(0, len(starts), width):
+        part = slice(first, min(first + width, len(starts)))
+        laws = moved(process, starts[part], rounds)
+        ratios = laws / law[:, None]
+        least[part] = ratios.min(axis=0)
+        np.minimum(minimum, laws.min(axis=1), out=minimum)
+        ratios -= 1
+        # Σ π (P/π - 1)² keeps its digits when it is small; Σ P²/π - 1 would not.
+        chi_squared[part] = np.einsum("v,vu,vu->u", law, ratios, ratios)
+        if progress is not None:
+            progress(part.stop, len(starts))
+    relative = process.rounding(rounds) + growth(8)
+    # In the norm of χ, the error is at most ``relative`` times that of P: √(1 + χ²).
+    sums = np.sqrt(chi_squared) * (1 + growth(n + 8))
+    roots = (sums + 2 * relative) / (1 - 2 * relative)
+    chi_squared = np.square(roots) * (1 + growth(4))
+    separation = np.clip(1 - least * (1 - relative), 0.0, 1.0)
+    known = law, chi_squared, separation, lowered(minimum, relative)
+    return Mixing(rounds, starts, *known, "exact")
+
+
+def spectral_mixing(walk: Walk, bound: SpectralBound, rounds: int) -> Mixing:
+    """What a bound on the eigenvalues says about everybody."""
+    rounds, law, up = checks.count(0, rounds=rounds), walk.stationary, 1 + growth(8)
+    spread = (1 / law - 1) * up
+    separation = np.minimum(bound.decay(rounds) * np.sqrt(spread * float(spread.max())) * up, 1.0)
+    everybody, chi_squared = np.arange(walk.n), spread * bound.decay(2 * rounds) * up
+    known = law, chi_squared, separation, law * (1 - separation) * (1 - growth(8))
+    return Mixing(rounds, everybody, *known, "spectral", bound.failure)
+
+
+@dataclass(frozen=True, eq=False)
 class Spread:
     """What is known after some rounds.
 
@@ -71,15 +178,8 @@ class Spread:
         average = laws.mean(axis=0)
         seen = average > 0
         squares = np.square(laws[:, seen] - average[seen]) / average[seen]
-        return cls(
-            minimum=minimum,
-            stationary=average,
-            chi_squared=squares.sum(axis=1),
-            highest=np.full(len(laws), np.inf),
-            known=np.arange(len(laws)),
-            laws=laws,
-            rounding=rounding,
-        )
+        known, highest = np.arange(len(laws)), np.full(len(laws), np.inf)
+        return cls(minimum, average, squares.sum(axis=1), highest, known, laws, rounding)
 
     @property
     def n(self) -> int:
@@ -177,38 +277,34 @@ class Locations:
     process: Process
     method: Method = "auto"
     randomness: Randomness | None = field(default=None, repr=False)
-    _spreads: dict[int, Spread] = field(default_factory=dict, init=False, repr=False)
     _computed: dict[int, Leading] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         checks.one_of(get_args(Method), method=self.method)
-        require_independent(self.process)
-        if self.chosen != "exact" and not isinstance(self.process, Walk):
+        if isinstance(self.process, Walk):
+            # Reports that wait together are independent only given who was there.
+            expected = "online=1 (reports wait together: account given who was there, Absences)"
+            checks.refuse(self.process.online < 1, expected, online=self.process.online)
+        else:
             expected = "method 'exact' for rounds that differ"
-            raise InvalidArgumentError("method", self.method, expected)
-
-    @property
-    def n(self) -> int:
-        """How many people."""
-        return self.process.n
+            checks.refuse(self.chosen != "exact", expected, method=self.method)
 
     @property
     def chosen(self) -> str:
         """The method used."""
         if self.method != "auto":
             return self.method
-        if self.n <= _MOST_EXACT or not isinstance(self.process, Walk):
+        if self.process.n <= _MOST_EXACT or not isinstance(self.process, Walk):
             return "exact"
-        return "leading" if self.n <= _MOST_LEADING else "spectral"
+        return "leading" if self.process.n <= _MOST_LEADING else "spectral"
 
     def after(self, rounds: int) -> Spread:
         """What is known after so many rounds; the last few answers are remembered."""
-        rounds = round_count(self.process, rounds)
-        if rounds not in self._spreads:
-            while len(self._spreads) >= _MOST_SPREADS:
-                self._spreads.pop(next(iter(self._spreads)))
-            self._spreads[rounds] = getattr(self, self.chosen)(rounds)
-        return self._spreads[rounds]
+        return self._spread(round_count(self.process, rounds))
+
+    @cached_property
+    def _spread(self) -> Callable[[int], Spread]:
+        return lru_cache(_MOST_SPREADS)(getattr(self, self.chosen))
 
     @property
     def failure(self) -> float:
@@ -223,13 +319,11 @@ class Locations:
 
     @property
     def _walk(self) -> Walk:
-        if not isinstance(self.process, Walk):
-            raise InvalidArgumentError("walk", self.process, "a walk that is the same every round")
-        return self.process
+        return cast("Walk", self.process)
 
     def exact(self, rounds: int) -> Spread:
         """From everybody's law, or from everybody's moments if there are too many laws to keep."""
-        if self.n > _MOST_EXACT:
+        if self.process.n > _MOST_EXACT:
             mixed = exact_mixing(self.process, rounds)
             rows = _worst(mixed.chi_squared, self._row_count(rounds))
             # (P(v)/π_v - 1)² π_v is one term of χ².
@@ -238,7 +332,7 @@ class Locations:
         laws, error = _all_laws(self.process, rounds)
         error += growth(8)
         minimum = lowered(laws.min(axis=0), error)
-        return Spread.of_laws(normalised(laws), minimum, 2 * error + growth(self.n))
+        return Spread.of_laws(normalised(laws), minimum, 2 * error + growth(self.process.n))
 
     def leading(self, rounds: int) -> Spread:
         """From eigenpairs, and the laws of those who are spread worst."""
@@ -250,28 +344,20 @@ class Locations:
         rows = np.union1d(_worst(chi_squared, count // 2), _worst(pairs.unseen(rounds), count // 2))
         laws = normalised(moved(self.process, rows, rounds).T)
         law, error = self.process.stationary, self._error(rounds)
-        rest = np.setdiff1d(np.arange(self.n), rows)
+        rest = np.setdiff1d(np.arange(self.process.n), rows)
         lowest, highest = _pairwise(pairs, rounds, rest)
-        ratios = np.empty(self.n)
+        ratios = np.empty(self.process.n)
         ratios[rest] = np.minimum(lowest, (laws[:, rest] / law[rest]).min(axis=0) * (1 - error))
         ratios[rows] = (laws / law).min(axis=1) * (1 - error)
-        tops = np.full(self.n, np.inf)
+        tops = np.full(self.process.n, np.inf)
         tops[rest] = np.maximum(highest, (laws[:, rest] / law[rest]).max(axis=0) * (1 + error))
-        return Spread(
-            minimum=law * np.clip(ratios, 0.0, 1.0) * (1 - growth(4)),
-            stationary=law,
-            chi_squared=chi_squared,
-            highest=tops,
-            known=rows,
-            laws=laws,
-            rounding=error,
-            failure=pairs.failure,
-        )
+        minimum = law * np.clip(ratios, 0.0, 1.0) * (1 - growth(4))
+        return Spread(minimum, law, chi_squared, tops, rows, laws, error, pairs.failure)
 
     def _eigenpairs(self, count: int) -> Leading:
         """So many leading eigenpairs, or as many as there are, computed once."""
         if count not in self._computed:
-            fitting = max(1, min(count, (self.n - 3) // 2 - 1))
+            fitting = max(1, min(count, (self.process.n - 3) // 2 - 1))
             self._computed[count] = leading(self._walk, pairs=fitting, randomness=self.randomness)
         return self._computed[count]
 
@@ -283,37 +369,22 @@ class Locations:
         return self._with_rows(mixed, highest, np.empty(0, dtype=np.int64))
 
     def _with_rows(self, mixed: Mixing, highest: Array, rows: Nodes) -> Spread:
-        laws, rounding = np.empty((0, self.n)), 0.0
+        laws, rounding = np.empty((0, self.process.n)), 0.0
         if rows.size:
             laws = normalised(moved(self.process, rows, mixed.rounds).T)
             rounding = self._error(mixed.rounds)
-        return Spread(
-            minimum=mixed.minimum,
-            stationary=mixed.stationary,
-            chi_squared=mixed.chi_squared,
-            highest=highest,
-            known=rows,
-            laws=laws,
-            rounding=rounding,
-            failure=mixed.failure,
-        )
+        known = attributes(mixed, "minimum", "stationary", "chi_squared", "failure")
+        return Spread(highest=highest, known=rows, laws=laws, rounding=rounding, **known)
 
     def _error(self, rounds: int) -> float:
         """The relative error of a computed law, after its sum was made 1 again."""
-        return 2 * self.process.rounding(rounds) + growth(self.n + 16)
+        return 2 * self.process.rounding(rounds) + growth(self.process.n + 16)
 
     def _row_count(self, rounds: int) -> int:
         walk = self.process
-        entries = walk.transitions.nnz if isinstance(walk, Walk) else 16 * self.n
+        entries = walk.transitions.nnz if isinstance(walk, Walk) else 16 * self.process.n
         work = _ROW_WORK / (max(rounds, 1) * 2 * entries)
-        return int(min(np.clip(work, _FEWEST_ROWS, _MOST_ROWS), self.n // 2))
-
-
-def require_independent(process: Process) -> None:
-    """Reports that wait together are independent only given who was there."""
-    if isinstance(process, Walk) and process.online < 1:
-        expected = "online=1 (reports wait together: account given who was there, Absences)"
-        raise InvalidArgumentError("online", process.online, expected)
+        return int(min(np.clip(work, _FEWEST_ROWS, _MOST_ROWS), self.process.n // 2))
 
 
 def _worst(chi_squared: Array, count: int) -> Nodes:

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import NamedTuple
 
 from shoal import checks
 from shoal.accounting.guarantee import NEIGHBOURING, default_delta
-from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.errors import UnreachableTargetError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import plain, up
 from shoal.network import generators
@@ -82,12 +83,10 @@ class Comparison:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        best = self.recommended
+        best, each = self.recommended, self.overlays
         return {
             **asdict(self),
-            "overlays": [
-                {**asdict(each), "most_messages": each.most_messages} for each in self.overlays
-            ],
+            "overlays": [{**asdict(one), "most_messages": one.most_messages} for one in each],
             "recommended": None if best is None else best.name,
             "adversary": TRUST["final"],
             "theorem": WALKED,
@@ -129,8 +128,7 @@ class Comparison:
         )
 
 
-@dataclass(frozen=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     """An overlay to try; ``relaxation`` is 1/(1 - λ) where it is known to be long."""
 
     name: str
@@ -157,34 +155,32 @@ def compare(
     """
     n, degree = checks.count(_FEWEST, n=n), checks.count(4, degree=degree)
     most = min(_LARGEST_DEGREE, n // 3)
-    if degree % 2 or degree > most:
-        raise InvalidArgumentError("degree", degree, f"an even number of 4 to {most} neighbours")
-    if n * degree > _MOST_NEIGHBOURS:
-        fit = f"n <= {_MOST_NEIGHBOURS // degree:,} people with {degree} neighbours each"
-        raise InvalidArgumentError("n", n, f"{fit} (larger graphs do not fit into memory)")
+    wrong = degree % 2 or degree > most
+    checks.refuse(wrong, f"an even number of 4 to {most} neighbours", degree=degree)
+    fit = f"n <= {_MOST_NEIGHBOURS // degree:,} people with {degree} neighbours each"
+    expected = f"{fit} (larger graphs do not fit into memory)"
+    checks.refuse(n * degree > _MOST_NEIGHBOURS, expected, n=n)
     delta = default_delta(n) if delta is None else delta
     checks.positive(local_epsilon=local_epsilon)
     checks.open_probability(delta=delta)
     reports = Reports(local_epsilon=local_epsilon)
     if epsilon is None:
         central = reports.central(n).epsilon(delta)
-        if central == 0:
-            near = "no epsilon is within 10 % of a shuffler's, which is 0 at this delta"
-            raise InvalidArgumentError("epsilon", None, f"an epsilon to reach: {near}")
+        near = "no epsilon is within 10 % of a shuffler's, which is 0 at this delta"
+        checks.refuse(central == 0, f"an epsilon to reach: {near}", epsilon=None)
         epsilon = min(NEAR * central, local_epsilon)
     else:
         checks.positive(epsilon=epsilon)
         central = reports.require_reachable(n, epsilon, delta, best="overlay")
     candidates = _candidates(n, degree, seed)
     overlays = [Overlay("complete, with loops", n, 1, central, 1.0)]
-    for done, candidate in enumerate(candidates):
+    for done, (name, neighbours, make, kind, relaxation) in enumerate(candidates):
         if progress is not None:
             progress(done, len(candidates))
-        if candidate.relaxation > MOST_ROUNDS:  # λ^t is above 1/e for all of them
-            overlays.append(Overlay(candidate.name, candidate.neighbours, None, None, 1.0))
+        if relaxation > MOST_ROUNDS:  # λ^t is above 1/e for all of them
+            overlays.append(Overlay(name, neighbours, None, None, 1.0))
             continue
-        walk = Walk(candidate.make(), kind=candidate.kind)
-        starts = simulated(_STARTS + seed)
+        walk, starts = Walk(make(), kind=kind), simulated(_STARTS + seed)
         accountant = WalkAccountant(
             walk=walk, local_epsilon=local_epsilon, method="spectral", randomness=starts
         )
@@ -192,9 +188,8 @@ def compare(
         with suppress(UnreachableTargetError):
             enough = rounds_for(accountant, epsilon=epsilon, delta=delta, most=MOST_ROUNDS)
             rounds, reached = enough.rounds, enough.guarantee.epsilon
-        load = walk.n * float(walk.stationary.max())
-        neighbours = int(walk.graph.degrees.max())
-        overlays.append(Overlay(candidate.name, neighbours, rounds, reached, load))
+        load, most = walk.n * float(walk.stationary.max()), int(walk.graph.degrees.max())
+        overlays.append(Overlay(name, most, rounds, reached, load))
     return Comparison(n, degree, epsilon, delta, local_epsilon, central, tuple(overlays))
 
 
@@ -202,22 +197,19 @@ def _candidates(n: int, degree: int, seed: int) -> list[_Candidate]:
     """Overlays with neighbours to spare, with as many as allowed, and with fewer."""
     half, side = degree // 2, math.isqrt(n)
     regular = partial(generators.random_regular, n, seed=seed)
-    degrees = [
-        each
-        for each in (2 * degree, degree, half + half % 2)
-        if 4 <= each <= min(n // 3, _LARGEST_DEGREE)
-    ]
+    most = min(n // 3, _LARGEST_DEGREE)
+    degrees = [each for each in (2 * degree, degree, half + half % 2) if 4 <= each <= most]
     # Along one side the walk is one on a path, which moves a quarter of the time:
     # 4/(1 - cos(pi/(side - 1))); on a ring it is 2/(1 - cos(2 pi/n)).
     grid = 2 / math.sin(math.pi / (2 * (side - 1))) ** 2
     ring = 1 / math.sin(math.pi / n) ** 2
+
+    def small_world() -> Graph:
+        return generators.watts_strogatz(n, degree, _REWIRED, seed=seed).largest_component()
+
     return [
         *(_Candidate(f"random {each}-regular", each, partial(regular, each)) for each in degrees),
-        _Candidate(
-            "small world",
-            degree,
-            lambda: generators.watts_strogatz(n, degree, _REWIRED, seed=seed).largest_component(),
-        ),
+        _Candidate("small world", degree, small_world),
         _Candidate("preferential", degree, lambda: generators.barabasi_albert(n, half, seed=seed)),
         _Candidate("grid, lazy", 4, lambda: generators.grid(side, side), "lazy", grid),
         _Candidate("ring, lazy", 2, lambda: generators.ring(n), "lazy", ring),

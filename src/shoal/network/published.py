@@ -24,7 +24,7 @@ import numpy as np
 
 from shoal import checks
 from shoal.accounting.catalog import exp_or_inf
-from shoal.errors import InvalidArgumentError, OutOfRegimeError
+from shoal.errors import OutOfRegimeError
 from shoal.network.spectrum import spectral_bound
 from shoal.network.walk import Walk
 
@@ -119,6 +119,5 @@ _BOUNDS: dict[str, Callable[[WalkQuery], float]] = {
 
 def published(name: str, query: WalkQuery) -> float:
     """The ε of a published bound, by its name, and never more than ε0, which always holds."""
-    if name not in _BOUNDS:
-        raise InvalidArgumentError("name", name, f"one of {', '.join(_BOUNDS)}")
+    checks.refuse(name not in _BOUNDS, f"one of {', '.join(_BOUNDS)}", name=name)
     return min(_BOUNDS[name](query), query.local_epsilon)

@@ -32,7 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import cycle, groupby, islice
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -40,12 +40,11 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.network.graph import Nodes, node_numbers
-from shoal.network.walk import Absences, Process, Progress, Varying, Walk, round_count
+from shoal.network.walk import Absences, Process, Progress, Submit, Varying, Walk, round_count
 from shoal.randomizers.vectors import CapRandomizer
 from shoal.randomness import Randomness, Words, secure
 from shoal.values import Array, Batch, Messages
 
-Submit = Literal["all", "single"]
 EngineName = Literal["auto", "numba", "numpy"]
 Holders = npt.NDArray[np.int32]
 Present = npt.NDArray[np.bool_]
@@ -131,8 +130,7 @@ class Simulation:
         For reports with the same law P, its expectation is Σ_v P(v)² exactly; else the mean of
         Σ_v P_u(v) P_w(v) over pairs.
         """
-        if self.walkers < 2:
-            raise InvalidArgumentError("walkers", self.walkers, "two reports or more, for pairs")
+        checks.refuse(self.walkers < 2, "two reports or more, for pairs", walkers=self.walkers)
         pairs = float((self.loads * (self.loads - 1)).sum())
         return pairs / (self.walkers * (self.walkers - 1))
 
@@ -163,9 +161,8 @@ def simulate(
     rounds, seed = round_count(walk, rounds), checks.count(0, seed=seed)
     origins = _origins(walk.n, walkers)
     checks.closed_probability(offline=offline, dropout=dropout)
-    if offline and (missing or pattern is not None):
-        expected = "offline=0: the walk itself says who is there"
-        raise InvalidArgumentError("offline", offline, expected)
+    known = offline and (missing or pattern is not None)
+    checks.refuse(known, "offline=0: the walk itself says who is there", offline=offline)
     dead = node_numbers(killed, walk.n, name="killed") if np.size(killed) else _NOBODY
     checks.one_of(get_args(Submit), submit=submit)
     name, advance = _engine(engine, len(origins) * rounds)
@@ -205,8 +202,8 @@ def _itinerary(process: object) -> tuple[Sequence[Walk], float, Present | None]:
         return [process.walk], 0.0, process.online
     if not isinstance(process, Varying):
         raise InvalidArgumentError("walk", process, "a Walk, Absences or Varying")
-    if any(walk.online < 1 for walk in process.walks):
-        raise InvalidArgumentError("walk", process, "walks with online=1, and offline= instead")
+    absent = any(walk.online < 1 for walk in process.walks)
+    checks.refuse(absent, "walks with online=1, and offline= instead", walk=process)
     return process.walks, 0.0, None
 
 
@@ -230,9 +227,8 @@ def _chosen(positions: Holders, seed: int) -> Present:
     """One report of each holder, all of its reports alike: the one with the smallest word."""
     drawn = words(key(seed, _CHOICES), first=0, size=len(positions))
     order = np.lexsort((drawn, positions))
-    ranked = positions[order]
     chosen = np.zeros(len(positions), dtype=np.bool_)
-    chosen[order[np.concatenate([[True], ranked[1:] != ranked[:-1]])]] = True
+    chosen[order[np.unique(positions[order], return_index=True)[1]]] = True
     return chosen
 
 
@@ -242,22 +238,21 @@ def _origins(n: int, walkers: int | npt.ArrayLike | None) -> Nodes:
     if np.ndim(walkers) == 0:
         return np.arange(checks.count(1, walkers=walkers)) % n  # type: ignore[arg-type]
     origins = node_numbers(walkers, n, name="walkers")
-    if not origins.size:
-        raise InvalidArgumentError("walkers", walkers, "at least one report")
+    checks.refuse(not origins.size, "at least one report", walkers=walkers)
     return origins
 
 
 def _engine(name: EngineName, steps: int) -> tuple[str, Engine]:
     checks.one_of(get_args(EngineName), engine=name)
-    if name == "numpy" or (name == "auto" and steps < _WORTH_COMPILING):
-        return "numpy", advance
-    try:
-        from shoal.network import compiled
-    except ImportError as error:
-        if name == "numba":
-            raise MissingExtraError("engine='numba'", "network") from error
-        return "numpy", advance
-    return "numba", compiled.advance
+    if name == "numba" or (name == "auto" and steps >= _WORTH_COMPILING):
+        try:
+            from shoal.network import compiled
+        except ImportError as error:
+            if name == "numba":
+                raise MissingExtraError("engine='numba'", "network") from error
+        else:
+            return "numba", compiled.advance
+    return "numpy", advance
 
 
 # ------------------------------------------------------------------------ one step of many reports
@@ -287,28 +282,14 @@ def heads(start: np.uint64, size: int, *, probability: float) -> Present:
     return (words(start, first=0, size=size) >> HALF) < np.uint64(round(probability * 2**32))
 
 
-@dataclass(frozen=True, eq=False)
-class Course:
-    """A walk as the steps need it."""
+class Course(NamedTuple):
+    """A walk as the steps need it; absences are drawn elsewhere."""
 
     offsets: npt.NDArray[np.signedinteger]
     neighbours: Holders
-    degree: int  # everybody's, or 0 if degrees differ
-    stay: int  # over 2^32
+    degree: np.uint64  # everybody's, or 0 if degrees differ
+    stay: np.uint64  # over 2^32
     refusing: bool  # as Metropolis and Hastings do
-
-    @classmethod
-    def of(cls, walk: Walk) -> Course:
-        """The course of a walk whose absences are drawn elsewhere."""
-        graph = walk.graph
-        short = graph.offsets[-1] < 1 << 31  # half the memory to jump about in
-        return cls(
-            offsets=graph.offsets.astype(np.int32) if short else graph.offsets,
-            neighbours=graph.neighbours,
-            degree=int(graph.degrees[0]) if graph.regular else 0,
-            stay=round((walk.stay or 0.0) * 2**32),
-            refusing=walk.kind == "metropolis" and not graph.regular,
-        )
 
 
 Engine = Callable[[Holders, int, Course, Words, Present], int]
@@ -337,7 +318,7 @@ def _reached(positions: Holders, drawn: Words, course: Course) -> Holders:
     chosen: Holders = course.neighbours[starts + picks.astype(np.int64)]
     lower = drawn & LOWER
     if course.stay:
-        return np.where(lower < np.uint64(course.stay), positions, chosen)
+        return np.where(lower < course.stay, positions, chosen)
     if course.refusing:
         theirs = np.diff(course.offsets)[chosen].astype(np.uint64)
         return np.where(lower * theirs < degrees << HALF, chosen, positions)
@@ -348,7 +329,14 @@ def _spans(walks: Sequence[Walk], most: int) -> Iterator[tuple[range, Course]]:
     """The rounds, some at a time: as many as take the same course and are not too much work."""
     for _, group in groupby(range(len(walks)), key=lambda at: id(walks[at])):
         alike = list(group)
-        course = Course.of(walks[alike[0]])
+        walk = walks[alike[0]]
+        graph, regular = walk.graph, walk.graph.regular
+        short = graph.offsets[-1] < 1 << 31  # half the memory to jump about in
+        offsets = graph.offsets.astype(np.int32) if short else graph.offsets
+        degree = np.uint64(graph.degrees[0] if regular else 0)
+        stay = np.uint64(round((walk.stay or 0.0) * 2**32))
+        refusing = walk.kind == "metropolis" and not regular
+        course = Course(offsets, graph.neighbours, degree, stay, refusing)
         for first in range(alike[0], alike[-1] + 1, most):
             yield range(first, min(first + most, alike[-1] + 1)), course
 
@@ -395,23 +383,20 @@ def network_mean(
     and choices included: it is as private, or more.
     """
     rows = np.asarray(vectors, dtype=np.float64)
-    if len(rows) != walked.walkers:
-        expected = f"{walked.walkers} rows, one for each report that walked"
-        raise InvalidArgumentError("vectors", f"{len(rows)} rows", expected)
+    expected = f"{walked.walkers} rows, one for each report that walked"
+    checks.refuse(len(rows) != walked.walkers, expected, vectors=f"{len(rows)} rows")
     source = randomness or secure()
     reports: Messages = randomizer.randomize(rows, randomness=source)[walked.delivered]
     variance = randomizer.variance(n=1)
     if walked.submit == "all":
-        if not len(reports):
-            raise InvalidArgumentError("walked", "nothing delivered", "a report that arrived")
+        checks.refuse(not len(reports), "a report that arrived", walked="nothing delivered")
         squared = (variance + (len(reports) < walked.walkers)) / len(reports)
         mean = randomizer.estimate(Batch(reports)).mean
         return NetworkMean(mean, math.sqrt(squared), len(reports))
     axes = np.zeros((walked.dummies, randomizer.dimension))  # the first one, forth or back
     axes[:, 0] = 1.0 - 2.0 * source.bits(walked.dummies)
     sent = np.concatenate([reports, randomizer.randomize(axes, randomness=source)])
-    if not len(sent):
-        raise InvalidArgumentError("walked", "nobody left", "a peer that submits")
+    checks.refuse(not len(sent), "a peer that submits", walked="nobody left")
     nonempty = -np.expm1(walked.walkers * np.log1p(-walk.stationary[walked.present]))
     filled = float(nonempty.sum())
     scale = len(sent) / filled

@@ -28,7 +28,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh, splu
 
 from shoal import checks
 from shoal.accounting.search import largest
-from shoal.errors import InvalidArgumentError, PrecisionError, UnreachableTargetError
+from shoal.errors import PrecisionError, UnreachableTargetError
 from shoal.network.generators import uniform
 from shoal.network.graph import Nodes
 from shoal.network.walk import UNIT, Walk, growth, longest_row
@@ -85,20 +85,16 @@ def spectral_bound(
     checks.open_probability(failure=failure, precision=precision)
     operator = Operator.of(walk)
     source = randomness or secure()
-    chosen: str = method
-    if method == "auto" and operator.n <= _DENSE_NODES:
-        chosen = "dense"
-    elif method == "auto":
-        chosen = "inertia" if _factoring_work(operator.matrix) <= _FACTORING else "random"
-    if chosen == "dense":
-        value = dense_bound(operator)
-    elif chosen == "inertia":
+    small, automatic = operator.n <= _DENSE_NODES, method == "auto"
+    if method == "dense" or (automatic and small):
+        return SpectralBound(min(dense_bound(operator), 1.0), 0.0, "dense")
+    if method == "inertia" or (automatic and _factoring_work(operator.matrix) <= _FACTORING):
         start = cube_points(operator.n, 1, source)[:, 0]
         suggested = operator.estimate(start, precision=precision)
         value = inertia_bound(operator, suggested=suggested, precision=precision)
-    else:
-        value = random_bound(operator, failure=failure, precision=precision, randomness=source)
-    return SpectralBound(min(value, 1.0), failure if chosen == "random" else 0.0, chosen)
+        return SpectralBound(min(value, 1.0), 0.0, "inertia")
+    value = random_bound(operator, failure=failure, precision=precision, randomness=source)
+    return SpectralBound(min(value, 1.0), failure, "random")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +103,8 @@ class Operator:
 
     ``leak`` bounds how much a step adds to an eigenvector of what is left, relative to the size of
     the vector, because the vectors taken out are neither quite orthonormal nor quite invariant.
+    The entries are not negative, and |error| <= r u S entry by entry after r roundings: the norm of
+    what they changed is at most r u.
     """
 
     matrix: csr_array
@@ -123,14 +121,6 @@ class Operator:
     def n(self) -> int:
         """Its size."""
         return len(self.basis)
-
-    @property
-    def entry_error(self) -> float:
-        """A bound on the norm of what rounding the entries changed.
-
-        The entries are not negative, and |error| <= r u S entry by entry: the norm is at most r u.
-        """
-        return growth(self.roundings)
 
     def deflated(self, vectors: Array) -> Array:
         """Columns without their part along the basis."""
@@ -204,7 +194,7 @@ def dense_bound(operator: Operator) -> float:
     while suggested + margin < 1:
         claimed = suggested + margin
         if _definite(deflated, claimed) and _definite(-deflated, claimed):
-            return claimed + error + (growth(_FORMING) + operator.entry_error)
+            return claimed + error + (growth(_FORMING) + growth(operator.roundings))
         margin *= 10
     return 1.0
 
@@ -248,7 +238,7 @@ def inertia_bound(operator: Operator, *, suggested: float, precision: float) -> 
         below = count_above(-operator.matrix, claimed)
         if above is None or below is None or above[0] > 1 or below[0] > 0:
             return False
-        error = max(above[1], below[1]) + operator.entry_error + growth(4)
+        error = max(above[1], below[1]) + growth(operator.roundings) + growth(4)
         proofs[gap] = claimed + error
         return error <= _WORST_ERROR * (1 - claimed)
 
@@ -284,17 +274,13 @@ def count_above(matrix: csr_array, shift: float) -> tuple[int, float] | None:
     diagonal = np.array_equal(factors.perm_r, factors.perm_c)
     if not diagonal or not np.isfinite(pivots).all() or not pivots.all():
         return None
-    return int((pivots < 0).sum()), _factor_error(csr_array(factors.L), csr_array(factors.U))
-
-
-def _factor_error(lower: csr_array, upper: csr_array) -> float:
-    """η, rounded up."""
-    ones = np.ones(lower.shape[0])
+    lower, upper, ones = csr_array(factors.L), csr_array(factors.U), np.ones(matrix.shape[0])
     left, right = abs(lower), abs(upper)
     backward = growth(longest_row(lower) + 4) * (left @ (right @ ones))
     asymmetric = abs(upper - diags_array(upper.diagonal(), format="csr") @ lower.T.tocsr())
-    total = float((backward + left @ (asymmetric @ ones)).max())
-    return total * (1 + 1e-9) if math.isfinite(total) else math.inf
+    total = float(np.asarray(backward + left @ (asymmetric @ ones)).max())
+    error = total * (1 + 1e-9) if math.isfinite(total) else math.inf  # η, rounded up
+    return int((pivots < 0).sum()), error
 
 
 def _factoring_work(matrix: csr_array) -> float:
@@ -348,10 +334,9 @@ def random_bound(
     count, smallest = starts_for(failure, operator.n)
     starts = operator.deflated(cube_points(operator.n, count, randomness))
     suggested: float | None = operator.estimate(starts[:, 0], precision=precision)
-    best = 1.0
-    for _ in range(_ATTEMPTS):
-        if suggested is None:
-            break
+    best, attempts = 1.0, 0
+    while suggested is not None and attempts < _ATTEMPTS:
+        attempts += 1
         interval = max(suggested + precision / 4 * (1 - suggested), _LEAST)
         value, suggested = chebyshev_bound(operator, starts, interval, smallest, precision)
         best = min(best, value)
@@ -379,7 +364,7 @@ def chebyshev_bound(
     first = longest = _norm(starts)
     rate = math.acosh(1 + precision * (1 - interval) / interval + _SLACK)
     steps = min(_MOST_STEPS, math.ceil(math.acosh(first / smallest) / rate))
-    before, now = starts, _image(operator, starts, 1 / interval)
+    before, now = starts, 1 / interval * (operator.matrix @ starts)
     best = 1.0
     for step in range(1, steps + 1):
         size = _norm(now)
@@ -393,16 +378,9 @@ def chebyshev_bound(
         if size > _GROWN * first:
             # ‖T_k(T/θ) x‖ <= T_k(|λ|/θ) ‖x‖: not proved to the last digit, but a good hint.
             return best, interval * math.cosh(math.acosh(size / first) / step)
-        after = _image(operator, now, 2 / interval)
-        after -= before
-        before, now = now, operator.deflated(after)
+        after = 2 / interval * (operator.matrix @ now)
+        before, now = now, operator.deflated(after - before)
     return best, None
-
-
-def _image(operator: Operator, vectors: Array, scale: float) -> Array:
-    image = np.asarray(operator.matrix @ vectors)
-    image *= scale
-    return image
 
 
 def _norm(vectors: Array) -> float:
@@ -507,15 +485,11 @@ class Leading:
         start = ((8 * self.residual if refined else 0.0) + 3 * self.skew) * others**steps
         # Of a sum of k products of sizes that add up to 1, with powers and scales rounded too.
         error = (drift + start + growth(4 * len(self.values) + 64)) * (1 + 1e-9)
-        unseen = self.returning if refined else self._plain
-        return unseen, self.remainder.decay(steps), error
-
-    @property
-    def _plain(self) -> Array:
-        """r_u, how much of each node the vectors do not see."""
+        if refined:
+            return self.returning, self.remainder.decay(steps), error
         seen: Array = np.einsum("uk,uk->u", self.vectors, self.vectors)
-        rounding = growth(len(self.values) + 4)
-        return np.asarray(np.maximum(1 - seen, 0.0) + 3 * self.skew + rounding)
+        unseen = np.maximum(1 - seen, 0.0) + 3 * self.skew + growth(len(self.values) + 4)
+        return unseen, self.remainder.decay(steps), error
 
     @cached_property
     def returning(self) -> Array:
@@ -551,8 +525,7 @@ class Leading:
 def leading(walk: Walk, *, pairs: int, randomness: Randomness | None = None) -> Leading:
     """The eigenpairs of largest size, computed, and a proof about the rest."""
     pairs = checks.count(1, pairs=pairs)
-    if 2 * pairs + 2 >= walk.n:
-        raise InvalidArgumentError("pairs", pairs, f"fewer than half of {walk.n} nodes")
+    checks.refuse(2 * pairs + 2 >= walk.n, f"fewer than half of {walk.n} nodes", pairs=pairs)
     source = randomness or secure()
     operator = Operator.of(walk)
     values, vectors = _computed(operator, pairs, source)

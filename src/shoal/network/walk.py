@@ -19,10 +19,11 @@ the relative error of a law after t rounds is at most t times that of one.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,7 @@ from shoal.randomness import Randomness, secure
 from shoal.values import Array
 
 Kind = Literal["simple", "lazy", "metropolis"]
+Submit = Literal["all", "single"]  # of the reports that a holder has in the end
 Progress = Callable[[int, int], None]  # how much is done, and of how much
 
 UNIT = 2.0**-53  # the relative error of one rounding
@@ -69,25 +71,22 @@ def without_diagonal(kernel: csr_array) -> tuple[csr_array, Array]:
     return moves, kernel.diagonal()
 
 
-class Process(Protocol):
+class Process(ABC):
     """Anything that moves laws of holders on, a round at a time."""
 
-    @property
-    def n(self) -> int:
-        """How many nodes."""
+    n: int  # nodes
+    longest: int | None = None  # how many rounds it can go, if not any number
 
     @property
+    @abstractmethod
     def stationary(self) -> Array:
         """The law it keeps."""
 
-    @property
-    def longest(self) -> int | None:
-        """How many rounds it can go, if not any number."""
-        return None
-
+    @abstractmethod
     def advance(self, laws: Array, at: int) -> Array:
         """Laws in columns, moved on by the round numbered ``at``, from 0."""
 
+    @abstractmethod
     def roundings(self, rounds: int) -> int:
         """How many roundings are in each probability after so many rounds, at most."""
 
@@ -125,12 +124,13 @@ class Walk(Process):
     online: float = 1.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "n", self.graph.n)
         checks.one_of(get_args(Kind), kind=self.kind)
         if self.kind == "lazy":
             object.__setattr__(self, "stay", 0.5 if self.stay is None else self.stay)
             checks.open_probability(stay=self.stay)  # type: ignore[arg-type]
-        elif self.stay is not None:
-            raise InvalidArgumentError("stay", self.stay, f"no stay for kind={self.kind!r}")
+        else:
+            checks.refuse(self.stay is not None, f"no stay for kind={self.kind!r}", stay=self.stay)
         checks.share(online=self.online)
         isolated = np.flatnonzero(self.graph.degrees == 0)
         if isolated.size:
@@ -145,10 +145,6 @@ class Walk(Process):
 
     def __repr__(self) -> str:
         return f"Walk({self.graph!r}, kind={self.kind!r})"
-
-    @property
-    def n(self) -> int:
-        return self.graph.n
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -235,13 +231,15 @@ class Absences(Process):
     online: npt.NDArray[np.bool_]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "n", self.walk.n)
+        object.__setattr__(self, "longest", len(self.online))
         shown = f"{self.online.dtype} of shape {self.online.shape}"
-        if self.online.dtype != np.bool_ or self.online.shape[1:] != (self.walk.n,):
-            expected = f"true or false for each of {self.walk.n} nodes, a row a round"
-            raise InvalidArgumentError("online", shown, expected)
-        if self.walk.online < 1:
-            expected = "a walk with online=1: the pattern says who is there"
-            raise InvalidArgumentError("walk", self.walk.online, expected)
+        wrong = self.online.dtype != np.bool_ or self.online.shape[1:] != (self.n,)
+        checks.refuse(
+            wrong, f"true or false for each of {self.n} nodes, a row a round", online=shown
+        )
+        expected = "a walk with online=1: the pattern says who is there"
+        checks.refuse(self.walk.online < 1, expected, walk=self.walk.online)
 
     @classmethod
     def drawn(
@@ -257,14 +255,6 @@ class Absences(Process):
         limit = np.uint64(round(online * 2**32))
         words = source.words(rounds * walk.n) >> np.uint64(32)
         return cls(walk, (words < limit).reshape(rounds, walk.n))
-
-    @property
-    def n(self) -> int:
-        return self.walk.n
-
-    @property
-    def longest(self) -> int | None:
-        return len(self.online)
 
     @property
     def stationary(self) -> Array:
@@ -298,25 +288,18 @@ class Varying(Process):
     walks: Sequence[Walk]
 
     def __post_init__(self) -> None:
-        sizes = {walk.n for walk in self.walks}
-        if len(sizes) != 1:
-            raise InvalidArgumentError("walks", sorted(sizes), "walks on the same nodes")
-
-    @property
-    def n(self) -> int:
-        return self.walks[0].n
-
-    @property
-    def longest(self) -> int | None:
-        return len(self.walks)
+        sizes = sorted({walk.n for walk in self.walks})
+        checks.refuse(len(sizes) != 1, "walks on the same nodes", walks=sizes)
+        object.__setattr__(self, "n", sizes[0])
+        object.__setattr__(self, "longest", len(self.walks))
 
     @cached_property
     def stationary(self) -> Array:
         """The law that all rounds keep."""
         law = self.walks[0].stationary
-        if any(not np.array_equal(law, walk.stationary) for walk in self.walks):
-            expected = "walks that keep one law, such as on graphs of equal degrees"
-            raise InvalidArgumentError("walks", "several stationary laws", expected)
+        several = any(not np.array_equal(law, walk.stationary) for walk in self.walks)
+        expected = "walks that keep one law, such as on graphs of equal degrees"
+        checks.refuse(several, expected, walks="several stationary laws")
         return law
 
     def advance(self, laws: Array, at: int) -> Array:

@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
@@ -21,8 +21,9 @@ from shoal.explain.text import decimals_for, plain, plural, up_to
 from shoal.explain.views import Tabular
 from shoal.network.account import Cost, Setting, WalkAccountant, cost, rounds_for, user_epsilons
 from shoal.network.simulation import Simulation, simulate
-from shoal.network.walk import Absences, Progress, Walk
+from shoal.network.walk import Absences, Process, Progress, Walk
 from shoal.randomness import simulated
+from shoal.values import Record, attributes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,8 +42,7 @@ _COLORS = (plots.VERMILION, plots.ORANGE, plots.GREEN, plots.BLUE)
 _HUB = 1.01  # times an average peer's messages are worth a line of their own
 
 
-@dataclass(frozen=True)
-class WalkRow:
+class WalkRow(NamedTuple):
     """ε after some rounds, by column."""
 
     rounds: int
@@ -84,26 +84,20 @@ class WalkTable(Tabular):
         return (*self.walk.graph.notes, *self.walk.notes)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What to know before relying on it."""
-        return (*self.guarantee.warnings, *self.remarks)
-
-    @property
     def remarks(self) -> tuple[str, ...]:
         """What the adversary or the number of runs makes of the last row."""
-        remarks, runs, delta = [], self.accountant.runs, self.guarantee.delta
+        runs, delta = self.accountant.runs, self.guarantee.delta
         met = 1 - (1 - float(self.accountant.collusion)) ** self.rounds  # type: ignore[arg-type]
-        if met > delta:
-            remarks.append(
-                f"a report meets somebody who works for the server with probability {met:.3g}, "
-                "more than δ: fewer rounds or onion layers help, more rounds do not"
-            )
-        if self.accountant.view == "traffic" and runs * delta < _PER_DELTA:
-            remarks.append(
-                f"{runs:,} runs certify no δ much below {_PER_DELTA / runs:.2g}: ask for a larger "
-                "delta or more runs"
-            )
-        return tuple(remarks)
+        caught = (
+            f"a report meets somebody who works for the server with probability {met:.3g}, "
+            "more than δ: fewer rounds or onion layers help, more rounds do not"
+        )
+        few = (
+            f"{runs:,} runs certify no δ much below {_PER_DELTA / runs:.2g}: ask for a larger "
+            "delta or more runs"
+        )
+        unproved = self.accountant.view == "traffic" and runs * delta < _PER_DELTA
+        return (caught,) * (met > delta) + (few,) * unproved
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -123,41 +117,31 @@ class WalkTable(Tabular):
             "graph": self.walk.graph.summary(),
             "walk": {"kind": self.walk.kind, "stay": self.walk.stay, "offline": self.offline},
             "adversary": {
-                "view": self.accountant.view,
-                "submit": self.accountant.submit,
-                "collusion": self.accountant.collusion,
+                **attributes(self.accountant, "view", "submit", "collusion"),
                 "trust": stated.trust,
                 "assumptions": list(stated.assumptions),
             },
-            "cost": {
-                **asdict(self.cost),
-                "bytes": self.cost.bytes_sent,
-                "most_bytes": self.cost.most_bytes_sent,
-            },
+            "cost": self.cost.to_dict(),
             "simulation": None if self.simulation is None else self.simulation.to_dict(),
             "warnings": [*stated.warnings, *self.notes, *self.remarks],
         }
 
-    def records(self) -> list[dict[str, object]]:
-        """The rows, as plain values."""
+    def records(self) -> list[Record]:
+        """A row for each number of rounds, a column for each fraction of people."""
         return [{"rounds": row.rounds, **row.epsilons} for row in self.rows]
 
     def document(self) -> Document:
         """The table, the guarantee after its last row, and the cost, put into words."""
         graph, stated = self.walk.graph, self.guarantee.document()
-        decimals = decimals_for(self.central)
-        width = len(self.columns)
-        lines = [(f"{row.rounds:,}", tuple(row.epsilons.values()), "") for row in self.rows]
-        lines[-1] = (*lines[-1][:2], "strong")
-        references = {
-            "central shuffler": self.central,
-            "no amplification": self.guarantee.local_epsilon,
-        }
-        lines += [(name, (epsilon,) * width, "weak") for name, epsilon in references.items()]
-        rows = [
-            Row((name, *(up_to(epsilon, decimals) for epsilon in epsilons)), emphasis)
-            for name, epsilons, emphasis in lines
-        ]
+        decimals, width = decimals_for(self.central), len(self.columns)
+
+        def row(name: str, epsilons: Iterable[float], emphasis: str = "") -> Row:
+            return Row((name, *(up_to(epsilon, decimals) for epsilon in epsilons)), emphasis)
+
+        rows = [row(f"{rounds:,}", epsilons.values()) for rounds, epsilons in self.rows]
+        rows[-1] = replace(rows[-1], emphasis="strong")
+        rows.append(row("central shuffler", [self.central] * width, "weak"))
+        rows.append(row("no amplification", [self.guarantee.local_epsilon] * width, "weak"))
         if self.user is None:
             headings = self.columns
             others = ", ".join(self.columns[1:])
@@ -166,20 +150,16 @@ class WalkTable(Tabular):
             headings = (f"node {self.user}",)
             runs = f"{self.accountant.runs:,} simulated runs"
             key = f"Of the report of node {self.user} alone, from {runs}."
+        title = f"ε at δ = {plain(self.guarantee.delta)}"
         shown = f"{graph.n:,} people, {graph.edges:,} edges, irregularity {graph.irregularity:.3g}"
         goal = [f"{plural(self.rounds, 'round')}{self.goal}, for everybody"] if self.goal else []
         return replace(
             stated,
             facts=(("graph", shown), *stated.facts, *self._costs()),
-            table=Table(
-                ("rounds", *headings),
-                tuple(rows),
-                frozenset(range(width + 1)),
-                f"ε at δ = {plain(self.guarantee.delta)}",
-            ),
+            table=Table(("rounds", *headings), tuple(rows), frozenset(range(width + 1)), title),
             sentences=(key, *goal),
             notes=self.notes,
-            warnings=self.warnings,
+            warnings=(*self.guarantee.warnings, *self.remarks),
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -266,9 +246,13 @@ def table(
     checks.count(0, seed=seed)
     if rounds is not None:
         checks.count(1, rounds=rounds)
-        if epsilon is not None:
-            raise InvalidArgumentError("epsilon", epsilon, "rounds or epsilon, not both")
-    process = _with_absences(walk, rounds, offline, seed) if offline else walk
+        checks.refuse(epsilon is not None, "rounds or epsilon, not both", epsilon=epsilon)
+    process: Process = walk
+    if offline:
+        expected = f"0, as absences are for at most {_MOST_ABSENCES:,} people, not {walk.n:,}"
+        checks.refuse(walk.n > _MOST_ABSENCES, expected, offline=offline)
+        longest, source = rounds or _PATTERN // walk.n, simulated(seed)
+        process = Absences.drawn(walk, longest, online=1 - offline, randomness=source)
     if setting.get("view") == "traffic":
         setting.setdefault("randomness", simulated(seed))
     accountant = WalkAccountant(walk=process, **setting)
@@ -283,26 +267,24 @@ def table(
         user = int(accountant.locations.after(rounds).order[-1])
     # Every length of a walk, or every holder: accounts that take long.
     slow = bool(accountant.collusion) or submit == "single"
-    fractions = _FEW_FRACTIONS if slow else FRACTIONS
+    names = _FEW_FRACTIONS if slow else FRACTIONS
     parts = steps or (_FEW_STEPS if slow else _STEPS)
     lengths = sorted({max(1, round(part * rounds)) for part in parts})
     rows, stated = [], None
+    report = progress or (lambda _, __: None)
     for done, length in enumerate(lengths):
-        if progress is not None:
-            progress(done, len(lengths) + 1)
+        report(done, len(lengths) + 1)
         if user is None:
             reached = user_epsilons(
-                accountant, length, delta=delta, fractions=tuple(fractions), near_local=False
+                accountant, length, delta=delta, fractions=tuple(names), near_local=False
             )
-            epsilons = {name: reached.at(fraction) for fraction, name in fractions.items()}
+            epsilons = {name: reached.at(fraction) for fraction, name in names.items()}
         else:
             stated = accountant.guarantee(length, delta=delta, user=user)
             epsilons = {"one person": stated.epsilon}
         rows.append(WalkRow(length, epsilons))
-    if progress is not None:
-        progress(len(lengths), len(lengths) + 1)
-    if stated is None:
-        stated = accountant.guarantee(lengths[-1], delta=delta, near_local=False)
+    report(len(lengths), len(lengths) + 1)
+    stated = stated or accountant.guarantee(lengths[-1], delta=delta, near_local=False)
     if offline:
         pattern = (
             f"absences are those of one pattern, drawn with probability {offline:g} a round "
@@ -336,14 +318,6 @@ def _target(accountant: WalkAccountant, epsilon: float | None, central: float) -
     elif central > 0:
         return NEAR * central, ": within 10 % of a central shuffler's ε"
     raise InvalidArgumentError("rounds", None, expected)
-
-
-def _with_absences(walk: Walk, rounds: int | None, offline: float, seed: int) -> Absences:
-    if walk.n > _MOST_ABSENCES:
-        expected = f"0, as absences are for at most {_MOST_ABSENCES:,} people, not {walk.n:,}"
-        raise InvalidArgumentError("offline", offline, expected)
-    longest = rounds or _PATTERN // walk.n
-    return Absences.drawn(walk, longest, online=1 - offline, randomness=simulated(seed))
 
 
 def _named(names: Sequence[str]) -> str:

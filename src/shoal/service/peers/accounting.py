@@ -24,12 +24,11 @@ from scipy import stats
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
-from shoal.network import law, single
+from shoal.network import law
 from shoal.network.account import TRUST, WALKED
 from shoal.network.graph import Graph, Nodes
-from shoal.network.locations import Spread, normalised
-from shoal.network.mixing import lowered
-from shoal.network.profile import Reports, Route, WalkProfile
+from shoal.network.locations import Spread, lowered, normalised
+from shoal.network.profile import Reports, Route, WalkProfile, single_route
 from shoal.network.walk import Absences, Walk, growth, without_diagonal
 from shoal.randomizers.base import CategoryRandomizer, Randomizer
 from shoal.service.peers.conditions import Conditions, Step
@@ -186,9 +185,9 @@ def _profile(
     people = run.arrived if survey.submit == "all" else run.sent
     routes = [Route(WALKED, walked, people, whereabouts.rounding + crowded)]
     if survey.submit == "single":
-        routes.append(single.single_route(spread, everybody, reports.own, slack=crowded))
+        routes.append(single_route(spread, everybody, reports.own, slack=crowded))
     central = reports.central(people).lower_epsilon if survey.submit == "all" else lambda _: 0.0
-    return WalkProfile(routes=tuple(routes), local=reports.local, central=central)
+    return WalkProfile(tuple(routes), central, *reports.local)
 
 
 def _length(survey: PeerSurvey) -> str:
