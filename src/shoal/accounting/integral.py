@@ -444,25 +444,18 @@ class Draws:
     log_tail: float  # log Pr[none of the listed terms]
 
 
+@lru_cache(maxsize=64)
 def draws(pair: PairLaw, n: int) -> Draws | None:
     """The list for n draws of this law, or None if it would be too long."""
-    masses = np.append(pair.mass, pair.rest)
-    explicit = np.flatnonzero(masses > 0)
-    explicit = explicit[explicit != int(masses.argmax())]
-    expected = min(n, math.ceil(n * float(masses[explicit].sum())))
-    if math.comb(expected + explicit.size, expected) > _MOST_TERMS:
-        return None
-    return _listed(pair, n)
-
-
-@lru_cache(maxsize=64)
-def _listed(pair: PairLaw, n: int) -> Draws | None:
     masses = np.append(pair.mass, pair.rest)
     implicit = int(masses.argmax())
     explicit = np.flatnonzero(masses > 0)
     explicit = explicit[explicit != implicit]
     probabilities = masses[explicit]
     together = float(probabilities.sum())
+    expected = min(n, math.ceil(n * together))
+    if math.comb(expected + explicit.size, expected) > _MOST_TERMS:
+        return None
     most = _largest_total(n, together) if probabilities.size else 0
     if math.comb(most + probabilities.size, most) > _MOST_TERMS:
         return None

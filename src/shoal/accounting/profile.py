@@ -174,17 +174,22 @@ def interpolated(found: Samples, epsilons: Array) -> Array:
     return found.deltas[index] * (1 - share) + found.deltas[index + 1] * share
 
 
-def convex_minorant(x: Array, y: Array) -> Array:
-    """The largest convex function below the points, at the points (x ascending)."""
-    hull: list[int] = []
+def hull(x: Array, y: Array) -> tuple[Array, Array]:
+    """The corners of the largest convex function below the points (x ascending)."""
+    corners: list[int] = []
     for i in range(x.size):
-        while len(hull) > 1:
-            a, b = hull[-2], hull[-1]
+        while len(corners) > 1:
+            a, b = corners[-2], corners[-1]
             if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
                 break
-            hull.pop()
-        hull.append(i)
-    return np.interp(x, x[hull], y[hull])
+            corners.pop()
+        corners.append(i)
+    return x[corners], y[corners]
+
+
+def convex_minorant(x: Array, y: Array) -> Array:
+    """The largest convex function below the points, at the points (x ascending)."""
+    return np.interp(x, *hull(x, y))
 
 
 @dataclass(frozen=True)
@@ -216,12 +221,7 @@ class PrivacyProfile(Curve):
 
     def quick_delta(self, epsilon: float) -> float:
         """The same bound, at most 3e-4 relative above the curve."""
-        if epsilon >= self.local_epsilon:
-            return 0.0
-        return max(
-            integral.enclose(pair, n=self.n, epsilon=epsilon, tolerance=integral.TOLERANCE).upper
-            for pair in self.law.pairs
-        )
+        return max(self._delta_of(pair, epsilon, integral.TOLERANCE) for pair in self.law.pairs)
 
     def _epsilon(self, delta: float) -> float:
         """To 1e-7 relative."""
@@ -232,7 +232,7 @@ class PrivacyProfile(Curve):
                 "ask for a larger delta, or give every input a share of every output",
             )
         pairs: Sequence[PairLaw] = self.law.pairs
-        answer = 0.0
+        answer, cap = 0.0, float(self.local_epsilon)
         # The pair that is worst at one answer is usually worst at the next: solve it first.
         while pairs:
             deltas = [self._delta_of(pair, answer) for pair in pairs]
@@ -241,16 +241,10 @@ class PrivacyProfile(Curve):
                 break
             at_zero = math.log(deltas[worst]) if answer == 0 else None
             solved = integral.epsilon(
-                pairs[worst],
-                self.n,
-                delta,
-                cap=float(self.local_epsilon),
-                side=Side.UPPER,
-                at_zero=at_zero,
+                pairs[worst], self.n, delta, cap=cap, side=Side.UPPER, at_zero=at_zero
             )
             answer = max(answer, solved)
-            exceeding = [i for i, found in enumerate(deltas) if found > delta and i != worst]
-            pairs = [pairs[i] for i in exceeding]
+            pairs = [pairs[i] for i, at in enumerate(deltas) if at > delta and i != worst]
         return answer
 
     def lower_delta(self, epsilon: float) -> float:
@@ -280,7 +274,7 @@ class PrivacyProfile(Curve):
 
         clones = self.law.claim.clone_probability
         if clones is not None and self.n * clones <= renyi.LARGEST_EXACT_CROWD:
-            return renyi.ClonePair(self.local_epsilon, clones, self.n).divergence(order)
+            return renyi.clone_divergence(self.local_epsilon, clones, self.n, order)
         return super().renyi(order)
 
     @property
@@ -293,7 +287,7 @@ class PrivacyProfile(Curve):
         """Standard deviation of the privacy loss to leading order: a scale, not a bound."""
         return max(pair.spread(self.n) for pair in self.law.pairs)
 
-    def _delta_of(self, pair: PairLaw, epsilon: float) -> float:
+    def _delta_of(self, pair: PairLaw, epsilon: float, tolerance: float | None = None) -> float:
         if epsilon >= self.local_epsilon:
             return 0.0
-        return integral.enclose(pair, n=self.n, epsilon=epsilon).upper
+        return integral.enclose(pair, n=self.n, epsilon=epsilon, tolerance=tolerance).upper

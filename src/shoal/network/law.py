@@ -26,6 +26,7 @@ import numpy as np
 
 from shoal.accounting.atoms import PairLaw
 from shoal.accounting.law import BlanketLaw
+from shoal.accounting.profile import hull
 from shoal.network.walk import UNIT, growth
 from shoal.values import Array
 
@@ -179,16 +180,3 @@ def _walked(pair: PairLaw, weights: Array, masses: Array, lost: float) -> PairLa
     gone = np.concatenate([np.column_stack([seen * pair.rho0, seen * pair.rho1]), own])
     atoms = map(tuple, np.column_stack(columns).tolist())
     return PairLaw.of(atoms, lost=map(tuple, gone.tolist())).descending(pair)
-
-
-def hull(x: Array, y: Array) -> tuple[Array, Array]:
-    """The corners of the largest convex function below the points (x ascending)."""
-    corners: list[int] = []
-    for i in range(x.size):
-        while len(corners) > 1:
-            a, b = corners[-2], corners[-1]
-            if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
-                break
-            corners.pop()
-        corners.append(i)
-    return x[corners], y[corners]

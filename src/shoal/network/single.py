@@ -28,8 +28,8 @@ import numpy.typing as npt
 
 from shoal.accounting.atoms import PairLaw
 from shoal.accounting.law import BlanketLaw
+from shoal.accounting.profile import hull
 from shoal.network.graph import Nodes
-from shoal.network.law import hull
 from shoal.network.locations import Spread
 from shoal.network.profile import Route
 from shoal.network.walk import UNIT, growth

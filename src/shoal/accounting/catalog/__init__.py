@@ -92,9 +92,8 @@ class Query:
         object.__setattr__(self, "n", checks.count(n=self.n))
         if self.k is not None:
             object.__setattr__(self, "k", checks.count(2, k=self.k))
-        if self.mechanism not in {None, *MECHANISMS}:
-            expected = f"mechanism to be one of {', '.join(MECHANISMS)}, or None"
-            raise InvalidArgumentError("mechanism", self.mechanism, expected)
+        expected = f"mechanism to be one of {', '.join(MECHANISMS)}, or None"
+        checks.refuse(self.mechanism not in {None, *MECHANISMS}, expected, mechanism=self.mechanism)
         if self.mechanism == "grr" and self.k is None:
             raise InvalidArgumentError("k", None, 'k >= 2 beside mechanism="grr"')
         if self.mechanism == "laplace" and self.k is not None:

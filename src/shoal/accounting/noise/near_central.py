@@ -43,7 +43,6 @@ import scipy
 from shoal import checks
 from shoal.accounting.atoms import Array
 from shoal.accounting.noise.profile import checked_epsilon, least_mean
-from shoal.errors import InvalidArgumentError
 
 MOST_COPIES = 64
 _UNIT = float(np.finfo(np.float64).eps)
@@ -124,9 +123,8 @@ class _Flooding:
         log_stop, log_more = -math.log1p(mean / r), -math.log1p(r / mean)
         spread = math.sqrt(mean * (1 + mean / r))
         reach = math.ceil(mean + 16 * spread + 60 + _TAIL / min(-log_more, rate))
-        if reach > _MOST_PAIRS:
-            expected = f"noise of at most {_MOST_PAIRS} likely counts"
-            raise InvalidArgumentError("pairs", mean, expected)
+        expected = f"noise of at most {_MOST_PAIRS} likely counts"
+        checks.refuse(reach > _MOST_PAIRS, expected, pairs=mean)
         counts = np.arange(1, reach + 1, dtype=np.float64)
         steps = np.log((counts + (r - 1)) / counts) + log_more
         logs = np.concatenate([[0.0], np.cumsum(steps)]) + r * log_stop
@@ -246,9 +244,8 @@ def near_central_calibration(
 def checked_high(high: float) -> int:
     """The largest number that a person may hold, few enough to be sent as copies."""
     copies = checks.count(high=high)
-    if copies > MOST_COPIES:
-        expected = f"high <= {MOST_COPIES} (split-and-mix sums larger numbers)"
-        raise InvalidArgumentError("high", high, expected)
+    expected = f"high <= {MOST_COPIES} (split-and-mix sums larger numbers)"
+    checks.refuse(copies > MOST_COPIES, expected, high=high)
     return copies
 
 
@@ -308,9 +305,8 @@ def _view(noise: NearCentralNoise, present: float) -> tuple[Array, float, float]
     paired, unpaired = flooding.times(present).likely(left_out=_NEGLIGIBLE)
     reach = single.size - 1
     size = paired.size + reach
-    if (2 * reach + 1) * size > _MOST_CELLS:
-        expected = "all of those who share noise of so many messages (calibrate it for fewer)"
-        raise InvalidArgumentError("present", present, expected)
+    expected = "all of those who share noise of so many messages (calibrate it for fewer)"
+    checks.refuse((2 * reach + 1) * size > _MOST_CELLS, expected, present=present)
     cells = np.zeros((2 * reach + 1, size))
     for d in range(reach + 1):
         sums = np.convolve(paired, single[: single.size - d] * single[d:])
@@ -365,9 +361,8 @@ class NegativeBinomial:
         """Pr[F = 0], Pr[F = 1], ..., and a bound on the mass of all counts beyond them."""
         spread = math.sqrt(self.mean / (1 - self.ratio))
         reach = self.mean + 16 * spread + 60 + _TAIL / float(np.logaddexp(0.0, -self.log_odds))
-        if reach > _MOST_COUNTS or self.none < _LEAST_LOG:
-            expected = f"noise of at most {_MOST_COUNTS} likely counts, 0 among them"
-            raise InvalidArgumentError("noise", self.mean, expected)
+        expected = f"noise of at most {_MOST_COUNTS} likely counts, 0 among them"
+        checks.refuse(reach > _MOST_COUNTS or self.none < _LEAST_LOG, expected, noise=self.mean)
         counts = np.arange(math.ceil(reach), dtype=np.float64)
         steps = self.ratio * (self.shape + counts) / (counts + 1)
         pmf = math.exp(self.none) * np.concatenate([[1.0], np.cumprod(steps)])

@@ -10,7 +10,7 @@ from functools import cached_property
 from shoal import checks
 from shoal.accounting.profile import Curve
 from shoal.accounting.search import Side, crossing
-from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
+from shoal.errors import OutOfRegimeError, UnreachableTargetError
 
 LARGEST_EPSILON = 300.0
 _STEP = 1.5
@@ -171,8 +171,7 @@ def published_mean(
 def checked_epsilon(epsilon: float) -> float:
     """A central epsilon whose exponential is a float."""
     checks.non_negative(epsilon=epsilon)
-    if epsilon > LARGEST_EPSILON:
-        raise InvalidArgumentError("epsilon", epsilon, f"epsilon <= {LARGEST_EPSILON:g}")
+    checks.refuse(epsilon > LARGEST_EPSILON, f"epsilon <= {LARGEST_EPSILON:g}", epsilon=epsilon)
     return float(epsilon)
 
 
