@@ -152,13 +152,8 @@ class ComposedProfile:
         from shoal.accounting import loss
 
         # Very many rounds are not worth composing only to be refused.
-        self._require_precision(loss.least_error(self.terms), 1.0)
+        _require_precision(loss.least_error(self.terms), 1.0)
         return loss.composed(self.terms)
-
-    def _require_precision(self, error: float, delta: float) -> None:
-        if error > _TRUSTED_FRACTION * delta:
-            quantity = "composition by privacy loss distribution: delta"
-            raise PrecisionError(quantity, delta, error / _TRUSTED_FRACTION, _PLD_CURE)
 
     def _by(self, method: str, delta: float) -> float:
         by = {"pld": self._by_loss, "renyi": self._by_renyi, "advanced": self._by_advanced}
@@ -169,8 +164,8 @@ class ComposedProfile:
         if self.rounds > _MANY_ROUNDS:
             from shoal.accounting import loss
 
-            self._require_precision(loss.least_error(self.terms), delta)
-        self._require_precision(self._loss.error, delta)
+            _require_precision(loss.least_error(self.terms), delta)
+        _require_precision(self._loss.error, delta)
         epsilon = self._loss.distribution.get_epsilon_for_delta(delta - self._loss.error)
         return max(0.0, float(epsilon))
 
@@ -190,6 +185,12 @@ class ComposedProfile:
             parts = [(term.epsilon(per_round), count) for term, count in self.terms]
             best = min(best, advanced(parts, slack=fraction * delta))
         return best
+
+
+def _require_precision(error: float, delta: float) -> None:
+    if error > _TRUSTED_FRACTION * delta:
+        quantity = "composition by privacy loss distribution: delta"
+        raise PrecisionError(quantity, delta, error / _TRUSTED_FRACTION, _PLD_CURE)
 
 
 def advanced(parts: Sequence[tuple[float, int]], *, slack: float) -> float:

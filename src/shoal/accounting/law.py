@@ -98,10 +98,7 @@ class BlanketLaw:
         if actual > claimed + _CLAIM_TOLERANCE * (1 + claimed):
             expected = f"atoms within the claimed local_epsilon={claimed:g}"
             raise InvalidTableError("atoms", f"log-ratio {actual:.6g}", expected)
-        object.__setattr__(self, "pairs", both)
-        object.__setattr__(self, "explicit", witnesses)
-        object.__setattr__(self, "claim", claim)
-        object.__setattr__(self, "local_epsilon", claimed)
+        vars(self).update(pairs=both, explicit=witnesses, claim=claim, local_epsilon=claimed)
 
     @cached_property
     def witnesses(self) -> tuple[PairLaw, ...]:

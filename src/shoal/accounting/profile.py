@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, overload
 
@@ -206,15 +206,10 @@ class PrivacyProfile(Curve):
     law: BlanketLaw
     n: int
 
-    local_epsilon: float = field(init=False, repr=False)
-    theorem: str = field(init=False, repr=False)
-    scope: str = field(init=False, repr=False)
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", checks.count(n=self.n))
-        object.__setattr__(self, "local_epsilon", self.law.local_epsilon)
-        object.__setattr__(self, "theorem", self.law.claim.theorem)
-        object.__setattr__(self, "scope", self.law.claim.scope)
+        claim = self.law.claim
+        vars(self).update(n=checks.count(n=self.n), local_epsilon=self.law.local_epsilon)
+        vars(self).update(theorem=claim.theorem, scope=claim.scope)
 
     def _delta(self, epsilon: float) -> float:
         return max(self._delta_of(pair, epsilon) for pair in self.law.pairs)

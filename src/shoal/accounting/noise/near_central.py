@@ -146,21 +146,17 @@ class _Flooding:
 
     def _falling(self, epsilon: float, shift: int) -> float:
         """D_x(J(u, v) || J(u−j, v)): where G grows quickly."""
-        rate = self.rate
+        rate, stop, before = self.rate, -math.expm1(-self.rate), self._before(shift)
         if shift == 1:
             # G(u) = Pr[F=u] + a² G(u−1), so that nothing cancels.
             factor = math.exp(epsilon - rate) - math.exp(-2 * rate)
-            at_least_u = self._gain(self.pmf, self._before(1), factor)
+            at_least_u = self._gain(self.pmf, before, factor)
         else:
-            at_least_u = self._gain(
-                self.both, self._before(shift), math.exp(epsilon - shift * rate)
-            )
-        stop = -math.expm1(-rate)
+            at_least_u = self._gain(self.both, before, math.exp(epsilon - shift * rate))
         between = 0.0
         for i in range(1, shift):
             factor = math.exp(epsilon - (shift - 2 * i) * rate)
-            gain = self._gain(self._before(i), self._before(shift), factor)
-            between += math.exp(-i * rate) * gain
+            between += math.exp(-i * rate) * self._gain(self._before(i), before, factor)
         return stop * at_least_u + stop**2 * between
 
     def _rising(self, epsilon: float, shift: int) -> float:
@@ -168,16 +164,14 @@ class _Flooding:
 
         Beyond the arrays G falls by a² per step, and all that is gained there is below ``ends``.
         """
-        rate = self.rate
-        stop, ends = -math.expm1(-rate), float(self.both[-1 - MOST_COPIES])
+        rate, stop, before = self.rate, -math.expm1(-self.rate), self._before(shift)
+        ends = float(self.both[-1 - MOST_COPIES])
         certain = -math.expm1(epsilon - shift * rate) / (1 + math.exp(-rate))
-        before = self._before(shift)
         at_least_u = self._gain(before, self.both, math.exp(epsilon + shift * rate))
         between = 0.0
         for i in range(1, shift):
             factor = math.exp(epsilon + (shift - 2 * i) * rate)
-            gain = self._gain(before, self._before(i), factor)
-            between += math.exp(-(shift - i) * rate) * gain
+            between += math.exp(-(shift - i) * rate) * self._gain(before, self._before(i), factor)
         return certain + stop * math.exp(-shift * rate) * at_least_u + stop**2 * between + ends
 
     def _before(self, steps: int) -> Array:
