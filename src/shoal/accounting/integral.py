@@ -32,7 +32,7 @@ from scipy import special
 
 from shoal.accounting.atoms import ROUNDING, Array, PairLaw
 from shoal.accounting.enclosure import Enclosure
-from shoal.accounting.search import Side, crossing, gaussian_guess, least
+from shoal.accounting.search import Side, crossing, gaussian_guess, least, log
 
 TOLERANCE = 3e-4
 _EPSILON_FRACTION = 3e-5
@@ -500,7 +500,7 @@ def listed_sum(pair: PairLaw, listed: Draws, *, n: int, epsilon: float) -> Enclo
         high += added
     high += gain * math.exp(listed.log_tail) * (1 + _RELATIVE_ERROR)
     scale = peak - math.log(n)
-    return Enclosure(_log(low) + scale, _log(high) + scale)
+    return Enclosure(log(low) + scale, log(high) + scale)
 
 
 def _mass_errors(pair: PairLaw, listed: Draws, n: int) -> tuple[float, float]:
@@ -539,7 +539,3 @@ def _counts_up_to(most: int, values: int) -> Array:
         counts = np.column_stack([counts[parent], drawn])
         left = left[parent] - drawn
     return counts
-
-
-def _log(value: float) -> float:
-    return -math.inf if value <= 0 else math.log(value)

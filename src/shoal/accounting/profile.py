@@ -142,18 +142,17 @@ class Samples:
     deltas: Array
 
 
+@lru_cache(maxsize=32)
 def pure_samples(curve: Curve) -> Samples:
-    """Samples up to where delta is 0; a curve that never gets there has no Rényi divergence."""
-    if math.isinf(curve.ceiling):
+    """Samples up to where delta is 0; a curve that never gets there has no Rényi divergence.
+
+    They are densest where delta is largest, and some go all the way to the end.
+    """
+    end = curve.ceiling
+    if math.isinf(end):
         given = {"local_epsilon": curve.local_epsilon, "local_delta": curve.local_delta}
         condition = "a pure local guarantee (local delta 0)"
         raise OutOfRegimeError("Rényi divergence", condition, given, "method 'pld'")
-    return _samples_to(curve, curve.ceiling)
-
-
-@lru_cache(maxsize=32)
-def _samples_to(curve: Curve, end: float) -> Samples:
-    """Points densest where delta is largest, and some all the way to the end."""
     marks = [0.0, *(min(end, curve.epsilon(level)) for level in _LEVELS), end]
     pieces = [
         np.linspace(low, high, count + 1)[:-1]
@@ -164,14 +163,13 @@ def _samples_to(curve: Curve, end: float) -> Samples:
     return Samples(epsilons, np.array([curve.quick_delta(float(eps)) for eps in epsilons]))
 
 
-def interpolated(found: Samples, epsilons: Array) -> Array:
+def interpolated(samples: Samples, epsilons: Array) -> Array:
     """Chords in x = e^epsilon between samples: an upper bound of a convex curve."""
-    base = found.epsilons
+    base = samples.epsilons
     index = np.clip(np.searchsorted(base, epsilons, side="right") - 1, 0, base.size - 2)
     width = np.expm1(base[index + 1] - base[index])
-    share = np.expm1(epsilons - base[index]) / np.where(width > 0, width, 1.0)
-    share = np.clip(share, 0.0, 1.0)
-    return found.deltas[index] * (1 - share) + found.deltas[index + 1] * share
+    part = np.clip(np.expm1(epsilons - base[index]) / np.where(width > 0, width, 1.0), 0.0, 1.0)
+    return samples.deltas[index] * (1 - part) + samples.deltas[index + 1] * part
 
 
 def hull(x: Array, y: Array) -> tuple[Array, Array]:

@@ -202,6 +202,11 @@ def crossing(
     return high if side is Side.UPPER else low
 
 
+def log(value: float) -> float:
+    """The logarithm; minus infinity of 0, and of what rounding left below."""
+    return -math.inf if value <= 0 else math.log(value)
+
+
 def gaussian_guess(spread: float, log_target: float) -> float:
     """First guess: delta is about spread phi(s)/s^2 at epsilon = s spread."""
     s = 1.0

@@ -270,7 +270,11 @@ def published_epsilon(noise: float, rate: float, steps: int, delta: float) -> fl
     for exponent in _EXPONENTS:
         fraction = 10.0**-exponent  # of delta, for the deltas of the steps
         step_delta = min(0.5, fraction * delta / (rate * steps))
-        each = _subsampled(gaussian.epsilon(2 / noise, step_delta), rate)
+        local = gaussian.epsilon(2 / noise, step_delta)
+        # log(1 + q (e^local - 1)), also where it is tiny or e^local too large for a float.
+        each = math.log1p(rate * math.expm1(min(local, _LARGE)))
+        if local >= _LARGE:
+            each = local + math.log(rate + (1 - rate) * math.exp(-local))
         best = min(best, advanced([(each, steps)], slack=(1 - fraction) * delta))
     return best
 
@@ -336,13 +340,6 @@ def _mirrored(growth: Array, masses: Array, *, infinite: float) -> Laws:
     losses = np.log1p(growth)[1:]
     both = np.concatenate([masses[1:] * (1 + growth[1:]), masses[1:]])
     return (StepLaw.of(np.concatenate([losses, -losses]), both, infinite=infinite),)
-
-
-def _subsampled(local: float, rate: float) -> float:
-    """log(1 + q (e^local - 1)), also where it is tiny or e^local too large for a float."""
-    if local < _LARGE:
-        return math.log1p(rate * math.expm1(local))
-    return local + math.log(rate + (1 - rate) * math.exp(-local))
 
 
 def _cut(low: float, high: float, mu: float) -> Cells:
