@@ -10,6 +10,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 WHEELS ?= dist
 SCRIPTS := $(BIN)/python setup/scripts.py
 export SHOAL_CHROMIUM
+# The products of the accountant are small: threads would only wait for each other.
+export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
