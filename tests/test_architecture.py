@@ -257,8 +257,8 @@ def theorems() -> frozenset[str]:
         if name.startswith(f"{CATALOG}.")
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "Entry"
+        for part in (node.func, *node.args)
+        if isinstance(part, ast.Name) and part.id == "Entry"
     )
 
 

@@ -235,5 +235,5 @@ def test_checks_take_numbers_beyond_all_floats():
 
 def test_noise_too_small_to_hide_among_very_many_steps():
     """The search for an epsilon goes beyond what has an exponential, and ends there."""
-    run = Run.of(0.25, 10**15, 1, 1, 1e-6)
+    run = Run.of(0.25, 10**15, delta=1e-6)
     assert epsilon_of(run) == gaussian.epsilon(8.0, 1e-6)  # that of a single step

@@ -954,4 +954,4 @@ def test_binomial_probabilities_keep_their_digits(n, share):
 def test_the_rules_of_thumb_are_no_bounds():
     """Equation (2) lies below the theorem it abbreviates, so it proves nothing."""
     assert ask("blog-large", 6, 10**6) < ask("fmt21-blog", 6, 10**6)
-    assert not canonne22.LARGE.certified
+    assert not canonne22.large.certified

@@ -32,7 +32,7 @@ def test_renyi_keeps_its_digits_in_a_huge_crowd_of_rare_clones():
         first = 2 * (truth * a + (1 - truth) * (total + 1 - a)) / (total + 1)
         second = 2 - first
         excess += chance * float((weight * (first - second) ** 2 / second).sum())
-    found = renyi.ClonePair(local, clones, n).divergence(order)
+    found = renyi.clone_divergence(local, clones, n, order)
     assert found == pytest.approx(math.log1p(excess), rel=1e-6)
 
 

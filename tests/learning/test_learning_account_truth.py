@@ -236,14 +236,14 @@ def test_batches_are_never_worse_than_promised(batch, noise):
             if truth > 1e-9:
                 size = {"n": 3 * batch, "batch": batch, "delta": truth * 0.999}
                 assert account(noise_multiplier=noise, **size).epsilon >= epsilon
-                for own, other in distances(Run.of(noise, 3 * batch, 1, batch, truth)):
+                for own, other in distances(Run.of(noise, 3 * batch, batch=batch, delta=truth)):
                     for level in (0.5, 1.5):
                         assert Blanket(own, other, 3, level, 1e-9).quick_delta(epsilon) >= truth
 
 
 def test_large_noise_lets_batches_hide_too():
     """Only one example differs: what has to be hidden is 2C, even where whole blocks hide it."""
-    whole = Run.of(100.0, 10_000, 1, 10, 1e-6)
-    examples = Run.of(100.0, 1000, 1, 1, 1e-6)
+    whole = Run.of(100.0, 10_000, batch=10, delta=1e-6)
+    examples = Run.of(100.0, 1000, delta=1e-6)
     assert lower_epsilon(whole) <= blanket_epsilon(whole)
     assert blanket_epsilon(whole) < 2 * blanket_epsilon(examples)

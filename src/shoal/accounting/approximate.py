@@ -79,15 +79,11 @@ class ApproximateProfile(Curve):
     local_epsilon: float
     local_delta: float
     n: int = field(init=False)
-    theorem: str = field(init=False)
-    scope: str = field(init=False)
 
     def __post_init__(self) -> None:
         pure = self.exchanges[-1].profile
         theorem = f"{pure.theorem} for nearby pure randomizers (FMT21 3.8)"
-        object.__setattr__(self, "n", pure.n)
-        object.__setattr__(self, "theorem", theorem)
-        object.__setattr__(self, "scope", pure.scope)
+        vars(self).update(n=pure.n, theorem=theorem, scope=pure.scope)
 
     @property
     def spread(self) -> float:

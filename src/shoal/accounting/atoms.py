@@ -173,8 +173,6 @@ class PairLaw:
         Staying silent is one more output, sent with the same probability whatever the input:
         an atom of mass ``1 - probability`` with both ratios 1.
         """
-        if probability == 1.0:
-            return self
         speaking = np.column_stack([self.mass * probability, self.rho0, self.rho1])
         lost = np.column_stack([self.lost0, self.lost1]) * probability
         law = PairLaw.of([*speaking, (1.0 - probability, 1.0, 1.0)], lost=lost)

@@ -15,7 +15,6 @@ from shoal.accounting import renyi
 from shoal.accounting.atoms import Array
 from shoal.accounting.profile import Curve, Numbers, each, pure_samples
 from shoal.errors import (
-    InvalidArgumentError,
     OutOfRegimeError,
     PrecisionError,
     UnreachableTargetError,
@@ -90,8 +89,7 @@ class ComposedProfile(CurveViews):
     def answer(self, delta: float, *, method: Method = "pld") -> tuple[float, str]:
         """epsilon and the theorem it comes from."""
         checks.open_probability(delta=delta)
-        if method not in METHODS:
-            raise InvalidArgumentError("method", method, f"one of {', '.join(METHODS)}")
+        checks.refuse(method not in METHODS, f"one of {', '.join(METHODS)}", method=method)
         answers: list[tuple[float, str]] = []
         refused: Exception | None = None
         for name in THEOREMS if method == "best" else (method,):
@@ -161,13 +159,8 @@ class ComposedProfile(CurveViews):
         from shoal.accounting import loss
 
         # Very many rounds are not worth composing only to be refused.
-        self._require_precision(loss.least_error(self.terms), 1.0)
+        _require_precision(loss.least_error(self.terms), 1.0)
         return loss.composed(self.terms)
-
-    def _require_precision(self, error: float, delta: float) -> None:
-        if error > _TRUSTED_FRACTION * delta:
-            quantity = "composition by privacy loss distribution: delta"
-            raise PrecisionError(quantity, delta, error / _TRUSTED_FRACTION, _PLD_CURE)
 
     def _by(self, method: str, delta: float) -> float:
         by = {"pld": self._by_loss, "renyi": self._by_renyi, "advanced": self._by_advanced}
@@ -178,8 +171,8 @@ class ComposedProfile(CurveViews):
         if self.rounds > _MANY_ROUNDS:
             from shoal.accounting import loss
 
-            self._require_precision(loss.least_error(self.terms), delta)
-        self._require_precision(self._loss.error, delta)
+            _require_precision(loss.least_error(self.terms), delta)
+        _require_precision(self._loss.error, delta)
         epsilon = self._loss.distribution.get_epsilon_for_delta(delta - self._loss.error)
         return max(0.0, float(epsilon))
 
@@ -192,23 +185,33 @@ class ComposedProfile(CurveViews):
         return best
 
     def _by_advanced(self, delta: float) -> float:
-        """Kairouz, Oh, Viswanath 2015, Theorem 3.5 (arXiv 1311.0776), the best slack of several.
-
-        Rounds that are (eps_i, delta_i)-DP compose to eps with
-        1 - (1 - slack) prod (1 - delta_i) <= slack + sum delta_i, where
-
-            eps = min{ sum eps_i,
-                       m + sqrt(2 v log(1/slack)),
-                       m + sqrt(2 v log(e + sqrt(v)/slack)) },
-            m = sum eps_i (e^eps_i - 1)/(e^eps_i + 1),  v = sum eps_i^2.
-        """
+        """The best of several slacks; what they leave of delta is that of the rounds."""
         best = math.inf
         for fraction in _SLACKS:
-            slack, per_round = fraction * delta, (1 - fraction) * delta / self.rounds
+            per_round = (1 - fraction) * delta / self.rounds
             parts = [(term.epsilon(per_round), count) for term, count in self.terms]
-            total = sum(count * eps for eps, count in parts)
-            drift = sum(count * eps * math.tanh(eps / 2) for eps, count in parts)
-            squares = sum(count * eps**2 for eps, count in parts)
-            logs = min(math.log(1 / slack), math.log(math.e + math.sqrt(squares) / slack))
-            best = min(best, total, drift + math.sqrt(2 * squares * logs))
+            best = min(best, advanced(parts, slack=fraction * delta))
         return best
+
+
+def _require_precision(error: float, delta: float) -> None:
+    if error > _TRUSTED_FRACTION * delta:
+        quantity = "composition by privacy loss distribution: delta"
+        raise PrecisionError(quantity, delta, error / _TRUSTED_FRACTION, _PLD_CURE)
+
+
+def advanced(parts: Sequence[tuple[float, int]], *, slack: float) -> float:
+    """Kairouz, Oh, Viswanath 2015, Theorem 3.5 (arXiv 1311.0776), for (epsilon, rounds).
+
+    Rounds that are (eps_i, delta_i)-DP compose to eps with
+    1 - (1 - slack) prod (1 - delta_i) <= slack + sum delta_i, where
+
+        eps = min{ sum eps_i,
+                   m + sqrt(2 v log(1/slack)),
+                   m + sqrt(2 v log(e + sqrt(v)/slack)) },
+        m = sum eps_i (e^eps_i - 1)/(e^eps_i + 1),  v = sum eps_i^2.
+    """
+    drift = sum(count * eps * math.tanh(eps / 2) for eps, count in parts)
+    squares = sum(count * eps**2 for eps, count in parts)
+    logs = min(math.log(1 / slack), math.log(math.e + math.sqrt(squares) / slack))
+    return min(sum(count * eps for eps, count in parts), drift + math.sqrt(2 * squares * logs))

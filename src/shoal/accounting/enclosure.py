@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from shoal.accounting.search import log
 from shoal.errors import UncertifiedError
 
 SMALLEST_POSITIVE = math.ulp(0.0)
@@ -28,7 +29,7 @@ class Enclosure:
     @classmethod
     def between(cls, lower: float, upper: float) -> Enclosure:
         """The interval between two numbers, rounded outwards."""
-        return cls(_below(_log(lower)), _above(_log(upper)))
+        return cls(_below(log(lower)), _above(log(upper)))
 
     @property
     def lower(self) -> float:
@@ -66,14 +67,10 @@ class Enclosure:
         """The same interval with its lower end moved down."""
         if error == 0.0 or self.log_lower == -math.inf:
             return self
-        return Enclosure(_below(_log(self.lower - error)), self.log_upper)
+        return Enclosure(_below(log(self.lower - error)), self.log_upper)
 
 
 ZERO = Enclosure(-math.inf, -math.inf)
-
-
-def _log(value: float) -> float:
-    return value if math.isnan(value) else math.log(value) if value > 0 else -math.inf
 
 
 def _log_sum(a: float, b: float) -> float:
@@ -81,10 +78,11 @@ def _log_sum(a: float, b: float) -> float:
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
-def _above(log: float) -> float:
+def _above(exponent: float) -> float:
     """The logarithm rounded up by more than the error of computing it."""
-    return log + 4 * max(math.ulp(log), 2.0**-53) if math.isfinite(log) else log
+    error = 4 * max(math.ulp(exponent), 2.0**-53)
+    return exponent + error if math.isfinite(exponent) else exponent
 
 
-def _below(log: float) -> float:
-    return -_above(-log)
+def _below(exponent: float) -> float:
+    return -_above(-exponent)

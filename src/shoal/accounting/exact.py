@@ -41,8 +41,7 @@ _ROUNDED_TO_ONE = 1e-15
 def participants(n: float) -> int:
     """``n`` as an int, if binomials of that many people are known accurately enough."""
     people = checks.count(n=n)
-    if people > LARGEST_N:
-        raise InvalidArgumentError("n", n, f"n <= {LARGEST_N}: use the integral for more")
+    checks.refuse(people > LARGEST_N, f"n <= {LARGEST_N}: use the integral for more", n=n)
     return people
 
 

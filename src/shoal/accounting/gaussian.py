@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from shoal.accounting.atoms import Array
-from shoal.accounting.search import Side, crossing
+from shoal.accounting.search import Side, crossing, log
 
 _LOG_ERROR = 1e-14  # of a logarithm of Phi, relative to 1 + its size
 _SMALLEST = 1e-300
@@ -50,12 +50,11 @@ def epsilon(mu: float, delta_: float, *, side: Side = Side.UPPER) -> float:
         return 0.0
 
     def log_delta(at: float) -> float:
-        value = delta(mu, at, side=side)
-        return math.log(value) if value > 0 else -math.inf
+        return log(delta(mu, at, side=side))
 
     tail = math.sqrt(-2 * math.log(delta_))
     cap = mu * (mu / 2 + tail)  # Phi(-t) <= e^(-t^2/2), and the other term only helps
-    return crossing(log_delta, math.log(delta_), cap=cap, guess=0.9 * cap, side=side)
+    return crossing(log_delta, log(delta_), cap=cap, guess=0.9 * cap, side=side)
 
 
 @dataclass(frozen=True, eq=False)

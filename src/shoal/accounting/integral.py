@@ -32,7 +32,7 @@ from scipy import special
 
 from shoal.accounting.atoms import ROUNDING, Array, PairLaw
 from shoal.accounting.enclosure import Enclosure
-from shoal.accounting.search import Side, crossing, gaussian_guess, least
+from shoal.accounting.search import Side, crossing, gaussian_guess, least, log
 
 TOLERANCE = 3e-4
 _EPSILON_FRACTION = 3e-5
@@ -444,25 +444,18 @@ class Draws:
     log_tail: float  # log Pr[none of the listed terms]
 
 
+@lru_cache(maxsize=64)
 def draws(pair: PairLaw, n: int) -> Draws | None:
     """The list for n draws of this law, or None if it would be too long."""
-    masses = np.append(pair.mass, pair.rest)
-    explicit = np.flatnonzero(masses > 0)
-    explicit = explicit[explicit != int(masses.argmax())]
-    expected = min(n, math.ceil(n * float(masses[explicit].sum())))
-    if math.comb(expected + explicit.size, expected) > _MOST_TERMS:
-        return None
-    return _listed(pair, n)
-
-
-@lru_cache(maxsize=64)
-def _listed(pair: PairLaw, n: int) -> Draws | None:
     masses = np.append(pair.mass, pair.rest)
     implicit = int(masses.argmax())
     explicit = np.flatnonzero(masses > 0)
     explicit = explicit[explicit != implicit]
     probabilities = masses[explicit]
     together = float(probabilities.sum())
+    expected = min(n, math.ceil(n * together))
+    if math.comb(expected + explicit.size, expected) > _MOST_TERMS:
+        return None
     most = _largest_total(n, together) if probabilities.size else 0
     if math.comb(most + probabilities.size, most) > _MOST_TERMS:
         return None
@@ -507,7 +500,7 @@ def listed_sum(pair: PairLaw, listed: Draws, *, n: int, epsilon: float) -> Enclo
         high += added
     high += gain * math.exp(listed.log_tail) * (1 + _RELATIVE_ERROR)
     scale = peak - math.log(n)
-    return Enclosure(_log(low) + scale, _log(high) + scale)
+    return Enclosure(log(low) + scale, log(high) + scale)
 
 
 def _mass_errors(pair: PairLaw, listed: Draws, n: int) -> tuple[float, float]:
@@ -551,7 +544,3 @@ def _counts_up_to(most: int, values: int) -> Array:
         counts[:, value] = drawn[row]
         row = parent[row]
     return counts
-
-
-def _log(value: float) -> float:
-    return -math.inf if value <= 0 else math.log(value)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Real
 from typing import Any
 
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting import table as tables
 from shoal.accounting.atoms import NORMALISATION_TOLERANCE, AtomLike, PairLaw, distinct
-from shoal.errors import InvalidArgumentError, InvalidTableError
+from shoal.errors import InvalidTableError
 
 LARGEST_LOCAL_EPSILON = 300.0
 _CLAIM_TOLERANCE = 1e-12
@@ -98,10 +98,7 @@ class BlanketLaw:
         if actual > claimed + _CLAIM_TOLERANCE * (1 + claimed):
             expected = f"atoms within the claimed local_epsilon={claimed:g}"
             raise InvalidTableError("atoms", f"log-ratio {actual:.6g}", expected)
-        object.__setattr__(self, "pairs", both)
-        object.__setattr__(self, "explicit", witnesses)
-        object.__setattr__(self, "claim", claim)
-        object.__setattr__(self, "local_epsilon", claimed)
+        vars(self).update(pairs=both, explicit=witnesses, claim=claim, local_epsilon=claimed)
 
     @cached_property
     def witnesses(self) -> tuple[PairLaw, ...]:
@@ -116,17 +113,8 @@ class BlanketLaw:
         docs/theory/optimal-clones.md for adaptively chosen randomizers too.
         """
         e = _exponential(local_epsilon)
-        return cls(
-            [(1 / (e + 1), e, 1.0), (1 / (e + 1), 1.0, e)],
-            witnesses=lambda: [*_response_witnesses(3, e), *_response_witnesses(2, e)],
-            claim=Claim(
-                "optimal clones",
-                ADAPTIVE,
-                local_epsilon,
-                binary=True,
-                clone_probability=2 / (e + 1),
-            ),
-        )
+        atoms = [(1 / (e + 1), e, 1.0), (1 / (e + 1), 1.0, e)]
+        return cls._of_clones("optimal clones", local_epsilon, 2 / (e + 1), atoms)
 
     @classmethod
     def clones(cls, local_epsilon: float) -> BlanketLaw:
@@ -136,17 +124,18 @@ class BlanketLaw:
         """
         e = _exponential(local_epsilon)
         near, far = 2 * e / (e + 1), 2 * e * (e / (e + 1))
-        return cls(
-            [(0.5 / e, far, near), (0.5 / e, near, far)],
-            witnesses=lambda: [*_response_witnesses(3, e), *_response_witnesses(2, e)],
-            claim=Claim(
-                "clones (FMT21 Theorem 3.2)",
-                ADAPTIVE,
-                local_epsilon,
-                binary=True,
-                clone_probability=1 / e,
-            ),
-        )
+        atoms = [(0.5 / e, far, near), (0.5 / e, near, far)]
+        return cls._of_clones("clones (FMT21 Theorem 3.2)", local_epsilon, 1 / e, atoms)
+
+    @classmethod
+    def _of_clones(
+        cls, theorem: str, local_epsilon: float, probability: float, atoms: list[AtomLike]
+    ) -> BlanketLaw:
+        """The law of a clone pair; randomized response is among what it covers."""
+        e = math.exp(local_epsilon)
+        claim = Claim(theorem, ADAPTIVE, local_epsilon, binary=True, clone_probability=probability)
+        witnesses = partial(_response_witnesses, e=e)
+        return cls(atoms, witnesses=lambda: [*witnesses(3), *witnesses(2)], claim=claim)
 
     @classmethod
     def deletion(cls, epsilon: float) -> BlanketLaw:
@@ -234,9 +223,8 @@ def _deletion_witness(a: float) -> list[AtomLike]:
 
 def _exponential(epsilon: float) -> float:
     checks.non_negative(local_epsilon=epsilon)
-    if epsilon > LARGEST_LOCAL_EPSILON:
-        expected = f"local_epsilon <= {LARGEST_LOCAL_EPSILON:g}"
-        raise InvalidArgumentError("local_epsilon", epsilon, expected)
+    expected = f"local_epsilon <= {LARGEST_LOCAL_EPSILON:g}"
+    checks.refuse(epsilon > LARGEST_LOCAL_EPSILON, expected, local_epsilon=epsilon)
     return math.exp(epsilon)
 
 

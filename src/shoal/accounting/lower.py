@@ -18,7 +18,7 @@ import scipy
 from shoal.accounting import integral
 from shoal.accounting.atoms import PairLaw
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.search import Side, crossing
+from shoal.accounting.search import Side, crossing, log
 
 LARGEST_BINARY_SUM = 2_000
 _BINARY_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
@@ -90,8 +90,6 @@ def _binary_divergence(lie: float, zeros: int, ones: int, x: float) -> float:
 
 def _binary_epsilon(local_epsilon: float, n: int, delta: float, guess: float) -> float:
     def log_delta(epsilon: float) -> float:
-        value = binary_response_delta(local_epsilon, n=n, epsilon=epsilon)
-        return math.log(value) if value > 0 else -math.inf
+        return log(binary_response_delta(local_epsilon, n=n, epsilon=epsilon))
 
-    log_target = math.log(delta)
-    return crossing(log_delta, log_target, cap=local_epsilon, guess=guess, side=Side.LOWER)
+    return crossing(log_delta, log(delta), cap=local_epsilon, guess=guess, side=Side.LOWER)

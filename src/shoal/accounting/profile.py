@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, overload
 
@@ -153,18 +153,17 @@ class Samples:
     deltas: Array
 
 
+@lru_cache(maxsize=32)
 def pure_samples(curve: Curve) -> Samples:
-    """Samples up to where delta is 0; a curve that never gets there has no Rényi divergence."""
-    if math.isinf(curve.ceiling):
+    """Samples up to where delta is 0; a curve that never gets there has no Rényi divergence.
+
+    They are densest where delta is largest, and some go all the way to the end.
+    """
+    end = curve.ceiling
+    if math.isinf(end):
         given = {"local_epsilon": curve.local_epsilon, "local_delta": curve.local_delta}
         condition = "a pure local guarantee (local delta 0)"
         raise OutOfRegimeError("Rényi divergence", condition, given, "method 'pld'")
-    return _samples_to(curve, curve.ceiling)
-
-
-@lru_cache(maxsize=32)
-def _samples_to(curve: Curve, end: float) -> Samples:
-    """Points densest where delta is largest, and some all the way to the end."""
     marks = [0.0, *(min(end, curve.epsilon(level)) for level in _LEVELS), end]
     pieces = [
         np.linspace(low, high, count + 1)[:-1]
@@ -175,27 +174,31 @@ def _samples_to(curve: Curve, end: float) -> Samples:
     return Samples(epsilons, np.array([curve.quick_delta(float(eps)) for eps in epsilons]))
 
 
-def interpolated(found: Samples, epsilons: Array) -> Array:
+def interpolated(samples: Samples, epsilons: Array) -> Array:
     """Chords in x = e^epsilon between samples: an upper bound of a convex curve."""
-    base = found.epsilons
+    base = samples.epsilons
     index = np.clip(np.searchsorted(base, epsilons, side="right") - 1, 0, base.size - 2)
     width = np.expm1(base[index + 1] - base[index])
-    share = np.expm1(epsilons - base[index]) / np.where(width > 0, width, 1.0)
-    share = np.clip(share, 0.0, 1.0)
-    return found.deltas[index] * (1 - share) + found.deltas[index + 1] * share
+    part = np.clip(np.expm1(epsilons - base[index]) / np.where(width > 0, width, 1.0), 0.0, 1.0)
+    return samples.deltas[index] * (1 - part) + samples.deltas[index + 1] * part
+
+
+def hull(x: Array, y: Array) -> tuple[Array, Array]:
+    """The corners of the largest convex function below the points (x ascending)."""
+    corners: list[int] = []
+    for i in range(x.size):
+        while len(corners) > 1:
+            a, b = corners[-2], corners[-1]
+            if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
+                break
+            corners.pop()
+        corners.append(i)
+    return x[corners], y[corners]
 
 
 def convex_minorant(x: Array, y: Array) -> Array:
     """The largest convex function below the points, at the points (x ascending)."""
-    hull: list[int] = []
-    for i in range(x.size):
-        while len(hull) > 1:
-            a, b = hull[-2], hull[-1]
-            if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
-                break
-            hull.pop()
-        hull.append(i)
-    return np.interp(x, x[hull], y[hull])
+    return np.interp(x, *hull(x, y))
 
 
 @dataclass(frozen=True)
@@ -212,27 +215,17 @@ class PrivacyProfile(Curve):
     law: BlanketLaw
     n: int
 
-    local_epsilon: float = field(init=False, repr=False)
-    theorem: str = field(init=False, repr=False)
-    scope: str = field(init=False, repr=False)
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", checks.count(n=self.n))
-        object.__setattr__(self, "local_epsilon", self.law.local_epsilon)
-        object.__setattr__(self, "theorem", self.law.claim.theorem)
-        object.__setattr__(self, "scope", self.law.claim.scope)
+        claim = self.law.claim
+        vars(self).update(n=checks.count(n=self.n), local_epsilon=self.law.local_epsilon)
+        vars(self).update(theorem=claim.theorem, scope=claim.scope)
 
     def _delta(self, epsilon: float) -> float:
         return max(self._delta_of(pair, epsilon) for pair in self.law.pairs)
 
     def quick_delta(self, epsilon: float) -> float:
         """The same bound, at most 3e-4 relative above the curve."""
-        if epsilon >= self.local_epsilon:
-            return 0.0
-        return max(
-            integral.enclose(pair, n=self.n, epsilon=epsilon, tolerance=integral.TOLERANCE).upper
-            for pair in self.law.pairs
-        )
+        return max(self._delta_of(pair, epsilon, integral.TOLERANCE) for pair in self.law.pairs)
 
     def _epsilon(self, delta: float) -> float:
         """To 1e-7 relative."""
@@ -243,7 +236,7 @@ class PrivacyProfile(Curve):
                 "ask for a larger delta, or give every input a share of every output",
             )
         pairs: Sequence[PairLaw] = self.law.pairs
-        answer = 0.0
+        answer, cap = 0.0, float(self.local_epsilon)
         # The pair that is worst at one answer is usually worst at the next: solve it first.
         while pairs:
             deltas = [self._delta_of(pair, answer) for pair in pairs]
@@ -252,16 +245,10 @@ class PrivacyProfile(Curve):
                 break
             at_zero = math.log(deltas[worst]) if answer == 0 else None
             solved = integral.epsilon(
-                pairs[worst],
-                self.n,
-                delta,
-                cap=float(self.local_epsilon),
-                side=Side.UPPER,
-                at_zero=at_zero,
+                pairs[worst], self.n, delta, cap=cap, side=Side.UPPER, at_zero=at_zero
             )
             answer = max(answer, solved)
-            exceeding = [i for i, found in enumerate(deltas) if found > delta and i != worst]
-            pairs = [pairs[i] for i in exceeding]
+            pairs = [pairs[i] for i, at in enumerate(deltas) if at > delta and i != worst]
         return answer
 
     def lower_delta(self, epsilon: float) -> float:
@@ -291,7 +278,7 @@ class PrivacyProfile(Curve):
 
         clones = self.law.claim.clone_probability
         if clones is not None and self.n * clones <= renyi.LARGEST_EXACT_CROWD:
-            return renyi.ClonePair(self.local_epsilon, clones, self.n).divergence(order)
+            return renyi.clone_divergence(self.local_epsilon, clones, self.n, order)
         return super().renyi(order)
 
     @property
@@ -304,7 +291,7 @@ class PrivacyProfile(Curve):
         """Standard deviation of the privacy loss to leading order: a scale, not a bound."""
         return max(pair.spread(self.n) for pair in self.law.pairs)
 
-    def _delta_of(self, pair: PairLaw, epsilon: float) -> float:
+    def _delta_of(self, pair: PairLaw, epsilon: float, tolerance: float | None = None) -> float:
         if epsilon >= self.local_epsilon:
             return 0.0
-        return integral.enclose(pair, n=self.n, epsilon=epsilon).upper
+        return integral.enclose(pair, n=self.n, epsilon=epsilon, tolerance=tolerance).upper

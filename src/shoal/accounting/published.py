@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import scipy
@@ -52,21 +53,13 @@ def clones_interval(
     checks.open_probability(delta=delta)
     checks.non_negative(local_epsilon=local_epsilon)
 
-    def exceeds(epsilon: float, side: Side) -> bool:
-        divergence = clone_divergence(
-            n=people,
-            epsilon=epsilon,
-            local_epsilon=local_epsilon,
-            step=width,
-            side=side,
-            limit=delta,
-        )
-        return divergence > delta
-
+    divergence = partial(
+        clone_divergence, n=people, local_epsilon=local_epsilon, step=width, limit=delta
+    )
     bracket = (0.0, float(local_epsilon))
     return Interval(
-        largest(lambda epsilon: exceeds(epsilon, Side.LOWER), *bracket, steps=steps),
-        least(lambda epsilon: not exceeds(epsilon, Side.UPPER), *bracket, steps=steps),
+        largest(lambda at: divergence(epsilon=at, side=Side.LOWER) > delta, *bracket, steps=steps),
+        least(lambda at: divergence(epsilon=at, side=Side.UPPER) <= delta, *bracket, steps=steps),
     )
 
 

@@ -12,7 +12,6 @@ Privacy", CSF 2017, arXiv 1702.07476; docs/theory/renyi.md for the identity.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -51,44 +50,33 @@ def to_epsilon(divergence: float, order: float, delta: float) -> float:
     return max(0.0, divergence + gain / (order - 1))
 
 
-@dataclass(frozen=True)
-class ClonePair:
-    """C ~ Bin(n-1, clone_probability), A ~ Bin(C, 1/2), D ~ Bern(e/(e+1)), e = e^eps0.
+def clone_divergence(local_epsilon: float, clone_probability: float, n: int, order: float) -> float:
+    """Rényi divergence of the clone pair.
 
+    With C ~ Bin(n-1, clone_probability), A ~ Bin(C, 1/2), D ~ Bern(e/(e+1)) and e = e^eps0, it is
     P = (A + D, C - A + 1 - D) against Q = (A + 1 - D, C - A + D): FMT21 Theorem 3.2 with clone
     probability 1/e, the optimal clones with 2/(e+1).
+
+    E_Q[(P/Q)^order] is summed over all (C, A), the terms left out bounded and added. With r = P/Q
+    the sum is 1 + E_Q[r^a - 1 - a(r - 1)], whose terms are all positive: no cancellation. What is
+    left out has P-probability p and adds at most (e^((a-1) eps0) + a) p.
     """
-
-    local_epsilon: float
-    clone_probability: float
-    n: int
-
-    def divergence(self, order: float) -> float:
-        """E_Q[(P/Q)^order] summed over all (C, A), the terms left out bounded and added.
-
-        With r = P/Q the sum is 1 + E_Q[r^a - 1 - a(r - 1)], whose terms are all positive: no
-        cancellation. What is left out has P-probability p and adds at most (e^((a-1) eps0) + a) p.
-        """
-        checks.above_one(order=order)
-        log_cap = (order - 1) * self.local_epsilon
-        depth = log_cap + math.log(order) + 80.0
-        totals = self._likely_totals(depth)
-        log_pmf = binomial.log_pmf(totals, n=self.n - 1, probability=self.clone_probability)
-        logs = [
-            _log_row_sums(totals[i : i + _ROWS], log_pmf[i : i + _ROWS], self, order, depth)
-            for i in range(0, totals.size, _ROWS)
-        ]
-        left_out = 6 * math.exp(-depth + np.logaddexp(log_cap, math.log(order)))
-        log_excess = np.logaddexp(special.logsumexp(logs), math.log(left_out))
-        return min(_from_log_excess(float(log_excess), order), self.local_epsilon)
-
-    def _likely_totals(self, depth: float) -> Array:
-        """Values of C outside of which the probability is below 2 e^-depth (Bernstein)."""
-        mean = (self.n - 1) * self.clone_probability
-        spread = math.sqrt(2 * mean * depth)
-        first = max(0, math.floor(mean - spread))
-        last = min(self.n - 1, math.ceil(mean + spread + depth))
-        return np.arange(first, last + 1, dtype=float)
+    checks.above_one(order=order)
+    log_cap = (order - 1) * local_epsilon
+    depth = log_cap + math.log(order) + 80.0
+    # Outside of these values of C the probability is below 2 e^-depth (Bernstein).
+    mean = (n - 1) * clone_probability
+    spread = math.sqrt(2 * mean * depth)
+    last = min(n - 1, math.ceil(mean + spread + depth))
+    totals = np.arange(max(0, math.floor(mean - spread)), last + 1, dtype=float)
+    log_pmf = binomial.log_pmf(totals, n=n - 1, probability=clone_probability)
+    logs = [
+        _log_row_sums(totals[i : i + _ROWS], log_pmf[i : i + _ROWS], local_epsilon, order, depth)
+        for i in range(0, totals.size, _ROWS)
+    ]
+    left_out = 6 * math.exp(-depth + np.logaddexp(log_cap, math.log(order)))
+    log_excess = np.logaddexp(special.logsumexp(logs), math.log(left_out))
+    return min(_from_log_excess(float(log_excess), order), local_epsilon)
 
 
 def binary_response_divergence(*, local_epsilon: float, n: int, order: float) -> float:
@@ -119,7 +107,7 @@ def binary_response_divergence(*, local_epsilon: float, n: int, order: float) ->
 
 
 def _log_row_sums(
-    totals: Array, log_pmf: Array, pair: ClonePair, order: float, depth: float
+    totals: Array, log_pmf: Array, local_epsilon: float, order: float, depth: float
 ) -> float:
     """log of the part of E_Q[r^a - 1 - a(r - 1)] with C in ``totals``."""
     reports = totals + 1
@@ -130,7 +118,7 @@ def _log_row_sums(
     zeros = np.minimum(zeros, high[:, None] + 1)
     inside = zeros <= high[:, None]
     zeros = np.minimum(zeros, high[:, None])
-    truth = special.expit(pair.local_epsilon)
+    truth = special.expit(local_epsilon)
     ones = reports[:, None] - zeros
     first = truth * zeros + (1 - truth) * ones
     second = (1 - truth) * zeros + truth * ones

@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypedDict, TypeVar, Unpack
 
 from shoal.errors import UncertifiedError
 
@@ -26,45 +26,39 @@ _MOST_STEPS = 200
 Number = TypeVar("Number", int, float)
 
 
+class Halving(TypedDict, total=False):
+    """When to stop: after so many ``steps`` or at a relative ``tolerance``.
+
+    ``geometric`` halves the logarithm of a bracket of positive numbers.
+    """
+
+    steps: int
+    tolerance: float
+    geometric: bool
+
+
 def least(
-    holds: Callable[[Number], bool],
-    low: Number,
-    high: Number,
-    *,
-    steps: int = _MOST_STEPS,
-    tolerance: float = 0.0,
+    holds: Callable[[Number], bool], low: Number, high: Number, **halving: Unpack[Halving]
 ) -> Number:
     """Where a condition that fails at ``low`` and holds at ``high`` begins to hold: it holds there.
 
-    Whole numbers are found exactly, others to ``tolerance`` relative or in so many halvings.
+    Whole numbers are found exactly, others to ``tolerance`` relative or in so many ``steps``.
 
     >>> least(lambda n: n * n >= 50, 0, 100), round(least(lambda x: x * x >= 50, 0.0, 100.0), 6)
     (8, 7.071068)
     """
-    _, end = _halved(holds, low, high, steps=steps, tolerance=tolerance)
-    return end
+    return _halved(holds, low, high, **halving)[1]
 
 
 def largest(
-    holds: Callable[[Number], bool],
-    low: Number,
-    high: Number,
-    *,
-    steps: int = _MOST_STEPS,
-    tolerance: float = 0.0,
-    geometric: bool = False,
+    holds: Callable[[Number], bool], low: Number, high: Number, **halving: Unpack[Halving]
 ) -> Number:
     """Where a condition that holds at ``low`` and fails at ``high`` ceases to: it holds there.
-
-    ``geometric`` halves the logarithm of a bracket of positive numbers.
 
     >>> largest(lambda n: n * n <= 50, 0, 100)
     7
     """
-    end, _ = _halved(
-        lambda x: not holds(x), low, high, steps=steps, tolerance=tolerance, geometric=geometric
-    )
-    return end
+    return _halved(lambda x: not holds(x), low, high, **halving)[0]
 
 
 def doubled(holds: Callable[[int], bool], start: int, most: int) -> tuple[int, int] | None:
@@ -142,8 +136,8 @@ def _halved(
     low: Number,
     high: Number,
     *,
-    steps: int,
-    tolerance: float,
+    steps: int = _MOST_STEPS,
+    tolerance: float = 0.0,
     geometric: bool = False,
 ) -> tuple[Number, Number]:
     """The bracket of where ``above`` begins to hold, halved; what is not looked at are its ends."""
@@ -206,6 +200,11 @@ def crossing(
         known = math.isfinite(rise) and rise != 0
         epsilon = at + (depths[2] - depths[1]) * run / rise if known else math.nan
     return high if side is Side.UPPER else low
+
+
+def log(value: float) -> float:
+    """The logarithm; minus infinity of 0, and of what rounding left below."""
+    return -math.inf if value <= 0 else math.log(value)
 
 
 def gaussian_guess(spread: float, log_target: float) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import ROUND_CEILING, Context
 from functools import cache
+from typing import Unpack
 
 from shoal import checks
 from shoal.accounting import gaussian
@@ -22,7 +23,7 @@ from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetErro
 from shoal.explain.text import up
 from shoal.learning import permuted, steps
 from shoal.learning.guarantee import Comparison, LearningGuarantee, Refused, Route
-from shoal.learning.run import ADD_OR_REMOVE, REPLACE, Run, Sampling
+from shoal.learning.run import ADD_OR_REMOVE, REPLACE, Run, RunOptions, Sampling
 
 LARGEST_EPSILON = 50.0
 COMPARED = (
@@ -54,18 +55,15 @@ def account(
     n: int,
     noise_multiplier: float | None = None,
     epsilon: float | None = None,
-    epochs: int = 1,
-    batch: int = 1,
-    delta: float | None = None,
     sampling: Sampling | str = Sampling.PERMUTATION,
-    drop_last: bool = False,
     neighbouring: str | None = None,
+    **options: Unpack[RunOptions],
 ) -> LearningGuarantee:
     """The (epsilon, delta) of a training run with this noise, or with the least that keeps epsilon.
 
     ``noise_multiplier`` is the deviation of the noise over the clipping norm of one example; with
-    ``epsilon`` instead it is found as by :func:`noise_for`. ``delta`` is min(1e-6, 1/(10 n)) unless
-    it is given.
+    ``epsilon`` instead it is found as by :func:`noise_for`. ``epochs`` and ``batch`` are 1 and
+    ``delta`` is min(1e-6, 1/(10 n)) unless they are given.
     ``sampling`` says how steps come by their examples: ``"permutation"`` (a fresh random order
     every epoch), ``"replacement"``, ``"poisson"``, or ``"fixed"`` (any order: no amplification). A
     batch that is left over has to be dropped or accounted for as fixed. Neighbouring data sets
@@ -78,9 +76,7 @@ def account(
     >>> account(noise_multiplier=10, n=10**8, sampling="fixed").delta
     1e-09
     """
-    run = Run.of(
-        noise_multiplier, n, epochs, batch, delta, sampling, neighbouring, drop_last=drop_last
-    )
+    run = Run.of(noise_multiplier, n, sampling, neighbouring, **options)
     return _guarantee(run, noise_multiplier, epsilon)
 
 
@@ -88,12 +84,9 @@ def noise_for(
     *,
     epsilon: float,
     n: int,
-    epochs: int = 1,
-    batch: int = 1,
-    delta: float | None = None,
     sampling: Sampling | str = Sampling.PERMUTATION,
-    drop_last: bool = False,
     neighbouring: str | None = None,
+    **options: Unpack[RunOptions],
 ) -> float:
     """The smallest noise multiplier that keeps (epsilon, delta), rounded up to six digits.
 
@@ -101,8 +94,7 @@ def noise_for(
     >>> account(noise_multiplier=z, n=10_000).epsilon <= 0.01
     True
     """
-    run = Run.of(None, n, epochs, batch, delta, sampling, neighbouring, drop_last=drop_last)
-    return _smallest_noise(run, epsilon)
+    return _smallest_noise(Run.of(None, n, sampling, neighbouring, **options), epsilon)
 
 
 def compare(
@@ -110,11 +102,8 @@ def compare(
     n: int,
     noise_multiplier: float | None = None,
     epsilon: float | None = None,
-    epochs: int = 1,
-    batch: int = 1,
-    delta: float | None = None,
-    drop_last: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    **options: Unpack[RunOptions],
 ) -> Comparison:
     """The same steps under every kind of sampling, permutation first: epsilon, or the noise for it.
 
@@ -123,17 +112,14 @@ def compare(
     number of kinds that are done, and of all.
     """
     rows: list[LearningGuarantee | Refused] = []
-    noise = noise_multiplier
     for sampling, neighbouring in COMPARED:
         if progress is not None:
             progress(len(rows), len(COMPARED))
         try:
-            run = Run.of(
-                noise, n, epochs, batch, delta, sampling, neighbouring, drop_last=drop_last
-            )
-            rows.append(_guarantee(run, noise, epsilon))
+            run = Run.of(noise_multiplier, n, sampling, neighbouring, **options)
+            rows.append(_guarantee(run, noise_multiplier, epsilon))
         except ShoalError as error:
-            rows.append(Refused(sampling, neighbouring, error, noise))
+            rows.append(Refused(sampling, neighbouring, error, noise_multiplier))
     comparison = Comparison(tuple(rows), epsilon)
     comparison.guarantee()  # there is one, or its error
     return comparison
@@ -143,22 +129,19 @@ def by_epochs(
     *,
     noise_multiplier: float,
     n: int,
-    epochs: int = 1,
-    batch: int = 1,
-    delta: float | None = None,
     sampling: Sampling | str = Sampling.PERMUTATION,
-    drop_last: bool = False,
+    **options: Unpack[RunOptions],
 ) -> tuple[tuple[int, float], ...]:
     """(epochs, epsilon) of a curve up to ``epochs`` (ten at least), evenly spread on a log scale.
 
     It ends where there is no epsilon up to 50, above which it guarantees nothing.
     """
     curve = []
-    last = max(epochs, _FEWEST_EPOCHS)
+    last = max(options.get("epochs", 1), _FEWEST_EPOCHS)
     for some in sorted({round(last ** (i / (_CURVE_POINTS - 1))) for i in range(_CURVE_POINTS)}):
         try:
-            run = Run.of(noise_multiplier, n, some, batch, delta, sampling, drop_last=drop_last)
-            epsilon = epsilon_of(run)
+            options["epochs"] = some
+            epsilon = epsilon_of(Run.of(noise_multiplier, n, sampling, **options))
         except ShoalError:
             break
         if epsilon > LARGEST_EPSILON:
@@ -238,9 +221,8 @@ def _value(route: Route) -> float:
 def _smallest_noise(run: Run, epsilon: float) -> float:
     """Between a noise that is too small and one that is enough, rounded up."""
     checks.positive(epsilon=epsilon)
-    if epsilon > LARGEST_EPSILON:
-        expected = f"epsilon <= {LARGEST_EPSILON:g} (more is no guarantee)"
-        raise InvalidArgumentError("epsilon", epsilon, expected)
+    expected = f"epsilon <= {LARGEST_EPSILON:g} (more is no guarantee)"
+    checks.refuse(epsilon > LARGEST_EPSILON, expected, epsilon=epsilon)
 
     @cache
     def excess(log_noise: float) -> float:

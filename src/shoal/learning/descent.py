@@ -40,7 +40,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,7 @@ from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.learning.accountant import account
 from shoal.learning.guarantee import LearningGuarantee
+from shoal.learning.run import RunOptions, Sampling
 from shoal.randomness import Randomness, secure
 from shoal.values import Array
 
@@ -173,9 +174,8 @@ class Ridge:
         del labels
         targets = numbers("answers", y, dimensions=1)
         spread = float(np.square(targets - targets.mean()).sum())
-        if spread == 0:
-            expected = "answers that are not all the same"
-            raise InvalidArgumentError("answers", float(targets[0]), expected)
+        expected = "answers that are not all the same"
+        checks.refuse(spread == 0, expected, answers=float(targets[0]))
         return 1 - float(np.square(scores - targets).sum()) / spread
 
 
@@ -230,19 +230,16 @@ def train(
     loss: Loss = _LOGISTIC,
     epsilon: float | None = None,
     noise_multiplier: float | None = None,
-    delta: float | None = None,
-    epochs: int = 1,
-    batch: int = 1,
     clip: float = 1.0,
     radius: float | None = 5.0,
     rate: float | None = None,
     average: bool = True,
     intercept: bool = False,
-    drop_last: bool = False,
     keep_iterates: bool = False,
     history: bool = False,
     randomness: Randomness | None = None,
     progress: Callable[[int, int], None] | None = None,
+    **options: Unpack[RunOptions],
 ) -> Fit:
     """Train a linear model by noisy gradient steps over freshly permuted examples.
 
@@ -251,9 +248,9 @@ def train(
     Name the labels, ``loss=Logistic(labels=("no", "yes"))``: those that are taken from the answers
     are released without noise, and the guarantee assumes that they are public.
     Exactly one of ``epsilon`` (the least noise that keeps it is found) and ``noise_multiplier``,
-    the standard deviation of the noise over ``clip``. ``delta`` is min(1e-6, 1/(10 n)) unless it
-    is given. Each example's gradient is scaled down to the norm ``clip`` if it is longer; noise is
-    added to the sum of a batch.
+    the standard deviation of the noise over ``clip``. ``delta`` is min(1e-6, 1/(10 n)), ``epochs``
+    and ``batch`` are 1 unless they are given. Each example's gradient is scaled down to the norm
+    ``clip`` if it is longer; noise is added to the sum of a batch.
 
     theta stays in the ball of this ``radius`` around zero; with ``None`` anywhere, and ``rate`` has
     to be given. It is the same for all T steps; unless it is given it is
@@ -273,8 +270,7 @@ def train(
     steps done and all steps.
     """
     checks.positive(clip=clip)
-    if not isinstance(loss, Loss):
-        raise InvalidArgumentError("loss", loss, "loss to be Logistic(...) or Ridge(...)")
+    checks.refuse(not isinstance(loss, Loss), "loss to be Logistic(...) or Ridge(...)", loss=loss)
     rows = numbers("examples", examples, dimensions=2)
     _require_as_many(len(rows), answers)
     targets, labels = loss.reading(answers)
@@ -291,10 +287,8 @@ def train(
         n=len(rows),
         noise_multiplier=noise_multiplier,
         epsilon=epsilon,
-        epochs=epochs,
-        batch=batch,
-        delta=delta,
-        drop_last=drop_last,
+        sampling=Sampling.PERMUTATION,
+        **options,
     ).assuming(*loss.assumptions, *([OWN_LOSSES] if history else []))
     if intercept:
         rows = np.column_stack([rows, np.ones(len(rows))])
@@ -335,13 +329,11 @@ def train(
 
 def _require_as_many(n: int, answers: npt.ArrayLike) -> None:
     shape = np.shape(answers)
-    if len(shape) != 1 or shape[0] != n:
-        expected = f"{n} answers, one for each example"
-        raise InvalidArgumentError("answers", f"array of shape {shape}", expected)
+    expected = f"{n} answers, one for each example"
+    checks.refuse(len(shape) != 1 or shape[0] != n, expected, answers=f"array of shape {shape}")
 
 
-@dataclass(frozen=True, eq=False)
-class Path:
+class Path(NamedTuple):
     """Where the steps have led."""
 
     last: Array

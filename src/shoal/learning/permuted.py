@@ -26,8 +26,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import special
@@ -264,10 +265,10 @@ def _witnessed(first: float, second: float, run: Run, *, above: float) -> float:
         weight[-1] += above_all
     pair = PairLaw.over(*weights)
 
+    enclosed = partial(integral.enclose, pair, n=run.blocks, tolerance=_WITNESS_TOLERANCE)
+
     def log_lower(epsilon: float) -> float:
-        return integral.enclose(
-            pair, n=run.blocks, epsilon=epsilon, tolerance=_WITNESS_TOLERANCE
-        ).log_lower
+        return enclosed(epsilon=epsilon).log_lower
 
     target = math.log(run.delta)
     if above > 0 and log_lower(above) < target:
@@ -302,8 +303,9 @@ def _best(run: Run, curves: Iterator[Blanket | Profile], *, margin: float) -> fl
     once, chosen = math.inf, None
     for curve in curves:
         if math.isinf(once) or _at(curve, once) < run.each:
-            here = _once(curve, run.each)
-            once, chosen = (here, curve) if here < once else (once, chosen)
+            with suppress(UnreachableTargetError):
+                here = curve.epsilon(run.each)
+                once, chosen = (here, curve) if here < once else (once, chosen)
     if run.epochs == 1 or chosen is None:
         return once
     end = max(_NEGLIGIBLE * run.each, margin * chosen.smallest_delta)
@@ -318,13 +320,6 @@ def _at(curve: Blanket | Profile, epsilon: float) -> float:
     if isinstance(curve, ApproximateProfile):
         return min(exchange.delta(epsilon) for exchange in curve.exchanges)
     return curve.quick_delta(epsilon)
-
-
-def _once(curve: Blanket | Profile, delta: float) -> float:
-    try:
-        return curve.epsilon(delta)
-    except UnreachableTargetError:
-        return math.inf
 
 
 def _level(others: float, n: int, cost: float) -> float:

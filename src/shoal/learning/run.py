@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypedDict
 
 from shoal import checks
 from shoal.accounting.guarantee import default_delta
@@ -54,6 +55,19 @@ class Sampling(StrEnum):
         }[self]
 
 
+class RunOptions(TypedDict, total=False):
+    """What every question about a run takes, and every training: defaults are those of a Run.
+
+    ``delta`` is min(1e-6, 1/(10 n)) unless it is given; ``drop_last`` leaves examples that do not
+    fill a batch out.
+    """
+
+    epochs: int
+    batch: int
+    delta: float | None
+    drop_last: bool
+
+
 @dataclass(frozen=True)
 class Run:
     """So many epochs over n examples in batches, at a delta; :meth:`of` checks what users pass."""
@@ -72,12 +86,12 @@ class Run:
         cls,
         noise_multiplier: float | None,
         n: int,
-        epochs: int,
-        batch: int,
-        delta: float | None,
         sampling: Sampling | str = Sampling.PERMUTATION,
         neighbouring: str | None = None,
         *,
+        epochs: int = 1,
+        batch: int = 1,
+        delta: float | None = None,
         drop_last: bool = False,
     ) -> Run:
         """A run that makes sense; without a noise multiplier, one whose noise is still open."""
@@ -87,16 +101,14 @@ class Run:
         delta = default_delta(n) if delta is None else delta
         checks.open_probability(delta=delta)
         kind = Sampling(sampling)
-        if batch > n:
-            raise InvalidArgumentError("batch", batch, f"batch <= n = {n} examples")
+        checks.refuse(batch > n, f"batch <= n = {n} examples", batch=batch)
         if kind is Sampling.PERMUTATION and n % batch and not drop_last:
             left = f"{plural(n % batch, 'example')} would be a crowd apart"
             expected = f"batch to divide n = {n}, or drop_last=True: {left}"
             raise InvalidArgumentError("batch", batch, expected)
         covered = (ADD_OR_REMOVE, REPLACE) if kind is Sampling.POISSON else (REPLACE,)
-        if neighbouring not in (None, *covered):
-            expected = f"neighbouring to be {' or '.join(covered)} for sampling '{kind}'"
-            raise InvalidArgumentError("neighbouring", neighbouring, expected)
+        expected = f"neighbouring to be {' or '.join(covered)} for sampling '{kind}'"
+        checks.refuse(neighbouring not in (None, *covered), expected, neighbouring=neighbouring)
         neighbours = neighbouring or covered[0]
         return cls(float(noise), n, epochs, batch, delta, kind, neighbours, drop_last)
 
@@ -169,12 +181,11 @@ def sampling_of(loader: object) -> Sampling:
 def require(loader: object, sampling: Sampling | str) -> None:
     """Raise unless the loader does the kind of sampling that a guarantee is for."""
     wanted, actual = Sampling(sampling), sampling_of(loader)
-    if actual is not wanted:
-        expected = (
-            f"a loader with sampling {wanted} ({wanted.loader}): a guarantee for {wanted} says "
-            f"nothing about {actual}, so account with sampling='{actual}' or change the loader"
-        )
-        raise InvalidArgumentError("loader", f"{type(loader).__name__} ({actual})", expected)
+    expected = (
+        f"a loader with sampling {wanted} ({wanted.loader}): a guarantee for {wanted} says "
+        f"nothing about {actual}, so account with sampling='{actual}' or change the loader"
+    )
+    checks.refuse(actual is not wanted, expected, loader=f"{type(loader).__name__} ({actual})")
 
 
 def _in_random_order(loader: object, sampler: object) -> Sampling:
@@ -185,13 +196,11 @@ def _in_random_order(loader: object, sampler: object) -> Sampling:
     source = getattr(sampler, "data_source", indices)
     size = len(source) if isinstance(source, Sized) else None
     drawn = getattr(sampler, "num_samples", None)
-    if None not in (drawn, size) and drawn != size:
-        expected = f"num_samples to be the {size} examples: as many steps as are accounted for"
-        raise InvalidArgumentError("num_samples", drawn, expected)
+    expected = f"num_samples to be the {size} examples: as many steps as are accounted for"
+    checks.refuse(None not in (drawn, size) and drawn != size, expected, num_samples=drawn)
     if getattr(sampler, "replacement", False):
-        if batch != 1:
-            expected = "batches of one with replacement: in larger ones an example may be repeated"
-            raise InvalidArgumentError("batch_size", batch, expected)
+        expected = "batches of one with replacement: in larger ones an example may be repeated"
+        checks.refuse(batch != 1, expected, batch_size=batch)
         return Sampling.REPLACEMENT
     if size and isinstance(indices, Iterable) and len({int(i) for i in indices}) < size:
         expected = "every example once an epoch: some indices are repeated"

@@ -38,6 +38,7 @@ from scipy import optimize, special
 
 from shoal.accounting import gaussian
 from shoal.accounting.atoms import Array
+from shoal.accounting.compose import advanced
 from shoal.accounting.gaussian import Cells
 from shoal.accounting.profile import convex_minorant
 from shoal.accounting.search import Side, crossing
@@ -269,8 +270,12 @@ def published_epsilon(noise: float, rate: float, steps: int, delta: float) -> fl
     for exponent in _EXPONENTS:
         fraction = 10.0**-exponent  # of delta, for the deltas of the steps
         step_delta = min(0.5, fraction * delta / (rate * steps))
-        each = _subsampled(gaussian.epsilon(2 / noise, step_delta), rate)
-        best = min(best, _advanced(each, steps, (1 - fraction) * delta))
+        local = gaussian.epsilon(2 / noise, step_delta)
+        # log(1 + q (e^local - 1)), also where it is tiny or e^local too large for a float.
+        each = math.log1p(rate * math.expm1(min(local, _LARGE)))
+        if local >= _LARGE:
+            each = local + math.log(rate + (1 - rate) * math.exp(-local))
+        best = min(best, advanced([(each, steps)], slack=(1 - fraction) * delta))
     return best
 
 
@@ -335,21 +340,6 @@ def _mirrored(growth: Array, masses: Array, *, infinite: float) -> Laws:
     losses = np.log1p(growth)[1:]
     both = np.concatenate([masses[1:] * (1 + growth[1:]), masses[1:]])
     return (StepLaw.of(np.concatenate([losses, -losses]), both, infinite=infinite),)
-
-
-def _subsampled(local: float, rate: float) -> float:
-    """log(1 + q (e^local - 1)), also where it is tiny or e^local too large for a float."""
-    if local < _LARGE:
-        return math.log1p(rate * math.expm1(local))
-    return local + math.log(rate + (1 - rate) * math.exp(-local))
-
-
-def _advanced(each: float, steps: int, slack: float) -> float:
-    """Kairouz, Oh, Viswanath: so many steps of ``each``, at the price of ``slack``."""
-    drift = steps * each * math.tanh(each / 2)
-    squares = steps * each**2
-    logs = min(math.log(1 / slack), math.log(math.e + math.sqrt(squares) / slack))
-    return min(steps * each, drift + math.sqrt(2 * squares * logs))
 
 
 def _cut(low: float, high: float, mu: float) -> Cells:

@@ -16,13 +16,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.learning.accountant import account
 from shoal.learning.descent import shuffled, standard_normals
 from shoal.learning.guarantee import LearningGuarantee
+from shoal.learning.run import RunOptions, Sampling
 from shoal.randomness import Randomness, secure
 
 if TYPE_CHECKING:
@@ -65,9 +66,8 @@ class Learner:
                 where = f" ({name})" if name else ""
                 expected = "layers that treat every example alone, such as GroupNorm or LayerNorm"
                 raise InvalidArgumentError("module", f"{type(part).__name__}{where}", expected)
-        if not self.parameters:
-            expected = "a module with parameters that require gradients"
-            raise InvalidArgumentError("module", type(self.module).__name__, expected)
+        expected = "a module with parameters that require gradients"
+        checks.refuse(not self.parameters, expected, module=type(self.module).__name__)
         for name, parameter in self.parameters.items():
             if parameter.dtype.itemsize < _LEAST_BYTES:
                 expected = "parameters of single or double precision: norms need their digits"
@@ -90,9 +90,8 @@ class Learner:
             state = {**parameters, **buffers}
             outputs = functional_call(self.module, state, (example.unsqueeze(0),))
             lost = self.loss(outputs, answer.unsqueeze(0))
-            if lost.ndim:
-                expected = "a loss that is one number: reduction='mean' or 'sum'"
-                raise InvalidArgumentError("loss", f"array of shape {tuple(lost.shape)}", expected)
+            expected = "a loss that is one number: reduction='mean' or 'sum'"
+            checks.refuse(lost.ndim, expected, loss=f"array of shape {tuple(lost.shape)}")
             return lost
 
         # Dropout draws anew for every example.
@@ -135,26 +134,24 @@ def train_module(
     *,
     epsilon: float | None = None,
     noise_multiplier: float | None = None,
-    delta: float | None = None,
-    epochs: int = 1,
-    batch: int = 1,
     clip: float = 1.0,
     optimizer: torch.optim.Optimizer | None = None,
     rate: float = 0.1,
-    drop_last: bool = False,
     at_once: int = 256,
     randomness: Randomness | None = None,
     progress: Callable[[int, int], None] | None = None,
+    **options: Unpack[RunOptions],
 ) -> ModuleFit:
     """Train a module in place by noisy gradient steps over freshly permuted examples.
 
     ``loss(outputs, answers)`` is one number for a batch of one example, as ``CrossEntropyLoss()``
     is. Exactly one of ``epsilon`` (the least noise that keeps it is found) and
     ``noise_multiplier``, the standard deviation of the noise over ``clip``; ``delta`` is
-    min(1e-6, 1/(10 n)) unless it is given. ``optimizer`` is any optimizer of the module's
-    parameters; without one, plain descent with this ``rate``. Examples that do not fill a batch are
-    refused, or with ``drop_last`` left out, other ones in each epoch. Gradients of ``at_once``
-    examples are in memory together; ``progress`` is called with steps done and all steps.
+    min(1e-6, 1/(10 n)), ``epochs`` and ``batch`` are 1 unless they are given. ``optimizer`` is any
+    optimizer of the module's parameters; without one, plain descent with this ``rate``. Examples
+    that do not fill a batch are refused, or with ``drop_last`` left out, other ones in each epoch.
+    Gradients of ``at_once`` examples are in memory together; ``progress`` is called with steps done
+    and all steps.
 
     Layers that mix examples or remember them (batch normalization, running statistics) are refused.
     The guarantee covers the parameters after every step, and is about real arithmetic (see
@@ -171,16 +168,13 @@ def train_module(
         shapes = f"shapes {tuple(inputs.shape)} and {tuple(targets.shape)}"
         expected = "as many examples as answers, along the first axis"
         raise InvalidArgumentError("examples", shapes, expected)
-    if not inputs.isfinite().all():
-        raise InvalidArgumentError("examples", "nan or inf", "finite numbers in examples")
+    checks.refuse(not inputs.isfinite().all(), "finite numbers in examples", examples="nan or inf")
     guarantee = account(
         n=len(inputs),
         noise_multiplier=noise_multiplier,
         epsilon=epsilon,
-        epochs=epochs,
-        batch=batch,
-        delta=delta,
-        drop_last=drop_last,
+        sampling=Sampling.PERMUTATION,
+        **options,
     ).assuming(MODULE_CHOSEN_BLIND)
     if optimizer is None:
         optimizer = torch.optim.SGD(learner.parameters.values(), lr=rate)

@@ -26,6 +26,7 @@ import numpy as np
 
 from shoal.accounting.atoms import PairLaw
 from shoal.accounting.law import BlanketLaw
+from shoal.accounting.profile import hull
 from shoal.network.walk import UNIT, growth
 from shoal.values import Array
 
@@ -175,16 +176,3 @@ def walk_pairs(base: BlanketLaw, walked: StopLoss) -> tuple[PairLaw, ...]:
         atoms, without = map(tuple, columns.tolist()), map(tuple, gone.tolist())
         laws.append(PairLaw.of(atoms, lost=without).descending(pair))
     return tuple(laws)
-
-
-def hull(x: Array, y: Array) -> tuple[Array, Array]:
-    """The corners of the largest convex function below the points (x ascending)."""
-    corners: list[int] = []
-    for i in range(x.size):
-        while len(corners) > 1:
-            a, b = corners[-2], corners[-1]
-            if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
-                break
-            corners.pop()
-        corners.append(i)
-    return x[corners], y[corners]

@@ -36,11 +36,10 @@ from shoal.accounting.approximate import clones_distance, optimal_distance
 from shoal.accounting.atoms import PairLaw
 from shoal.accounting.devices import Devices, law_of
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.profile import Curve, PrivacyProfile
+from shoal.accounting.profile import Curve, PrivacyProfile, hull
 from shoal.accounting.search import Side, crossing, gaussian_guess
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.network.graph import Nodes
-from shoal.network.law import hull
 from shoal.network.locations import Spread
 from shoal.network.walk import UNIT, growth
 from shoal.values import Array

@@ -6,7 +6,7 @@ never above the local ε0 (which holds whatever the shuffler does), or raises
 :class:`~shoal.errors.OutOfRegimeError` naming the condition that fails. Only an entry whose status
 is ``PROVED`` may be used as a guarantee.
 
-A new bound is a function with its theorem, an :class:`Entry` and a line below.
+A new bound is a function with its theorem, made an :class:`Entry`, and a line below.
 
 >>> from shoal.accounting import catalog
 >>> query = catalog.Query(local_epsilon=4, n=100_000, delta=1e-6)
@@ -55,15 +55,15 @@ class Kind(enum.Enum):
     RENYI = "Rényi"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Citation:
     """Where a theorem is published."""
 
     authors: str
     title: str
     venue: str
-    theorem: str
     arxiv: str | None = None
+    theorem: str = ""
 
     def __str__(self) -> str:
         """One line, as in a bibliography."""
@@ -92,9 +92,8 @@ class Query:
         object.__setattr__(self, "n", checks.count(n=self.n))
         if self.k is not None:
             object.__setattr__(self, "k", checks.count(2, k=self.k))
-        if self.mechanism not in {None, *MECHANISMS}:
-            expected = f"mechanism to be one of {', '.join(MECHANISMS)}, or None"
-            raise InvalidArgumentError("mechanism", self.mechanism, expected)
+        expected = f"mechanism to be one of {', '.join(MECHANISMS)}, or None"
+        checks.refuse(self.mechanism not in {None, *MECHANISMS}, expected, mechanism=self.mechanism)
         if self.mechanism == "grr" and self.k is None:
             raise InvalidArgumentError("k", None, 'k >= 2 beside mechanism="grr"')
         if self.mechanism == "laplace" and self.k is not None:
@@ -111,21 +110,21 @@ class Query:
         return math.log(numerator) - math.log(self.delta)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Entry:
     """One published bound; ``scope`` says whether the randomizers may be chosen adaptively.
 
     ``evaluate`` takes a query and returns the theorem's own number, possibly above ε0, or
-    None where ``regime`` does not hold.
+    None where ``regime`` does not hold. Above its definition stands a ``partial`` of the rest.
     """
 
     name: str
     title: str
     citation: Citation
-    scope: str
-    status: Status
-    regime: str
     evaluate: Callable[[Query], float | None]
+    regime: str = "none: any n >= 1"
+    scope: str = ANY
+    status: Status = Status.PROVED
     kind: Kind = Kind.EPSILON_DELTA
 
     @property
@@ -152,23 +151,23 @@ def exp_or_inf(exponent: float) -> float:
 
 
 _PLACES = {
-    "optimal-clones": "fmt22.OPTIMAL_CLONES",
-    "clones": "fmt21.CLONES",
-    "fmt21-closed": "fmt21.CLOSED",
-    "fmt21-workshop": "fmt21.WORKSHOP",
-    "fmt21-blog": "canonne22.ONE_TERM",
-    "fmt21-thm41": "fmt21.THM41",
-    "krr-closed": "fmt21.KRR_CLOSED",
-    "fmt22-closed": "fmt22.CLOSED",
-    "bbgn19-hoeffding": "bbgn19.HOEFFDING",
-    "bbgn19-bennett": "bbgn19.BENNETT",
-    "gddsk21": "gddsk21.ENTRY",
-    "efmrtt19": "efmrtt19.ENTRY",
-    "efmrtt19-general": "efmrtt19.GENERAL_ENTRY",
-    "bkmtt20": "bkmtt20.ENTRY",
-    "csuzz19": "csuzz19.ENTRY",
-    "blog-small": "canonne22.SMALL",
-    "blog-large": "canonne22.LARGE",
+    "optimal-clones": "fmt22.optimal_clones",
+    "clones": "fmt21.clones",
+    "fmt21-closed": "fmt21.closed",
+    "fmt21-workshop": "fmt21.workshop",
+    "fmt21-blog": "canonne22.one_term",
+    "fmt21-thm41": "fmt21.thm41",
+    "krr-closed": "fmt21.krr_closed",
+    "fmt22-closed": "fmt22.closed",
+    "bbgn19-hoeffding": "bbgn19.hoeffding",
+    "bbgn19-bennett": "bbgn19.bennett",
+    "gddsk21": "gddsk21.converted",
+    "efmrtt19": "efmrtt19.small",
+    "efmrtt19-general": "efmrtt19.general",
+    "bkmtt20": "bkmtt20.recalled",
+    "csuzz19": "csuzz19.recalled",
+    "blog-small": "canonne22.small",
+    "blog-large": "canonne22.large",
 }
 
 
@@ -176,8 +175,8 @@ class _Entries(Mapping[str, Entry]):
     """The entries by name; a paper's module is imported when one of its bounds is looked up."""
 
     def __getitem__(self, name: str) -> Entry:
-        paper, _, constant = _PLACES[name].partition(".")
-        entry: Entry = getattr(__getattr__(paper), constant)
+        paper, _, theorem = _PLACES[name].partition(".")
+        entry: Entry = getattr(__getattr__(paper), theorem)
         return entry
 
     def __iter__(self) -> Iterator[str]:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from shoal.accounting.catalog import Citation, Entry, Query, Status
+from shoal.accounting.catalog import Citation, Entry, Query
 from shoal.accounting.search import least
 
 # Above, γ n < 1e-6 for every n and k the library accepts, and the curves exceed 1 everywhere.
@@ -206,27 +206,25 @@ def _epsilon(log_delta: Callable[..., float], query: Query) -> float | None:
     return smallest_epsilon(curve, local_epsilon=query.local_epsilon, delta=query.delta)
 
 
-HOEFFDING = Entry(
-    name="bbgn19-hoeffding",
-    title="Privacy blanket, Hoeffding",
-    citation=Citation(
-        authors="B. Balle, J. Bell, A. Gascón, K. Nissim",
-        title="The Privacy Blanket of the Shuffle Model",
-        venue="CRYPTO 2019",
-        arxiv="1903.02837",
-        theorem="the privacy-blanket lemma with Hoeffding's inequality",
-    ),
-    scope="one fixed ε0-DP randomizer for all users; tighter for randomized response and Laplace",
-    status=Status.PROVED,
-    regime="1e-100 <= local_epsilon and an epsilon below it where its delta(epsilon) <= delta",
-    evaluate=partial(_epsilon, hoeffding_log_delta),
+_PAPER = Citation(
+    "B. Balle, J. Bell, A. Gascón, K. Nissim",
+    "The Privacy Blanket of the Shuffle Model",
+    "CRYPTO 2019",
+    "1903.02837",
+    "the privacy-blanket lemma with Hoeffding's inequality",
 )
-BENNETT = replace(
-    HOEFFDING,
+hoeffding = Entry(
+    "bbgn19-hoeffding",
+    "Privacy blanket, Hoeffding",
+    _PAPER,
+    partial(_epsilon, hoeffding_log_delta),
+    regime="1e-100 <= local_epsilon and an epsilon below it where its delta(epsilon) <= delta",
+    scope="one fixed ε0-DP randomizer for all users; tighter for randomized response and Laplace",
+)
+bennett = replace(
+    hoeffding,
     name="bbgn19-bennett",
     title="Privacy blanket, Bennett",
-    citation=replace(
-        HOEFFDING.citation, theorem="the privacy-blanket lemma with Bennett's inequality"
-    ),
+    citation=replace(_PAPER, theorem="the privacy-blanket lemma with Bennett's inequality"),
     evaluate=partial(_epsilon, bennett_log_delta),
 )

@@ -11,29 +11,29 @@ the one other papers quote for it. For comparisons only, never an answer.
 from __future__ import annotations
 
 import math
+from functools import partial
 
-from shoal.accounting.catalog import ANY, Citation, Entry, Query, Status, exp_or_inf
+from shoal.accounting.catalog import Citation, Entry, Query, Status, exp_or_inf
+
+_PAPER = Citation(
+    "B. Balle, P. Kairouz, H. B. McMahan, O. Thakkar, A. Thakurta",
+    "Privacy Amplification via Random Check-Ins",
+    "NeurIPS 2020",
+    "2007.06605",
+    "amplification by shuffling, adaptive (constants recalled, not verified)",
+)
 
 
-def evaluate(query: Query) -> float:
-    """Return the recalled number."""
+@partial(
+    Entry,
+    "bkmtt20",
+    "Random check-ins",
+    _PAPER,
+    regime="none recalled; above local_epsilon it says nothing",
+    status=Status.RECALLED,
+)
+def recalled(query: Query) -> float:
+    """The recalled number."""
     shrink = -math.expm1(-query.local_epsilon)
     step = exp_or_inf(2.5 * query.local_epsilon) * shrink / math.sqrt(query.n)
     return step * (step / 2 + math.sqrt(2 * query.log_over(1)))
-
-
-ENTRY = Entry(
-    name="bkmtt20",
-    title="Random check-ins",
-    citation=Citation(
-        authors="B. Balle, P. Kairouz, H. B. McMahan, O. Thakkar, A. Thakurta",
-        title="Privacy Amplification via Random Check-Ins",
-        venue="NeurIPS 2020",
-        arxiv="2007.06605",
-        theorem="amplification by shuffling, adaptive (constants recalled, not verified)",
-    ),
-    scope=ANY,
-    status=Status.RECALLED,
-    regime="none recalled; above local_epsilon it says nothing",
-    evaluate=evaluate,
-)

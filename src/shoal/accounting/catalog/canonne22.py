@@ -13,12 +13,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
-from shoal.accounting.catalog import ANY, Citation, Entry, Query, Status, clone_lemma
+from shoal.accounting.catalog import Citation, Entry, Query, Status, clone_lemma
 
 _CROWD = "n >= 16 exp(local_epsilon) log(2/delta)"
+_POST = Citation(
+    "C. Canonne",
+    "Privacy Doona: Why We Should Hide Among The Clones",
+    "DifferentialPrivacy.org, 2022",
+    theorem="Equation (1), after Feldman, McMillan, Talwar (FOCS 2021, Theorem 3.1)",
+)
+_RULE = partial(Entry, scope="one ε0-DP randomizer for all users", status=Status.APPROXIMATION)
 
 
+@partial(Entry, "fmt21-blog", "Clones, one-term form", _POST, regime=_CROWD)
 def one_term(query: Query) -> float | None:
     """Equation (1): ε = log(1 + 16 (e^ε0 − 1)/(e^ε0 + 1) · √(e^ε0 log(4/δ)/n)).
 
@@ -33,6 +42,13 @@ def one_term(query: Query) -> float | None:
     return math.log1p(16 * weight * math.sqrt(query.log_over(4) / clones))
 
 
+@partial(
+    _RULE,
+    "blog-small",
+    "Rule of thumb, small ε0",
+    replace(_POST, theorem="Taylor expansion of equation (1), local_epsilon much below 1"),
+    regime=f"local_epsilon <= 1 and {_CROWD}",
+)
 def small(query: Query) -> float | None:
     """For ε0 ≪ 1: ε ≈ 8 ε0 √(log(4/δ)/n)."""
     if query.local_epsilon > 1 or not _crowded(query):
@@ -40,6 +56,13 @@ def small(query: Query) -> float | None:
     return 8 * query.local_epsilon * math.sqrt(query.log_over(4) / query.n)
 
 
+@partial(
+    _RULE,
+    "blog-large",
+    "Rule of thumb, large ε0",
+    replace(_POST, theorem="Equation (2), local_epsilon much above 1"),
+    regime=f"local_epsilon >= 1 and {_CROWD}",
+)
 def large(query: Query) -> float | None:
     """For ε0 ≫ 1, equation (2): ε ≈ log(1 + 8 √(e^ε0 log(4/δ)/n))."""
     if query.local_epsilon < 1 or not _crowded(query):
@@ -51,37 +74,3 @@ def large(query: Query) -> float | None:
 def _crowded(query: Query) -> bool:
     fraction = math.exp(-query.local_epsilon)
     return clone_lemma.covers(fraction=fraction, n=query.n, delta=query.delta)
-
-
-_POST = Citation(
-    authors="C. Canonne",
-    title="Privacy Doona: Why We Should Hide Among The Clones",
-    venue="DifferentialPrivacy.org, 2022",
-    theorem="Equation (1), after Feldman, McMillan, Talwar (FOCS 2021, Theorem 3.1)",
-)
-ONE_TERM = Entry(
-    name="fmt21-blog",
-    title="Clones, one-term form",
-    citation=_POST,
-    scope=ANY,
-    status=Status.PROVED,
-    regime=_CROWD,
-    evaluate=one_term,
-)
-SMALL = Entry(
-    name="blog-small",
-    title="Rule of thumb, small ε0",
-    citation=replace(_POST, theorem="Taylor expansion of equation (1), local_epsilon much below 1"),
-    scope="one ε0-DP randomizer for all users",
-    status=Status.APPROXIMATION,
-    regime=f"local_epsilon <= 1 and {_CROWD}",
-    evaluate=small,
-)
-LARGE = replace(
-    SMALL,
-    name="blog-large",
-    title="Rule of thumb, large ε0",
-    citation=replace(_POST, theorem="Equation (2), local_epsilon much above 1"),
-    regime=f"local_epsilon >= 1 and {_CROWD}",
-    evaluate=large,
-)

@@ -12,6 +12,7 @@ seen below the exact one. For comparisons only, never an answer.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from shoal.accounting.catalog import Citation, Entry, Query, Status
 
@@ -20,8 +21,26 @@ SCOPE_CONDITION = "binary randomized response (k = 2)"
 CONDITION = "2n / (exp(local_epsilon) + 1) >= 14 log(4/delta)"
 
 
-def evaluate(query: Query) -> float:
-    """Return the recalled number."""
+_PAPER = Citation(
+    "A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev",
+    "Distributed Differential Privacy via Shuffling",
+    "EUROCRYPT 2019",
+    "1808.01394",
+    "privacy of the shuffled bit protocol (constants recalled, not verified)",
+)
+
+
+@partial(
+    Entry,
+    NAME,
+    "Shuffled binary randomized response",
+    _PAPER,
+    regime=f"{SCOPE_CONDITION}, {CONDITION}",
+    scope="binary randomized response, the same for all users",
+    status=Status.RECALLED,
+)
+def recalled(query: Query) -> float:
+    """The recalled number."""
     if query.k != 2:
         raise query.out_of_regime(NAME, SCOPE_CONDITION)
     inverse = math.exp(-query.local_epsilon)
@@ -30,20 +49,3 @@ def evaluate(query: Query) -> float:
         raise query.out_of_regime(NAME, CONDITION)
     fewest = uniform - math.sqrt(2 * uniform * query.log_over(2))
     return math.sqrt(32 * query.log_over(4) / fewest) * (1 - fewest / query.n)
-
-
-ENTRY = Entry(
-    name=NAME,
-    title="Shuffled binary randomized response",
-    citation=Citation(
-        authors="A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev",
-        title="Distributed Differential Privacy via Shuffling",
-        venue="EUROCRYPT 2019",
-        arxiv="1808.01394",
-        theorem="privacy of the shuffled bit protocol (constants recalled, not verified)",
-    ),
-    scope="binary randomized response, the same for all users",
-    status=Status.RECALLED,
-    regime=f"{SCOPE_CONDITION}, {CONDITION}",
-    evaluate=evaluate,
-)

@@ -19,54 +19,47 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
-from shoal.accounting.catalog import ANY, Citation, Entry, Query, Status, exp_or_inf
+from shoal.accounting.catalog import Citation, Entry, Query, Status, exp_or_inf
+
+_PAPER = Citation(
+    "Ú. Erlingsson, V. Feldman, I. Mironov, A. Raghunathan, K. Talwar, A. Thakurta",
+    "Amplification by Shuffling: From Local to Central Differential Privacy via Anonymity",
+    "SODA 2019",
+    "1811.12469",
+    "amplification by shuffling, local_epsilon <= 1/2",
+)
+_GENERAL = "amplification by shuffling, general form (constants recalled, not verified)"
 
 
-def evaluate(query: Query) -> float | None:
-    """Return ε = 12 ε0 √(log(1/δ)/n)."""
+@partial(
+    Entry,
+    "efmrtt19",
+    "Amplification by shuffling, small ε0",
+    _PAPER,
+    regime="local_epsilon <= 1/2, n >= 1000 and delta < 1/100",
+)
+def small(query: Query) -> float | None:
+    """ε = 12 ε0 √(log(1/δ)/n)."""
     if not (query.local_epsilon <= 0.5 and query.n >= 1000 and query.delta < 0.01):
         return None
     return 12 * query.local_epsilon * math.sqrt(query.log_over(1) / query.n)
 
 
-def evaluate_general(query: Query) -> float:
-    """Return the recalled number for any ε0."""
+@partial(
+    Entry,
+    "efmrtt19-general",
+    "Amplification by shuffling, any ε0",
+    replace(_PAPER, theorem=_GENERAL),
+    regime="none recalled; above local_epsilon it says nothing",
+    status=Status.RECALLED,
+)
+def general(query: Query) -> float:
+    """The recalled number for any ε0."""
     growth = exp_or_inf(3 * query.local_epsilon)
     if math.isinf(growth):
         return math.inf
     step = 2 * growth * -math.expm1(-query.local_epsilon) / query.n
     spread = step * math.sqrt(2 * query.n * query.log_over(1))
     return spread + query.n * step * (exp_or_inf(step) - 1 if step > 1 else math.expm1(step))
-
-
-_PAPER = Citation(
-    authors="Ú. Erlingsson, V. Feldman, I. Mironov, A. Raghunathan, K. Talwar, A. Thakurta",
-    title="Amplification by Shuffling: From Local to Central Differential Privacy via Anonymity",
-    venue="SODA 2019",
-    arxiv="1811.12469",
-    theorem="amplification by shuffling, local_epsilon <= 1/2",
-)
-
-ENTRY = Entry(
-    name="efmrtt19",
-    title="Amplification by shuffling, small ε0",
-    citation=_PAPER,
-    scope=ANY,
-    status=Status.PROVED,
-    regime="local_epsilon <= 1/2, n >= 1000 and delta < 1/100",
-    evaluate=evaluate,
-)
-
-GENERAL_ENTRY = replace(
-    ENTRY,
-    name="efmrtt19-general",
-    title="Amplification by shuffling, any ε0",
-    citation=replace(
-        _PAPER,
-        theorem="amplification by shuffling, general form (constants recalled, not verified)",
-    ),
-    status=Status.RECALLED,
-    regime="none recalled; above local_epsilon it says nothing",
-    evaluate=evaluate_general,
-)

@@ -6,9 +6,9 @@ with a clone fraction s and Lemma 2.3 with a weight (:mod:`~shoal.accounting.cat
 their conditions say s·n >= 16 log(2/δ).
 
 >>> from shoal.accounting.catalog import Query
->>> round(CLOSED.epsilon(Query(local_epsilon=4, n=100_000, delta=1e-6)), 6)
+>>> round(closed.epsilon(Query(local_epsilon=4, n=100_000, delta=1e-6)), 6)
 0.534634
->>> round(KRR_CLOSED.epsilon(Query(local_epsilon=1, n=10_000, delta=1e-6, k=10)), 5)
+>>> round(krr_closed.epsilon(Query(local_epsilon=1, n=10_000, delta=1e-6, k=10)), 5)
 0.11053
 """
 
@@ -16,27 +16,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 from shoal import checks
-from shoal.accounting.catalog import (
-    ANY,
-    OPTIMAL_CLONES,
-    Citation,
-    Entry,
-    Query,
-    Status,
-    clone_lemma,
-)
+from shoal.accounting.catalog import ANY, OPTIMAL_CLONES, Citation, Entry, Query, clone_lemma
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
-from shoal.errors import InvalidArgumentError, OutOfRegimeError
+from shoal.errors import OutOfRegimeError
 
 LARGEST_P = 1 / 3
 _THM41_CONDITION = "p n >= 8 log(2/delta)"
 _KRR_SCOPE = "k-ary randomized response (give k)"
 _KRR_CONDITION = "n >= 8 log(2/delta) (k+1) (exp(local_epsilon) + k - 1) / k"
+_PAPER = Citation(
+    "V. Feldman, A. McMillan, K. Talwar",
+    "Hiding Among the Clones: A Simple and Nearly Optimal Analysis of Privacy Amplification by "
+    "Shuffling",
+    "FOCS 2021",
+    "2012.12803",
+    "Theorem 3.2",
+)
+_WORKSHOP = replace(
+    _PAPER, venue="workshop version of the FOCS 2021 paper", arxiv=None, theorem="Theorem 2.1"
+)
+_CLOSED = "local_epsilon <= log(n / (16 log(2/delta)))"
 
 
+@partial(Entry, "clones", "Clones, numerical", _PAPER)
 def clones(query: Query) -> float:
     """Theorem 3.2, numerically: no regime, any n >= 1.
 
@@ -48,6 +54,13 @@ def clones(query: Query) -> float:
     return PrivacyProfile(law, query.n).epsilon(query.delta)
 
 
+@partial(
+    Entry,
+    "fmt21-closed",
+    "Clones, closed form",
+    replace(_PAPER, theorem="Theorem 3.1"),
+    regime=_CLOSED,
+)
 def closed(query: Query) -> float | None:
     """Theorem 3.1: if ε0 <= log(n / (16 log(2/δ))),
 
@@ -60,6 +73,7 @@ def closed(query: Query) -> float | None:
     return clone_lemma.closed_form(query, weight=weight, fraction=fraction)
 
 
+@partial(Entry, "fmt21-workshop", "Clones, workshop version", _WORKSHOP, regime=_CLOSED)
 def workshop(query: Query) -> float | None:
     """Theorem 2.1 of the workshop version: under the same condition,
 
@@ -91,16 +105,22 @@ def closed_form(*, p: float, q: float, n: int, delta: float) -> float:
     checks.non_negative(q=q)
     checks.open_probability(delta=delta)
     reports = checks.count(n=n)
-    if p > LARGEST_P:
-        raise InvalidArgumentError("p", p, "p <= 1/3 (the fractions of W, Q0 and Q1)")
-    if q > 1:
-        raise InvalidArgumentError("q", q, "q <= 1")
+    checks.refuse(p > LARGEST_P, "p <= 1/3 (the fractions of W, Q0 and Q1)", p=p)
+    checks.at_most(1, q=q)
     if not clone_lemma.covers(fraction=2 * p, n=reports, delta=delta):
         given = {"p": float(p), "n": reports, "delta": float(delta)}
         raise OutOfRegimeError("fmt21-thm41", _THM41_CONDITION, given, OPTIMAL_CLONES)
     return clone_lemma.epsilon(weight=q, fraction=2 * p, n=reports, delta=delta)
 
 
+@partial(
+    Entry,
+    "fmt21-thm41",
+    "Clones, finer decomposition",
+    replace(_PAPER, theorem="Theorem 4.1"),
+    regime=f"{_THM41_CONDITION} with p = exp(-local_epsilon)/3",
+    scope=f"{ANY} (closed_form: any with the decomposition)",
+)
 def thm41(query: Query) -> float | None:
     """Theorem 4.1 for any ε0-DP randomizer, which loses √(3/2) on Theorem 3.1.
 
@@ -110,6 +130,14 @@ def thm41(query: Query) -> float | None:
     return clone_lemma.closed_form(query, weight=weight, fraction=2 * p)
 
 
+@partial(
+    Entry,
+    "krr-closed",
+    "Clones of randomized response, closed form",
+    replace(_PAPER, theorem="Corollary 4.2"),
+    regime=f"{_KRR_SCOPE}, {_KRR_CONDITION}",
+    scope="k-ary randomized response followed by any post-processing, adaptive",
+)
 def krr_closed(query: Query) -> float:
     """Corollary 4.2: any post-processing of ε0-DP k-ary randomized response.
 
@@ -128,64 +156,8 @@ def krr_closed(query: Query) -> float:
     inverse = math.exp(-query.local_epsilon)
     scale = 1 + (query.k - 1) * inverse
     fraction = 2 * query.k * inverse / ((query.k + 1) * scale)
-    if not clone_lemma.covers(fraction=fraction, n=query.n, delta=query.delta):
-        raise query.out_of_regime("krr-closed", _KRR_CONDITION)
     weight = -math.expm1(-query.local_epsilon) / scale
-    return clone_lemma.epsilon(weight=weight, fraction=fraction, n=query.n, delta=query.delta)
-
-
-_PAPER = Citation(
-    authors="V. Feldman, A. McMillan, K. Talwar",
-    title="Hiding Among the Clones: A Simple and Nearly Optimal Analysis of Privacy "
-    "Amplification by Shuffling",
-    venue="FOCS 2021",
-    arxiv="2012.12803",
-    theorem="Theorem 3.2",
-)
-CLONES = Entry(
-    name="clones",
-    title="Clones, numerical",
-    citation=_PAPER,
-    scope=ANY,
-    status=Status.PROVED,
-    regime="none: any n >= 1",
-    evaluate=clones,
-)
-CLOSED = replace(
-    CLONES,
-    name="fmt21-closed",
-    title="Clones, closed form",
-    citation=replace(_PAPER, theorem="Theorem 3.1"),
-    regime="local_epsilon <= log(n / (16 log(2/delta)))",
-    evaluate=closed,
-)
-WORKSHOP = replace(
-    CLOSED,
-    name="fmt21-workshop",
-    title="Clones, workshop version",
-    citation=replace(
-        _PAPER,
-        venue="workshop version of the FOCS 2021 paper",
-        arxiv=None,
-        theorem="Theorem 2.1",
-    ),
-    evaluate=workshop,
-)
-THM41 = replace(
-    CLONES,
-    name="fmt21-thm41",
-    title="Clones, finer decomposition",
-    citation=replace(_PAPER, theorem="Theorem 4.1"),
-    scope=f"{ANY} (closed_form: any with the decomposition)",
-    regime=f"{_THM41_CONDITION} with p = exp(-local_epsilon)/3",
-    evaluate=thm41,
-)
-KRR_CLOSED = replace(
-    CLONES,
-    name="krr-closed",
-    title="Clones of randomized response, closed form",
-    citation=replace(_PAPER, theorem="Corollary 4.2"),
-    scope="k-ary randomized response followed by any post-processing, adaptive",
-    regime=f"{_KRR_SCOPE}, {_KRR_CONDITION}",
-    evaluate=krr_closed,
-)
+    epsilon = clone_lemma.closed_form(query, weight=weight, fraction=fraction)
+    if epsilon is None:
+        raise query.out_of_regime("krr-closed", _KRR_CONDITION)
+    return epsilon

@@ -9,7 +9,7 @@ theorem (docs/theory/optimal-clones.md) bounds every adaptive sequence of ε0-DP
 pair of Theorem 3.2 of FMT21 with clone fraction 2/(e^ε0 + 1) in place of e^−ε0.
 
 >>> from shoal.accounting.catalog import Query
->>> round(CLOSED.epsilon(Query(local_epsilon=4, n=100_000, delta=1e-6)), 5)
+>>> round(closed.epsilon(Query(local_epsilon=4, n=100_000, delta=1e-6)), 5)
 0.40779
 """
 
@@ -17,12 +17,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
-from shoal.accounting.catalog import ANY, Citation, Entry, Query, Status, clone_lemma
+from shoal.accounting.catalog import Citation, Entry, Query, clone_lemma
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 
+_PAPER = Citation(
+    "V. Feldman, A. McMillan, K. Talwar",
+    "Stronger Privacy Amplification by Shuffling for Rényi and Approximate Differential Privacy",
+    "SODA 2023",
+    "2208.04591",
+    "The number of its Theorem 3.2, proved in docs/theory/optimal-clones.md",
+)
+_CLOSED = (
+    "closed form of the general upper bound (original proof withdrawn by erratum; proved here "
+    "through the optimal-clones theorem)"
+)
 
+
+@partial(Entry, "optimal-clones", "Optimal clones, numerical", _PAPER)
 def optimal_clones(query: Query) -> float:
     """The default bound for arbitrary randomizers: no regime, any n >= 1.
 
@@ -37,6 +51,13 @@ def optimal_clones(query: Query) -> float:
     return PrivacyProfile(law, query.n).epsilon(query.delta)
 
 
+@partial(
+    Entry,
+    "fmt22-closed",
+    "Stronger clones, closed form",
+    replace(_PAPER, theorem=_CLOSED),
+    regime="local_epsilon <= log(n / (8 log(2/delta)) - 1)",
+)
 def closed(query: Query) -> float | None:
     """The closed form: if ε0 <= log(n / (8 log(2/δ)) − 1),
 
@@ -49,34 +70,3 @@ def closed(query: Query) -> float | None:
     fraction = 2 * inverse / (1 + inverse)
     weight = math.tanh(query.local_epsilon / 2)
     return clone_lemma.closed_form(query, weight=weight, fraction=fraction)
-
-
-_PAPER = Citation(
-    authors="V. Feldman, A. McMillan, K. Talwar",
-    title="Stronger Privacy Amplification by Shuffling for Rényi and Approximate "
-    "Differential Privacy",
-    venue="SODA 2023",
-    arxiv="2208.04591",
-    theorem="The number of its Theorem 3.2, proved in docs/theory/optimal-clones.md",
-)
-OPTIMAL_CLONES = Entry(
-    name="optimal-clones",
-    title="Optimal clones, numerical",
-    citation=_PAPER,
-    scope=ANY,
-    status=Status.PROVED,
-    regime="none: any n >= 1",
-    evaluate=optimal_clones,
-)
-CLOSED = replace(
-    OPTIMAL_CLONES,
-    name="fmt22-closed",
-    title="Stronger clones, closed form",
-    citation=replace(
-        _PAPER,
-        theorem="closed form of the general upper bound (original proof withdrawn by erratum; "
-        "proved here through the optimal-clones theorem)",
-    ),
-    regime="local_epsilon <= log(n / (8 log(2/delta)) - 1)",
-    evaluate=closed,
-)

@@ -21,12 +21,13 @@ arXiv:2004.00010, Proposition 12).
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from shoal import checks
-from shoal.accounting.catalog import OPTIMAL_CLONES, Citation, Entry, Kind, Query, Status
+from shoal.accounting.catalog import OPTIMAL_CLONES, Citation, Entry, Kind, Query
 from shoal.errors import OutOfRegimeError
 
 LARGEST_ORDER = 2**17
@@ -62,8 +63,26 @@ def _renyi(local_epsilon: float, n: int, order: int) -> float:
     return float(np.logaddexp(0.0, total)) / (order - 1)
 
 
-def evaluate(query: Query) -> float | None:
-    """Return the smallest ε that the Rényi bound converts to."""
+_PAPER = Citation(
+    "A. M. Girgis, D. Data, S. Diggavi, A. T. Suresh, P. Kairouz",
+    "On the Rényi Differential Privacy of the Shuffle Model",
+    "CCS 2021",
+    "2105.05180",
+    "upper bound for a general randomizer, integer orders",
+)
+
+
+@partial(
+    Entry,
+    "gddsk21",
+    "Rényi bound of the shuffle model",
+    _PAPER,
+    regime="an order at which its Rényi bound converts to an epsilon below local_epsilon",
+    scope="one fixed ε0-DP randomizer for all users",
+    kind=Kind.RENYI,
+)
+def converted(query: Query) -> float | None:
+    """The smallest ε that the Rényi bound converts to."""
     best = math.inf
     for order in _ORDERS:
         divergence = _renyi(query.local_epsilon, query.n, order)
@@ -72,21 +91,3 @@ def evaluate(query: Query) -> float | None:
         slack = (query.log_over(1) - math.log(order)) / (order - 1)
         best = min(best, max(0.0, divergence + math.log1p(-1 / order) + slack))
     return best if best < query.local_epsilon else None
-
-
-ENTRY = Entry(
-    name="gddsk21",
-    title="Rényi bound of the shuffle model",
-    citation=Citation(
-        authors="A. M. Girgis, D. Data, S. Diggavi, A. T. Suresh, P. Kairouz",
-        title="On the Rényi Differential Privacy of the Shuffle Model",
-        venue="CCS 2021",
-        arxiv="2105.05180",
-        theorem="upper bound for a general randomizer, integer orders",
-    ),
-    scope="one fixed ε0-DP randomizer for all users",
-    status=Status.PROVED,
-    regime="an order at which its Rényi bound converts to an epsilon below local_epsilon",
-    evaluate=evaluate,
-    kind=Kind.RENYI,
-)

@@ -18,7 +18,6 @@ from shoal import checks
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.noise.profile import checked_epsilon, least_mean, published_mean
 from shoal.accounting.profile import PrivacyProfile
-from shoal.errors import InvalidArgumentError
 
 MOST_ENUMERATED = 128
 # SciPy's binomial probabilities are within 3e-11; their products and sums stay within this.
@@ -35,8 +34,7 @@ def binary_delta(*, n: int, lam: float, epsilon: float) -> float:
     people = checks.count(n=n)
     checks.positive(lam=lam)
     growth = checked_epsilon(epsilon)
-    if lam > people:
-        raise InvalidArgumentError("lam", lam, f"0 < lam <= n={people}")
+    checks.refuse(lam > people, f"0 < lam <= n={people}", lam=lam)
     lie = lam / people / 2
     # Rounded up: the law below must not be more private than the sampler.
     local = (math.log1p(-lie) - math.log(lie)) * (1 + _ROUNDING) + _ROUNDING

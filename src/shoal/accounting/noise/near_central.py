@@ -43,7 +43,6 @@ import scipy
 from shoal import checks
 from shoal.accounting.atoms import Array
 from shoal.accounting.noise.profile import checked_epsilon, least_mean
-from shoal.errors import InvalidArgumentError
 
 MOST_COPIES = 64
 _UNIT = float(np.finfo(np.float64).eps)
@@ -124,9 +123,8 @@ class _Flooding:
         log_stop, log_more = -math.log1p(mean / r), -math.log1p(r / mean)
         spread = math.sqrt(mean * (1 + mean / r))
         reach = math.ceil(mean + 16 * spread + 60 + _TAIL / min(-log_more, rate))
-        if reach > _MOST_PAIRS:
-            expected = f"noise of at most {_MOST_PAIRS} likely counts"
-            raise InvalidArgumentError("pairs", mean, expected)
+        expected = f"noise of at most {_MOST_PAIRS} likely counts"
+        checks.refuse(reach > _MOST_PAIRS, expected, pairs=mean)
         counts = np.arange(1, reach + 1, dtype=np.float64)
         steps = np.log((counts + (r - 1)) / counts) + log_more
         logs = np.concatenate([[0.0], np.cumsum(steps)]) + r * log_stop
@@ -148,21 +146,17 @@ class _Flooding:
 
     def _falling(self, epsilon: float, shift: int) -> float:
         """D_x(J(u, v) || J(u−j, v)): where G grows quickly."""
-        rate = self.rate
+        rate, stop, before = self.rate, -math.expm1(-self.rate), self._before(shift)
         if shift == 1:
             # G(u) = Pr[F=u] + a² G(u−1), so that nothing cancels.
             factor = math.exp(epsilon - rate) - math.exp(-2 * rate)
-            at_least_u = self._gain(self.pmf, self._before(1), factor)
+            at_least_u = self._gain(self.pmf, before, factor)
         else:
-            at_least_u = self._gain(
-                self.both, self._before(shift), math.exp(epsilon - shift * rate)
-            )
-        stop = -math.expm1(-rate)
+            at_least_u = self._gain(self.both, before, math.exp(epsilon - shift * rate))
         between = 0.0
         for i in range(1, shift):
             factor = math.exp(epsilon - (shift - 2 * i) * rate)
-            gain = self._gain(self._before(i), self._before(shift), factor)
-            between += math.exp(-i * rate) * gain
+            between += math.exp(-i * rate) * self._gain(self._before(i), before, factor)
         return stop * at_least_u + stop**2 * between
 
     def _rising(self, epsilon: float, shift: int) -> float:
@@ -170,16 +164,14 @@ class _Flooding:
 
         Beyond the arrays G falls by a² per step, and all that is gained there is below ``ends``.
         """
-        rate = self.rate
-        stop, ends = -math.expm1(-rate), float(self.both[-1 - MOST_COPIES])
+        rate, stop, before = self.rate, -math.expm1(-self.rate), self._before(shift)
+        ends = float(self.both[-1 - MOST_COPIES])
         certain = -math.expm1(epsilon - shift * rate) / (1 + math.exp(-rate))
-        before = self._before(shift)
         at_least_u = self._gain(before, self.both, math.exp(epsilon + shift * rate))
         between = 0.0
         for i in range(1, shift):
             factor = math.exp(epsilon + (shift - 2 * i) * rate)
-            gain = self._gain(before, self._before(i), factor)
-            between += math.exp(-(shift - i) * rate) * gain
+            between += math.exp(-(shift - i) * rate) * self._gain(before, self._before(i), factor)
         return certain + stop * math.exp(-shift * rate) * at_least_u + stop**2 * between + ends
 
     def _before(self, steps: int) -> Array:
@@ -246,9 +238,8 @@ def near_central_calibration(
 def checked_high(high: float) -> int:
     """The largest number that a person may hold, few enough to be sent as copies."""
     copies = checks.count(high=high)
-    if copies > MOST_COPIES:
-        expected = f"high <= {MOST_COPIES} (split-and-mix sums larger numbers)"
-        raise InvalidArgumentError("high", high, expected)
+    expected = f"high <= {MOST_COPIES} (split-and-mix sums larger numbers)"
+    checks.refuse(copies > MOST_COPIES, expected, high=high)
     return copies
 
 
@@ -308,9 +299,8 @@ def _view(noise: NearCentralNoise, present: float) -> tuple[Array, float, float]
     paired, unpaired = flooding.times(present).likely(left_out=_NEGLIGIBLE)
     reach = single.size - 1
     size = paired.size + reach
-    if (2 * reach + 1) * size > _MOST_CELLS:
-        expected = "all of those who share noise of so many messages (calibrate it for fewer)"
-        raise InvalidArgumentError("present", present, expected)
+    expected = "all of those who share noise of so many messages (calibrate it for fewer)"
+    checks.refuse((2 * reach + 1) * size > _MOST_CELLS, expected, present=present)
     cells = np.zeros((2 * reach + 1, size))
     for d in range(reach + 1):
         sums = np.convolve(paired, single[: single.size - d] * single[d:])
@@ -365,9 +355,8 @@ class NegativeBinomial:
         """Pr[F = 0], Pr[F = 1], ..., and a bound on the mass of all counts beyond them."""
         spread = math.sqrt(self.mean / (1 - self.ratio))
         reach = self.mean + 16 * spread + 60 + _TAIL / float(np.logaddexp(0.0, -self.log_odds))
-        if reach > _MOST_COUNTS or self.none < _LEAST_LOG:
-            expected = f"noise of at most {_MOST_COUNTS} likely counts, 0 among them"
-            raise InvalidArgumentError("noise", self.mean, expected)
+        expected = f"noise of at most {_MOST_COUNTS} likely counts, 0 among them"
+        checks.refuse(reach > _MOST_COUNTS or self.none < _LEAST_LOG, expected, noise=self.mean)
         counts = np.arange(math.ceil(reach), dtype=np.float64)
         steps = self.ratio * (self.shape + counts) / (counts + 1)
         pmf = math.exp(self.none) * np.concatenate([[1.0], np.cumprod(steps)])

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from shoal import checks
 from shoal.accounting.profile import Curve
-from shoal.accounting.search import Side, crossing
-from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
+from shoal.accounting.search import Side, crossing, log
+from shoal.errors import OutOfRegimeError, UnreachableTargetError
 
 LARGEST_EPSILON = 300.0
 _STEP = 1.5
@@ -92,7 +92,7 @@ class NoiseProfile(Curve):
                 "ask for a larger delta, or make the noise for fewer honest people",
             )
         return crossing(
-            lambda epsilon: _log(self.delta(epsilon)),
+            lambda epsilon: log(self.delta(epsilon)),
             math.log(delta),
             cap=end,
             guess=min(end / 2, 4 * self.spread),
@@ -142,7 +142,7 @@ def least_mean(
     """
 
     def log_delta(root: float) -> float:
-        return _log(delta_of(min(root * root, largest)))
+        return log(delta_of(min(root * root, largest)))
 
     target, cap, end = math.log(delta), min(_FIRST, math.sqrt(largest)), math.sqrt(largest)
     while log_delta(cap) > target:
@@ -171,10 +171,5 @@ def published_mean(
 def checked_epsilon(epsilon: float) -> float:
     """A central epsilon whose exponential is a float."""
     checks.non_negative(epsilon=epsilon)
-    if epsilon > LARGEST_EPSILON:
-        raise InvalidArgumentError("epsilon", epsilon, f"epsilon <= {LARGEST_EPSILON:g}")
+    checks.refuse(epsilon > LARGEST_EPSILON, f"epsilon <= {LARGEST_EPSILON:g}", epsilon=epsilon)
     return float(epsilon)
-
-
-def _log(delta: float) -> float:
-    return math.log(delta) if delta > 0 else -math.inf

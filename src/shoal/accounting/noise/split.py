@@ -31,7 +31,7 @@ import scipy
 from shoal import checks
 from shoal.accounting.atoms import Array
 from shoal.accounting.noise.profile import checked_epsilon
-from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
+from shoal.errors import OutOfRegimeError, UnreachableTargetError
 
 LEAST_SHARES = 3
 MOST_SHARES = 512
@@ -52,8 +52,7 @@ def split_excess(*, n: int, shares: int, modulus: int) -> float:
     0.1000000...
     """
     people, m = checks.count(n=n), checks.count(LEAST_SHARES, shares=shares)
-    if m > MOST_SHARES:
-        raise InvalidArgumentError("shares", m, f"at most {MOST_SHARES} shares")
+    checks.refuse(m > MOST_SHARES, f"at most {MOST_SHARES} shares", shares=m)
     q = checks.count(2, modulus=modulus) if modulus < checks.LARGEST_COUNT else modulus
     if people == 1:
         return 0.0
