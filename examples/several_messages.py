@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import shoal
-from shoal.protocols.dummies import UniformDummies
 from shoal.protocols.counts import NearCentralCount
+from shoal.protocols.dummies import UniformDummies
 from shoal.protocols.zero_sum import ZeroSumHistogram
 from shoal.randomizers.base import AnswerMechanism
 

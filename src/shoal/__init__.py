@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram
     from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
     from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
-    from shoal.randomizers.hadamard import HadamardResponse
     from shoal.randomizers.hashing import LocalHashing
-    from shoal.randomizers.projective import ProjectiveGeometryResponse
-    from shoal.randomizers.response import RandomizedResponse
+    from shoal.randomizers.response import (
+        HadamardResponse,
+        ProjectiveGeometryResponse,
+        RandomizedResponse,
+    )
     from shoal.randomizers.vectors import PrivUnit, PrivUnitG
     from shoal.report.result import Result
     from shoal.service.client import AsyncClient, Client
@@ -124,7 +126,7 @@ _HOMES = {
     "Estimate": "shoal.values",
     "FairCoins": "shoal.protocols.counts",
     "Guarantee": "shoal.accounting.guarantee",
-    "HadamardResponse": "shoal.randomizers.hadamard",
+    "HadamardResponse": "shoal.randomizers.response",
     "HashedDummies": "shoal.protocols.dummies",
     "Laplace": "shoal.randomizers.grid",
     "LocalHashing": "shoal.randomizers.hashing",
@@ -136,7 +138,7 @@ _HOMES = {
     "PrivUnit": "shoal.randomizers.vectors",
     "PrivUnitG": "shoal.randomizers.vectors",
     "PrivacyProfile": "shoal.accounting.profile",
-    "ProjectiveGeometryResponse": "shoal.randomizers.projective",
+    "ProjectiveGeometryResponse": "shoal.randomizers.response",
     "RandomizedResponse": "shoal.randomizers.response",
     "Result": "shoal.report.result",
     "RoundedResponse": "shoal.randomizers.grid",

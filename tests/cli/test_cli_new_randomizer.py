@@ -18,8 +18,7 @@ import shoal
 from shoal.accounting.law import BlanketLaw
 from shoal.protocols import registry as mechanisms
 from shoal.randomizers import registry
-from shoal.randomizers.base import CategoryRandomizer, NumberedMessages, source
-from shoal.randomizers.weights import Odds, Support
+from shoal.randomizers.base import CategoryRandomizer, NumberedMessages, Odds, Support, source
 from shoal.randomness import simulated
 from shoal.values import Counts, category_codes
 

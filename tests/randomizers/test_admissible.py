@@ -24,11 +24,13 @@ from shoal.randomizers.base import (
 )
 from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
 from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
-from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.hashing import PRIME, LocalHashing
 from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.projective import ProjectiveGeometryResponse
-from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.response import (
+    HadamardResponse,
+    ProjectiveGeometryResponse,
+    RandomizedResponse,
+)
 from shoal.randomizers.vectors import PrivUnit, PrivUnitG
 from shoal.sealing import canonical
 

@@ -29,9 +29,8 @@ from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, NumberedEnvelopes, Whole, margins
 from shoal.protocols.estimates import LaplaceMean
 from shoal.protocols.shares import RareCount
-from shoal.randomizers.base import Integers, NumberMechanism
+from shoal.randomizers.base import Integers, NumberMechanism, Support
 from shoal.randomizers.grid import rounded
-from shoal.randomizers.weights import Support
 from shoal.randomness import Randomness
 from shoal.values import (
     Array,

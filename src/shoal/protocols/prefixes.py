@@ -44,9 +44,8 @@ from shoal.protocols.base import NumberedEnvelopes, Whole
 from shoal.protocols.detection import Background, Channel, Ladder
 from shoal.protocols.dummies import AmongDummies, UniformDummies
 from shoal.protocols.tree import MOST_LEVELS, Alphabet, PrefixTree
-from shoal.randomizers.base import Mechanism, NumberedMessages, OddsRandomizer, source
+from shoal.randomizers.base import Mechanism, NumberedMessages, Odds, OddsRandomizer, source
 from shoal.randomizers.response import RandomizedResponse
-from shoal.randomizers.weights import Odds
 from shoal.randomness import Randomness
 from shoal.values import Envelopes, Messages
 

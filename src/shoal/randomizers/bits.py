@@ -18,17 +18,19 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
+    EXACT,
+    LARGEST_EPSILON,
     LARGEST_TABLE,
     CategoryRandomizer,
     Flags,
     Integers,
-    OddsRandomizer,
+    Odds,
     Rows,
+    Support,
     byte_rows,
     checked_rows,
     source,
 )
-from shoal.randomizers.weights import EXACT, LARGEST_EPSILON, Odds, Support
 from shoal.randomness import Randomness, Words
 from shoal.values import Array, Counts, Messages, category_codes
 
@@ -39,7 +41,7 @@ _SHARED_BITS = 12
 _LAST_KEY = (1 << 32) - 1
 
 
-class BitRandomizer(OddsRandomizer, CategoryRandomizer):
+class BitRandomizer(CategoryRandomizer):
     """A message is a row of k bits, the first answer's first, padded with zeros to whole bytes.
 
     It supports the answers whose bits are set.

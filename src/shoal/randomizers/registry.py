@@ -14,8 +14,8 @@ from shoal.randomizers.base import Randomizer
 
 CATEGORIES = {
     "grr": ("response", "RandomizedResponse"),
-    "hadamard": ("hadamard", "HadamardResponse"),
-    "projective": ("projective", "ProjectiveGeometryResponse"),
+    "hadamard": ("response", "HadamardResponse"),
+    "projective": ("response", "ProjectiveGeometryResponse"),
     "subset": ("bits", "SubsetSelection"),
     "unary": ("bits", "UnaryEncoding"),
     "hashing": ("hashing", "LocalHashing"),

@@ -45,6 +45,8 @@ from shoal.accounting.law import BlanketLaw
 from shoal.checks import LARGEST_RANGE, SMALLEST_RANGE
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
+    EXACT,
+    LARGEST_EPSILON,
     Flags,
     Integers,
     Randomizer,
@@ -53,7 +55,7 @@ from shoal.randomizers.base import (
     checked_rows,
     source,
 )
-from shoal.randomizers.weights import EXACT, LARGEST_EPSILON, two_level_law
+from shoal.randomizers.grid import two_level_law
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Messages, Noise, VectorEstimate
 
