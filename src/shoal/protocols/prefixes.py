@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -162,10 +162,10 @@ class PrefixDummies(PrefixMechanism, AmongDummies, NumberedEnvelopes):
                 f"the smallest cap is {math.ceil(1000 * least) / 1000:g}",
             )
         prospect = Prospect(symbols, cuts, n, beta, 1.0, noise, int(cells))
-        planned = prospect.planned(cells, hash_key=hash_key)
-        if planned is None or math.isinf(planned[1]):
+        plans = prospect.planned(cells, hash_key=hash_key)
+        if not plans:
             raise _too_few(n)
-        tree = planned[0]
+        ((tree, _),) = plans
         oracle = UniformDummies.calibrated(k=tree.k, n=n, epsilon=epsilon, delta=delta)
         return cls(tree=tree, dummies=oracle.dummies)
 
@@ -239,21 +239,17 @@ class PrefixResponse(PrefixMechanism, OddsRandomizer, NumberedMessages):
             )
             return RandomizedResponse(k=k, epsilon=local)
 
-        best: tuple[float, Self] | None = None
+        plans: list[tuple[PrefixTree, float]] = []
         for crowding in _CROWDING:
             cells = crowding * most
             trial = response(max(2, int(cells)))
             keep, noise = _keep(trial), n * _lie(trial)
             prospect = Prospect(symbols, cuts, n, beta, keep, noise, trial.k)
-            planned = prospect.planned(cells, hash_key=hash_key)
-            if planned is None:
-                continue
-            tree, rarest = planned
-            if math.isfinite(rarest) and (best is None or rarest < best[0]):
-                best = rarest, cls(tree=tree, epsilon=response(tree.k).epsilon)
-        if best is None:
+            plans += prospect.planned(cells, hash_key=hash_key)
+        if not plans:
             raise _too_few(n)
-        return best[1]
+        tree, _ = min(plans, key=itemgetter(1))
+        return cls(tree=tree, epsilon=response(tree.k).epsilon)
 
     @cached_property
     def oracle(self) -> RandomizedResponse:
@@ -366,41 +362,34 @@ class Prospect:
         parents = [1]
         for level, size in enumerate(zip(tree.tables[:-1], tree.buckets[:-1], strict=True)):
             near = inner[-1] if inner else None
-            inner.append(self.inner(level, *size, parents=parents[-1], near=near))
+            detectors = self.ladder(level + 2, *size, inner=True, parents=parents[-1], near=near)
+            inner.append(detectors)
             parents.append(self.followed(level, inner[-1]))
         whole: list[Ladder] = []
         for depth in range(1, tree.levels + 1):
             near = whole[-1] if whole else None
             size = tree.tables[-1], tree.buckets[-1]
-            whole.append(self.whole(depth, *size, parents=parents[depth - 1], near=near))
+            whole.append(self.ladder(depth, *size, parents=parents[depth - 1], near=near))
         return inner, whole
 
-    def inner(
-        self, level: int, tables: int, buckets: int, *, parents: int, near: Ladder | None = None
-    ) -> Ladder:
-        """The detectors of an inner level, below so many prefixes; its texts go on to the next."""
-        false = self.inner_false(level, parents)
-        return self._ladder(tables, buckets, level + 2, level + 2, false=false, near=near)
-
-    def whole(
-        self, depth: int, tables: int, buckets: int, *, parents: int, near: Ladder | None = None
-    ) -> Ladder:
-        """The detectors of whole texts with ``depth`` levels, below so many prefixes."""
-        false = self.whole_false(depth, parents, chosen=False)
-        return self._ladder(tables, buckets, 1, depth, false=false, near=near)
-
-    def _ladder(
+    def ladder(
         self,
+        depth: int,
         tables: int,
         buckets: int,
-        least: int,
-        depth: int,
         *,
-        false: float,
-        near: Ladder | None,
+        parents: int,
+        inner: bool = False,
+        near: Ladder | None = None,
     ) -> Ladder:
-        """The detectors of texts with ``depth`` levels, where others have ``least`` levels."""
-        sent = self.keep / least
+        """The detectors of texts with ``depth`` levels, below so many prefixes.
+
+        They look at whole texts, of at least one level; or at the prefixes of the inner level
+        ``depth - 2``, whose texts all go on to the next.
+        """
+        sent, false = self.keep, self.whole_false(depth, parents, chosen=False)
+        if inner:
+            sent, false = self.keep / depth, self.inner_false(depth - 2, parents)
         return Ladder.built(
             Channel(tables, buckets, cells=self.cells, n=self.n, noise=self.noise, sent=sent),
             false=false,
@@ -437,47 +426,50 @@ class Prospect:
             for depth, last in enumerate(whole, start=1)
         )
 
-    def planned(self, cells: float, *, hash_key: int) -> tuple[PrefixTree, float] | None:
+    def planned(self, cells: float, *, hash_key: int) -> list[tuple[PrefixTree, float]]:
         """The layout within so many cells that finds the rarest of the longest texts, and how rare.
 
-        None if there are too few cells for any.
+        Nothing if there are too few cells for any, or not even a text of everybody is sure to be found.
         """
         last = self.levels
-        best: tuple[Reach, tuple[int, ...], tuple[int, ...]] | None = None
+        best = Reach(math.inf, math.inf)
+        tables: tuple[int, ...] = ()
+        buckets: tuple[int, ...] = ()
         for part in _WHOLE_PARTS if last > 1 else (1.0,):
-            inners = [
-                (*self._inner_reach(*sizes), *sizes)
-                for sizes in _inner_sizes(last - 1, (1 - part) * cells)
-            ]
+            sizes: Iterable[tuple[int, tuple[int, ...]]] = [(0, ())]
+            if last > 1:
+                sizes = _sizes(_INNER_TABLES, last - 1, (1 - part) * cells)
+            inners = [(*self._inner_reach(*size), *size) for size in sizes]
             if not inners:
                 continue
             inner, parents, each, inner_buckets = min(inners, key=itemgetter(0))
-            if best is not None and not inner < best[0]:
+            if not inner < best:
                 continue
-            for tables, (buckets,) in _sizes(_WHOLE_TABLES, 1, part * cells):
-                detectors = self.whole(last, tables, buckets, parents=parents)
+            for more, (wide,) in _sizes(_WHOLE_TABLES, 1, part * cells):
+                detectors = self.ladder(last, more, wide, parents=parents)
                 false = self.whole_false(last, parents, chosen=True)
                 reach = inner | Reach.of(detectors, false=false)
-                if best is None or reach < best[0]:
-                    best = reach, (*[each] * (last - 1), tables), (*inner_buckets, buckets)
-        if best is None:
-            return None
-        reach, all_tables, all_buckets = best
+                if reach < best:
+                    best, tables = reach, (*[each] * (last - 1), more)
+                    buckets = (*inner_buckets, wide)
+        if math.isinf(best.worst):
+            return []
         tree = PrefixTree(
             alphabet=self.alphabet,
             cuts=self.cuts,
-            tables=all_tables,
-            buckets=all_buckets,
+            tables=tables,
+            buckets=buckets,
             hash_key=hash_key,
         )
-        return tree, last * reach.worst / self.keep
+        return [(tree, last * best.worst / self.keep)]
 
     def _inner_reach(self, tables: int, buckets: tuple[int, ...]) -> tuple[Reach, int]:
         """What passes the inner levels, of which the worst are tried, and how many are followed."""
         reach, parents = Reach(0.0, 0.0), 1
         near: Ladder | None = None
         for level in sorted({0, 2, len(buckets) - 1} & set(range(len(buckets)))):
-            near = self.inner(level, tables, buckets[level], parents=parents, near=near)
+            size = tables, buckets[level]
+            near = self.ladder(level + 2, *size, inner=True, parents=parents, near=near)
             reach |= Reach.of(near, false=self.inner_false(level, parents))
             parents = self.followed(level, near)
         return reach, parents
@@ -513,11 +505,6 @@ def _fewest_cells(levels: int) -> float:
         return float(whole)
     inner = _INNER_TABLES[0] * sum(_shrinking(levels - 1, _FEWEST_BUCKETS))
     return min(max(whole / part, inner / (1 - part)) for part in _WHOLE_PARTS)
-
-
-def _inner_sizes(levels: int, cells: float) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Tables of each inner level, and their cells on every level."""
-    return _sizes(_INNER_TABLES, levels, cells) if levels else iter([(0, ())])
 
 
 def _sizes(

@@ -29,8 +29,7 @@ from shoal.accounting.noise.split import (
 )
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols.base import NumberedEnvelopes, Whole, checked_messages
-from shoal.protocols.estimates import LaplaceMean
-from shoal.protocols.shares import MOST_COUNTS, TAIL, RareCount
+from shoal.protocols.shares import MOST_COUNTS, TAIL, LaplaceMean, RareCount
 from shoal.randomizers.base import Integers, NumberMechanism, VectorMechanism, integer_width
 from shoal.randomizers.grid import rounded
 from shoal.randomizers.vectors import LARGEST_DIMENSION, vector_rows
@@ -251,14 +250,12 @@ class SplitAndMix(NumberedEnvelopes):
             raise InvalidArgumentError("messages", int(wrong[0]), reason)
         low, high = self.plausible(counts.n)
         modulus = 1 << self.modulus_bits
-        if high - low >= modulus:
-            reason = f"more than {self.modulus_bits} bits for the sum of {counts.n} people"
-            raise InvalidArgumentError("modulus_bits", self.modulus_bits, reason)
+        reason = f"more than {self.modulus_bits} bits for the sum of {counts.n} people"
+        checks.refuse(high - low >= modulus, reason, modulus_bits=self.modulus_bits)
         centred = [(int(total) - low) % modulus + low for total in sums]
+        reason = f"a sum from {low} to {high}: a share was altered, lost or forged"
         for total in centred:
-            if total > high:
-                reason = f"a sum from {low} to {high}: a share was altered, lost or forged"
-                raise InvalidArgumentError("sum", total, reason)
+            checks.refuse(total > high, reason, sum=total)
         return centred
 
 
@@ -427,9 +424,6 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
         return Divergence.of(pure_delta, central_epsilon=self.epsilon)
 
     def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
-        return self._sent(self._rounded(self._short(values), bits), bits)
-
-    def _short(self, values: npt.ArrayLike) -> Array:
         vectors = vector_rows(values, self.dimension)
         lengths = np.abs(vectors).sum(axis=1)
         wrong = ~(lengths <= self.bound * (1 + _TOLERANCE))
@@ -437,7 +431,7 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
             row = int(np.flatnonzero(wrong)[0])
             expected = f"absolute values that add up to at most {self.bound:g} in row {row}"
             raise InvalidArgumentError("length", float(lengths[row]), expected)
-        return vectors
+        return self._sent(self._rounded(vectors, bits), bits)
 
     def _rounded(self, vectors: Array, randomness: Randomness) -> Whole:
         """Whole coordinates, right on average to 2^-30 of a level, at most ``levels`` together."""

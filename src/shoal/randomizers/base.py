@@ -211,9 +211,9 @@ class NumberMechanism(Mechanism):
 
     def check_input(self, value: Hashable) -> None:
         """Refuse what is no number between the bounds."""
-        if not isinstance(value, Real) or not self.low <= float(value) <= self.high:
-            expected = f"numbers from {self.low:g} to {self.high:g}, as declared"
-            raise InvalidArgumentError("inputs", value, expected)
+        inside = isinstance(value, Real) and self.low <= float(value) <= self.high
+        expected = f"numbers from {self.low:g} to {self.high:g}, as declared"
+        checks.refuse(not inside, expected, inputs=value)
 
     def gap_estimator(self, first: float, second: float) -> Callable[[Batch], float] | None:
         """The estimated mean, in the direction from one number to the other."""
@@ -495,17 +495,15 @@ def some_answers(k: int) -> tuple[int, ...]:
 def check_answer(value: object, k: int) -> None:
     """Refuse an input that is not the number of one of k answers."""
     whole = isinstance(value, Real | np.bool_) and float(value).is_integer()
-    if not whole or not 0 <= float(value) < k:  # type: ignore[arg-type]  # a number
-        expected = f"answers by their numbers 0 to {k - 1}, as declared"
-        raise InvalidArgumentError("inputs", value, expected)
+    wrong = not whole or not 0 <= float(value) < k  # type: ignore[arg-type]  # a number
+    checks.refuse(wrong, f"answers by their numbers 0 to {k - 1}, as declared", inputs=value)
 
 
 def check_table(outputs: int, **rows: int) -> None:
     """Refuse a table that is too large to be listed."""
     ((name, count),) = rows.items()
-    if count * outputs > LARGEST_TABLE:
-        expected = f"{name} times {outputs} outputs <= {LARGEST_TABLE} for a table"
-        raise InvalidArgumentError(name, count, expected)
+    expected = f"{name} times {outputs} outputs <= {LARGEST_TABLE} for a table"
+    checks.refuse(count * outputs > LARGEST_TABLE, expected, **rows)
 
 
 def source(randomness: Randomness | None) -> Randomness:
@@ -537,17 +535,17 @@ def integers_of(rows: Rows, width: int) -> npt.NDArray[np.uint64]:
 def checked_rows(rows: Rows, width: int) -> Rows:
     """Rows of so many bytes, or an error saying what they are instead."""
     found = np.asarray(rows, dtype=np.uint8)
-    if found.ndim != 2 or found.shape[1] != width:
-        raise InvalidArgumentError("rows", found.shape, f"rows of {width} bytes")
+    wrong = found.ndim != 2 or found.shape[1] != width
+    checks.refuse(wrong, f"rows of {width} bytes", rows=found.shape)
     return found
 
 
 def byte_rows(messages: Messages, width: int) -> Rows:
     """Messages that are rows of so many bytes, or an error saying what they are instead."""
     rows = np.asarray(messages)
-    if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
-        expected = f"uint8 rows of {width} bytes"
-        raise InvalidArgumentError("rows", f"{rows.dtype} of shape {rows.shape}", expected)
+    wrong = rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width
+    found = f"{rows.dtype} of shape {rows.shape}"
+    checks.refuse(wrong, f"uint8 rows of {width} bytes", rows=found)
     return rows.astype(np.uint8, copy=False)
 
 

@@ -67,9 +67,8 @@ class BitRandomizer(CategoryRandomizer):
     def decode(self, rows: Messages) -> Rows:
         """The rows as they are."""
         found = byte_rows(rows, self.message_bytes)
-        if not self._padded(found).all():
-            expected = f"rows of {self.k} bits"
-            raise InvalidArgumentError("rows", "set bits after the last answer's", expected)
+        wrong = not self._padded(found).all()
+        checks.refuse(wrong, f"rows of {self.k} bits", rows="set bits after the last answer's")
         return found
 
     def admissible(self, rows: Rows) -> Flags:
@@ -188,8 +187,7 @@ class UnaryEncoding(BitRandomizer):
 
     def table(self) -> Array:
         """Pr[bits y | answer x]; the column of a message is its bits read as a binary number."""
-        if self.k + math.log2(self.k) > math.log2(LARGEST_TABLE):
-            raise InvalidArgumentError("k", self.k, f"k 2^k <= {LARGEST_TABLE} for a table")
+        check_table(1 << min(self.k, 64), k=self.k)
         p, q = (weight / _SCALE for weight in self._weights)
         places = np.arange(self.k)[::-1]
         bits = (np.arange(1 << self.k)[:, None] >> places) & 1

@@ -90,25 +90,21 @@ def rounded(
 
 @dataclass(frozen=True)
 class LevelNoise(Noise):
-    """The noise of scores, as estimated from them: all but the bounds and the step in levels.
+    """The noise of the scores of ``grid``, as estimated from them, in levels.
 
-    ``noise`` is the variance given the levels, ``spread`` that of all scores about their ``mean``,
-    ``most`` the largest possible one. ``lies`` is the share of reports that make the noise.
+    ``noise`` is the variance given the levels, ``spread`` that of all scores about their ``mean``.
     """
 
-    low: float
-    step: float
-    last: int
+    grid: GridRandomizer
     mean: float
     noise: float
     spread: float
-    most: float
-    lies: float
 
     @property
     def jump(self) -> float:
         """A lie has the mean square noise/lies; of two values, half of the lies are true."""
-        return self.step * min(self.last, math.sqrt(2 * self.noise / self.lies))
+        grid = self.grid
+        return grid.step * min(grid.levels - 1, math.sqrt(2 * self.noise / grid.lies))
 
     def deviation(self, means: Array) -> Array:
         """Of noise and rounding, which is bounded twice.
@@ -118,12 +114,13 @@ class LevelNoise(Noise):
         outside, where no data are. And it adds no more than the levels differ: than is seen of
         their spread, and what it grows by from the estimate to μ, which is less than the distance.
         """
-        places = (means - self.low) / self.step
-        ends = np.minimum(np.minimum(places, self.last - places), 0.5)
+        grid = self.grid
+        places = (means - grid.low) / grid.step
+        ends = np.minimum(np.minimum(places, grid.levels - 1 - places), 0.5)
         rounding = ends * (1 - np.maximum(ends, 0.0))
         seen = max(self.spread, self.noise) + np.abs(places - self.mean)
-        variances = np.minimum(np.minimum(self.noise + rounding, self.most), seen)
-        return np.asarray(self.step * np.sqrt(np.maximum(variances, 0.0)))
+        variances = np.minimum(np.minimum(self.noise + rounding, grid.variances[1]), seen)
+        return np.asarray(grid.step * np.sqrt(np.maximum(variances, 0.0)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,11 +178,12 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
 
     @property
     @abstractmethod
-    def _lies(self) -> float:
+    def lies(self) -> float:
         """The share of reports that are not the level's own output, or only by chance."""
 
     @property
-    def _step(self) -> float:
+    def step(self) -> float:
+        """How far apart two levels are."""
         return (self.high - self.low) / (self.levels - 1)
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
@@ -205,29 +203,20 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
         n, shares = counts.n, counts.cells / counts.n
         mean = float(shares @ self._scores)
         spread = float(shares @ (self._scores - mean) ** 2) * n / max(n - 1, 1)
-        least, most = self._variances
+        least, most = self.variances
         noise = float(shares @ (self._scores**2 - self._square_scores))
         noise = min(max(noise, least), most)
         variance = min(max(spread, noise), noise + 0.25, most)
-        law = LevelNoise(
-            low=self.low,
-            step=self._step,
-            last=self.levels - 1,
-            mean=mean,
-            noise=noise,
-            spread=spread,
-            most=most,
-            lies=self._lies,
-        )
-        error = self._step * math.sqrt(variance / n)
-        return MeanEstimate(self.low + self._step * mean, error, n, noise=law)
+        law = LevelNoise(self, mean, noise, spread)
+        error = self.step * math.sqrt(variance / n)
+        return MeanEstimate(self.low + self.step * mean, error, n, noise=law)
 
     def variance(self, *, n: int) -> float:
         """Largest variance of the estimated mean of n people, over their data."""
-        return self._step**2 * self._variances[1] / checks.count(n=n)
+        return self.step**2 * self.variances[1] / checks.count(n=n)
 
     @cached_property
-    def _variances(self) -> tuple[float, float]:
+    def variances(self) -> tuple[float, float]:
         """Least and largest variance of one report's score, over all numbers."""
         moments = self._second_moments
         levels = np.arange(self.levels, dtype=np.float64)
@@ -309,7 +298,7 @@ class WindowRandomizer(GridRandomizer):
         return self._odds.total / (self.width * self._excess)
 
     @property
-    def _lies(self) -> float:
+    def lies(self) -> float:
         """K low/T: the report is any output, all alike."""
         return self.outputs * self._odds.low / self._odds.total
 
@@ -520,7 +509,7 @@ class Laplace(GridRandomizer):
         return 1 / float(np.expm1(self.epsilon / (self.levels - 1)))
 
     @property
-    def _lies(self) -> float:
+    def lies(self) -> float:
         """2 U_1/T: the noise is not zero."""
         return 2 * self._tails[1] / self._odds.total
 

@@ -74,14 +74,9 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class CapNoise(Noise):
-    """The noise of one coordinate of vectors of length ``norm``, as multiples of it.
+    """The noise of one coordinate of vectors of length ``norm``, as multiples of it."""
 
-    ``along`` and ``across`` are the variances of :attr:`CapRandomizer.spread`.
-    """
-
-    dimension: int
-    along: float
-    across: float
+    randomizer: CapRandomizer
     norm: float = 1.0
 
     @property
@@ -91,7 +86,8 @@ class CapNoise(Noise):
         The best cap has its rim at the height m, and then E<u, v>^2 = m^2 + (1 - m^2)/d and
         E<u, v>^3 = m (1 - (1 - m^2) (d - 1)/(d + 1)).
         """
-        return self.norm * (self.dimension + 3) / (self.dimension + 1)
+        d = self.randomizer.dimension
+        return self.norm * (d + 3) / (d + 1)
 
     def deviation(self, means: Array) -> Array:
         """Of a vector whose coordinate is c, the root of across + (along - across) c^2.
@@ -99,7 +95,8 @@ class CapNoise(Noise):
         The mean of c^2 is between the square of the mean and 1.
         """
         squares = np.minimum(np.square(means / self.norm), 1.0)
-        variances = np.maximum(self.along, self.across + (self.along - self.across) * squares)
+        along, across = self.randomizer.spread
+        variances = np.maximum(along, across + (along - across) * squares)
         return np.asarray(self.norm * np.sqrt(variances))
 
 
@@ -114,9 +111,9 @@ class CapRandomizer(Randomizer, VectorMechanism):
         object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
         checks.at_most(LARGEST_DIMENSION, dimension=self.dimension)
         checks.positive(epsilon=self.epsilon)
-        if not _SMALLEST_EPSILON <= self.epsilon <= LARGEST_EPSILON:
-            expected = f"{_SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g}"
-            raise InvalidArgumentError("epsilon", self.epsilon, expected)
+        expected = f"{_SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g}"
+        possible = _SMALLEST_EPSILON <= self.epsilon <= LARGEST_EPSILON
+        checks.refuse(not possible, expected, epsilon=self.epsilon)
 
     @abstractmethod
     def _reach(self, shares: Array) -> Array:
@@ -289,8 +286,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
 
     def noise(self, norm: float = 1.0) -> CapNoise:
         """The noise of one coordinate, of reports that stand for vectors of this length."""
-        along, across = self.spread
-        return CapNoise(dimension=self.dimension, along=along, across=across, norm=norm)
+        return CapNoise(randomizer=self, norm=norm)
 
     def variance(self, *, n: int) -> float:
         """Expected squared length of the error of the estimated mean of n people.
@@ -315,9 +311,9 @@ class CapRandomizer(Randomizer, VectorMechanism):
 def vector_rows(values: npt.ArrayLike, dimension: int) -> Array:
     """One row of so many numbers per person."""
     vectors = np.asarray(values, dtype=np.float64)
-    if vectors.ndim != 2 or vectors.shape[1] != dimension:
-        expected = f"one row of {dimension} numbers per person"
-        raise InvalidArgumentError("values", f"shape {vectors.shape}", expected)
+    wrong = vectors.ndim != 2 or vectors.shape[1] != dimension
+    expected = f"one row of {dimension} numbers per person"
+    checks.refuse(wrong, expected, values=f"shape {vectors.shape}")
     return vectors
 
 
