@@ -18,8 +18,7 @@ from shoal import randomness
 from shoal.accounting.noise.split import split_security
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 from shoal.protocols import registry
-from shoal.protocols.estimates import LaplaceMean
-from shoal.protocols.shares import RareCount
+from shoal.protocols.shares import LaplaceMean, RareCount
 from shoal.protocols.split_and_mix import SplitAndMixSum
 from shoal.randomizers.grid import rounded
 from shoal.values import Batch, Counts, Envelopes

@@ -29,7 +29,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import ClassVar, Self
 
@@ -429,7 +429,7 @@ class Prospect:
     def planned(self, cells: float, *, hash_key: int) -> list[tuple[PrefixTree, float]]:
         """The layout within so many cells that finds the rarest of the longest texts, and how rare.
 
-        Nothing if there are too few cells for any, or not even a text of everybody is sure to be found.
+        Nothing if there are too few cells for any, or not even a text of everybody would be found.
         """
         last = self.levels
         best = Reach(math.inf, math.inf)
@@ -454,14 +454,8 @@ class Prospect:
                     buckets = (*inner_buckets, wide)
         if math.isinf(best.worst):
             return []
-        tree = PrefixTree(
-            alphabet=self.alphabet,
-            cuts=self.cuts,
-            tables=tables,
-            buckets=buckets,
-            hash_key=hash_key,
-        )
-        return [(tree, last * best.worst / self.keep)]
+        cut = partial(PrefixTree, alphabet=self.alphabet, cuts=self.cuts, hash_key=hash_key)
+        return [(cut(tables=tables, buckets=buckets), last * best.worst / self.keep)]
 
     def _inner_reach(self, tables: int, buckets: tuple[int, ...]) -> tuple[Reach, int]:
         """What passes the inner levels, of which the worst are tried, and how many are followed."""

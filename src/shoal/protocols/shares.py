@@ -1,5 +1,4 @@
-"""Exact probabilities, counts drawn from a table, everybody's share of a common noise; and estimates
-with the exact law of their error: limits that hold at any level, for any crowd.
+"""Noise, exactly: probabilities, counts from a table, everybody's share; and its law in estimates.
 
 A probability is a multiple of 2^-52, so that a float holds it exactly and a coin with it is one
 comparison of whole numbers. Counts are drawn from whole-number weights that add up to 2^62, and how
@@ -7,6 +6,8 @@ far these are from the law they stand for is known and counted in delta.
 
 The sum of n independent negative binomial counts of shape r/n and ratio q is one of shape r and
 ratio q. So n people can make noise together that none of them knows; most shares are 0.
+
+Estimates have the exact law of their error: limits that hold at any level, for any crowd.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from shoal.randomizers.base import (
     Rows,
     Support,
     byte_rows,
+    check_table,
     checked_rows,
     source,
 )
