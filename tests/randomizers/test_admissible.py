@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shoal import randomness
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.registry import described, restored
+from shoal.protocols.registry import restored
 from shoal.randomizers import registry
 from shoal.randomizers.base import (
     NumberedMessages,
@@ -26,6 +26,7 @@ from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
 from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
 from shoal.randomizers.hashing import PRIME, LocalHashing
 from shoal.randomizers.partitioned import PartitionedResponse
+from shoal.randomizers.registry import described
 from shoal.randomizers.response import (
     HadamardResponse,
     ProjectiveGeometryResponse,

@@ -28,7 +28,7 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, NumberedEnvelopes, Whole, margins
 from shoal.protocols.shares import LaplaceMean, RareCount
-from shoal.randomizers.base import Integers, NumberMechanism, Support
+from shoal.randomizers.base import Integers, NumberMechanism, Support, SupportEstimates
 from shoal.randomizers.grid import rounded
 from shoal.randomness import Randomness
 from shoal.values import (
@@ -393,7 +393,7 @@ class NearCentralMean(MeanEstimate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FairCoins(AnswerEnvelopes):
+class FairCoins(AnswerEnvelopes, SupportEstimates):
     """Send the answer, 0 or 1, or with probability ``coins`` a fair coin instead.
 
     One message per person: this is randomized response that lies with probability coins/2, and the
@@ -465,12 +465,5 @@ class FairCoins(AnswerEnvelopes):
 
     @property
     def _support(self) -> Support:
+        """The estimate of the answer 1 is (Σy − n coins/2)/(n − n coins)."""
         return Support(1 - self.coins / 2, self.coins / 2)
-
-    def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Unbiased estimates of both fractions: (Σy − n coins/2)/(n − n coins) of the answer 1."""
-        return self._support.estimate(self.counted(batch))
-
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """The same for both answers, q(1 − q)/(n (1 − 2q)²) with q = coins/2."""
-        return self._support.variance(frequencies, n=n)

@@ -193,6 +193,13 @@ class SplitAndMix(NumberedEnvelopes):
             raise OutOfRegimeError(f"the noise of {self.name}", "n >= people", given, instead)
         return super().profile(n)
 
+    def _divergence(self, n: int) -> Divergence:  # noqa: ARG002
+        if self.rate is None or self.epsilon is None:
+            return Divergence.of(_everything)
+        if self.changes == 1:
+            return Divergence.of(discrete_laplace_delta, rate=self.rate, sensitivity=self.levels)
+        return Divergence.of(pure_delta, central_epsilon=self.epsilon)
+
     def _slack(self, n: int) -> float:
         distance = split_distance(n=n, shares=self.shares, modulus_bits=self.modulus_bits)
         # Noise of more people than it was made for only adds to that of the others.
@@ -322,12 +329,6 @@ class SplitAndMixSum(SplitAndMix, NumberMechanism):
         """What one level is worth."""
         return (self.high - self.low) / self.levels
 
-    def _divergence(self, n: int) -> Divergence:
-        del n
-        if self.rate is None:
-            return Divergence.of(_everything)
-        return Divergence.of(discrete_laplace_delta, rate=self.rate, sensitivity=self.levels)
-
     def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
         levels = rounded(values, self.low, self.high, self.levels, bits)
         return self._sent(levels[:, None], bits)
@@ -416,12 +417,6 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
     def step(self) -> float:
         """What one level is worth."""
         return self.bound / self.levels
-
-    def _divergence(self, n: int) -> Divergence:
-        del n
-        if self.epsilon is None:
-            return Divergence.of(_everything)
-        return Divergence.of(pure_delta, central_epsilon=self.epsilon)
 
     def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
         vectors = vector_rows(values, self.dimension)

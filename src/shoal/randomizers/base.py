@@ -6,6 +6,7 @@ between "this output" and "that output" are ``high : low`` with whole numbers
 ``high <= e^epsilon low``, checked in exact arithmetic; draws are uniform integers below their sum.
 """
 
+# ruff: noqa: ARG002 - what is not known of a mechanism does not depend on its arguments
 from __future__ import annotations
 
 import math
@@ -77,34 +78,30 @@ class Auditable:
         """How many messages there are, if they are whole numbers from 0."""
         return None
 
-    def probabilities(self, inputs: Sequence[Any]) -> Array | None:  # noqa: ARG002
+    def probabilities(self, inputs: Sequence[Any]) -> Array | None:
         """Pr[message y | x], one row per input x, if messages are numbers and few enough."""
         return None
 
-    def supports(
-        self,
-        messages: npt.NDArray[Any],  # noqa: ARG002
-        inputs: Sequence[Any],  # noqa: ARG002
-    ) -> Flags | None:
+    def supports(self, messages: npt.NDArray[Any], inputs: Sequence[Any]) -> Flags | None:
         """Which inputs (columns) each message (row) speaks for; None if messages do no such thing.
 
         A randomizer with local epsilon sends what supports its input e^epsilon times likelier.
         """
         return None
 
-    def support_sizes(self, messages: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:  # noqa: ARG002
+    def support_sizes(self, messages: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
         """How many inputs each message speaks for in all, if it shows."""
         return None
 
-    def direction(self, first: Any, second: Any) -> Array | None:  # noqa: ANN401, ARG002
+    def direction(self, first: Any, second: Any) -> Array | None:  # noqa: ANN401
         """Along which direction messages tell two inputs apart, if both are vectors."""
         return None
 
-    def true_message(self, value: Any) -> int | None:  # noqa: ANN401, ARG002
+    def true_message(self, value: Any) -> int | None:  # noqa: ANN401
         """The number of the message that holders of this datum send beside their noise."""
         return None
 
-    def gap_estimator(self, first: Any, second: Any) -> Callable[[Batch], float] | None:  # noqa: ANN401, ARG002
+    def gap_estimator(self, first: Any, second: Any) -> Callable[[Batch], float] | None:  # noqa: ANN401
         """How the analyzer's estimate of a batch tells two inputs apart, as one number."""
         return None
 
@@ -363,28 +360,6 @@ class Support:
     true: float
     other: float
 
-    def estimate(self, counts: Counts) -> Estimate:
-        """Fractions from the numbers of supporting messages, errors from these fractions."""
-        fractions = (counts.cells / counts.n - self.other) / (self.true - self.other)
-        # The variance is linear in the fraction, so unbiased fractions give it without bias; an
-        # answer nobody gave still has at least its noise.
-        least = min(self.true * (1 - self.true), self.other * (1 - self.other)) / 2
-        floor = least / (counts.n * (self.true - self.other) ** 2)
-        variances = np.maximum(self.variance(fractions, n=counts.n), floor)
-        nobody, everybody = self.variance([0.0, 1.0], n=counts.n).tolist()
-        step = 1 / (counts.n * (self.true - self.other))
-        # With few messages that lie, counts are far from normal and move in whole steps.
-        lies = counts.n * self.other * (1 - self.other)
-        return Estimate(
-            fractions,
-            np.sqrt(variances),
-            counts.n,
-            variance_slope=everybody - nobody,
-            step=step,
-            granularity=step / (1 + lies / 3),
-            empty_error=math.sqrt(nobody),
-        )
-
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         f = np.asarray(frequencies, dtype=np.float64)
         each = f * self.true * (1 - self.true) + (1 - f) * self.other * (1 - self.other)
@@ -411,7 +386,44 @@ class OddsRandomizer(Randomizer):
         return {"high": self._odds.high, "low": self._odds.low, "total": self._odds.total}
 
 
-class CategoryRandomizer(OddsRandomizer, AnswerMechanism):
+class SupportEstimates(AnswerMechanism):
+    """Estimates from how many messages support each answer."""
+
+    @property
+    def _support(self) -> Support:
+        """How often a message supports the true answer, and any other."""
+        raise NotImplementedError
+
+    def estimate(self, batch: Batch | Counts) -> Estimate:
+        """Unbiased estimates of the fraction of each answer, from the messages that support it."""
+        counts = self.counted(batch)
+        true, other = self._support.true, self._support.other
+        fractions = (counts.cells / counts.n - other) / (true - other)
+        # The variance is linear in the fraction, so unbiased fractions give it without bias; an
+        # answer nobody gave still has at least its noise.
+        least = min(true * (1 - true), other * (1 - other)) / 2
+        floor = least / (counts.n * (true - other) ** 2)
+        variances = np.maximum(self._support.variance(fractions, n=counts.n), floor)
+        nobody, everybody = self._support.variance([0.0, 1.0], n=counts.n).tolist()
+        step = 1 / (counts.n * (true - other))
+        # With few messages that lie, counts are far from normal and move in whole steps.
+        lies = counts.n * other * (1 - other)
+        return Estimate(
+            fractions,
+            np.sqrt(variances),
+            counts.n,
+            variance_slope=everybody - nobody,
+            step=step,
+            granularity=step / (1 + lies / 3),
+            empty_error=math.sqrt(nobody),
+        )
+
+    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+        """Variance of each estimated fraction, given the true ones."""
+        return self._support.variance(frequencies, n=n)
+
+
+class CategoryRandomizer(OddsRandomizer, SupportEstimates):
     """A randomizer of one of k answers."""
 
     most_answers: ClassVar[int] = checks.LARGEST_COUNT
@@ -422,22 +434,9 @@ class CategoryRandomizer(OddsRandomizer, AnswerMechanism):
         checks.at_most(self.most_answers, k=self.k)
         _ = self.local_epsilon  # an epsilon that no odds can express is an error
 
-    @cached_property
-    def _support(self) -> Support:
-        """How often a message supports the true answer, and any other."""
-        raise NotImplementedError
-
     @abstractmethod
     def table(self) -> Array:
         """Pr[message y | answer x] for small k, one row per answer."""
-
-    def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Unbiased estimates of the fraction of each answer, from the messages that support it."""
-        return self._support.estimate(self.counted(batch))
-
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """Variance of each estimated fraction, given the true ones."""
-        return self._support.variance(frequencies, n=n)
 
     def probabilities(self, inputs: Sequence[Any]) -> Array | None:
         """Rows of the table, if it is not too long to be listed."""

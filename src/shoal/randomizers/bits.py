@@ -319,12 +319,9 @@ class SubsetSelection(BitRandomizer):
         k, w, few = self.k, self._w, min(self.k, 3)
         inside = (np.arange(1 << few)[:, None] >> np.arange(few)) & 1
         # Of all sets, how many meet the few answers exactly so.
-        fractions = np.array(
-            [
-                math.perm(w, i) * math.perm(k - w, few - i) / math.perm(k, few)
-                for i in range(few + 1)
-            ]
-        )[inside.sum(axis=1)]
+        perm = math.perm
+        met = [perm(w, i) * perm(k - w, few - i) / perm(k, few) for i in range(few + 1)]
+        fractions = np.array(met)[inside.sum(axis=1)]
         total = self._odds.total
         outside, within = (total - self._odds.raised) * k / (k - w), self._odds.raised * k / w
         return np.asarray(np.where(inside.T == 1, within, outside) * fractions / total)

@@ -608,16 +608,13 @@ def _exact_hull(points: Iterable[Point]) -> list[Point]:
     for place, height in points:
         while hull and hull[-1][0] == place:
             hull.pop()
-        while len(hull) > 1 and _is_below(hull[-2], hull[-1], (place, height)):
+        while len(hull) > 1:
+            (x0, y0), (x1, y1) = hull[-2:]
+            if (y1 - y0) * (place - x0) > (height - y0) * (x1 - x0):
+                break
             hull.pop()
         hull.append((place, height))
     return hull
-
-
-def _is_below(left: Point, middle: Point, right: Point) -> bool:
-    return (middle[1] - left[1]) * (right[0] - left[0]) <= (right[1] - left[1]) * (
-        middle[0] - left[0]
-    )
 
 
 def _slopes(top: list[Point], bottom: list[Point], total: int) -> Iterator[AtomLike]:

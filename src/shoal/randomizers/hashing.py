@@ -213,7 +213,7 @@ class LocalHashing(CategoryRandomizer):
         counts = batch if isinstance(batch, Counts) else self.support(batch.messages, names)
         expected = f"counts of {len(names)} candidates"
         checks.refuse(counts.cells.size != len(names), expected, counts=counts.cells.size)
-        return self._support.estimate(self.counted(counts))
+        return super().estimate(counts)
 
     def _everything(self) -> list[object]:
         if self.k is None:

@@ -607,4 +607,4 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer):
         """Unbiased estimates of the fraction of each answer, from the messages orthogonal to it."""
         counts = self.counted(batch)
         suiting = self.space.orthogonal_counts(counts.cells, self.k)
-        return self._support.estimate(Counts(suiting, counts.n))
+        return super().estimate(Counts(suiting, counts.n))

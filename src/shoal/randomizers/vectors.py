@@ -200,7 +200,12 @@ class CapRandomizer(Randomizer, VectorMechanism):
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One row of whole numbers per unit vector: its report in units of 2^-24."""
-        vectors = self._unit_vectors(values)
+        vectors = vector_rows(values, self.dimension)
+        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        wrong = ~(np.abs(norms - 1) <= NORM_TOLERANCE)
+        if wrong.any():
+            raise InvalidArgumentError("norm", float(norms[wrong][0]), "vectors of length 1")
+        vectors = vectors / norms[:, None]
         drawn = source(randomness)
         reports = np.empty(vectors.shape, dtype=np.int32)
         rows = max(1, _BLOCK // self.dimension)
@@ -208,14 +213,6 @@ class CapRandomizer(Randomizer, VectorMechanism):
             block = vectors[start : start + rows]
             reports[start : start + rows] = np.rint(self._reported(block, drawn) * _UNIT)
         return reports
-
-    def _unit_vectors(self, values: npt.ArrayLike) -> Array:
-        vectors = vector_rows(values, self.dimension)
-        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        wrong = ~(np.abs(norms - 1) <= NORM_TOLERANCE)
-        if wrong.any():
-            raise InvalidArgumentError("norm", float(norms[wrong][0]), "vectors of length 1")
-        return np.asarray(vectors / norms[:, None])
 
     def _reported(self, vectors: Array, randomness: Randomness) -> Array:
         n, d = vectors.shape
