@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Mapping
 from typing import cast
 
@@ -32,8 +33,11 @@ NAMES = (*randomizers.NAMES, *PROTOCOLS)
 
 def protocol(name: str) -> type[MultiMessageMechanism]:
     """The class of a mechanism with several messages, or an error that lists the names."""
-    found = randomizers.by_name(name, PROTOCOLS, package="shoal.protocols")
-    return cast("type[MultiMessageMechanism]", found)
+    if name not in PROTOCOLS:
+        raise randomizers.unknown(name, PROTOCOLS)
+    module, attribute = PROTOCOLS[name]
+    home = importlib.import_module(f"shoal.protocols.{module}")
+    return cast("type[MultiMessageMechanism]", getattr(home, attribute))
 
 
 def calibration(name: str) -> Callable[..., MultiMessageMechanism]:
@@ -54,4 +58,4 @@ def restored(description: Mapping[str, object]) -> Device:
     extra = set(parameters) - allowed
     expected = f"parameters {', '.join(sorted(allowed))}"
     checks.refuse(extra, expected, randomizer=", ".join(sorted(extra)))
-    return cast("Device", kind(**parameters))
+    return kind(**parameters)

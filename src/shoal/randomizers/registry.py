@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import cast
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import Mechanism, Randomizer
-
-Homes = Mapping[str, tuple[str, str]]  # module and class of each name
 
 CATEGORIES = {
     "grr": ("response", "RandomizedResponse"),
@@ -36,19 +34,14 @@ VECTORS = {
 NAMES = (*CATEGORIES, *NUMBERS, *VECTORS)
 
 
-def by_name(
-    name: str, homes: Homes | None = None, *, package: str = "shoal.randomizers"
-) -> Callable[..., Any]:
-    """The class under this name, imported now, by default a randomizer's.
-
-    Or an error that lists the names.
-    """
-    homes = {**CATEGORIES, **NUMBERS, **VECTORS} if homes is None else homes
+def by_name(name: str) -> Callable[..., Randomizer]:
+    """The class of a randomizer, or an error that lists the names."""
+    homes = {**CATEGORIES, **NUMBERS, **VECTORS}
     if name not in homes:
         raise unknown(name, homes)
     module, attribute = homes[name]
-    made: Callable[..., Any] = getattr(importlib.import_module(f"{package}.{module}"), attribute)
-    return made
+    home = importlib.import_module(f"shoal.randomizers.{module}")
+    return cast("Callable[..., Randomizer]", getattr(home, attribute))
 
 
 def unknown(name: str, names: Iterable[str]) -> InvalidArgumentError:
