@@ -65,6 +65,7 @@ CATALOG = "shoal.accounting.catalog"
 HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib"}
 # Imported where they are used, and done without where they are missing.
 OPTIONAL = {
+    "pandas",
     "numba",
     "torch",
     "alembic",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 
 import pytest
 
 import shoal
+from repository import PACKAGE
 
 PUBLIC = [
     "AsyncClient",
@@ -73,6 +75,13 @@ FUNCTIONS = [name for name in DOCUMENTED if name.islower()]
 
 def test_the_public_names_are_these():
     assert sorted(shoal.__all__) == PUBLIC
+
+
+def test_type_checkers_see_the_same_names():
+    stub = ast.parse((PACKAGE / "__init__.pyi").read_text())
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    homes = {name.asname: node.module for node in imports for name in node.names}
+    assert homes == shoal._HOMES
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)

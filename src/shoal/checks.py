@@ -9,12 +9,14 @@ shoal.errors.InvalidArgumentError: expected epsilon > 0 and finite, got epsilon=
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
-from numbers import Integral, Real
+from numbers import Real
 
 from shoal.errors import InvalidArgumentError
 
 LARGEST_COUNT = 10**15
+_LARGEST = sys.float_info.max  # whole numbers may be beyond all floats
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 50.0  # that anything is made to keep,
 SMALLEST_DELTA = 1e-300  # and delta: the reciprocal of less is no float
 SMALLEST_RANGE, LARGEST_RANGE = 1e-100, 1e100  # of numbers: beyond, their squares are no floats
@@ -22,12 +24,12 @@ SMALLEST_RANGE, LARGEST_RANGE = 1e-100, 1e100  # of numbers: beyond, their squar
 
 def positive(**arguments: float) -> None:
     """Each argument is a finite number above zero."""
-    _require(lambda v: v > 0 and math.isfinite(v), "{} > 0 and finite", arguments)
+    _require(lambda v: 0 < v <= _LARGEST, "{} > 0 and finite", arguments)
 
 
 def non_negative(**arguments: float) -> None:
     """Each argument is a finite number, zero or more."""
-    _require(lambda v: v >= 0 and math.isfinite(v), "{} >= 0 and finite", arguments)
+    _require(lambda v: 0 <= v <= _LARGEST, "{} >= 0 and finite", arguments)
 
 
 def open_probability(**arguments: float) -> None:
@@ -82,7 +84,7 @@ def one_of(allowed: Sequence[str], /, **arguments: str) -> None:
 
 def above_one(**arguments: float) -> None:
     """Each argument is a finite number above one (a Rényi order)."""
-    _require(lambda v: v > 1 and math.isfinite(v), "{} > 1 and finite", arguments)
+    _require(lambda v: 1 < v <= _LARGEST, "{} > 1 and finite", arguments)
 
 
 def at_most(limit: float, /, **arguments: float) -> None:
@@ -101,20 +103,16 @@ def refuse(wrong: object, expected: str, /, **argument: object) -> None:
 def count(minimum: int = 1, /, **arguments: float) -> int:
     """One argument is a whole number, at least ``minimum``; returned as an int (1e5 is 100000)."""
     ((name, value),) = arguments.items()
-    expected = f"a whole number {name} with {minimum} <= {name} <= 1e15"
-    if isinstance(value, bool) or not isinstance(value, Real):
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not minimum <= value <= LARGEST_COUNT or value % 1:
+        expected = f"a whole number {name} with {minimum} <= {name} <= 1e15"
         raise InvalidArgumentError(name, value, expected)
-    if not isinstance(value, Integral) and not _float(value).is_integer():
-        raise InvalidArgumentError(name, value, expected)
-    whole = int(value)
-    if not minimum <= whole <= LARGEST_COUNT:
-        raise InvalidArgumentError(name, value, expected)
-    return whole
+    return int(value)
 
 
 def _require(holds: Callable[[float], bool], expected: str, arguments: dict[str, float]) -> None:
     for name, value in arguments.items():
-        if isinstance(value, bool) or not isinstance(value, Real) or not holds(_float(value)):
+        if isinstance(value, bool) or not isinstance(value, Real) or not holds(value):
             raise InvalidArgumentError(name, value, expected.format(name))
 
 

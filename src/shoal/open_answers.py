@@ -21,6 +21,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.estimate.hitters import HeavyHitters
 from shoal.estimate.hitters import heavy_hitters as found_in
 from shoal.explain.document import Document
+from shoal.explain.views import Tabular
 from shoal.protocols.prefixes import (
     BETA,
     LENGTH,
@@ -34,7 +35,7 @@ from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.report.charts import Item
 from shoal.report.result import ColumnResult, Result, Stages, framed, items_table, write_csv
-from shoal.values import Counts, Estimate, Record, Tabular
+from shoal.values import Counts, Estimate, Record
 
 __all__ = ["OpenItem", "OpenResult", "heavy_hitters"]
 

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError, MissingExtraError
+from shoal.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
+    pass
 
 Array = npt.NDArray[np.float64]
 Messages = npt.NDArray[np.integer]
@@ -277,25 +276,3 @@ def bounded_numbers(values: npt.ArrayLike, low: float, high: float) -> Array:
 def attributes(of: object, *names: str) -> dict[str, Any]:
     """The attributes of these names, in their order."""
     return {name: getattr(of, name) for name in names}
-
-
-class Tabular(ABC):
-    """What has a table: as a data frame of Polars or of pandas."""
-
-    @abstractmethod
-    def records(self) -> list[Record]:
-        """The rows of the table, as plain values."""
-
-    def to_polars(self) -> pl.DataFrame:
-        """The table as a Polars data frame."""
-        import polars as pl
-
-        return pl.DataFrame(self.records(), infer_schema_length=None)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The table as a pandas data frame."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtraError("a pandas data frame", "pandas") from error
-        return pd.DataFrame(self.records())

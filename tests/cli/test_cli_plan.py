@@ -92,7 +92,8 @@ def test_protocols_are_offered_when_messages_are_allowed(run):
     for part in ("msgs", "Run dummies with 1.004 messages per person", "datum away"):
         assert part in words
     assert "One dishonest person can add at most 2 to an answer's count" in words
-    found = run("plan --epsilon 1 --n 1e6 --categories 100 --messages-cap 2 --json").json()
+    words = "plan --epsilon 1 --delta 1e-6 --n 1e6 --categories 100 --messages-cap 2 --json"
+    found = run(words).json()
     best = found["options"][0]
     assert (best["name"], best["slots"], best["local_epsilon"]) == ("dummies", 2, None)
     assert best["messages"] == pytest.approx(1.00427, abs=1e-4)

@@ -15,8 +15,9 @@ from shoal.accounting import catalog, ternary
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
-from shoal.figures import DRAWINGS, bounds, marks, privacy_loss_tail, style
-from shoal.figures.table import Table
+from shoal.explain import plots
+from shoal.figures import DRAWINGS, bounds
+from shoal.figures.drawing import Table
 
 # Both sides of a comparison are certified; only the solvers' tolerance may lie between them.
 SLACK = 1 + 1e-5
@@ -99,7 +100,7 @@ def test_the_same_numbers_give_the_same_files(drawing, drawn, numbers, tmp_path)
 def test_no_text_is_cut_off_or_on_top_of_another(drawing, tables):
     from matplotlib.text import Text
 
-    with style.applied():
+    with plots.applied():
         figure = drawing.figure(tables[drawing.name])
         figure.canvas.draw()
         page = figure.bbox
@@ -250,23 +251,23 @@ def test_epsilon_against_rounds(tables):
 def test_the_tail(tables):
     table = tables["privacy-loss-tail"]
     assert_ordered(table, "binary-response", "clones", "local_epsilon")
-    for delta in privacy_loss_tail.DELTAS:
+    for delta in bounds.DELTAS:
         rows = table.where("panel", 0).where("delta", delta)
         assert_rises(rows, "local_epsilon", "binary-response")
         assert_rises(rows, "local_epsilon", "clones")
-    for local_epsilon in privacy_loss_tail.LOCAL_EPSILONS:
+    for local_epsilon in bounds.LOCAL_EPSILONS:
         rows = table.where("panel", 1).where("local_epsilon", local_epsilon)
         assert_falls(rows, "delta", "binary-response")
         assert_falls(rows, "delta", "clones")
 
 
-@pytest.mark.parametrize("delta", privacy_loss_tail.DELTAS)
+@pytest.mark.parametrize("delta", bounds.DELTAS)
 def test_the_transition_is_where_it_is_marked(delta):
-    at = privacy_loss_tail.transition(delta)
+    at = bounds.transition(delta)
 
     def share(local_epsilon):
         law = BlanketLaw.randomized_response(k=2, epsilon=local_epsilon)
-        return PrivacyProfile(law, privacy_loss_tail.N).lower_epsilon(delta) / local_epsilon
+        return PrivacyProfile(law, bounds.TAIL_N).lower_epsilon(delta) / local_epsilon
 
     assert share(at - 0.75) < 0.5
     assert share(at + 0.25) > 0.95
@@ -330,13 +331,13 @@ def _reported(law, row):
 
 
 def test_what_is_recalled_says_so():
-    for name in set(style.LOOKS) - {"lower"}:
+    for name in set(bounds.LOOKS) - {"lower"}:
         recalled = catalog.get(name).status is catalog.Status.RECALLED
-        assert ("(recalled)" in style.LOOKS[name].label) == recalled, name
+        assert ("(recalled)" in bounds.LOOKS[name].label) == recalled, name
 
 
 def test_no_two_curves_look_the_same():
-    looks = [(look.color, look.dash) for look in style.LOOKS.values()]
+    looks = [(look.color, look.dash) for look in bounds.LOOKS.values()]
     assert len(set(looks)) == len(looks)
 
 
@@ -351,7 +352,7 @@ def test_no_two_curves_look_the_same():
     ],
 )
 def test_ticks_are_read_as_they_are_said(value, text):
-    assert marks.tick(value) == text
+    assert plots.tick(value) == text
 
 
 def test_a_table_has_gaps_and_only_its_columns():

@@ -15,7 +15,7 @@ ORDER = ("non-private", "central", "shuffle", "local")
 
 @pytest.fixture(scope="module")
 def table(numbers):
-    return numbers[learning_curves.DRAWING.name]
+    return numbers[learning_curves.learning_curves.name]
 
 
 def test_it_covers_three_decades(table):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shoal.accounting.profile import PrivacyProfile
-from shoal.figures import pure_privacy, separation
+from shoal.figures import separation
 from shoal.planning import errors, plan
 from shoal.protocols.zero_sum import ZeroSumHistogram
 from shoal.randomness import simulated
@@ -17,7 +17,7 @@ from shoal.randomness import simulated
 
 @pytest.fixture(scope="module")
 def table(numbers):
-    return numbers[separation.DRAWING.name]
+    return numbers[separation.separation.name]
 
 
 @pytest.fixture(scope="module")
@@ -139,32 +139,32 @@ def test_no_option_of_the_planner_does_better_with_one_message():
 
 
 def test_epsilon_climbs_to_the_local_one():
-    table = pure_privacy.tabulate(6)
-    for k in pure_privacy.LOOKS:
+    table = separation.pure_privacy.table(6)
+    for k in separation.RESPONSES:
         upper, lower = table.column(f"k{k}"), table.column(f"k{k}-lower")
         assert all(a <= b * (1 + 1e-9) for a, b in itertools.pairwise(upper))
         assert all(low <= high * (1 + 1e-6) for low, high in zip(lower, upper, strict=True))
-        assert upper[0] < 0.2 * pure_privacy.LOCAL_EPSILON
-        assert upper[-1] == pytest.approx(pure_privacy.LOCAL_EPSILON, rel=0.01)
-        assert lower[-1] == pytest.approx(pure_privacy.LOCAL_EPSILON, rel=0.01)
+        assert upper[0] < 0.2 * separation.LOCAL_EPSILON
+        assert upper[-1] == pytest.approx(separation.LOCAL_EPSILON, rel=0.01)
+        assert lower[-1] == pytest.approx(separation.LOCAL_EPSILON, rel=0.01)
 
 
 @pytest.mark.parametrize("k", [2, 10])
 def test_the_limit_is_the_accountants_own(k):
     """The table writes the local epsilon where the proof gives it; the integral agrees."""
-    profile = PrivacyProfile(pure_privacy.response(k).law(), pure_privacy.N)
-    just_beyond = pure_privacy.truthful_digits(k) + 3
+    profile = PrivacyProfile(separation.response(k).law(), separation.N)
+    just_beyond = separation.truthful_digits(k) + 3
     assert profile.epsilon(10.0**-just_beyond) == pytest.approx(2.0, rel=0.01)
     assert profile.lower_epsilon(10.0**-just_beyond) <= 2.0
-    assert pure_privacy.witnessed(k, just_beyond) <= profile.epsilon(10.0**-just_beyond)
-    assert pure_privacy.witnessed(k, pure_privacy.truthful_digits(k) - 1) == 0.0
+    assert separation.witnessed(k, just_beyond) <= profile.epsilon(10.0**-just_beyond)
+    assert separation.witnessed(k, separation.truthful_digits(k) - 1) == 0.0
 
 
 def test_what_everybody_tells_the_truth_witnesses_is_true():
     """At n = 3 the two neighbours can be listed: delta at the witnessed epsilon is as large."""
     from shoal.accounting.exact import enumerate_shuffle
 
-    response = pure_privacy.response(3)
+    response = separation.response(3)
     truth = math.exp(2) / (math.exp(2) + 2)
     for delta in (0.3, 0.1, 0.01):
         epsilon = 2 + math.log(1 - delta / truth**3)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 from shoal import checks
 from shoal.accounting.compose import THEOREMS, ComposedProfile, Method
@@ -129,6 +130,7 @@ def amplify(
         rounds=rounds,
         assumptions=(once.scope, *crowd.assumptions),
         lower_bound=lambda: once.lower_epsilon(at, rounds) if 0 < at < 1 else 0.0,
+        profile=curve,
     )
 
 
@@ -158,6 +160,7 @@ def local_epsilon(
     checks.open_probability(delta=delta)
     rounds = checks.count(rounds=rounds)
 
+    @cache
     def excess(candidate: float) -> float:
         """log of the delta that the candidate has, over the target; <= 0 if it is kept."""
         randomizer = BlanketLaw.generic(candidate) if family is None else member(family, candidate)

@@ -11,8 +11,10 @@ from shoal.accounting import catalog
 from shoal.accounting.devices import Crowd, Devices, Randomizer
 from shoal.accounting.guarantee import NEIGHBOURING, delta_warnings
 from shoal.errors import OutOfRegimeError
+from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import decimals_for, down_to, plain, up_to
+from shoal.explain.views import Tabular
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,46 @@ class Comparison:
         }
 
 
+class Comparisons(list[Comparison], Tabular):
+    """Every bound for the same question, tightest first: a list that can show itself."""
+
+    def records(self) -> list[dict[str, object]]:
+        """A row for each bound, as plain values."""
+        return [row.to_dict() for row in self]
+
+    def document(self) -> Document:
+        """One line per bound, tightest first, the lower bound under them."""
+        return comparison_document(self)
+
+    def plot(self, ax: plots.Axes | None = None) -> plots.Axes:
+        """The ε of each bound that has one, between the lower bound and ε0."""
+        answered = [row for row in self if row.epsilon]
+        decimals = decimals_for(min((row.epsilon or 1.0 for row in answered), default=1.0))
+        rows = [
+            (
+                row.name if row.certified else f"{row.name} ({row.status})",
+                row.epsilon or 0.0,
+                up_to(row.epsilon or 0.0, decimals),
+                plots.BLUE if row.certified else plots.FAINT,
+            )
+            for row in answered
+        ]
+        first = self[0]
+        levels = [("lower bound", first.lower), ("ε₀", first.local_epsilon)]
+        with plots.on(ax, 1.5 + 0.3 * len(rows)) as axes:
+            known = [(name, x) for name, x in levels if 0 < x < math.inf]
+            xlabel = f"ε at δ = {plots.tick(first.delta)}, {first.n:,} people"
+            plots.dots(axes, rows, levels=known, xlabel=xlabel)
+        return axes
+
+    def _repr_html_(self) -> str:
+        return self.document().to_html()
+
+    def __str__(self) -> str:
+        """The table, as text."""
+        return str(self.document())
+
+
 def compare(
     randomizer: Randomizer | None = None,
     *,
@@ -63,7 +105,7 @@ def compare(
     delta: float = 1e-6,
     honest_fraction: float = 1.0,
     honest_n: int | None = None,
-) -> list[Comparison]:
+) -> Comparisons:
     """Every bound in the catalog for the same question, tightest first, those with no answer last.
 
     >>> compare(local_epsilon=4, n=100_000)[0].name
@@ -97,7 +139,7 @@ def compare(
             local_epsilon=local, n=crowd.honest, delta=delta, k=devices.categories
         )
         rows.extend(_published(entry, query, row) for entry in catalog.ENTRIES.values())
-    return sorted(rows, key=lambda row: (row.epsilon is None, row.epsilon or 0.0))
+    return Comparisons(sorted(rows, key=lambda row: (row.epsilon is None, row.epsilon or 0.0)))
 
 
 def _published(

@@ -20,6 +20,7 @@ from shoal.errors import (
     PrecisionError,
     UnreachableTargetError,
 )
+from shoal.explain.views import CurveViews, reached
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -41,7 +42,7 @@ _ORDERS = np.concatenate([np.linspace(1.05, 2.0, 12), np.geomspace(2.2, 1e5, 60)
 
 
 @dataclass(frozen=True)
-class ComposedProfile:
+class ComposedProfile(CurveViews):
     """Adaptive composition; equal rounds are counted, so ``p * 2`` equals ``p + p``.
 
     >>> from shoal.accounting.law import BlanketLaw
@@ -129,6 +130,12 @@ class ComposedProfile:
     def lower_epsilon(self, delta: float) -> float:
         """No analysis can go below: all rounds reveal at least what one kind of them does."""
         return max(term.lower_epsilon(delta, rounds) for term, rounds in self.terms)
+
+    def _facts(self) -> tuple[tuple[str, str], ...]:
+        return (("rounds", f"{self.rounds:,}, {THEOREMS['pld']}"),)
+
+    def _points(self, deltas: Sequence[float]) -> list[tuple[float, float, float]]:
+        return reached(self.epsilon, self.lower_epsilon, deltas)
 
     def renyi(self, order: float) -> float:
         """Rényi divergences add up over adaptive rounds."""

@@ -199,7 +199,18 @@ class Devices:
         if self.randomizer is not None and bound is None:
             law = law_of(self.randomizer)
             return PrivacyProfile(law.participating(crowd.participation), crowd.honest)
-        return _generic(*self.replacement_guarantee, crowd, bound)
+        local_epsilon, local_delta = self.replacement_guarantee
+        n, q = crowd.honest, crowd.participation
+        law = (BlanketLaw.clones if bound == CLONES else BlanketLaw.generic)(local_epsilon)
+        pure = PrivacyProfile(law.participating(q), n)
+        if local_delta == 0:
+            return pure
+        clones = PrivacyProfile(BlanketLaw.clones(local_epsilon).participating(q), n)
+        stretch = {"local_epsilon": local_epsilon, "local_delta": q * local_delta}
+        exchanges = [Exchange(clones, clones_distance(n=n, **stretch))]
+        if bound != CLONES:
+            exchanges.append(Exchange(pure, optimal_distance(n=n, **stretch)))
+        return ApproximateProfile(tuple(exchanges), local_epsilon, local_delta)
 
     @property
     def replacement_guarantee(self) -> tuple[float, float]:
@@ -229,21 +240,6 @@ def _of_messages(protocol: HasProfile, crowd: Crowd, bound: str | None) -> Profi
     # Whether enough others take part does not depend on anybody's datum; with more of them there
     # is more noise, and independent noise never hurts.
     return replace(found, lost=found.lost + crowd.absence) if crowd.participation < 1 else found
-
-
-def _generic(local_epsilon: float, local_delta: float, crowd: Crowd, bound: str | None) -> Profile:
-    n, q = crowd.honest, crowd.participation
-    laws = {CLONES: BlanketLaw.clones, OPTIMAL_CLONES: BlanketLaw.generic}
-    chosen = laws[bound or OPTIMAL_CLONES](local_epsilon).participating(q)
-    pure = PrivacyProfile(chosen, n)
-    if local_delta == 0:
-        return pure
-    clones = PrivacyProfile(BlanketLaw.clones(local_epsilon).participating(q), n)
-    stretch = {"local_epsilon": local_epsilon, "local_delta": q * local_delta}
-    exchanges = [Exchange(clones, clones_distance(n=n, **stretch))]
-    if bound != CLONES:
-        exchanges.append(Exchange(pure, optimal_distance(n=n, **stretch)))
-    return ApproximateProfile(tuple(exchanges), local_epsilon, local_delta)
 
 
 def _deletion(epsilon: float, local_delta: float, crowd: Crowd) -> Profile:

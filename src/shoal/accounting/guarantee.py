@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from shoal.explain import plots
 from shoal.explain.document import Document
 from shoal.explain.text import down, plain, up
+from shoal.explain.views import CurveViews, draw_curve
 
 NEIGHBOURING = "replacement"
 TRUST = "the shuffler hides who sent which report and does not collude with the analyzer"
@@ -24,6 +26,7 @@ class Guarantee:
     better analysis of the same claim can go below (an explicit randomizer and data set reach it),
     computed when first asked for. ``local_epsilon`` (with ``local_delta``) holds even if everybody
     else colludes. ``columns`` is how many reports each person makes in a round, one of each column.
+    ``profile`` is the whole curve, where the guarantee is one point of it.
     """
 
     epsilon: float
@@ -38,6 +41,7 @@ class Guarantee:
     neighbouring: str = NEIGHBOURING
     trust: str = TRUST
     lower_bound: Callable[[], float] = field(default=lambda: 0.0, repr=False, compare=False)
+    profile: CurveViews | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def lower(self) -> float:
@@ -75,6 +79,14 @@ class Guarantee:
         if self.rounds > 1:
             people += f", {self.rounds:,} rounds"
         lower = self._lower_fact()
+        reports = self.rounds * self.columns
+        each = "each report" if reports == 1 else f"one person's {reports:,} reports together"
+        local = f"local ε0 = {up(self.local_epsilon)}"
+        if self.local_delta:
+            local += f", δ0 = {up(self.local_delta)}"
+        local += f" for {each}"
+        if math.isinf(self.local_epsilon):
+            local = f"nothing: {each} may give the datum away"
         return Document(
             title or f"ε = {up(self.epsilon)} at δ = {plain(self.delta)}",
             facts=(
@@ -85,7 +97,7 @@ class Guarantee:
                 ("theorem", self.theorem),
                 ("neighbours", _RELATIONS.get(self.neighbouring, self.neighbouring)),
                 ("trusted", self.trust),
-                ("no trust needed", self._local_fact()),
+                ("no trust needed", local),
                 *zip(("assumes", *[""] * len(self.assumptions)), self.assumptions, strict=False),
             ),
             warnings=self.warnings,
@@ -105,17 +117,23 @@ class Guarantee:
         shown = f"gap {gap:.1%}" if gap >= _TIGHT else "no gap"
         return f"{down(self.lower)} ({shown}): no analysis can prove less"
 
-    def _local_fact(self) -> str:
-        reports = self.rounds * self.columns
-        each = "each report" if reports == 1 else f"one person's {reports:,} reports together"
-        if math.isinf(self.local_epsilon):
-            return f"nothing: {each} may give the datum away"
-        delta = f", δ0 = {up(self.local_delta)}" if self.local_delta else ""
-        return f"local ε0 = {up(self.local_epsilon)}{delta} for {each}"
-
     def __str__(self) -> str:
         """One readable block."""
         return str(self.document())
+
+    def plot(self, ax: plots.Axes | None = None) -> plots.Axes:
+        """The guarantee on its curve δ(ε), if that is known, with the lower bound."""
+        with plots.on(ax) as axes:
+            if self.profile is None:
+                draw_curve(axes, [(self.delta, self.epsilon, self.lower)] if self.delta else [])
+            else:
+                self.profile.plot(axes)
+            if self.delta > 0:
+                label = f"ε = {up(self.epsilon)} at δ = {plots.tick(self.delta)}"
+                look = plots.Look(label, plots.VERMILION, plots.NO_LINE, marker="o")
+                plots.plot(axes, ([self.epsilon], [self.delta]), look)
+                axes.legend()
+        return axes
 
     def _repr_html_(self) -> str:
         return self.document().to_html()

@@ -536,15 +536,20 @@ def _largest_total(n: int, probability: float) -> int:
 
 def _counts_up_to(most: int, values: int) -> Array:
     """All vectors of ``values`` counts with sum at most ``most``."""
-    counts = np.zeros((1, 0))
     left = np.array([most])
+    steps = []
     for _ in range(values):
         repeats = left + 1
-        parent = np.repeat(np.arange(len(left)), repeats)
-        starts = np.repeat(np.cumsum(repeats) - repeats, repeats)
-        drawn = np.arange(len(parent)) - starts
-        counts = np.column_stack([counts[parent], drawn])
+        parent = np.repeat(np.arange(left.size), repeats)
+        drawn = np.arange(parent.size) - np.repeat(np.cumsum(repeats) - repeats, repeats)
         left = left[parent] - drawn
+        steps.append((parent, drawn))
+    counts = np.empty((left.size, values))
+    row = np.arange(left.size)
+    for value in reversed(range(values)):
+        parent, drawn = steps[value]
+        counts[:, value] = drawn[row]
+        row = parent[row]
     return counts
 
 

@@ -9,7 +9,7 @@ everywhere (docs/theory/composition.md).
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -23,6 +23,8 @@ from shoal.accounting.atoms import Array, PairLaw
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.search import Side
 from shoal.errors import OutOfRegimeError, UnreachableTargetError
+from shoal.explain.text import up
+from shoal.explain.views import CurveViews, reached
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -36,7 +38,7 @@ _LEVELS = (1e-9, 1e-60)
 _COUNTS = (320, 160, 100)
 
 
-class Curve(ABC):
+class Curve(CurveViews):
     """An upper bound delta(epsilon), proved by a theorem for the randomizers in its scope.
 
     ``local_epsilon`` (with ``local_delta``) is what one report reveals by itself, without trusting
@@ -98,6 +100,15 @@ class Curve(ABC):
     @abstractmethod
     def lower_epsilon(self, delta: float, rounds: int = 1) -> float:
         """An epsilon that no analysis of so many adaptive rounds can go below."""
+
+    def _facts(self) -> tuple[tuple[str, str], ...]:
+        local = "" if math.isinf(self.local_epsilon) else f"ε0 = {up(self.local_epsilon)}"
+        alone = (("no trust needed", local),) if local else ()
+        scope = getattr(self, "scope", "")  # a walk's is its guarantee's
+        return (("theorem", self.theorem), *([("for", scope)] if scope else []), *alone)
+
+    def _points(self, deltas: Sequence[float]) -> list[tuple[float, float, float]]:
+        return reached(self.epsilon, self.lower_epsilon, deltas)
 
     def quick_delta(self, epsilon: float) -> float:
         """An upper bound like ``delta``, for sampling: perhaps less tight, never unsound."""

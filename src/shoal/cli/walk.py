@@ -147,9 +147,9 @@ def walk(options: WalkOptions) -> None:
     with reporting("comparing" if options.overlay else "walking") as progress:
         result = (_compared if options.overlay else _walked)(options, progress)
     if options.plot is not None:
-        from shoal.figures import walk_table
+        from shoal.figures import results
 
-        files.write((options.plot, lambda path: walk_table.write(result, path)))
+        files.write((options.plot, lambda path: results.walk(result, path)))
     answer(options, result.to_dict(), result.document(), options.plot)
 
 

@@ -1,8 +1,8 @@
 """The published comparisons, redrawn: every bound beside the others and beside a lower bound.
 
-Each figure is a module that states a :class:`~shoal.figures.drawing.Drawing`: how its table is
-computed and how it is drawn. Every figure is written three times under one name, as SVG, as PNG and
-as the CSV of the numbers in it. matplotlib is loaded when the first one is drawn.
+Each figure is a specification (:class:`~shoal.figures.drawing.Drawing`): how its rows are computed,
+and what its panels show. Every figure is written three times under one name, as SVG, as PNG and as
+the CSV of the numbers in it. matplotlib is loaded when the first one is drawn.
 """
 
 from __future__ import annotations
@@ -12,42 +12,27 @@ from pathlib import Path
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.figures import (
-    epsilon_vs_local_epsilon,
-    epsilon_vs_n,
-    epsilon_vs_rounds,
-    learning_curves,
-    network_epsilon_vs_local_epsilon,
-    network_epsilon_vs_rounds,
-    network_mechanisms,
-    permuted_sgd,
-    privacy_loss_tail,
-    pure_privacy,
-    randomizers,
-    renyi_vs_order,
-    separation,
-    testing_power,
-)
+from shoal.figures import bounds, learning_curves, network, permuted_sgd, separation, testing_power
 from shoal.figures.drawing import Drawing
 
 __all__ = ["DRAWINGS", "NAMES", "draw_all"]
 
 DRAWINGS: tuple[Drawing, ...] = (
-    epsilon_vs_n.SMALL,
-    epsilon_vs_n.LARGE,
-    epsilon_vs_local_epsilon.DRAWING,
-    renyi_vs_order.DRAWING,
-    epsilon_vs_rounds.DRAWING,
-    privacy_loss_tail.DRAWING,
-    randomizers.DRAWING,
-    learning_curves.DRAWING,
-    separation.DRAWING,
-    pure_privacy.DRAWING,
-    network_epsilon_vs_rounds.DRAWING,
-    network_epsilon_vs_local_epsilon.DRAWING,
-    network_mechanisms.DRAWING,
-    testing_power.DRAWING,
-    permuted_sgd.DRAWING,
+    bounds.epsilon_vs_n_small,
+    bounds.epsilon_vs_n_large,
+    bounds.epsilon_vs_local_epsilon,
+    bounds.renyi_vs_order,
+    bounds.epsilon_vs_rounds,
+    bounds.privacy_loss_tail,
+    bounds.randomizers,
+    learning_curves.learning_curves,
+    separation.separation,
+    separation.pure_privacy,
+    network.network_epsilon_vs_rounds,
+    network.network_epsilon_vs_local_epsilon,
+    network.network_mechanisms,
+    testing_power.testing_power,
+    permuted_sgd.permuted_sgd,
 )
 NAMES: tuple[str, ...] = tuple(drawing.name for drawing in DRAWINGS)
 

@@ -1,7 +1,7 @@
 """What a shuffler is worth to a chart: its error against n, beside a curator's and no shuffler's.
 
 n people draw their answers from a distribution p, and the estimate is compared with p: there is an
-error even without privacy. With ``v`` the variance of the estimated share of an answer given the
+error even without privacy. With ``v`` the variance of the estimated fraction of an answer given the
 data, its total variance is ``p(1 - p)/n + v``; L2 is the root of their sum, and L1 (twice the
 distance in total variation) is ``sqrt(2/pi)`` times the sum of their roots, as all of them are
 nearly normal. The largest error is that of the counts of the people who took part.
@@ -10,85 +10,49 @@ nearly normal. The largest error is that of the counts of the people who took pa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import randomness as sources
-from shoal.figures import marks, style
-from shoal.figures.drawing import CHOSEN, Drawing
-from shoal.figures.style import Look
-from shoal.figures.table import Table, Value
+from shoal.explain import plots
+from shoal.explain.plots import Axis, Look
+from shoal.figures.drawing import Curve, Panel, Row, figure
 from shoal.planning import errors, plan, planner
 from shoal.randomizers.base import CategoryRandomizer
 from shoal.randomness import Randomness
 from shoal.values import Array
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 K = 20
 EPSILON = 1.0
 DELTA = 1e-6
-SMALLEST, LARGEST = 10**3, 10**6
-RUNS = {10**3: 64, 10**4: 64, 10**5: 16, 10**6: 8}  # simulations, by the number of people
+_PEOPLE = Axis("people n", (10**3, 10**6))
+RUNS = {10**3: 64, 10**4: 64, 10**5: 16, 10**6: 4}  # simulations, by the number of people
 
 LOOKS = {
-    "local": Look("no shuffler", style.VERMILION),
-    "shuffle": Look("shuffled", style.BLUE, style.SOLID, 2.6),
-    "central": Look("trusted curator", style.GREEN),
-    "non-private": Look("no privacy", style.BLACK, style.DOTTED, 1.8),
+    "local": Look("no shuffler", plots.VERMILION),
+    "shuffle": Look("shuffled", plots.BLUE, plots.SOLID, 2.6),
+    "central": Look("trusted curator", plots.GREEN),
+    "non-private": Look("no privacy", plots.BLACK, plots.DOTTED, 1.8),
 }
 NORMS = ("l1", "l2", "linf")
+# The distribution of the answers, in whole numbers: the i-th has about 1/i of the first.
+WEIGHTS = np.rint(10**6 / np.arange(1, K + 1)).astype(np.uint64)
+TRUTH: Array = WEIGHTS / WEIGHTS.sum()
 
 Codes = npt.NDArray[np.int64]
-Estimator = Callable[[Codes, Randomness], Array]
 
 
 @dataclass(frozen=True)
 class Model:
-    """Variances of the estimated shares given the data, their largest error, and a simulation."""
+    """Variances of the estimates given the data, their largest error, and a simulation."""
 
     variances: Array
     largest: float
-    estimate: Estimator
-
-
-def weights() -> Codes:
-    """The distribution of the answers, in whole numbers: the i-th has about 1/i of the first."""
-    return np.rint(10**6 / np.arange(1, K + 1)).astype(np.int64)
-
-
-def tabulate(points: int) -> Table:
-    """Predicted errors everywhere, measured ones at the powers of ten."""
-    sizes = {round(n) for n in np.geomspace(SMALLEST, LARGEST, points)}
-    return Table.of(_row(n) for n in sorted(sizes | set(RUNS)))
-
-
-def _row(n: int) -> dict[str, Value]:
-    shuffled = plan(epsilon=EPSILON, delta=DELTA, n=n, categories=K)
-    models = {
-        "local": _reporting(_best_local(n), n),
-        "shuffle": _reporting(cast("CategoryRandomizer", shuffled.randomizer), n),
-        "central": _curator(n),
-        "non-private": Model(np.zeros(K), 0.0, lambda codes, _: _shares(codes)),
-    }
-    row: dict[str, Value] = {
-        "n": n,
-        "k": K,
-        "epsilon": EPSILON,
-        "delta": DELTA,
-        "local_epsilon": shuffled.recommended.local_epsilon,
-    }
-    measured = _measured(models, n) if n in RUNS else {}
-    for name, model in models.items():
-        for norm, predicted in zip(NORMS, _predicted(model, n), strict=True):
-            row[f"{norm}-{name}"] = predicted
-            row[f"{norm}-{name}-measured"] = measured.get(f"{norm}-{name}")
-    return row
+    estimate: Callable[[Codes, Randomness], Array]
 
 
 def _best_local(n: int) -> CategoryRandomizer:
@@ -100,7 +64,7 @@ def _best_local(n: int) -> CategoryRandomizer:
 
 def _reporting(randomizer: CategoryRandomizer, n: int) -> Model:
     """Everybody's device runs the randomizer."""
-    variances = randomizer.variance(_truth(), n=n)
+    variances = randomizer.variance(TRUTH, n=n)
 
     def estimate(codes: Codes, randomness: Randomness) -> Array:
         messages = randomizer.randomize(codes, randomness=randomness)
@@ -115,7 +79,7 @@ def _curator(n: int) -> Model:
 
     def estimate(codes: Codes, randomness: Randomness) -> Array:
         noise = _geometric(randomness) - _geometric(randomness)
-        return _shares(codes) + noise / codes.size
+        return _fractions(codes) + noise / codes.size
 
     return Model(np.full(K, (floor.cell / n) ** 2), floor.linf, estimate)
 
@@ -127,96 +91,92 @@ def _geometric(randomness: Randomness) -> Array:
 
 
 def _predicted(model: Model, n: int) -> tuple[float, float, float]:
-    truth = _truth()
-    variances = truth * (1 - truth) / n + model.variances
+    variances = TRUTH * (1 - TRUTH) / n + model.variances
     l1 = math.sqrt(2 / math.pi) * float(np.sqrt(variances).sum())
     return l1, math.sqrt(float(variances.sum())), model.largest
 
 
-def _measured(models: Mapping[str, Model], n: int) -> dict[str, float]:
+def _measured(models: Mapping[str, Model], n: int) -> Row:
     """The same from a few runs: means, of L2 the root of the mean square."""
     randomness = sources.simulated(n)
-    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in models}
+    runs: dict[str, list[tuple[float, float, float]]] = {name: [] for name in models}
     for _ in range(RUNS[n]):
-        codes = _answers(n, randomness)
+        drawn = randomness.below(int(WEIGHTS.sum()), n)
+        codes = np.searchsorted(np.cumsum(WEIGHTS), drawn, side="right")
         for name, model in models.items():
             estimate = model.estimate(codes, randomness)
-            off = estimate - _truth()
-            largest = n * float(np.abs(estimate - _shares(codes)).max())
-            found[name].append((float(np.abs(off).sum()), float(off @ off), largest))
-    return dict(_summaries(found))
+            off = estimate - TRUTH
+            largest = n * float(np.abs(estimate - _fractions(codes)).max())
+            runs[name].append((float(np.abs(off).sum()), float(off @ off), largest))
+    row: Row = {}
+    for name, values in runs.items():
+        l1, square, largest = np.mean(values, axis=0).tolist()
+        numbers = zip(NORMS, (l1, math.sqrt(square), largest), strict=True)
+        row |= {f"{norm}-{name}": value for norm, value in numbers}
+    return row
 
 
-def _summaries(
-    found: Mapping[str, Sequence[tuple[float, float, float]]],
-) -> Iterator[tuple[str, float]]:
-    for name, runs in found.items():
-        l1, square, largest = np.mean(runs, axis=0).tolist()
-        yield from zip(
-            (f"{norm}-{name}" for norm in NORMS), (l1, math.sqrt(square), largest), strict=True
-        )
-
-
-def _truth() -> Array:
-    truth: Array = weights() / weights().sum()
-    return truth
-
-
-def _answers(n: int, randomness: Randomness) -> Codes:
-    ends = np.cumsum(weights()).astype(np.uint64)
-    return np.searchsorted(ends, randomness.below(int(ends[-1]), n), side="right")
-
-
-def _shares(codes: Codes) -> Array:
+def _fractions(codes: Codes) -> Array:
     return np.asarray(np.bincount(codes, minlength=K) / codes.size)
 
 
-def draw(table: Table, axes: Sequence[Axes]) -> None:
-    """Left, the distribution's errors; right, the largest error of a count."""
-    left, right = axes
-    for name, look in LOOKS.items():
-        _curve(table, left, f"l1-{name}", look, "o")
-        thin = Look(look.label, look.color, look.dash, 0.6 * look.width)
-        _curve(table, left, f"l2-{name}", thin, "s")
-        if name != "non-private":
-            _curve(table, right, f"linf-{name}", look, "o")
-    for panel in axes:
-        marks.log_x(panel, SMALLEST, LARGEST)
-        panel.set_xlabel("people n")
-    marks.log_y(left, 5e-4, 5)
-    marks.log_y(right, 2, 2e4)
-    left.set_title("error of the estimated distribution: L1 (thick, ●), L2 (thin, ■)")
-    right.set_title("largest error of a count, in people")
-    marks.legend_inside(right, list(LOOKS.values()), corner="upper left")
+def _curves(norm: str, marker: str, thin: float = 1.0) -> list[Curve]:
+    """Predicted as lines, measured as marks."""
+    looks = {
+        name: replace(look, width=thin * look.width)
+        for name, look in LOOKS.items()
+        if norm != "linf" or name != "non-private"
+    }
+    lines = [Curve(f"{norm}-{name}", look) for name, look in looks.items()]
+    return lines + [
+        Curve(f"{norm}-{name}-measured", Look("_", look.color, plots.NO_LINE, marker=marker))
+        for name, look in looks.items()
+    ]
 
 
-def _curve(table: Table, axes: Axes, name: str, look: Look, marker: str) -> None:
-    marks.plot(axes, table.curve("n", name), look)
-    axes.plot(
-        *table.curve("n", f"{name}-measured"),
-        marker,
-        color=look.color,
-        markersize=5,
-        markeredgecolor="white",
-        clip_on=False,
-        label="_",
-    )
-
-
-DRAWING = Drawing(
-    name="learning-curves",
-    title="A good local randomizer and a shuffler learn almost as well as a trusted curator",
-    caption=(
-        f"n = 10³ to 10⁶ draws among k = {K} answers, the i-th with probability ∝ 1/i; ε = 1, "
-        f"δ = 10⁻⁶. {CHOSEN} Lines: predicted; marks: means of {min(RUNS.values())} simulations "
-        "or more. No shuffler: the best randomizer at ε₀ = 1; shuffled: the recommended one; "
-        "curator: discrete Laplace noise. After Section 5.1 of Feldman, McMillan, Talwar, “Hiding "
-        "Among the Clones”, FOCS 2021, arXiv 2012.12803, and Canonne, “Privacy Doona”, "
-        "differentialprivacy.org."
+@figure(
+    7,
+    Panel(
+        "n",
+        _PEOPLE,
+        Axis("", (5e-4, 5)),
+        [*_curves("l1", "o"), *_curves("l2", "s", 0.6)],
+        "error of the distribution: L1 (thick, ●), L2 (thin, ■)",
     ),
-    points=7,
-    tabulate=tabulate,
-    draw=draw,
-    panels=2,
-    right=0.985,
+    Panel(
+        "n",
+        _PEOPLE,
+        Axis("", (2, 2e4)),
+        _curves("linf", "o"),
+        "largest error of a count, in people",
+        names="upper left",
+        legend=list(LOOKS.values()),
+    ),
 )
+def learning_curves(points: int) -> Iterator[Row]:
+    """A good local randomizer and a shuffler learn almost as well as a trusted curator.
+
+    n = 10³ to 10⁶ draws among k = 20 answers, the i-th with probability ∝ 1/i; ε = 1, δ = 10⁻⁶.
+    Settings chosen by us. Lines: predicted; marks: means of 4 simulations or more. No shuffler:
+    the best randomizer at ε₀ = 1; shuffled: the recommended one; curator: discrete Laplace
+    noise. After Section 5.1 of Feldman, McMillan, Talwar, “Hiding Among the Clones”, FOCS 2021,
+    arXiv 2012.12803, and Canonne, “Privacy Doona”, differentialprivacy.org.
+    """
+    # Predicted errors everywhere, measured ones at the powers of ten.
+    sizes = {round(n) for n in np.geomspace(*_PEOPLE.limits, points)}
+    for n in sorted(sizes | set(RUNS)):
+        shuffled = plan(epsilon=EPSILON, delta=DELTA, n=n, categories=K)
+        models = {
+            "local": _reporting(_best_local(n), n),
+            "shuffle": _reporting(cast("CategoryRandomizer", shuffled.randomizer), n),
+            "central": _curator(n),
+            "non-private": Model(np.zeros(K), 0.0, lambda codes, _: _fractions(codes)),
+        }
+        row: Row = {"n": n, "k": K, "epsilon": EPSILON, "delta": DELTA}
+        row["local_epsilon"] = shuffled.recommended.local_epsilon
+        measured = _measured(models, n) if n in RUNS else {}
+        for name, model in models.items():
+            for norm, predicted in zip(NORMS, _predicted(model, n), strict=True):
+                row[f"{norm}-{name}"] = predicted
+                row[f"{norm}-{name}-measured"] = measured.get(f"{norm}-{name}")
+        yield row

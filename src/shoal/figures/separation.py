@@ -1,4 +1,6 @@
-"""What several messages are worth: the largest error of a histogram, against d and against n.
+"""What several messages buy, and why one message needs a δ: two figures.
+
+The largest error of a histogram, against d and against n:
 
 Without a shuffler it grows with √n and with √log d. With one message each it grows with √d or with
 n^(1/4), whichever is less, because an answer that many gave is made noisy by all who gave it. With
@@ -13,28 +15,24 @@ else is possible than these data is in the claim for all data.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import randomness as sources
 from shoal.accounting.amplification import local_epsilon
-from shoal.figures import marks, style
-from shoal.figures.drawing import CHOSEN, Drawing
-from shoal.figures.style import Look
-from shoal.figures.table import Table, Value
+from shoal.accounting.profile import PrivacyProfile
+from shoal.explain import plots
+from shoal.explain.plots import Axis, Look
+from shoal.figures.drawing import Curve, Level, Panel, Row, figure
 from shoal.planning import errors
 from shoal.protocols.dummies import UniformDummies
 from shoal.protocols.zero_sum import Withheld, ZeroSumHistogram
 from shoal.randomizers.base import CategoryRandomizer
 from shoal.randomizers.hashing import LocalHashing
 from shoal.randomizers.response import RandomizedResponse
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 EPSILON = 1.0
 DELTA = 1e-6
@@ -45,16 +43,6 @@ PEOPLE = (10**5, 10**8)
 MOST_SIMULATED = 10**6  # people and answers, in one simulation
 RUNS = 16
 _LARGEST_LOCAL_EPSILON = 25.0
-
-LOOKS = {
-    "local": Look("no shuffler", style.VERMILION),
-    "published": Look("zero-sum,\npublished noise", style.PURPLE, style.DASHED),
-    "single": Look("one message each", style.BLUE, style.SOLID, 2.2),
-    "claim": Look("zero-sum,\n95 %, any data", style.PURPLE, style.DOTTED),
-    "zero-sum": Look("zero-sum", style.PURPLE, style.SOLID, 2.6),
-    "dummies": Look("uniform dummies", style.ORANGE),
-    "central": Look("trusted curator", style.GREEN),
-}
 
 Whole = npt.NDArray[np.int64]
 
@@ -68,36 +56,6 @@ def people_of(n: int, d: int) -> Whole:
     return given
 
 
-def tabulate(points: int) -> Table:
-    """The predicted largest errors against d, then against n; zero-sum also measured."""
-    ds = sorted({round(d) for d in np.geomspace(*ANSWERS, points)})
-    ns = sorted({round(n) for n in np.geomspace(*PEOPLE, points)})
-    return Table.of([_row(0, FIXED_N, d) for d in ds] + [_row(1, n, FIXED_D) for n in ns])
-
-
-def _row(panel: int, n: int, d: int) -> dict[str, Value]:
-    exact = ZeroSumHistogram.calibrated(k=d, n=n, epsilon=EPSILON, delta=DELTA)
-    published = ZeroSumHistogram.published(k=d, n=n, epsilon=EPSILON, delta=DELTA)
-    dummies = UniformDummies.calibrated(k=d, n=n, epsilon=EPSILON, delta=DELTA)
-    noise = n * math.sqrt(float(dummies.variance(0.0, n=n)))
-    unaided = errors.local(2, EPSILON, n).cell
-    return {
-        "panel": panel,
-        "n": n,
-        "d": d,
-        "epsilon": EPSILON,
-        "delta": DELTA,
-        "local": errors.expected_largest(np.full(d, unaided)),
-        "single": single_message(n, d),
-        "published": by_the_zero_rule(people_of(n, d), published.gamma),
-        "claim": n * exact.accuracy(n, BETA),
-        "zero-sum": by_the_zero_rule(people_of(n, d), exact.gamma),
-        "zero-sum-measured": measured(exact, n),
-        "dummies": errors.expected_largest(np.full(d, noise)),
-        "central": errors.central(d, EPSILON).linf,
-    }
-
-
 def single_message(n: int, d: int) -> float:
     """The least largest error with one message each: of randomized response and local hashing.
 
@@ -106,33 +64,23 @@ def single_message(n: int, d: int) -> float:
     """
     middle = math.log2(n) / 2
     buckets = {2 ** math.floor(middle), 2 ** math.ceil(middle)}
-    response = RandomizedResponse(k=d, epsilon=_affordable_response(n, d))
-    tried: list[CategoryRandomizer] = [response]
-    tried += [LocalHashing(k=d, buckets=b, epsilon=_affordable_hashing(n, b)) for b in buckets]
+    tried: list[CategoryRandomizer] = [
+        RandomizedResponse(k=d, epsilon=_affordable(n, RandomizedResponse, k=d)),
+        # The same ε₀ for every number of answers: what is shuffled are functions and buckets.
+        *(
+            LocalHashing(k=d, buckets=b, epsilon=_affordable(n, LocalHashing, k=b, buckets=b))
+            for b in buckets
+        ),
+    ]
     shares = people_of(n, d) / n
     return min(errors.expected_largest(n * np.sqrt(r.variance(shares, n=n))) for r in tried)
 
 
-def _affordable_response(n: int, d: int) -> float:
-    return local_epsilon(
-        lambda *, epsilon: RandomizedResponse(k=d, epsilon=epsilon),
-        epsilon=EPSILON,
-        delta=DELTA,
-        n=n,
-        cap=_LARGEST_LOCAL_EPSILON,
-    )
-
-
 @lru_cache(maxsize=32)
-def _affordable_hashing(n: int, buckets: int) -> float:
-    """The same for every number of answers: what is shuffled are functions and buckets."""
-    return local_epsilon(
-        lambda *, epsilon: LocalHashing(k=buckets, buckets=buckets, epsilon=epsilon),
-        epsilon=EPSILON,
-        delta=DELTA,
-        n=n,
-        cap=_LARGEST_LOCAL_EPSILON,
-    )
+def _affordable(n: int, family: type[CategoryRandomizer], **sizes: int) -> float:
+    """The largest ε₀ of a randomizer of these sizes."""
+    make = partial(family, **sizes)
+    return local_epsilon(make, epsilon=EPSILON, delta=DELTA, n=n, cap=_LARGEST_LOCAL_EPSILON)
 
 
 def by_the_zero_rule(given: Whole, gamma: float) -> float:
@@ -141,7 +89,7 @@ def by_the_zero_rule(given: Whole, gamma: float) -> float:
     An answer of s people is off by |B − nγ| if B < s, and by s itself if it is hidden.
     """
     noise = Withheld.of(int(given.sum()), gamma)
-    withheld, chances = noise.window.counts, noise.window.pmf
+    withheld, probabilities = noise.window.counts, noise.window.pmf
     shown = np.abs(withheld - noise.mean)
     sizes, times = np.unique(given[given > 0], return_counts=True)
     off = np.where(withheld < sizes[:, None], shown, sizes[:, None])  # (sizes, withheld)
@@ -149,7 +97,7 @@ def by_the_zero_rule(given: Whole, gamma: float) -> float:
     within = np.ones(steps.size)
     for errors_of_one, count in zip(off, times, strict=True):
         law = np.bincount(
-            np.searchsorted(steps, errors_of_one), weights=chances, minlength=steps.size
+            np.searchsorted(steps, errors_of_one), weights=probabilities, minlength=steps.size
         )
         within *= np.minimum(np.cumsum(law), 1.0) ** count
     return float((1 - within[:-1]) @ np.diff(steps))
@@ -162,73 +110,140 @@ def measured(protocol: ZeroSumHistogram, n: int) -> float | None:
     randomness = sources.simulated(n + protocol.k)
     given = people_of(n, protocol.k)
     answers = np.repeat(np.arange(protocol.k), given)
-    found = [
-        protocol.estimate(protocol.simulate_counts(answers, randomness=randomness)).counts
-        for _ in range(RUNS)
-    ]
-    return float(np.mean([np.abs(counts - given).max() for counts in found]))
+    largest = 0.0
+    for _ in range(RUNS):
+        counts = protocol.simulate_counts(answers, randomness=randomness)
+        largest += np.abs(protocol.estimate(counts).counts - given).max() / RUNS
+    return float(largest)
 
 
-def draw(table: Table, axes: Sequence[Axes]) -> None:
-    """Left, against the number of answers; right, against the number of people."""
-    left, right = axes
-    for panel, (axis, x) in enumerate(((left, "d"), (right, "n"))):
-        rows = table.where("panel", panel)
-        for name, look in LOOKS.items():
-            marks.plot(axis, rows.curve(x, name), look)
-        _dots(axis, rows.curve(x, "zero-sum-measured"))
-        marks.log_y(axis, 5, 2e5)
-    marks.log_x(left, *ANSWERS)
-    marks.log_x(right, *PEOPLE)
-    left.set_title("largest error of a count, in people")
-    left.set_xlabel("possible answers d,  n = 10⁶ people")
-    right.set_xlabel("people n,  d = 10⁴ possible answers")
-    _note(left, (300, 72), "∝ √d", style.BLUE)
-    _note(right, (3e6, 220), r"∝ $n^{1/4}$", style.BLUE)
-    _note(left, (3e4, 8200), "∝ √log d", style.VERMILION)
-    _note(right, (3e6, 13_400), "∝ √n", style.VERMILION)
-    marks.label_ends(right, gap=0.075)
+_CURVES = {
+    "local": Look("no shuffler", plots.VERMILION),
+    "published": Look("zero-sum,\npublished noise", plots.PURPLE, plots.DASHED),
+    "single": Look("one message each", plots.BLUE, plots.SOLID, 2.2),
+    "claim": Look("zero-sum,\n95 %, any data", plots.PURPLE, plots.DOTTED),
+    "zero-sum": Look("zero-sum", plots.PURPLE, plots.SOLID, 2.6),
+    "dummies": Look("uniform dummies", plots.ORANGE),
+    "central": Look("trusted curator", plots.GREEN),
+    "zero-sum-measured": Look("_", plots.PURPLE, plots.NO_LINE, marker="o"),
+}
+_COUNTS = Axis("", (5, 2e5))
 
 
-def _note(axes: Axes, at: tuple[float, float], text: str, color: str) -> None:
-    """How a curve grows, written above it to the left of a point on it."""
-    axes.annotate(
-        text,
-        at,
-        xytext=(-2, 3),
-        textcoords="offset points",
-        ha="right",
-        va="bottom",
-        fontsize=8.5,
-        color=color,
-    )
-
-
-def _dots(axes: Axes, points: marks.Points) -> None:
-    axes.plot(
-        *points,
-        "o",
-        color=style.PURPLE,
-        markersize=5,
-        markeredgecolor="white",
-        clip_on=False,
-        label="_",
-    )
-
-
-DRAWING = Drawing(
-    name="separation",
-    title="Zero-sum noise: the largest error does not depend on how many answers there could be",
-    caption=(
-        "ε = 1, δ = 10⁻⁶. Half of the people gave one answer; each further answer has 0.8 times as "
-        f"many, down to one person. {CHOSEN} Lines: expected largest error; marks: means of {RUNS} "
-        "simulations. One message each: the better of randomized response and local hashing. "
-        "Zero-sum: Balcer, Cheu, ITC 2020, arXiv 1911.06879, with the published and the least "
-        "noise. Curator: discrete Laplace noise."
+@figure(
+    9,
+    Panel(
+        "d",
+        Axis("possible answers d,  n = 10⁶ people", ANSWERS),
+        _COUNTS,
+        _CURVES,
+        "largest error of a count, in people",
+        {"panel": 0},
+        notes=[(300, 78, "∝ √d", plots.BLUE), (3e4, 8600, "∝ √log d", plots.VERMILION)],
     ),
-    points=9,
-    tabulate=tabulate,
-    draw=draw,
-    panels=2,
-    right=0.84,
+    Panel(
+        "n",
+        Axis("people n,  d = 10⁴ possible answers", PEOPLE),
+        _COUNTS,
+        _CURVES,
+        where={"panel": 1},
+        notes=[(3e6, 235, r"∝ $n^{1/4}$", plots.BLUE), (3e6, 14_200, "∝ √n", plots.VERMILION)],
+        names="ends",
+    ),
 )
+def separation(points: int) -> Iterator[Row]:
+    """Zero-sum noise: the largest error does not depend on how many answers there could be.
+
+    ε = 1, δ = 10⁻⁶. Half of the people gave one answer; each further answer has 0.8 times as
+    many, down to one person. Settings chosen by us. Lines: expected largest error; marks: means
+    of 16 simulations. One message each: the better of randomized response and local hashing.
+    Zero-sum: Balcer, Cheu, ITC 2020, arXiv 1911.06879, with the published and the least noise.
+    Curator: discrete Laplace noise.
+    """
+    # The predicted largest errors against d, then against n; zero-sum also measured.
+    settings = [(0, FIXED_N, d) for d in sorted({round(d) for d in np.geomspace(*ANSWERS, points)})]
+    settings += [(1, n, FIXED_D) for n in sorted({round(n) for n in np.geomspace(*PEOPLE, points)})]
+    for panel, n, d in settings:
+        target = {"k": d, "n": n, "epsilon": EPSILON, "delta": DELTA}
+        exact = ZeroSumHistogram.calibrated(**target)
+        published = ZeroSumHistogram.published(**target)
+        noise = n * math.sqrt(float(UniformDummies.calibrated(**target).variance(0.0, n=n)))
+        unaided = errors.local(2, EPSILON, n).cell
+        known = {"panel": panel, "n": n, "d": d, "epsilon": EPSILON, "delta": DELTA}
+        yield known | {
+            "local": errors.expected_largest(np.full(d, unaided)),
+            "single": single_message(n, d),
+            "published": by_the_zero_rule(people_of(n, d), published.gamma),
+            "claim": n * exact.accuracy(n, BETA),
+            "zero-sum": by_the_zero_rule(people_of(n, d), exact.gamma),
+            "zero-sum-measured": measured(exact, n),
+            "dummies": errors.expected_largest(np.full(d, noise)),
+            "central": errors.central(d, EPSILON).linf,
+        }
+
+
+# ----------------------------------------------------------------------------------- without delta
+
+LOCAL_EPSILON = 2.0
+N = 200
+DIGITS = (2.0, 300.0)  # delta = 10^-digits
+_NOTHING = 1e-9  # below the local epsilon
+RESPONSES = {2: plots.VERMILION, 10: plots.BLUE, 100: plots.GREEN}
+
+
+def response(k: int) -> RandomizedResponse:
+    """What everybody runs."""
+    return RandomizedResponse(k=k, epsilon=LOCAL_EPSILON)
+
+
+def truthful_digits(k: int) -> float:
+    """−log₁₀ of the probability that all of N people tell the truth."""
+    a = math.exp(response(k).local_epsilon)
+    return N * (math.log10(a + k - 1) - math.log10(a))
+
+
+def witnessed(k: int, digits: float) -> float:
+    """An ε that no analysis can go below: ε₀ + log(1 − δ/pⁿ), or 0 where that says nothing.
+
+    If everybody holds the same answer, all tell the truth with probability pⁿ, and the likelihood
+    ratio of that is e^ε₀ (docs/theory/separation.md).
+    """
+    left = 1 - 10 ** (truthful_digits(k) - digits) if digits > truthful_digits(k) else 0.0
+    return max(0.0, response(k).local_epsilon + math.log(left)) if left > 0 else 0.0
+
+
+@figure(
+    25,
+    Panel(
+        "digits",
+        Axis("δ", (0, 300), log=False, ticks={d: f"$10^{{-{d}}}$" for d in range(50, 301, 50)}),
+        Axis("ε after shuffling", (0, 1.12 * LOCAL_EPSILON), log=False),
+        [
+            Curve(f"k{k}", Look(f"{k} answers", color), ring=truthful_digits(k))
+            for k, color in RESPONSES.items()
+        ],
+        levels=[Level(LOCAL_EPSILON, "ε₀ = 2: what one message reveals by itself")],
+        names="lower right",
+    ),
+)
+def pure_privacy(points: int) -> Iterator[Row]:
+    """With one message each, a shuffler is worth nothing at δ = 0.
+
+    Randomized response at ε₀ = 2 among n = 200 people, at δ from 10⁻² to 10⁻³⁰⁰. Settings
+    chosen by us. Rings: δ is the probability that all tell the truth, if all hold the same
+    answer; a little further right no analysis can prove less than ε₀. Balcer, Cheu, “Separating
+    Local & Shuffled Differential Privacy via Histograms”, ITC 2020, arXiv 1911.06879.
+    """
+    # At δ = 0 a shuffler adds nothing to one message each: ε climbs back to ε₀ as δ falls.
+    profiles = {k: PrivacyProfile(response(k).law(), N) for k in RESPONSES}
+    first, last = DIGITS
+    spread = first + (last - first) * np.linspace(0, 1, points) ** 2
+    ends = [truthful_digits(k) + beyond for k in RESPONSES for beyond in (0, 2)]
+    for digits in sorted({*spread.tolist(), *ends}):
+        row: Row = {"digits": digits, "n": N, "local_epsilon": LOCAL_EPSILON}
+        for k, profile in profiles.items():
+            known = witnessed(k, digits)
+            done = profile.local_epsilon - known < _NOTHING
+            row[f"k{k}"] = profile.local_epsilon if done else profile.epsilon(10.0**-digits)
+            row[f"k{k}-lower"] = known
+        yield row

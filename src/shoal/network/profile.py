@@ -133,7 +133,10 @@ class WalkProfile(Curve):
         object.__setattr__(self, "theorem", self.routes[0].theorem)
         object.__setattr__(self, "n", self.routes[0].n)
 
-    smallest_delta = local_delta  # that no ε goes below, if nothing else is less
+    @property
+    def smallest_delta(self) -> float:
+        """The δ that no ε goes below, if nothing else is less."""
+        return self.local_delta
 
     @property
     def spread(self) -> float:

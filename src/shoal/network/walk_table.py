@@ -10,20 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
-from shoal.errors import InvalidArgumentError, MissingExtraError
+from shoal.errors import InvalidArgumentError
+from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import decimals_for, plain, plural, up_to
+from shoal.explain.views import Tabular
 from shoal.network.account import Cost, Setting, WalkAccountant, cost, rounds_for, user_epsilons
 from shoal.network.simulation import Simulation, simulate
 from shoal.network.walk import Absences, Progress, Walk
 from shoal.randomness import simulated
 
 if TYPE_CHECKING:
-    import polars as pl
+    from matplotlib.axes import Axes
 
 NEAR = 1.1  # times a central shuffler's ε is near enough, if nothing is asked for
 FRACTIONS = {1.0: "worst", 0.99: "99 %", 0.9: "90 %", 0.5: "median"}
@@ -33,6 +35,9 @@ _FEW_STEPS = (1 / 2, 1.0)  # of adversaries whose accounts take long
 _MOST_ABSENCES = 10_000  # people, each with a law of their own
 _PATTERN = 10**8  # entries of a pattern of absences
 _PER_DELTA = 20  # runs that certify δ = 1/runs, and as many times more
+_SAME = 0.02  # of ε: curves closer than this are drawn as one
+_MARGIN = 1.35  # above and below the curves
+_COLORS = (plots.VERMILION, plots.ORANGE, plots.GREEN, plots.BLUE)
 _HUB = 1.01  # times an average peer's messages are worth a line of their own
 
 
@@ -45,7 +50,7 @@ class WalkRow:
 
 
 @dataclass(frozen=True)
-class WalkTable:
+class WalkTable(Tabular):
     """ε by rounds up to the last, and what holds and is paid after that.
 
     ``user`` is the person that the table is about, as the graph's file calls them; None if it is
@@ -133,20 +138,7 @@ class WalkTable:
             "warnings": [*stated.warnings, *self.notes, *self.remarks],
         }
 
-    def to_polars(self) -> pl.DataFrame:
-        """A row for each number of rounds, a column for each fraction of people."""
-        import polars as pl
-
-        return pl.DataFrame(self.records())
-
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is an extra
-        """The same for pandas, if it is installed."""
-        try:
-            return self.to_polars().to_pandas()
-        except ImportError as error:
-            raise MissingExtraError("a pandas data frame", "pandas") from error
-
-    def records(self) -> list[dict[str, float]]:
+    def records(self) -> list[dict[str, object]]:
         """The rows, as plain values."""
         return [{"rounds": row.rounds, **row.epsilons} for row in self.rows]
 
@@ -189,6 +181,40 @@ class WalkTable:
             notes=self.notes,
             warnings=self.warnings,
         )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """ε against rounds, between no amplification and a central shuffler.
+
+        Fractions of the people whose ε differ by less than 2 % everywhere are one curve.
+        """
+        local, last = self.guarantee.local_epsilon, self.rounds
+        curves: dict[str, list[str]] = {}  # the names of all that one stands for
+        for name in self.columns:
+            first = next((first for first in curves if self._near(first, name)), name)
+            curves.setdefault(first, []).append(name)
+        xs = [0, *(row.rounds for row in self.rows)]  # nobody has passed anything on: ε is ε0
+        lowest = min(self.central, *(min(row.epsilons.values()) for row in self.rows))
+        limits = lowest / _MARGIN, local * _MARGIN
+        with plots.on(ax) as axes:
+            plots.frame(
+                axes,
+                plots.Axis("rounds", (0, last), log=False),
+                plots.Axis(f"ε at δ = {plots.tick(self.guarantee.delta)}", limits),
+            )
+            axes.xaxis.set_major_locator(plots.whole_numbers())
+            plots.level(axes, local, "ε₀: no amplification", plots.QUIET, plots.DASHED, right=True)
+            plots.level(axes, self.central, "central shuffler", plots.QUIET, plots.DOTTED)
+            for (first, names), color in zip(curves.items(), _COLORS, strict=False):
+                ys = [local, *(row.epsilons[first] for row in self.rows)]
+                label = _named(names) if self.user is None else f"node {self.user}"
+                plots.plot(axes, (xs, ys), plots.Look(label, color, width=2.0, marker="o"))
+            axes.legend()
+        return axes
+
+    def _near(self, one: str, other: str) -> bool:
+        """Whether two columns would be drawn on top of each other."""
+        pairs = [(row.epsilons[one], row.epsilons[other]) for row in self.rows]
+        return all(abs(a - b) <= _SAME * max(a, b) for a, b in pairs)
 
     def _costs(self) -> list[tuple[str, str]]:
         price, walked = self.cost, self.simulation
@@ -318,6 +344,14 @@ def _with_absences(walk: Walk, rounds: int | None, offline: float, seed: int) ->
         raise InvalidArgumentError("offline", offline, expected)
     longest = rounds or _PATTERN // walk.n
     return Absences.drawn(walk, longest, online=1 - offline, randomness=simulated(seed))
+
+
+def _named(names: Sequence[str]) -> str:
+    """Whose ε a curve is."""
+    if len(names) == len(FRACTIONS):
+        return "everybody, and any fraction"
+    words = {"worst": "everybody", "99 %": "99 % of people", "90 %": "90 % of people"}
+    return ", ".join(words.get(name, name) for name in names)
 
 
 def _size(count: float) -> str:

@@ -8,22 +8,27 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal import checks
 from shoal.accounting.amplification import amplify
 from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
+from shoal.explain.views import Tabular
 from shoal.planning.errors import Errors
 from shoal.protocols.base import Device
 from shoal.protocols.registry import restored
 from shoal.randomizers.base import VectorMechanism
 from shoal.randomizers.registry import described
 from shoal.randomizers.vectors import Ball
-from shoal.values import Record, Tabular
+from shoal.values import Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FORMAT = 1
 MOST_CATEGORIES = 10_000_000  # beyond, predicting the error of every answer takes too long
@@ -124,6 +129,14 @@ class Option:
     def messages(self) -> float | None:
         """Messages of one person, on average."""
         return None if self.randomizer is None else self.randomizer.messages
+
+    @property
+    def sends(self) -> str:
+        """What one person sends: how many messages, and what each reveals by itself."""
+        count = f"{self.messages or 1.0:.3g}"
+        local = math.inf if self.local_epsilon is None else self.local_epsilon
+        alone = f", ε₀ = {local:.2f}" if math.isfinite(local) else ""
+        return f"{count} message{'s' * (count != '1')}{alone}"
 
     @property
     def bits(self) -> float | None:
@@ -391,6 +404,29 @@ class Plan(Tabular):
             if errors is not None:
                 rows.append(Row((name, shown, *cells(errors), *[""] * (1 + several)), "weak"))
         return Table(heads, tuple(rows), frozenset(range(1, len(heads))), str(self.question))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The error of each option, between a trusted curator's and no shuffler's."""
+        possible = [option for option in self.options if option.errors is not None]
+        rows = [
+            (
+                f"{option.name}: {option.sends}",
+                option.errors.l2 if option.errors else 0.0,
+                _amount(option.errors.l2 if option.errors else 0.0),
+                plots.FAINT if place else plots.BLUE,
+            )
+            for place, option in enumerate(possible)
+        ]
+        references = (("trusted curator", self.central), ("no shuffler", self.local))
+        counts = self.question.categories is not None
+        with plots.on(ax, 1.5 + 0.34 * len(rows)) as axes:
+            plots.dots(
+                axes,
+                rows,
+                levels=[(name, errors.l2) for name, errors in references if errors is not None],
+                xlabel="expected L2 error of the counts" if counts else "error of the sum",
+            )
+        return axes
 
     def _repr_html_(self) -> str:
         return self.document().to_html()

@@ -10,18 +10,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
+from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
+from shoal.explain.views import Tabular
 from shoal.planning import Plan
 from shoal.protocols.base import Device
 from shoal.randomizers.registry import described
 from shoal.report import charts
-from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record, Tabular
+from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 T = TypeVar("T")
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
@@ -83,6 +88,26 @@ class ColumnResult:
             heads = ("mean", "95 % interval")
             return Table(heads, (Row(item.cells),), frozenset({0}), self.column)
         return items_table(charts.items(self.labels, self.estimate, self.truth), self.column)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The estimates with their 95 % intervals, the largest first, at most 40 of them."""
+        if isinstance(self.estimate, MeanEstimate):
+            items = [charts.Item("mean", self.estimate.mean, *self.estimate.interval())]
+        else:
+            items = charts.items(self.labels, self.estimate, self.truth)
+        shown, more = items[: charts.SHOWN], len(items) - charts.SHOWN
+        what = "share of the answers, %" if isinstance(self.estimate, Estimate) else "mean"
+        rest = f"; {more:,} more" if more > 0 else ""
+        with plots.on(ax, 1.5 + 0.26 * len(shown)) as axes:
+            plots.dots(
+                axes,
+                [(item.label, item.value, item.shown(item.value), plots.BLUE) for item in shown],
+                intervals=[(item.low, item.high) for item in shown],
+                xlabel=f"{what}, with 95 % intervals{rest}",
+                title=self.column,
+                log=False,
+            )
+        return axes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -209,6 +234,10 @@ class Result(Tabular):
             warnings=self.warnings,
         )
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The estimates of the only column with their 95 % intervals."""
+        return self.only.plot(ax)
+
     def _repr_html_(self) -> str:
         return framed(self.to_html())
 
@@ -232,7 +261,8 @@ def items_table(items: Sequence[charts.Item], title: str) -> Table:
 
 def framed(page: str) -> str:
     """A page inside another, a notebook say, neither of which restyles the other."""
-    frame = "width:100%;height:44em;border:1px solid #ccd3da;border-radius:6px;background:#fff"
+    frame = "width:100%;height:620px;border:1px solid #ccd3da;border-radius:6px;background:#fff;"
+    frame = frame.replace(";", " !important;")
     return f'<iframe sandbox="" style="{frame}" srcdoc="{escape(page)}"></iframe>'
 
 

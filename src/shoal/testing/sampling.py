@@ -22,12 +22,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from numpy.random import Generator
 from scipy import stats
 
 from shoal.values import Array
 
 CountTable = npt.NDArray[np.int64]
+Generator = np.random.Generator
 
 LARGEST_CHUNK = 1 << 22  # counts held at a time: about 200 MB with what is computed from them
 _EVEN = 1e-12  # by how much a uniform law may differ from one in its last digits

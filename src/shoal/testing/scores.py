@@ -37,7 +37,6 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from numpy.random import Generator
 from scipy import sparse
 
 from shoal import checks
@@ -48,7 +47,7 @@ from shoal.randomizers.base import CategoryRandomizer, NumberedMessages
 from shoal.randomizers.partitioned import PartitionedResponse, Partitions
 from shoal.randomizers.response import HadamardResponse, RandomizedResponse
 from shoal.testing import sampling
-from shoal.testing.sampling import CountTable
+from shoal.testing.sampling import CountTable, Generator
 from shoal.values import Array, Counts
 
 LARGEST_LIST = 2048  # messages whose likeness is listed pair by pair

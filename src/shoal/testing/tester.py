@@ -9,7 +9,6 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from numpy.random import Generator
 
 from shoal import checks
 from shoal.accounting.amplification import amplify, profile
@@ -23,7 +22,7 @@ from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomness import Randomness, simulator
 from shoal.testing import power, ranks, sampling
 from shoal.testing.question import Kind, Test, check_distance, hypothesis, is_uniform, kind_of
-from shoal.testing.sampling import CountTable
+from shoal.testing.sampling import CountTable, Generator
 from shoal.testing.scores import OneMessage, Scores, Split, scores_of
 from shoal.testing.verdict import Verdict
 from shoal.values import Array, Batch, Counts, attributes
