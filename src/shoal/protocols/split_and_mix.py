@@ -419,6 +419,9 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
         return self.bound / self.levels
 
     def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
+        return self._sent(self._rounded(self._short(values), bits), bits)
+
+    def _short(self, values: npt.ArrayLike) -> Array:
         vectors = vector_rows(values, self.dimension)
         lengths = np.abs(vectors).sum(axis=1)
         wrong = ~(lengths <= self.bound * (1 + _TOLERANCE))
@@ -426,7 +429,7 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
             row = int(np.flatnonzero(wrong)[0])
             expected = f"absolute values that add up to at most {self.bound:g} in row {row}"
             raise InvalidArgumentError("length", float(lengths[row]), expected)
-        return self._sent(self._rounded(vectors, bits), bits)
+        return vectors
 
     def _rounded(self, vectors: Array, randomness: Randomness) -> Whole:
         """Whole coordinates, right on average to 2^-30 of a level, at most ``levels`` together."""
