@@ -28,7 +28,6 @@ from shoal.randomizers.base import (
     Rows,
     Support,
     byte_rows,
-    check_table,
     checked_rows,
     source,
 )
@@ -188,7 +187,8 @@ class UnaryEncoding(BitRandomizer):
 
     def table(self) -> Array:
         """Pr[bits y | answer x]; the column of a message is its bits read as a binary number."""
-        check_table(1 << min(self.k, 64), k=self.k)
+        large = self.k + math.log2(self.k) > math.log2(LARGEST_TABLE)
+        checks.refuse(large, f"k 2^k <= {LARGEST_TABLE} for a table", k=self.k)
         p, q = (weight / _SCALE for weight in self._weights)
         places = np.arange(self.k)[::-1]
         bits = (np.arange(1 << self.k)[:, None] >> places) & 1
