@@ -123,7 +123,7 @@ class NumberContract:
         """The third moment of the error of a level is the jump times its variance, at most."""
         randomizer = self.coarse(epsilon)
         for level, row in enumerate(randomizer.table()):
-            errors = randomizer._step * (randomizer._scores - level)
+            errors = randomizer.step * (randomizer._scores - level)
             expected = Counts(np.rint(row * 10**9).astype(np.int64), 10**9)
             jump = randomizer.estimate(expected).noise.jump
             assert abs(row @ errors**3) <= 1.1 * jump * (row @ errors**2)

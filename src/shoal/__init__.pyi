@@ -37,9 +37,9 @@ from shoal.randomizers.grid import Duchi as Duchi
 from shoal.randomizers.grid import Laplace as Laplace
 from shoal.randomizers.grid import Piecewise as Piecewise
 from shoal.randomizers.grid import RoundedResponse as RoundedResponse
-from shoal.randomizers.hadamard import HadamardResponse as HadamardResponse
 from shoal.randomizers.hashing import LocalHashing as LocalHashing
-from shoal.randomizers.projective import ProjectiveGeometryResponse as ProjectiveGeometryResponse
+from shoal.randomizers.response import HadamardResponse as HadamardResponse
+from shoal.randomizers.response import ProjectiveGeometryResponse as ProjectiveGeometryResponse
 from shoal.randomizers.response import RandomizedResponse as RandomizedResponse
 from shoal.randomizers.vectors import PrivUnit as PrivUnit
 from shoal.randomizers.vectors import PrivUnitG as PrivUnitG

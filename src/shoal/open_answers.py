@@ -26,11 +26,11 @@ from shoal.protocols.prefixes import (
     BETA,
     LENGTH,
     MESSAGES,
+    Alphabet,
     PrefixCollector,
     PrefixDummies,
     PrefixResponse,
 )
-from shoal.protocols.tree import Alphabet
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.report.charts import Item

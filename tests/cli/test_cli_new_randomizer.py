@@ -18,8 +18,7 @@ import shoal
 from shoal.accounting.law import BlanketLaw
 from shoal.protocols import registry as mechanisms
 from shoal.randomizers import registry
-from shoal.randomizers.base import CategoryRandomizer, NumberedMessages, source
-from shoal.randomizers.weights import Odds, Support
+from shoal.randomizers.base import CategoryRandomizer, NumberedMessages, Odds, Support, source
 from shoal.randomness import simulated
 from shoal.values import Counts, category_codes
 
@@ -69,7 +68,7 @@ class Mirrored(NumberedMessages, CategoryRandomizer):
 
     def estimate(self, batch):
         counts = self.counted(batch)
-        return self._support.estimate(Counts(counts.cells[::-1], counts.n))
+        return super().estimate(Counts(counts.cells[::-1], counts.n))
 
     def variance(self, frequencies, *, n):
         return self._support.variance(frequencies, n=n)
@@ -104,7 +103,7 @@ def test_the_planner_considers_it():
     plan = shoal.plan(epsilon=0.5, n=20_000, categories=4)
     by_name = {option.name: option for option in plan.options}
     assert by_name["mirrored"].randomizer.local_epsilon == by_name["grr"].randomizer.local_epsilon
-    assert mechanisms.restored(mechanisms.described(Mirrored(k=4, epsilon=1.0))) == Mirrored(
+    assert mechanisms.restored(registry.described(Mirrored(k=4, epsilon=1.0))) == Mirrored(
         k=4, epsilon=1.0
     )
 

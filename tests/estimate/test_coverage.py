@@ -212,8 +212,8 @@ def spread_width(device, messages):
         return 2 * Z * deviations / math.sqrt(n)
     scores, squares = device._scores[messages], device._square_scores[messages]
     variance = min(scores.var(), float((scores**2 - squares).mean()) + 0.25)
-    least, most = device._variances
-    return 2 * Z * device._step * math.sqrt(min(max(variance, least), most) / n)
+    least, most = device.variances
+    return 2 * Z * device.step * math.sqrt(min(max(variance, least), most) / n)
 
 
 def check_width(name, epsilon, runs, n=10_000):

@@ -17,8 +17,7 @@ from shoal import open_answers, randomness
 from shoal.estimate.hitters import Tables, heavy_hitters
 from shoal.open_answers import threshold_statement
 from shoal.protocols.detection import Detector
-from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
-from shoal.protocols.tree import Alphabet, PrefixTree
+from shoal.protocols.prefixes import Alphabet, PrefixDummies, PrefixResponse, PrefixTree
 from shoal.values import Counts
 
 SYMBOLS = "abcdefghijklmnop"

@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from shoal.accounting.noise.constants import coins_mean
 
 import shoal
 from bit_contract import BitProtocolContract
 from protocol_contract import TARGETS
 from shoal import randomness
+from shoal.accounting.noise.binary import coins_mean
 from shoal.protocols.counts import FairCoins
 
 

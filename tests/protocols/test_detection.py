@@ -11,8 +11,7 @@ import pytest
 from scipy import stats
 
 from shoal.protocols.detection import Background, Channel, Ladder, worst_passing
-from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
-from shoal.protocols.tree import Alphabet, PrefixTree
+from shoal.protocols.prefixes import Alphabet, PrefixDummies, PrefixResponse, PrefixTree
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -12,7 +12,7 @@ import shoal
 from protocol_contract import AnswerProtocolContract
 from shoal import randomness
 from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.estimates import quantiles
+from shoal.protocols.shares import quantiles
 
 
 class TestUniformDummies(AnswerProtocolContract):

@@ -15,8 +15,7 @@ from scipy import stats
 import shoal
 from protocol_contract import RARE, crowd_law, divergence
 from shoal import randomness
-from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
-from shoal.protocols.tree import Alphabet, PrefixTree
+from shoal.protocols.prefixes import Alphabet, PrefixDummies, PrefixResponse, PrefixTree
 
 
 def tree_of(symbols="ab", length=2, **changes):

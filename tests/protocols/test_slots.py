@@ -20,6 +20,7 @@ from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
 from shoal.protocols.split_and_mix import SplitAndMixSum, SplitAndMixVectors
 from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram, copies_table
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
+from shoal.randomizers.registry import described
 from shoal.sealing import canonical
 from shoal.values import Batch
 
@@ -198,7 +199,7 @@ def test_the_numbers_of_a_sampler_are_plain_and_follow_from_its_parameters(devic
     assert found
     assert len(canonical(found)) < 1 << 15
     assert json.loads(json.dumps(found)) == found
-    assert registry.restored(registry.described(device)).integers == found
+    assert registry.restored(described(device)).integers == found
 
 
 def test_chances_are_whole_numbers_of_52_bits():

@@ -18,10 +18,10 @@ from shoal import randomness
 from shoal.accounting.noise.split import split_security
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 from shoal.protocols import registry
-from shoal.protocols.estimates import LaplaceMean
-from shoal.protocols.shares import RareCount
+from shoal.protocols.shares import LaplaceMean, RareCount
 from shoal.protocols.split_and_mix import SplitAndMixSum
 from shoal.randomizers.grid import rounded
+from shoal.randomizers.registry import described
 from shoal.values import Batch, Counts, Envelopes
 
 TARGETS = ((0.5, 1e-6), (1.0, 1e-6), (1.2, 1e-9), (2.0, 1e-4), (4.0, 1e-6))
@@ -448,7 +448,7 @@ class TestArguments:
 
     @pytest.mark.parametrize("protocol", [plain(), plain(epsilon=0.5)])
     def test_its_description_makes_it_again(self, protocol):
-        assert registry.restored(registry.described(protocol)) == protocol
+        assert registry.restored(described(protocol)) == protocol
 
 
 @pytest.mark.parametrize(("epsilon", "n"), [(100.0, 1), (90.0, 3), (60.0, 10**6)])

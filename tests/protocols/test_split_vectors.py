@@ -16,6 +16,7 @@ from shoal.accounting.noise.split import split_security
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols import registry
 from shoal.protocols.split_and_mix import SplitAndMixVectors
+from shoal.randomizers.registry import described
 from shoal.values import Batch, Counts
 
 
@@ -242,4 +243,4 @@ def test_too_many_coordinates_for_a_word_are_refused():
 def test_it_is_a_frozen_value():
     assert make() == make()
     assert hash(make()) == hash(make())
-    assert registry.restored(registry.described(make())) == make()
+    assert registry.restored(described(make())) == make()

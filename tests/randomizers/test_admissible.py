@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shoal import randomness
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.registry import described, restored
+from shoal.protocols.registry import restored
 from shoal.randomizers import registry
 from shoal.randomizers.base import (
     NumberedMessages,
@@ -24,11 +24,14 @@ from shoal.randomizers.base import (
 )
 from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
 from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
-from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.hashing import PRIME, LocalHashing
 from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.projective import ProjectiveGeometryResponse
-from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.registry import described
+from shoal.randomizers.response import (
+    HadamardResponse,
+    ProjectiveGeometryResponse,
+    RandomizedResponse,
+)
 from shoal.randomizers.vectors import PrivUnit, PrivUnitG
 from shoal.sealing import canonical
 

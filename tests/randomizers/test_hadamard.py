@@ -7,7 +7,7 @@ import shoal
 from contract import CategoryContract
 from shoal import randomness
 from shoal.accounting.profile import PrivacyProfile
-from shoal.randomizers.hadamard import HadamardResponse, Layout, _transformed
+from shoal.randomizers.response import HadamardResponse, Layout, _transformed
 from shoal.values import Batch, Counts
 
 

@@ -12,8 +12,15 @@ from shoal import randomness
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse, rounded
-from shoal.randomizers.weights import envelope_law, two_level_law
+from shoal.randomizers.grid import (
+    Duchi,
+    Laplace,
+    Piecewise,
+    RoundedResponse,
+    envelope_law,
+    rounded,
+    two_level_law,
+)
 
 
 class TestLaplace(NumberContract):

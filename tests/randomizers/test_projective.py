@@ -9,7 +9,7 @@ import shoal
 from contract import CategoryContract
 from shoal import randomness
 from shoal.accounting.profile import PrivacyProfile
-from shoal.randomizers.projective import (
+from shoal.randomizers.response import (
     LARGEST_SPACE,
     ProjectiveGeometryResponse,
     Space,

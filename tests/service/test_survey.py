@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from example_surveys import ANALYZER, BATCHES, NAMES, SHUFFLER, example, mechanism
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.protocols.registry import described, protocol
-from shoal.randomizers.registry import by_name
+from shoal.protocols.registry import protocol
+from shoal.randomizers.registry import by_name, described
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomizers.vectors import PrivUnit, VectorMechanism
 from shoal.sealing import MalformedError, canonical

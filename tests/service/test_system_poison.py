@@ -13,8 +13,7 @@ import pytest
 from http_kit import BYTES
 from service.live import live
 from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.hadamard import HadamardResponse
-from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.response import HadamardResponse, RandomizedResponse
 from shoal.randomness import simulated
 from shoal.service.client.bulk import sealed
 from shoal.service.client.drawing import draw

@@ -11,10 +11,12 @@ import pytest
 import shoal
 from shoal import randomness, testing
 from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.projective import ProjectiveGeometryResponse
-from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.response import (
+    HadamardResponse,
+    ProjectiveGeometryResponse,
+    RandomizedResponse,
+)
 from shoal.testing import power, ranks, scores
 from shoal.values import Counts
 

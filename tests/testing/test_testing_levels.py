@@ -11,9 +11,8 @@ import pytest
 
 from shoal import randomness, testing
 from shoal.protocols.dummies import PartitionedDummies, UniformDummies
-from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.response import HadamardResponse, RandomizedResponse
 from shoal.testing import ranks
 from shoal.testing.scores import Split, scores_of
 from shoal.values import Counts

@@ -12,9 +12,8 @@ from scipy import stats
 
 from shoal import randomness
 from shoal.protocols.dummies import PartitionedDummies, UniformDummies
-from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.response import HadamardResponse, RandomizedResponse
 from shoal.testing import sampling
 from shoal.testing.scores import scores_of
 

@@ -16,10 +16,12 @@ from shoal import randomness
 from shoal.engines.shuffling import shuffle
 from shoal.protocols.dummies import PartitionedDummies, UniformDummies
 from shoal.randomizers.bits import SubsetSelection
-from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.projective import ProjectiveGeometryResponse
-from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.response import (
+    HadamardResponse,
+    ProjectiveGeometryResponse,
+    RandomizedResponse,
+)
 from shoal.testing import power
 from shoal.testing.scores import Departure, ListedScores, Split, scores_of, walsh
 from shoal.values import Counts

@@ -16,10 +16,12 @@ from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHisto
 from shoal.randomizers import registry as randomizers
 from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
 from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
-from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.hashing import LocalHashing
-from shoal.randomizers.projective import ProjectiveGeometryResponse
-from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.response import (
+    HadamardResponse,
+    ProjectiveGeometryResponse,
+    RandomizedResponse,
+)
 from shoal.randomness import simulated
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.survey.chances import NAMES, cases, told

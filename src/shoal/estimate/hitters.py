@@ -21,8 +21,7 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.detection import Background, Detector, Ladder
-from shoal.protocols.prefixes import BETA, PrefixMechanism, Prospect
-from shoal.protocols.tree import Codes, PrefixTree, Words
+from shoal.protocols.prefixes import BETA, Codes, PrefixMechanism, PrefixTree, Prospect, Words
 from shoal.values import Array, Batch, Counts
 
 Indices = npt.NDArray[np.int64]

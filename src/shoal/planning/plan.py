@@ -21,8 +21,9 @@ from shoal.explain.text import down, plain, up
 from shoal.explain.views import Tabular
 from shoal.planning.errors import Errors
 from shoal.protocols.base import Device
-from shoal.protocols.registry import described, restored
+from shoal.protocols.registry import restored
 from shoal.randomizers.base import VectorMechanism
+from shoal.randomizers.registry import described
 from shoal.randomizers.vectors import Ball
 from shoal.values import Record
 

@@ -122,8 +122,8 @@ class MultiMessageMechanism(Mechanism):
         empty, sizes = self._empty, envelopes.sizes
         wrong = sizes[sizes != self.slots] if empty is None else sizes[sizes > self.slots]
         if wrong.size:
-            limit = f"{self.slots} messages of one person"
-            expected = limit if empty is None else f"at most {limit}"
+            limit = "" if empty is None else "at most "
+            expected = f"{limit}{self.slots} messages of one person"
             raise InvalidArgumentError("envelopes", int(wrong.max()), expected)
         rows = self._encoded(envelopes.messages)
         if empty is not None:
@@ -136,10 +136,7 @@ class MultiMessageMechanism(Mechanism):
 
     def decode(self, rows: Rows) -> Envelopes:
         """Rows of bytes as envelopes; what no device can have sent is an error."""
-        rows = np.asarray(rows, dtype=np.uint8)
-        if rows.ndim != 2 or rows.shape[1] != self.envelope_bytes:
-            expected = f"rows of {self.envelope_bytes} bytes, an envelope each"
-            raise InvalidArgumentError("rows", rows.shape, expected)
+        rows = checked_rows(rows, self.envelope_bytes)
         slots = rows.reshape(-1, self.message_bytes)
         used = self._used(slots)
         sizes = used.reshape(len(rows), self.slots).sum(axis=1, dtype=np.int64)

@@ -27,11 +27,9 @@ from shoal.accounting.noise.near_central import NegativeBinomial
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, NumberedEnvelopes, Whole, margins
-from shoal.protocols.estimates import LaplaceMean
-from shoal.protocols.shares import RareCount
-from shoal.randomizers.base import Integers, NumberMechanism
+from shoal.protocols.shares import LaplaceMean, RareCount
+from shoal.randomizers.base import Integers, NumberMechanism, Support, SupportEstimates
 from shoal.randomizers.grid import rounded
-from shoal.randomizers.weights import Support
 from shoal.randomness import Randomness
 from shoal.values import (
     Array,
@@ -46,6 +44,7 @@ from shoal.values import (
 
 LARGEST_FRACTION = 1 - 2.0**-20
 _ROUNDING = 1e-14
+_NOISE = ("central_epsilon", "shape", "pairs")  # of NearCentralNoise
 _MINUS, _PLUS = 0, 1  # the numbers of the two messages, −1 and +1
 
 
@@ -118,13 +117,8 @@ class _NearCentral(NumberedEnvelopes):
             noise = near_central_calibration(
                 epsilon=epsilon, delta=part, inflation=inflation, high=copies
             )
-            made = cls(
-                central_epsilon=noise.central_epsilon,
-                shape=noise.shape,
-                pairs=noise.pairs,
-                people=people,
-                **numbers,
-            )
+            parameters = {name: getattr(noise, name) for name in _NOISE}
+            made = cls(people=people, **parameters, **numbers)
             if made.profile(people).delta(epsilon) <= delta:
                 break
         return made.kept(n=people, epsilon=epsilon, delta=delta)
@@ -136,12 +130,8 @@ class _NearCentral(NumberedEnvelopes):
 
     @cached_property
     def _noise(self) -> NearCentralNoise:
-        return NearCentralNoise(
-            central_epsilon=self.central_epsilon,
-            shape=self.shape,
-            pairs=self.pairs,
-            high=self._copies,
-        )
+        parameters = {name: getattr(self, name) for name in _NOISE}
+        return NearCentralNoise(**parameters, high=self._copies)
 
     @cached_property
     def _single(self) -> RareCount:
@@ -342,9 +332,9 @@ class NearCentralSum(_NearCentral, NumberMechanism):
     def check_input(self, value: Hashable) -> None:
         """Refuse what is not between the bounds, or not a whole number if nothing is rounded."""
         super().check_input(value)
-        if self.levels is None and not float(value).is_integer():  # type: ignore[arg-type]  # a number
-            expected = f"whole numbers from {self.low:g} to {self.high:g}, as declared"
-            raise InvalidArgumentError("inputs", value, expected)
+        whole = float(value).is_integer()  # type: ignore[arg-type]  # a number
+        expected = f"whole numbers from {self.low:g} to {self.high:g}, as declared"
+        checks.refuse(self.levels is None and not whole, expected, inputs=value)
 
     def estimate(self, batch: Batch | Counts) -> MeanEstimate:
         """Messages +1 less messages −1, divided by the number of people."""
@@ -403,7 +393,7 @@ class NearCentralMean(MeanEstimate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FairCoins(AnswerEnvelopes):
+class FairCoins(AnswerEnvelopes, SupportEstimates):
     """Send the answer, 0 or 1, or with probability ``coins`` a fair coin instead.
 
     One message per person: this is randomized response that lies with probability coins/2, and the
@@ -475,12 +465,5 @@ class FairCoins(AnswerEnvelopes):
 
     @property
     def _support(self) -> Support:
+        """The estimate of the answer 1 is (Σy − n coins/2)/(n − n coins)."""
         return Support(1 - self.coins / 2, self.coins / 2)
-
-    def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Unbiased estimates of both fractions: (Σy − n coins/2)/(n − n coins) of the answer 1."""
-        return self._support.estimate(self.counted(batch))
-
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """The same for both answers, q(1 − q)/(n (1 − 2q)²) with q = coins/2."""
-        return self._support.variance(frequencies, n=n)

@@ -93,16 +93,6 @@ class Channel:
     sent: float
 
     @property
-    def least_noise(self) -> float:
-        """Poisson noise that falls short of the true one too rarely to matter."""
-        return self.noise * max(0.0, 1 - _SHORT / math.sqrt(self.n))
-
-    @property
-    def most_noise(self) -> float:
-        """Poisson noise that is above the true one."""
-        return self.noise * self.cells * -math.log1p(-1 / self.cells)
-
-    @property
     def others(self) -> float:
         """Messages of all people in a cell, on average."""
         return self.n * self.sent / (self.tables * self.buckets)
@@ -203,7 +193,8 @@ class Ladder:
         be like it.
         """
         best = cls(channel, missed, most, near.likeness if near else _LIKENESS[0])
-        start, stride = (near.top, _STRIDES[0]) if near else (_first_guess(channel), _STRIDES[1])
+        guess = 2 * channel.tables + 12 * math.sqrt(channel.tables * channel.noise)
+        start, stride = (near.top, _STRIDES[0]) if near else (guess, _STRIDES[1])
         for likeness in (best.likeness, *(each for each in _LIKENESS if each != best.likeness)):
             trial = replace(best, likeness=likeness, top=most)
             lowest = trial.lowest(math.log(false), start=min(start, most), stride=stride)
@@ -278,7 +269,9 @@ def worst_passing(channel: Channel, detector: Detector) -> float:
         return 0.0
     low, high = added[few][:, None], added[~few]
     weight = (channel.most_others - low) / (high - low)
-    above = special.pdtrc(detector.edges[1:] - 1, channel.most_noise + added[:, None])
+    # Poisson noise that is above the true one.
+    noise = channel.noise * channel.cells * -math.log1p(-1 / channel.cells)
+    above = special.pdtrc(detector.edges[1:] - 1, noise + added[:, None])
 
     def bound(tilt: float) -> float:
         moments = np.exp(tilt / _UNITS * (scores - scores[-1]))
@@ -313,7 +306,9 @@ def _scores(channel: Channel, signal: float, likeness: float) -> tuple[Counted, 
 
 def _limit(channel: Channel, detector: Detector, signal: float, missed: float) -> int:
     """The highest limit that a text of so many Poisson messages misses no more often."""
-    mean = channel.least_noise + signal / channel.tables
+    # Poisson noise that falls short of the true one too rarely to matter.
+    noise = channel.noise * max(0.0, 1 - _SHORT / math.sqrt(channel.n))
+    mean = noise + signal / channel.tables
     above = np.append(special.pdtrc(detector.edges[1:] - 1, mean), 0.0)
     each = np.zeros(detector.largest + 1)
     each[detector.scores] = -np.diff(above, prepend=1.0)
@@ -330,10 +325,6 @@ def _repeated(law: Array, times: int) -> Array:
         times >>= 1
         law = np.convolve(law, law) if times else law
     return total
-
-
-def _first_guess(channel: Channel) -> float:
-    return 2 * channel.tables + 12 * math.sqrt(channel.tables * channel.noise)
 
 
 def _least_value(curve: Callable[[float], float], low: float, high: float) -> float:

@@ -30,7 +30,7 @@ from shoal.protocols.base import (
     Whole,
     ragged,
 )
-from shoal.protocols.estimates import NoisyCounts
+from shoal.protocols.shares import NoisyCounts
 from shoal.randomizers import hashing
 from shoal.randomizers.base import AnswerMechanism, Flags, Integers, Rows, checked_rows
 from shoal.randomizers.partitioned import PartitionedAnswers, Partitions

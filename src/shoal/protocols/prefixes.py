@@ -1,7 +1,7 @@
 """Open answers: texts that nobody listed in advance, found by their prefixes.
 
 A device draws one of its text's levels and one of that level's tables, looks up the cell of its
-prefix there (:mod:`shoal.protocols.tree`) and reports that cell as one of k answers: the level is
+prefix there (:class:`PrefixTree`) and reports that cell as one of k answers: the level is
 inside the message, so that everybody is in one crowd. The answer is reported either among uniform
 dummies or by randomized response; either way the shuffled messages are as private as that protocol.
 
@@ -19,20 +19,37 @@ all that hides the change is the noise in two cells.
 After Bassily, Nissim, Stemmer, Thakurta, "Practical Locally Private Heavy Hitters", NeurIPS 2017,
 arXiv:1707.04982 (a tree of prefixes), and Luo, Wang, Yi, CCS 2022, arXiv:2111.06833 (dummies).
 
+*The tree.* A text is the bytes of its UTF-8 form; each byte is a symbol of a public alphabet,
+numbered from 1, and a text that is shorter than the public length ends with zeros: rows of small
+whole numbers.
+
+Level after level of the tree a text is cut to a prefix, the last level has the whole text. Each
+level has several tables, and each table spreads its prefixes over its cells by a hash of its own:
+
+    h(x) = W_1[x_1] xor W_2[x_2] xor ...        (the highest bits are the cell),
+
+simple tabulation with random words W, which is three-wise independent and spreads texts over cells
+much as a random function does (Pătraşcu, Thorup, "The Power of Simple Tabulation Hashing", JACM
+2012, arXiv:1011.5200). The words are SHAKE-256 of a public key, the same for everybody. A child's
+hash is its parent's xor a number of the symbols added: a million children cost a million xors.
+
 *The layout.* Messages pay for cells, for each cell has its share of noise. More tables make chance
 collisions rarer and spread what a text sends more thinly; more cells per table keep texts apart.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
+from itertools import pairwise
 from operator import itemgetter
 from typing import ClassVar, Self
 
+import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
@@ -43,12 +60,13 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.protocols.base import NumberedEnvelopes, Whole
 from shoal.protocols.detection import Background, Channel, Ladder
 from shoal.protocols.dummies import AmongDummies, UniformDummies
-from shoal.protocols.tree import MOST_LEVELS, Alphabet, PrefixTree
-from shoal.randomizers.base import Mechanism, NumberedMessages, OddsRandomizer, source
+from shoal.randomizers.base import Mechanism, NumberedMessages, Odds, OddsRandomizer, source
 from shoal.randomizers.response import RandomizedResponse
-from shoal.randomizers.weights import Odds
 from shoal.randomness import Randomness
 from shoal.values import Envelopes, Messages
+
+Codes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint32]
 
 BETA = 1e-3
 MESSAGES = 10.0
@@ -67,6 +85,244 @@ _WHOLE_TABLES = (5, 24)
 _INNER_TABLES = (3, 24)
 _FEWEST_BUCKETS = 16
 _MOST_BITS = 24
+MOST_SYMBOLS = 255
+LONGEST = 256
+MOST_LEVELS = 40  # the least common multiple of all numbers up to it fits into a word
+_CONTINUED = 0b1000_0000  # the first two bits of a byte inside a character
+_FIRST_TWO = 0b1100_0000
+_LONGEST_CHARACTER = 4
+_WORD_BITS = 32
+_CHUNK = 1 << 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alphabet:
+    """The bytes that texts are made of, and how many of them are kept."""
+
+    symbols: bytes
+    length: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "length", checks.count(length=self.length))
+        checks.refuse(self.length > LONGEST, f"length <= {LONGEST} bytes", length=self.length)
+        ascending = bytes(sorted(set(self.symbols)))
+        if not self.symbols or 0 in self.symbols or ascending != self.symbols:
+            expected = "different bytes in ascending order, without the byte 0"
+            raise InvalidArgumentError("symbols", self.symbols, expected)
+
+    @classmethod
+    def of(cls, symbols: str | bytes | None, *, length: int) -> Alphabet:
+        """The bytes of these characters; of all texts if there are none.
+
+        >>> Alphabet.of("cab", length=3).symbols
+        b'abc'
+        """
+        if symbols is None:
+            symbols = bytes(range(1, 1 + MOST_SYMBOLS))
+        if not isinstance(symbols, str | bytes):
+            raise InvalidArgumentError("alphabet", symbols, "a text of all characters allowed")
+        raw = symbols.encode() if isinstance(symbols, str) else symbols
+        return cls(symbols=bytes(sorted(set(raw))), length=length)
+
+    @property
+    def size(self) -> int:
+        """How many symbols there are, the end of a text not counted."""
+        return len(self.symbols)
+
+    @cached_property
+    def _numbers(self) -> Codes:
+        """The number of each byte; 0 for bytes that are no symbols."""
+        numbers = np.zeros(256, dtype=np.uint8)
+        numbers[list(self.symbols)] = np.arange(1, self.size + 1, dtype=np.uint8)
+        return numbers
+
+    def pack(self, texts: object) -> Codes:
+        """One row of ``length`` codes for each text, cut to whole characters if it is longer.
+
+        >>> Alphabet.of("ab", length=3).pack(["ab", "", "bbbb"]).tolist()
+        [[1, 2, 0], [0, 0, 0], [2, 2, 2]]
+        """
+        if isinstance(texts, str | bytes) or not hasattr(texts, "__iter__"):
+            raise InvalidArgumentError("texts", type(texts).__name__, "a list of texts")
+        turned = getattr(texts, "to_list", None) or getattr(texts, "tolist", None)
+        listed = list(turned() if callable(turned) else texts)
+        joined = _joined(listed)
+        ends = np.append(np.flatnonzero(joined == 0), joined.size)
+        if ends.size != max(1, len(listed)):
+            raise InvalidArgumentError("texts", "a text with the character NUL", "texts without it")
+        if not listed:
+            return np.zeros((0, self.length), dtype=np.uint8)
+        starts = np.append(0, ends[:-1] + 1)
+        kept = np.minimum(ends - starts, self.length)
+        (cut,) = np.nonzero(ends - starts > kept)
+        for _ in range(_LONGEST_CHARACTER):  # no character is cut in the middle
+            inside = joined[starts[cut] + kept[cut]] & _FIRST_TWO == _CONTINUED
+            cut = cut[inside & (kept[cut] > 0)]
+            kept[cut] -= 1
+        rows = np.zeros((starts.size, self.length), dtype=np.uint8)
+        for place in range(self.length):
+            (there,) = np.nonzero(kept > place)
+            seen = joined[starts[there] + place]
+            codes = self._numbers[seen]
+            if not codes.all():
+                wrong = bytes([int(seen[codes == 0][0])])
+                expected = f"texts of the {self.size} bytes of the alphabet"
+                raise InvalidArgumentError("byte", wrong, expected)
+            rows[there, place] = codes
+        return rows
+
+    def texts(self, rows: Codes) -> tuple[str, ...]:
+        """The texts of rows of codes; bytes that are no UTF-8 are shown escaped."""
+        letters = np.frombuffer(b"\0" + self.symbols, dtype=np.uint8)[rows]
+        return tuple(
+            row.tobytes().rstrip(b"\0").decode(errors="backslashreplace") for row in letters
+        )
+
+
+def _joined(texts: list[str]) -> Codes:
+    try:
+        whole = "\0".join(texts).encode()
+    except TypeError as error:
+        wrong = [text for text in map(type, texts) if not issubclass(text, str)]
+        raise InvalidArgumentError("text", wrong[0].__name__, "texts only") from error
+    except UnicodeEncodeError as error:
+        expected = "texts that UTF-8 can hold"
+        raise InvalidArgumentError("text", error.object[error.start], expected) from error
+    return np.frombuffer(whole, dtype=np.uint8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixTree:
+    """Levels of prefixes, each with its tables.
+
+    ``cuts[i]`` symbols are the prefix of level i, the last being ``alphabet.length``: the whole
+    text. Level i has ``tables[i]`` tables of ``buckets[i]`` cells, a power of two.
+
+    A text has the levels whose prefixes it fills (``cuts[i]`` <= its length), and the last.
+    """
+
+    alphabet: Alphabet
+    cuts: tuple[int, ...]
+    tables: tuple[int, ...]
+    buckets: tuple[int, ...]
+    hash_key: int = 0
+
+    def __post_init__(self) -> None:
+        ends = (0, *self.cuts)
+        if not self.cuts or any(b <= a for a, b in pairwise(ends)) or self.cuts[-1] != self.length:
+            expected = f"ascending cuts, the last of them the length {self.length}"
+            raise InvalidArgumentError("cuts", self.cuts, expected)
+        checks.refuse(self.levels > MOST_LEVELS, f"at most {MOST_LEVELS} levels", cuts=self.cuts)
+        if not len(self.tables) == len(self.buckets) == self.levels:
+            expected = f"tables and buckets for each of the {self.levels} levels"
+            raise InvalidArgumentError("tables, buckets", (self.tables, self.buckets), expected)
+        for tables, buckets in zip(self.tables, self.buckets, strict=True):
+            checks.count(tables=tables)
+            if not 2 <= buckets <= 1 << 30 or buckets & (buckets - 1):
+                expected = "a power of two from 2 to 2^30"
+                raise InvalidArgumentError("buckets", buckets, expected)
+        checks.count(0, hash_key=self.hash_key)
+
+    @property
+    def length(self) -> int:
+        """The most symbols of a text."""
+        return self.alphabet.length
+
+    @property
+    def levels(self) -> int:
+        """How many levels there are, the whole text among them."""
+        return len(self.cuts)
+
+    @property
+    def k(self) -> int:
+        """How many cells there are."""
+        return sum(t * b for t, b in zip(self.tables, self.buckets, strict=True))
+
+    @cached_property
+    def firsts(self) -> tuple[int, ...]:
+        """The first row of tables of each level."""
+        return tuple(np.cumsum((0, *self.tables[:-1])).tolist())
+
+    @cached_property
+    def _buckets(self) -> npt.NDArray[np.int64]:
+        """The cells of each table."""
+        return np.repeat(np.array(self.buckets), self.tables).astype(np.int64)
+
+    @cached_property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """The first cell of each table, and the number of cells."""
+        return np.append(0, np.cumsum(self._buckets))
+
+    @cached_property
+    def shifts(self) -> Words:
+        """By how many bits each table's hashes are too long."""
+        bits = [int(buckets).bit_length() - 1 for buckets in self._buckets]
+        return np.array([_WORD_BITS - bit for bit in bits], dtype=np.uint32)
+
+    @property
+    def words(self) -> Words:
+        """The random words, one for each table, place and code; none beyond a level's prefix."""
+        shape = (len(self._buckets), self.length, self.alphabet.size + 1)
+        cuts = tuple(np.repeat(np.array(self.cuts), self.tables).tolist())
+        return _words(self.hash_key, shape, cuts)
+
+    def depths(self, rows: Codes) -> npt.NDArray[np.int64]:
+        """How many levels each text has."""
+        inner = np.array(self.cuts[:-1], dtype=np.int64)
+        lengths = np.count_nonzero(rows, axis=1)
+        return np.asarray(1 + np.searchsorted(inner, lengths, side="right"), dtype=np.int64)
+
+    def cells(self, rows: Codes, randomness: Randomness) -> npt.NDArray[np.int64]:
+        """A cell of each text: of one of its levels and one of that level's tables, at random.
+
+        Exactly uniform: the draws are whole numbers below multiples of all numbers of choices.
+        """
+        found = np.empty(len(rows), dtype=np.int64)
+        for start in range(0, len(rows), _CHUNK):  # so that a chunk stays in the cache
+            chunk = rows[start : start + _CHUNK]
+            found[start : start + _CHUNK] = self._cells(chunk, randomness)
+        return found
+
+    def _cells(self, rows: Codes, randomness: Randomness) -> npt.NDArray[np.int64]:
+        depths = self.depths(rows)
+        drawn = _choice(depths, self.levels, randomness)
+        level = np.where(drawn == depths - 1, self.levels - 1, drawn)
+        tables = np.array(self.tables, dtype=np.int64)[level]
+        table = np.array(self.firsts, dtype=np.int64)[level]
+        table += _choice(tables, max(self.tables), randomness)
+        return self.cell_of(rows, table)
+
+    def cell_of(self, rows: Codes, table: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The cell of each text in the table given for it."""
+        words = self.words
+        flat = words.reshape(-1)
+        place_size = words.shape[2]
+        at = table * (words.shape[1] * place_size)
+        hashed = np.zeros(len(rows), dtype=np.uint32)
+        for place in range(self.length):
+            hashed ^= flat[at + place * place_size + rows[:, place]]
+        return self.starts[table] + (hashed >> self.shifts[table])
+
+
+def _choice(
+    counts: npt.NDArray[np.int64], most: int, randomness: Randomness
+) -> npt.NDArray[np.int64]:
+    """A uniform choice among ``counts[i]`` <= most, for each i."""
+    common = math.lcm(*range(1, most + 1))
+    drawn = randomness.below(common, counts.size).astype(np.int64)
+    return drawn // (common // counts)
+
+
+@lru_cache(maxsize=4)
+def _words(key: int, shape: tuple[int, int, int], cuts: tuple[int, ...]) -> Words:
+    size = math.prod(shape)
+    label = f"shoal prefix tree {key} {shape}"
+    stream = hashlib.shake_256(label.encode()).digest(4 * size)
+    words = np.frombuffer(stream, dtype="<u4").astype(np.uint32).reshape(shape)
+    beyond = np.arange(shape[1]) >= np.array(cuts)[:, None]
+    words[beyond] = 0
+    words.flags.writeable = False
+    return words
 
 
 class PrefixMechanism(Mechanism):
@@ -163,10 +419,10 @@ class PrefixDummies(PrefixMechanism, AmongDummies, NumberedEnvelopes):
                 f"the smallest cap is {math.ceil(1000 * least) / 1000:g}",
             )
         prospect = Prospect(symbols, cuts, n, beta, 1.0, noise, int(cells))
-        planned = prospect.planned(cells, hash_key=hash_key)
-        if planned is None or math.isinf(planned[1]):
+        plans = prospect.planned(cells, hash_key=hash_key)
+        if not plans:
             raise _too_few(n)
-        tree = planned[0]
+        ((tree, _),) = plans
         oracle = UniformDummies.calibrated(k=tree.k, n=n, epsilon=epsilon, delta=delta)
         return cls(tree=tree, dummies=oracle.dummies)
 
@@ -240,21 +496,17 @@ class PrefixResponse(PrefixMechanism, OddsRandomizer, NumberedMessages):
             )
             return RandomizedResponse(k=k, epsilon=local)
 
-        best: tuple[float, Self] | None = None
+        plans: list[tuple[PrefixTree, float]] = []
         for crowding in _CROWDING:
             cells = crowding * most
             trial = response(max(2, int(cells)))
             keep, noise = _keep(trial), n * _lie(trial)
             prospect = Prospect(symbols, cuts, n, beta, keep, noise, trial.k)
-            planned = prospect.planned(cells, hash_key=hash_key)
-            if planned is None:
-                continue
-            tree, rarest = planned
-            if math.isfinite(rarest) and (best is None or rarest < best[0]):
-                best = rarest, cls(tree=tree, epsilon=response(tree.k).epsilon)
-        if best is None:
+            plans += prospect.planned(cells, hash_key=hash_key)
+        if not plans:
             raise _too_few(n)
-        return best[1]
+        tree, _ = min(plans, key=itemgetter(1))
+        return cls(tree=tree, epsilon=response(tree.k).epsilon)
 
     @cached_property
     def oracle(self) -> RandomizedResponse:
@@ -367,41 +619,34 @@ class Prospect:
         parents = [1]
         for level, size in enumerate(zip(tree.tables[:-1], tree.buckets[:-1], strict=True)):
             near = inner[-1] if inner else None
-            inner.append(self.inner(level, *size, parents=parents[-1], near=near))
+            detectors = self.ladder(level + 2, *size, inner=True, parents=parents[-1], near=near)
+            inner.append(detectors)
             parents.append(self.followed(level, inner[-1]))
         whole: list[Ladder] = []
         for depth in range(1, tree.levels + 1):
             near = whole[-1] if whole else None
             size = tree.tables[-1], tree.buckets[-1]
-            whole.append(self.whole(depth, *size, parents=parents[depth - 1], near=near))
+            whole.append(self.ladder(depth, *size, parents=parents[depth - 1], near=near))
         return inner, whole
 
-    def inner(
-        self, level: int, tables: int, buckets: int, *, parents: int, near: Ladder | None = None
-    ) -> Ladder:
-        """The detectors of an inner level, below so many prefixes; its texts go on to the next."""
-        false = self.inner_false(level, parents)
-        return self._ladder(tables, buckets, level + 2, level + 2, false=false, near=near)
-
-    def whole(
-        self, depth: int, tables: int, buckets: int, *, parents: int, near: Ladder | None = None
-    ) -> Ladder:
-        """The detectors of whole texts with ``depth`` levels, below so many prefixes."""
-        false = self.whole_false(depth, parents, chosen=False)
-        return self._ladder(tables, buckets, 1, depth, false=false, near=near)
-
-    def _ladder(
+    def ladder(
         self,
+        depth: int,
         tables: int,
         buckets: int,
-        least: int,
-        depth: int,
         *,
-        false: float,
-        near: Ladder | None,
+        parents: int,
+        inner: bool = False,
+        near: Ladder | None = None,
     ) -> Ladder:
-        """The detectors of texts with ``depth`` levels, where others have ``least`` levels."""
-        sent = self.keep / least
+        """The detectors of texts with ``depth`` levels, below so many prefixes.
+
+        They look at whole texts, of at least one level; or at the prefixes of the inner level
+        ``depth - 2``, whose texts all go on to the next.
+        """
+        sent, false = self.keep, self.whole_false(depth, parents, chosen=False)
+        if inner:
+            sent, false = self.keep / depth, self.inner_false(depth - 2, parents)
         return Ladder.built(
             Channel(tables, buckets, cells=self.cells, n=self.n, noise=self.noise, sent=sent),
             false=false,
@@ -438,47 +683,44 @@ class Prospect:
             for depth, last in enumerate(whole, start=1)
         )
 
-    def planned(self, cells: float, *, hash_key: int) -> tuple[PrefixTree, float] | None:
+    def planned(self, cells: float, *, hash_key: int) -> list[tuple[PrefixTree, float]]:
         """The layout within so many cells that finds the rarest of the longest texts, and how rare.
 
-        None if there are too few cells for any.
+        Nothing if there are too few cells for any, or not even a text of everybody would be found.
         """
         last = self.levels
-        best: tuple[Reach, tuple[int, ...], tuple[int, ...]] | None = None
+        best = Reach(math.inf, math.inf)
+        tables: tuple[int, ...] = ()
+        buckets: tuple[int, ...] = ()
         for part in _WHOLE_PARTS if last > 1 else (1.0,):
-            inners = [
-                (*self._inner_reach(*sizes), *sizes)
-                for sizes in _inner_sizes(last - 1, (1 - part) * cells)
-            ]
+            sizes: Iterable[tuple[int, tuple[int, ...]]] = [(0, ())]
+            if last > 1:
+                sizes = _sizes(_INNER_TABLES, last - 1, (1 - part) * cells)
+            inners = [(*self._inner_reach(*size), *size) for size in sizes]
             if not inners:
                 continue
             inner, parents, each, inner_buckets = min(inners, key=itemgetter(0))
-            if best is not None and not inner < best[0]:
+            if not inner < best:
                 continue
-            for tables, (buckets,) in _sizes(_WHOLE_TABLES, 1, part * cells):
-                detectors = self.whole(last, tables, buckets, parents=parents)
+            for more, (wide,) in _sizes(_WHOLE_TABLES, 1, part * cells):
+                detectors = self.ladder(last, more, wide, parents=parents)
                 false = self.whole_false(last, parents, chosen=True)
                 reach = inner | Reach.of(detectors, false=false)
-                if best is None or reach < best[0]:
-                    best = reach, (*[each] * (last - 1), tables), (*inner_buckets, buckets)
-        if best is None:
-            return None
-        reach, all_tables, all_buckets = best
-        tree = PrefixTree(
-            alphabet=self.alphabet,
-            cuts=self.cuts,
-            tables=all_tables,
-            buckets=all_buckets,
-            hash_key=hash_key,
-        )
-        return tree, last * reach.worst / self.keep
+                if reach < best:
+                    best, tables = reach, (*[each] * (last - 1), more)
+                    buckets = (*inner_buckets, wide)
+        if math.isinf(best.worst):
+            return []
+        cut = partial(PrefixTree, alphabet=self.alphabet, cuts=self.cuts, hash_key=hash_key)
+        return [(cut(tables=tables, buckets=buckets), last * best.worst / self.keep)]
 
     def _inner_reach(self, tables: int, buckets: tuple[int, ...]) -> tuple[Reach, int]:
         """What passes the inner levels, of which the worst are tried, and how many are followed."""
         reach, parents = Reach(0.0, 0.0), 1
         near: Ladder | None = None
         for level in sorted({0, 2, len(buckets) - 1} & set(range(len(buckets)))):
-            near = self.inner(level, tables, buckets[level], parents=parents, near=near)
+            size = tables, buckets[level]
+            near = self.ladder(level + 2, *size, inner=True, parents=parents, near=near)
             reach |= Reach.of(near, false=self.inner_false(level, parents))
             parents = self.followed(level, near)
         return reach, parents
@@ -514,11 +756,6 @@ def _fewest_cells(levels: int) -> float:
         return float(whole)
     inner = _INNER_TABLES[0] * sum(_shrinking(levels - 1, _FEWEST_BUCKETS))
     return min(max(whole / part, inner / (1 - part)) for part in _WHOLE_PARTS)
-
-
-def _inner_sizes(levels: int, cells: float) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Tables of each inner level, and their cells on every level."""
-    return _sizes(_INNER_TABLES, levels, cells) if levels else iter([(0, ())])
 
 
 def _sizes(

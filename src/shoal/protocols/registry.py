@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Mapping
 from typing import cast
 
 from shoal import checks
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.randomizers import registry as randomizers
-from shoal.randomizers.base import Mechanism
-from shoal.randomizers.registry import loaded, unknown
 
 ANSWERS = {
     "dummies": ("dummies", "UniformDummies"),
@@ -34,7 +33,11 @@ NAMES = (*randomizers.NAMES, *PROTOCOLS)
 
 def protocol(name: str) -> type[MultiMessageMechanism]:
     """The class of a mechanism with several messages, or an error that lists the names."""
-    return cast("type[MultiMessageMechanism]", loaded("shoal.protocols", PROTOCOLS, name))
+    if name not in PROTOCOLS:
+        raise randomizers.unknown(name, PROTOCOLS)
+    module, attribute = PROTOCOLS[name]
+    home = importlib.import_module(f"shoal.protocols.{module}")
+    return cast("type[MultiMessageMechanism]", getattr(home, attribute))
 
 
 def calibration(name: str) -> Callable[..., MultiMessageMechanism]:
@@ -43,27 +46,16 @@ def calibration(name: str) -> Callable[..., MultiMessageMechanism]:
     return made
 
 
-def described(mechanism: Mechanism) -> dict[str, object]:
-    """The mechanism's name and public parameters, as plain values."""
-    parameters = {name: getattr(mechanism, name) for name in _parameters(type(mechanism))}
-    return {"name": mechanism.name, **parameters}
-
-
 def restored(description: Mapping[str, object]) -> Device:
     """The mechanism of a description."""
     parameters = {key: value for key, value in description.items() if key != "name"}
     name = str(description.get("name"))
     if name not in NAMES:
-        raise unknown(name, NAMES)
+        raise randomizers.unknown(name, NAMES)
     kind = protocol(name) if name in PROTOCOLS else randomizers.by_name(name)
-    allowed = _parameters(kind)
-    extra = set(parameters) - set(allowed)
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    allowed = {field.name for field in fields if field.init}
+    extra = set(parameters) - allowed
     expected = f"parameters {', '.join(sorted(allowed))}"
     checks.refuse(extra, expected, randomizer=", ".join(sorted(extra)))
     return kind(**parameters)
-
-
-def _parameters(kind: object) -> list[str]:
-    """Names of what a mechanism is made from, without what follows from it."""
-    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
-    return [field.name for field in fields if field.init]

@@ -29,8 +29,7 @@ from shoal.accounting.noise.split import (
 )
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols.base import NumberedEnvelopes, Whole, checked_messages
-from shoal.protocols.estimates import LaplaceMean
-from shoal.protocols.shares import MOST_COUNTS, TAIL, RareCount
+from shoal.protocols.shares import MOST_COUNTS, TAIL, LaplaceMean, RareCount
 from shoal.randomizers.base import Integers, NumberMechanism, VectorMechanism, integer_width
 from shoal.randomizers.grid import rounded
 from shoal.randomizers.vectors import LARGEST_DIMENSION, vector_rows
@@ -194,6 +193,13 @@ class SplitAndMix(NumberedEnvelopes):
             raise OutOfRegimeError(f"the noise of {self.name}", "n >= people", given, instead)
         return super().profile(n)
 
+    def _divergence(self, n: int) -> Divergence:  # noqa: ARG002
+        if self.rate is None or self.epsilon is None:
+            return Divergence.of(_everything)
+        if self.changes == 1:
+            return Divergence.of(discrete_laplace_delta, rate=self.rate, sensitivity=self.levels)
+        return Divergence.of(pure_delta, central_epsilon=self.epsilon)
+
     def _slack(self, n: int) -> float:
         distance = split_distance(n=n, shares=self.shares, modulus_bits=self.modulus_bits)
         # Noise of more people than it was made for only adds to that of the others.
@@ -251,14 +257,12 @@ class SplitAndMix(NumberedEnvelopes):
             raise InvalidArgumentError("messages", int(wrong[0]), reason)
         low, high = self.plausible(counts.n)
         modulus = 1 << self.modulus_bits
-        if high - low >= modulus:
-            reason = f"more than {self.modulus_bits} bits for the sum of {counts.n} people"
-            raise InvalidArgumentError("modulus_bits", self.modulus_bits, reason)
+        reason = f"more than {self.modulus_bits} bits for the sum of {counts.n} people"
+        checks.refuse(high - low >= modulus, reason, modulus_bits=self.modulus_bits)
         centred = [(int(total) - low) % modulus + low for total in sums]
+        reason = f"a sum from {low} to {high}: a share was altered, lost or forged"
         for total in centred:
-            if total > high:
-                reason = f"a sum from {low} to {high}: a share was altered, lost or forged"
-                raise InvalidArgumentError("sum", total, reason)
+            checks.refuse(total > high, reason, sum=total)
         return centred
 
 
@@ -324,12 +328,6 @@ class SplitAndMixSum(SplitAndMix, NumberMechanism):
     def step(self) -> float:
         """What one level is worth."""
         return (self.high - self.low) / self.levels
-
-    def _divergence(self, n: int) -> Divergence:
-        del n
-        if self.rate is None:
-            return Divergence.of(_everything)
-        return Divergence.of(discrete_laplace_delta, rate=self.rate, sensitivity=self.levels)
 
     def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
         levels = rounded(values, self.low, self.high, self.levels, bits)
@@ -419,12 +417,6 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
     def step(self) -> float:
         """What one level is worth."""
         return self.bound / self.levels
-
-    def _divergence(self, n: int) -> Divergence:
-        del n
-        if self.epsilon is None:
-            return Divergence.of(_everything)
-        return Divergence.of(pure_delta, central_epsilon=self.epsilon)
 
     def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
         return self._sent(self._rounded(self._short(values), bits), bits)

@@ -35,7 +35,7 @@ from shoal.accounting.noise.zero_sum import zero_sum_histogram_mean, zero_sum_me
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, Whole, margins, ragged
-from shoal.protocols.estimates import NoisyCounts
+from shoal.protocols.shares import NoisyCounts
 from shoal.randomizers.base import Flags, Integers, source
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, category_codes
@@ -356,12 +356,11 @@ class ZeroSumHistogram(ZeroSum):
     def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
         truths = category_codes(values, self.k)
         size = truths.size * self.k
-        if size > MOST_MESSAGES:
-            expected = (
-                f"at most {MOST_MESSAGES // self.k} people at once for k={self.k} (about k messages"
-                " each; SparseHistogram sends far fewer, simulate_counts makes none)"
-            )
-            raise InvalidArgumentError("values", truths.size, expected)
+        expected = (
+            f"at most {MOST_MESSAGES // self.k} people at once for k={self.k} (about k messages"
+            " each; SparseHistogram sends far fewer, simulate_counts makes none)"
+        )
+        checks.refuse(size > MOST_MESSAGES, expected, values=truths.size)
         copies = (~shares.coins(self.gamma, size, bits)).astype(np.int8)
         copies[np.arange(truths.size) * self.k + truths] += 1
         everything = np.tile(np.arange(self.k), truths.size)
@@ -505,9 +504,8 @@ class SparseHistogram(AnswerEnvelopes):
         With probability 1 − beta no answer that nobody gave is left over. What is left is the
         unbiased estimate; an answer given by fewer people than :meth:`threshold` may be lost.
         """
-        if estimate.frequencies.shape != (self.k,):
-            shape = estimate.frequencies.shape
-            raise InvalidArgumentError("estimate", shape, f"an estimate of {self.k} answers")
+        shape = estimate.frequencies.shape
+        checks.refuse(shape != (self.k,), f"an estimate of {self.k} answers", estimate=shape)
         received = np.rint(estimate.counts + estimate.n * self.gamma)
         kept = received > self.threshold(estimate.n, beta)
         return np.where(kept, estimate.frequencies, 0.0)

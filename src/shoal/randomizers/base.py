@@ -1,10 +1,19 @@
-"""What every mechanism is: a frozen value that knows its sampler, messages and estimator."""
+"""What every mechanism is: a frozen value that knows its sampler, messages and estimator.
 
+Probabilities are whole numbers, so that a sampler on random bits keeps epsilon exactly: a
+comparison of a float with a float can break a privacy guarantee in its last digits. Here the odds
+between "this output" and "that output" are ``high : low`` with whole numbers
+``high <= e^epsilon low``, checked in exact arithmetic; draws are uniform integers below their sum.
+"""
+
+# ruff: noqa: ARG002 - what is not known of a mechanism does not depend on its arguments
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, TypeAlias
@@ -14,9 +23,8 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal import randomness as sources
-from shoal.accounting.law import BlanketLaw
+from shoal.accounting.law import BlanketLaw, Claim, PairLike
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.weights import Odds, Support
 from shoal.randomness import Randomness
 from shoal.values import (
     Array,
@@ -33,11 +41,15 @@ from shoal.values import (
 Reports = Messages | Envelopes
 Rows = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int64]
 # The whole numbers of a sampler; those that a double may not hold are written as text.
 Integers: TypeAlias = dict[str, int | str | list[int] | list[str]]
 
 LARGEST_TABLE = 4_000_000
 MOST_TRIED = 64  # answers, of many
+LARGEST_EPSILON = 30.0
+EXACT = Context(prec=60)
+_TOTAL_BITS = 52
 
 
 class Auditable:
@@ -66,34 +78,30 @@ class Auditable:
         """How many messages there are, if they are whole numbers from 0."""
         return None
 
-    def probabilities(self, inputs: Sequence[Any]) -> Array | None:  # noqa: ARG002
+    def probabilities(self, inputs: Sequence[Any]) -> Array | None:
         """Pr[message y | x], one row per input x, if messages are numbers and few enough."""
         return None
 
-    def supports(
-        self,
-        messages: npt.NDArray[Any],  # noqa: ARG002
-        inputs: Sequence[Any],  # noqa: ARG002
-    ) -> Flags | None:
+    def supports(self, messages: npt.NDArray[Any], inputs: Sequence[Any]) -> Flags | None:
         """Which inputs (columns) each message (row) speaks for; None if messages do no such thing.
 
         A randomizer with local epsilon sends what supports its input e^epsilon times likelier.
         """
         return None
 
-    def support_sizes(self, messages: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:  # noqa: ARG002
+    def support_sizes(self, messages: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
         """How many inputs each message speaks for in all, if it shows."""
         return None
 
-    def direction(self, first: Any, second: Any) -> Array | None:  # noqa: ANN401, ARG002
+    def direction(self, first: Any, second: Any) -> Array | None:  # noqa: ANN401
         """Along which direction messages tell two inputs apart, if both are vectors."""
         return None
 
-    def true_message(self, value: Any) -> int | None:  # noqa: ANN401, ARG002
+    def true_message(self, value: Any) -> int | None:  # noqa: ANN401
         """The number of the message that holders of this datum send beside their noise."""
         return None
 
-    def gap_estimator(self, first: Any, second: Any) -> Callable[[Batch], float] | None:  # noqa: ANN401, ARG002
+    def gap_estimator(self, first: Any, second: Any) -> Callable[[Batch], float] | None:  # noqa: ANN401
         """How the analyzer's estimate of a batch tells two inputs apart, as one number."""
         return None
 
@@ -200,9 +208,9 @@ class NumberMechanism(Mechanism):
 
     def check_input(self, value: Hashable) -> None:
         """Refuse what is no number between the bounds."""
-        if not isinstance(value, Real) or not self.low <= float(value) <= self.high:
-            expected = f"numbers from {self.low:g} to {self.high:g}, as declared"
-            raise InvalidArgumentError("inputs", value, expected)
+        inside = isinstance(value, Real) and self.low <= float(value) <= self.high
+        expected = f"numbers from {self.low:g} to {self.high:g}, as declared"
+        checks.refuse(not inside, expected, inputs=value)
 
     def gap_estimator(self, first: float, second: float) -> Callable[[Batch], float] | None:
         """The estimated mean, in the direction from one number to the other."""
@@ -286,6 +294,78 @@ class Randomizer(Mechanism):
         return counts
 
 
+@dataclass(frozen=True)
+class Odds:
+    """Whole numbers ``high : low`` with ``1 < high / low <= e^epsilon``, as close as they fit.
+
+    ``raised`` is the weight of all likelier outputs together, ``total`` that of all outputs: draws
+    are below it. ``epsilon`` is what the sampler really keeps, log(high / low) rounded up, and no
+    more than was asked for.
+    """
+
+    high: int
+    low: int
+    raised: int
+    total: int
+    epsilon: float
+
+    @classmethod
+    def of(cls, epsilon: float, *, highs: int, lows: int) -> Odds:
+        """The finest odds for which ``highs * high + lows * low`` stays below 2^52."""
+        checks.at_most(LARGEST_EPSILON, epsilon=epsilon)
+        ratio = EXACT.exp(Decimal(epsilon))
+        low = math.floor(2.0**_TOTAL_BITS / (highs * float(ratio) + lows))
+        expected = "an epsilon and a number of outputs that fit into 52 bits"
+        checks.refuse(low < 1, expected, epsilon=epsilon)
+        product = EXACT.multiply(ratio, Decimal(low))
+        high = int(product.to_integral_value(rounding=ROUND_FLOOR, context=EXACT))
+        expected = "an epsilon large enough for odds of whole numbers below 2^52"
+        checks.refuse(high <= low, expected, epsilon=epsilon)
+        exact = EXACT.ln(EXACT.divide(Decimal(high), Decimal(low)))
+        above = min(math.nextafter(float(exact), math.inf), epsilon)
+        return cls(high, low, highs * high, highs * high + lows * low, above)
+
+    def law(
+        self,
+        alone: float,
+        both: float,
+        neither: float,
+        *,
+        witnesses: Callable[[], Iterable[PairLike]],
+    ) -> BlanketLaw:
+        """The law of inputs that raise some outputs by these odds, if one list serves all pairs.
+
+        The blanket has mass ``alone`` where only the first of two inputs raises the output, and as
+        much where only the second does, ``both`` and ``neither``.
+        """
+        e = self.high / self.low
+        atoms = [(alone, e, 1.0), (alone, 1.0, e), (both, e, e), (neither, 1.0, 1.0)]
+        return BlanketLaw(atoms, witnesses=witnesses, claim=Claim(local_epsilon=self.epsilon))
+
+
+@dataclass(frozen=True)
+class Support:
+    """Estimation from supports: a message supports its own answer more often than any other.
+
+    If a message supports the true answer with probability P and each other answer with probability
+    Q < P, then ``(C/n - Q)/(P - Q)`` is an unbiased estimate of an answer's fraction, C being the
+    number of messages that support it, with variance
+
+        [f P (1 - P) + (1 - f) Q (1 - Q)] / (n (P - Q)^2)
+
+    given the data (Wang, Blocki, Li, Jha, "Locally Differentially Private Protocols for Frequency
+    Estimation", USENIX Security 2017).
+    """
+
+    true: float
+    other: float
+
+    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+        f = np.asarray(frequencies, dtype=np.float64)
+        each = f * self.true * (1 - self.true) + (1 - f) * self.other * (1 - self.other)
+        return each / (n * (self.true - self.other) ** 2)
+
+
 class OddsRandomizer(Randomizer):
     """A randomizer that raises some outputs by whole-number odds, and keeps epsilon by them."""
 
@@ -306,10 +386,46 @@ class OddsRandomizer(Randomizer):
         return {"high": self._odds.high, "low": self._odds.low, "total": self._odds.total}
 
 
-class CategoryRandomizer(Randomizer, AnswerMechanism):
+class SupportEstimates(AnswerMechanism):
+    """Estimates from how many messages support each answer."""
+
+    @property
+    def _support(self) -> Support:
+        """How often a message supports the true answer, and any other."""
+        raise NotImplementedError
+
+    def estimate(self, batch: Batch | Counts) -> Estimate:
+        """Unbiased estimates of the fraction of each answer, from the messages that support it."""
+        counts = self.counted(batch)
+        true, other = self._support.true, self._support.other
+        fractions = (counts.cells / counts.n - other) / (true - other)
+        # The variance is linear in the fraction, so unbiased fractions give it without bias; an
+        # answer nobody gave still has at least its noise.
+        least = min(true * (1 - true), other * (1 - other)) / 2
+        floor = least / (counts.n * (true - other) ** 2)
+        variances = np.maximum(self._support.variance(fractions, n=counts.n), floor)
+        nobody, everybody = self._support.variance([0.0, 1.0], n=counts.n).tolist()
+        step = 1 / (counts.n * (true - other))
+        # With few messages that lie, counts are far from normal and move in whole steps.
+        lies = counts.n * other * (1 - other)
+        return Estimate(
+            fractions,
+            np.sqrt(variances),
+            counts.n,
+            variance_slope=everybody - nobody,
+            step=step,
+            granularity=step / (1 + lies / 3),
+            empty_error=math.sqrt(nobody),
+        )
+
+    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+        """Variance of each estimated fraction, given the true ones."""
+        return self._support.variance(frequencies, n=n)
+
+
+class CategoryRandomizer(OddsRandomizer, SupportEstimates):
     """A randomizer of one of k answers."""
 
-    epsilon: float
     most_answers: ClassVar[int] = checks.LARGEST_COUNT
 
     def __post_init__(self) -> None:
@@ -318,22 +434,9 @@ class CategoryRandomizer(Randomizer, AnswerMechanism):
         checks.at_most(self.most_answers, k=self.k)
         _ = self.local_epsilon  # an epsilon that no odds can express is an error
 
-    @cached_property
-    def _support(self) -> Support:
-        """How often a message supports the true answer, and any other."""
-        raise NotImplementedError
-
     @abstractmethod
     def table(self) -> Array:
         """Pr[message y | answer x] for small k, one row per answer."""
-
-    def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Unbiased estimates of the fraction of each answer, from the messages that support it."""
-        return self._support.estimate(self.counted(batch))
-
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """Variance of each estimated fraction, given the true ones."""
-        return self._support.variance(frequencies, n=n)
 
     def probabilities(self, inputs: Sequence[Any]) -> Array | None:
         """Rows of the table, if it is not too long to be listed."""
@@ -391,17 +494,15 @@ def some_answers(k: int) -> tuple[int, ...]:
 def check_answer(value: object, k: int) -> None:
     """Refuse an input that is not the number of one of k answers."""
     whole = isinstance(value, Real | np.bool_) and float(value).is_integer()
-    if not whole or not 0 <= float(value) < k:  # type: ignore[arg-type]  # a number
-        expected = f"answers by their numbers 0 to {k - 1}, as declared"
-        raise InvalidArgumentError("inputs", value, expected)
+    wrong = not whole or not 0 <= float(value) < k  # type: ignore[arg-type]  # a number
+    checks.refuse(wrong, f"answers by their numbers 0 to {k - 1}, as declared", inputs=value)
 
 
 def check_table(outputs: int, **rows: int) -> None:
     """Refuse a table that is too large to be listed."""
     ((name, count),) = rows.items()
-    if count * outputs > LARGEST_TABLE:
-        expected = f"{name} times {outputs} outputs <= {LARGEST_TABLE} for a table"
-        raise InvalidArgumentError(name, count, expected)
+    expected = f"{name} times {outputs} outputs <= {LARGEST_TABLE} for a table"
+    checks.refuse(count * outputs > LARGEST_TABLE, expected, **rows)
 
 
 def source(randomness: Randomness | None) -> Randomness:
@@ -433,17 +534,17 @@ def integers_of(rows: Rows, width: int) -> npt.NDArray[np.uint64]:
 def checked_rows(rows: Rows, width: int) -> Rows:
     """Rows of so many bytes, or an error saying what they are instead."""
     found = np.asarray(rows, dtype=np.uint8)
-    if found.ndim != 2 or found.shape[1] != width:
-        raise InvalidArgumentError("rows", found.shape, f"rows of {width} bytes")
+    wrong = found.ndim != 2 or found.shape[1] != width
+    checks.refuse(wrong, f"rows of {width} bytes", rows=found.shape)
     return found
 
 
 def byte_rows(messages: Messages, width: int) -> Rows:
     """Messages that are rows of so many bytes, or an error saying what they are instead."""
     rows = np.asarray(messages)
-    if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
-        expected = f"uint8 rows of {width} bytes"
-        raise InvalidArgumentError("rows", f"{rows.dtype} of shape {rows.shape}", expected)
+    wrong = rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width
+    found = f"{rows.dtype} of shape {rows.shape}"
+    checks.refuse(wrong, f"uint8 rows of {width} bytes", rows=found)
     return rows.astype(np.uint8, copy=False)
 
 

@@ -18,17 +18,19 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
+    EXACT,
+    LARGEST_EPSILON,
     LARGEST_TABLE,
     CategoryRandomizer,
     Flags,
     Integers,
-    OddsRandomizer,
+    Odds,
     Rows,
+    Support,
     byte_rows,
     checked_rows,
     source,
 )
-from shoal.randomizers.weights import EXACT, LARGEST_EPSILON, Odds, Support
 from shoal.randomness import Randomness, Words
 from shoal.values import Array, Counts, Messages, category_codes
 
@@ -39,7 +41,7 @@ _SHARED_BITS = 12
 _LAST_KEY = (1 << 32) - 1
 
 
-class BitRandomizer(OddsRandomizer, CategoryRandomizer):
+class BitRandomizer(CategoryRandomizer):
     """A message is a row of k bits, the first answer's first, padded with zeros to whole bytes.
 
     It supports the answers whose bits are set.
@@ -65,9 +67,8 @@ class BitRandomizer(OddsRandomizer, CategoryRandomizer):
     def decode(self, rows: Messages) -> Rows:
         """The rows as they are."""
         found = byte_rows(rows, self.message_bytes)
-        if not self._padded(found).all():
-            expected = f"rows of {self.k} bits"
-            raise InvalidArgumentError("rows", "set bits after the last answer's", expected)
+        wrong = not self._padded(found).all()
+        checks.refuse(wrong, f"rows of {self.k} bits", rows="set bits after the last answer's")
         return found
 
     def admissible(self, rows: Rows) -> Flags:
@@ -186,8 +187,8 @@ class UnaryEncoding(BitRandomizer):
 
     def table(self) -> Array:
         """Pr[bits y | answer x]; the column of a message is its bits read as a binary number."""
-        if self.k + math.log2(self.k) > math.log2(LARGEST_TABLE):
-            raise InvalidArgumentError("k", self.k, f"k 2^k <= {LARGEST_TABLE} for a table")
+        large = self.k + math.log2(self.k) > math.log2(LARGEST_TABLE)
+        checks.refuse(large, f"k 2^k <= {LARGEST_TABLE} for a table", k=self.k)
         p, q = (weight / _SCALE for weight in self._weights)
         places = np.arange(self.k)[::-1]
         bits = (np.arange(1 << self.k)[:, None] >> places) & 1
@@ -318,12 +319,9 @@ class SubsetSelection(BitRandomizer):
         k, w, few = self.k, self._w, min(self.k, 3)
         inside = (np.arange(1 << few)[:, None] >> np.arange(few)) & 1
         # Of all sets, how many meet the few answers exactly so.
-        fractions = np.array(
-            [
-                math.perm(w, i) * math.perm(k - w, few - i) / math.perm(k, few)
-                for i in range(few + 1)
-            ]
-        )[inside.sum(axis=1)]
+        perm = math.perm
+        met = [perm(w, i) * perm(k - w, few - i) / perm(k, few) for i in range(few + 1)]
+        fractions = np.array(met)[inside.sum(axis=1)]
         total = self._odds.total
         outside, within = (total - self._odds.raised) * k / (k - w), self._odds.raised * k / w
         return np.asarray(np.where(inside.T == 1, within, outside) * fractions / total)

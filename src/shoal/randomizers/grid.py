@@ -11,13 +11,30 @@ shuffled data sets is jointly convex: a law that covers all pairs of levels cove
 With step h, second moments m_l = E[g(Y)^2 | l] and x = (l + f) h, 0 <= f <= 1, the variance of one
 report is ``h^2 [(1 - f) m_l + f m_{l+1} - (l + f)^2]``: the noise of its level, which scores q with
 E[q(Y) | l] = l^2 give without bias as the mean of g^2 - q, and the rounding, h^2 f (1 - f).
+
+*Laws that cover every pair of inputs at once.* Let b be the blanket of a randomizer and gamma its
+mass. For every input x let ``top_x(s)`` be the largest, and ``bottom_x(s)`` the smallest,
+probability that R_x gives to a test A (a function of the output with values in [0, 1]) of blanket
+mass b(A) = s. For inputs 0, 1, ``Z = (R_0 - t R_1)/b`` and every real u,
+
+    E_b (Z - u)_+ = max_A [R_0(A) - t R_1(A) - u b(A)] <= max_s [top(s) - t bottom(s) - u s]
+
+as soon as ``top`` is above every top_x and ``bottom`` below every bottom_x. If moreover ``top`` is
+concave and ``bottom`` convex, ``Z* = top'(s) - t bottom'(s)`` falls in s, and the right side is the
+integral of (Z* - u)_+ over s in [0, gamma]. Both Z and Z* have the integral 1 - t, so Z* is above Z
+in the convex order; the bound of a blanket law is the mean of a convex function of each of its
+independent terms; hence the atoms ``(ds, top', bottom')`` cover every pair of inputs, for every n.
+
+The least concave majorant of all top_x and the greatest convex minorant of all bottom_x are the
+best such choice. It loses nothing where one pair of inputs attains both, as here: two inputs with
+disjoint windows, or the two ends of the range.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
@@ -28,44 +45,38 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.law import BlanketLaw
+from shoal.accounting.atoms import AtomLike
+from shoal.accounting.law import BlanketLaw, Claim
+from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
+    EXACT,
+    LARGEST_EPSILON,
+    Codes,
     Integers,
     NumberedMessages,
     NumberRandomizer,
+    Odds,
     OddsRandomizer,
     check_table,
     source,
 )
-from shoal.randomizers.weights import (
-    EXACT,
-    LARGEST_EPSILON,
-    Odds,
-    Weights,
-    envelope_law,
-    two_level_law,
-)
 from shoal.randomness import Randomness
-from shoal.values import (
-    Array,
-    Batch,
-    Counts,
-    MeanEstimate,
-    Messages,
-    Noise,
-    bounded_numbers,
-)
+from shoal.values import Array, Batch, Counts, MeanEstimate, Messages, Noise, bounded_numbers
 
 _ROUNDING_BITS = 53
 _TOTAL = 1 << 52
+_ENOUGH = 512  # points that are not worth thinning out
+_THINNED = 16
+_ROUNDING = 2.0**-40
 
-Levels = npt.NDArray[np.int64]
+Point = tuple[int, int]
+Corners = tuple[Codes, Codes]  # places and heights
 
 
 def rounded(
     values: npt.ArrayLike, low: float, high: float, steps: int, randomness: Randomness
-) -> Levels:
+) -> Codes:
     """Numbers between bounds that are so many equal steps apart, rounded at random to one of them.
 
     Right on average to the 53 bits of a float.
@@ -79,25 +90,21 @@ def rounded(
 
 @dataclass(frozen=True)
 class LevelNoise(Noise):
-    """The noise of scores, as estimated from them: all but the bounds and the step in levels.
+    """The noise of the scores of ``grid``, as estimated from them, in levels.
 
-    ``noise`` is the variance given the levels, ``spread`` that of all scores about their ``mean``,
-    ``most`` the largest possible one. ``lies`` is the share of reports that make the noise.
+    ``noise`` is the variance given the levels, ``spread`` that of all scores about their ``mean``.
     """
 
-    low: float
-    step: float
-    last: int
+    grid: GridRandomizer
     mean: float
     noise: float
     spread: float
-    most: float
-    lies: float
 
     @property
     def jump(self) -> float:
         """A lie has the mean square noise/lies; of two values, half of the lies are true."""
-        return self.step * min(self.last, math.sqrt(2 * self.noise / self.lies))
+        grid = self.grid
+        return grid.step * min(grid.levels - 1, math.sqrt(2 * self.noise / grid.lies))
 
     def deviation(self, means: Array) -> Array:
         """Of noise and rounding, which is bounded twice.
@@ -107,12 +114,13 @@ class LevelNoise(Noise):
         outside, where no data are. And it adds no more than the levels differ: than is seen of
         their spread, and what it grows by from the estimate to μ, which is less than the distance.
         """
-        places = (means - self.low) / self.step
-        ends = np.minimum(np.minimum(places, self.last - places), 0.5)
+        grid = self.grid
+        places = (means - grid.low) / grid.step
+        ends = np.minimum(np.minimum(places, grid.levels - 1 - places), 0.5)
         rounding = ends * (1 - np.maximum(ends, 0.0))
         seen = max(self.spread, self.noise) + np.abs(places - self.mean)
-        variances = np.minimum(np.minimum(self.noise + rounding, self.most), seen)
-        return np.asarray(self.step * np.sqrt(np.maximum(variances, 0.0)))
+        variances = np.minimum(np.minimum(self.noise + rounding, grid.variances[1]), seen)
+        return np.asarray(grid.step * np.sqrt(np.maximum(variances, 0.0)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +158,7 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
         return np.asarray((1 - upwards) * table[below] + upwards * table[below + 1])
 
     @abstractmethod
-    def _perturb(self, levels: Levels, randomness: Randomness) -> Levels:
+    def _perturb(self, levels: Codes, randomness: Randomness) -> Codes:
         """One message per level."""
 
     @property
@@ -170,11 +178,12 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
 
     @property
     @abstractmethod
-    def _lies(self) -> float:
+    def lies(self) -> float:
         """The share of reports that are not the level's own output, or only by chance."""
 
     @property
-    def _step(self) -> float:
+    def step(self) -> float:
+        """How far apart two levels are."""
         return (self.high - self.low) / (self.levels - 1)
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
@@ -194,29 +203,20 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
         n, shares = counts.n, counts.cells / counts.n
         mean = float(shares @ self._scores)
         spread = float(shares @ (self._scores - mean) ** 2) * n / max(n - 1, 1)
-        least, most = self._variances
+        least, most = self.variances
         noise = float(shares @ (self._scores**2 - self._square_scores))
         noise = min(max(noise, least), most)
         variance = min(max(spread, noise), noise + 0.25, most)
-        law = LevelNoise(
-            low=self.low,
-            step=self._step,
-            last=self.levels - 1,
-            mean=mean,
-            noise=noise,
-            spread=spread,
-            most=most,
-            lies=self._lies,
-        )
-        error = self._step * math.sqrt(variance / n)
-        return MeanEstimate(self.low + self._step * mean, error, n, noise=law)
+        law = LevelNoise(self, mean, noise, spread)
+        error = self.step * math.sqrt(variance / n)
+        return MeanEstimate(self.low + self.step * mean, error, n, noise=law)
 
     def variance(self, *, n: int) -> float:
         """Largest variance of the estimated mean of n people, over their data."""
-        return self._step**2 * self._variances[1] / checks.count(n=n)
+        return self.step**2 * self.variances[1] / checks.count(n=n)
 
     @cached_property
-    def _variances(self) -> tuple[float, float]:
+    def variances(self) -> tuple[float, float]:
         """Least and largest variance of one report's score, over all numbers."""
         moments = self._second_moments
         levels = np.arange(self.levels, dtype=np.float64)
@@ -285,7 +285,7 @@ class WindowRandomizer(GridRandomizer):
         weights = np.where(inside, float(self._odds.high), float(self._odds.low))
         return weights / self._odds.total
 
-    def _perturb(self, levels: Levels, randomness: Randomness) -> Levels:
+    def _perturb(self, levels: Codes, randomness: Randomness) -> Codes:
         """A draw is w slices of the excess, for the window, then K slices of low for any output."""
         favour = self.width * self._excess
         drawn = randomness.below(self._odds.total, levels.size).view(np.int64)
@@ -298,7 +298,7 @@ class WindowRandomizer(GridRandomizer):
         return self._odds.total / (self.width * self._excess)
 
     @property
-    def _lies(self) -> float:
+    def lies(self) -> float:
         """K low/T: the report is any output, all alike."""
         return self.outputs * self._odds.low / self._odds.total
 
@@ -458,13 +458,13 @@ class Laplace(GridRandomizer):
         return {"tails": self._tails, "total": self._odds.total}
 
     @cached_property
-    def _weights(self) -> Weights:
+    def _weights(self) -> Codes:
         """Whole-number weights, one row per level, each with the same total."""
         m = self.levels - 1
         tails = np.array(self._tails, dtype=np.int64)
         inner = np.append(tails[:-1] - tails[1:], 0)
         distance = np.abs(np.arange(m + 1) - np.arange(m + 1)[:, None])
-        weights: Weights = inner[distance]
+        weights: Codes = inner[distance]
         weights[:, 0] = tails
         weights[:, m] = tails[::-1]
         return weights
@@ -495,7 +495,7 @@ class Laplace(GridRandomizer):
         """Pr[message y | level l], one row per level."""
         return self._weights / self._odds.total
 
-    def _perturb(self, levels: Levels, randomness: Randomness) -> Levels:
+    def _perturb(self, levels: Codes, randomness: Randomness) -> Codes:
         """Noise by its whole-number distribution function, from -m to m."""
         m = self.levels - 1
         total, tails = self._odds.total, np.array(self._tails, dtype=np.uint64)
@@ -509,7 +509,7 @@ class Laplace(GridRandomizer):
         return 1 / float(np.expm1(self.epsilon / (self.levels - 1)))
 
     @property
-    def _lies(self) -> float:
+    def lies(self) -> float:
         """2 U_1/T: the noise is not zero."""
         return 2 * self._tails[1] / self._odds.total
 
@@ -527,3 +527,109 @@ class Laplace(GridRandomizer):
         squares = self._scores**2
         squares[[0, -1]] += o * (1 + o)
         return squares - 2 * o * (1 + o)
+
+
+def two_level_law(*, share: float, epsilon: float, disjoint: int = 2) -> BlanketLaw:
+    """Each input raises a set of outputs of reference mass ``share`` by e^epsilon over the rest.
+
+    The blanket is the reference times ``1/(share e^epsilon + 1 - share)``. Some ``disjoint`` >= 2
+    inputs raise disjoint sets; two of them attain both extremes: ``top`` climbs with slope
+    e^epsilon over ``share`` first, ``bottom`` over ``share`` last.
+    """
+    e = math.exp(epsilon)
+    unit = 1 / (share * e + (1 - share))
+    own = share * unit
+    rest = max(1 - 2 * share, 0.0) * unit
+
+    def witnesses() -> list[list[AtomLike]]:
+        same: list[AtomLike] = [(rest, 1.0, 1.0)]
+        # Everybody else holds one of the two inputs, or a third one.
+        found = [
+            [(own * e, 1.0, 1 / e), (own, 1.0, e), *same],
+            [(own * e, 1 / e, 1.0), (own, e, 1.0), *same],
+        ]
+        if disjoint > 2:
+            left = max(1 - 3 * share, 0.0) * unit
+            third = [(own, e, 1.0), (own, 1.0, e), (own * e, 1 / e, 1 / e), (left, 1.0, 1.0)]
+            found.append(third)
+        return found
+
+    atoms = [(own, e, 1.0), (own, 1.0, e), (rest, 1.0, 1.0)]
+    return BlanketLaw(atoms, witnesses=witnesses, claim=Claim(local_epsilon=epsilon))
+
+
+def envelope_law(weights: Codes, *, local_epsilon: float) -> BlanketLaw:
+    """The covering law of a table of positive whole numbers whose rows have one common sum.
+
+    Partial sums and hulls are in whole numbers; only the order of ratios that agree to 16 digits
+    is left to floats.
+    """
+    total = int(weights[0].sum())
+    blanket = weights.min(axis=0)
+    rising = np.argsort(weights / blanket, axis=1, kind="stable")
+    top = _concave_hull(_corners(blanket, weights, rising[:, ::-1]))
+    turned = _concave_hull(_corners(blanket, -weights, rising))
+    bottom = [(place, -height) for place, height in turned]
+    ends = sorted({0, len(weights) // 2, len(weights) - 1})
+    return BlanketLaw(
+        list(_slopes(top, bottom, total)),
+        witnesses=lambda: witness_pairs(weights[ends] / total),
+        claim=Claim(local_epsilon=local_epsilon),
+    )
+
+
+def _corners(blanket: Codes, heights: Codes, order: Codes) -> Corners:
+    """Partial sums of the outputs in each input's order, sorted by place, then height."""
+    places = np.cumsum(blanket[order], axis=1).ravel()
+    sums = np.cumsum(np.take_along_axis(heights, order, axis=1), axis=1).ravel()
+    by_place = np.lexsort((sums, places))
+    return np.append(0, places[by_place]), np.append(0, sums[by_place])
+
+
+def _concave_hull(corners: Corners) -> list[Point]:
+    """Corners of the least concave function above points sorted by place, then height.
+
+    Few points decide. The hull of every sixteenth of them is below the hull of all, so that what
+    lies below it, by more than floats get wrong, is no corner of either.
+    """
+    places, heights = corners
+    if len(places) > _ENOUGH:
+        chosen = np.append(np.arange(0, len(places) - 1, _THINNED), len(places) - 1)
+        rough = np.array(_concave_hull((places[chosen], heights[chosen])), dtype=np.float64)
+        least = np.interp(places, rough[:, 0], rough[:, 1], left=-np.inf, right=-np.inf)
+        near = heights >= least - _ROUNDING * max(1.0, float(np.abs(heights).max()))
+        places, heights = places[near], heights[near]
+    return _exact_hull(zip(places.tolist(), heights.tolist(), strict=True))
+
+
+def _exact_hull(points: Iterable[Point]) -> list[Point]:
+    """The hull in whole numbers."""
+    hull: list[Point] = []
+    for place, height in points:
+        while hull and hull[-1][0] == place:
+            hull.pop()
+        while len(hull) > 1:
+            (x0, y0), (x1, y1) = hull[-2:]
+            if (y1 - y0) * (place - x0) > (height - y0) * (x1 - x0):
+                break
+            hull.pop()
+        hull.append((place, height))
+    return hull
+
+
+def _slopes(top: list[Point], bottom: list[Point], total: int) -> Iterator[AtomLike]:
+    """Atoms between neighbouring corners of either curve."""
+    i = j = 1
+    here = 0
+    while i < len(top) and j < len(bottom):
+        there = min(top[i][0], bottom[j][0])
+        if there > here:
+            yield (there - here) / total, _slope(top, i), _slope(bottom, j)
+        here = there
+        i += top[i][0] == there
+        j += bottom[j][0] == there
+
+
+def _slope(corners: list[Point], i: int) -> float:
+    (x0, y0), (x1, y1) = corners[i - 1], corners[i]
+    return (y1 - y0) / (x1 - x0)

@@ -17,11 +17,13 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
+    LARGEST_EPSILON,
     CategoryRandomizer,
     Flags,
     Integers,
-    OddsRandomizer,
+    Odds,
     Rows,
+    Support,
     byte_rows,
     checked_rows,
     encode_integers,
@@ -30,7 +32,6 @@ from shoal.randomizers.base import (
     source,
 )
 from shoal.randomizers.response import RandomizedResponse
-from shoal.randomizers.weights import LARGEST_EPSILON, Odds, Support
 from shoal.randomness import Randomness, Words
 from shoal.values import Array, Batch, Counts, Estimate, Messages, category_codes
 
@@ -45,7 +46,7 @@ Functions = tuple[Words, Words]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalHashing(OddsRandomizer, CategoryRandomizer):
+class LocalHashing(CategoryRandomizer):
     """Draw a hash function into g buckets; report it, and the answer's bucket by g-ary response.
 
     The function is ``h(x) = ((u x + v) mod p) mod g`` with p = 2^61 - 1, u uniform on
@@ -212,7 +213,7 @@ class LocalHashing(OddsRandomizer, CategoryRandomizer):
         counts = batch if isinstance(batch, Counts) else self.support(batch.messages, names)
         expected = f"counts of {len(names)} candidates"
         checks.refuse(counts.cells.size != len(names), expected, counts=counts.cells.size)
-        return self._support.estimate(self.counted(counts))
+        return super().estimate(counts)
 
     def _everything(self) -> list[object]:
         if self.k is None:

@@ -16,21 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting import table as tables
 from shoal.accounting.law import BlanketLaw
+from shoal.accounting.table import witness_pairs
 from shoal.randomizers.base import (
+    Codes,
     NumberedMessages,
+    Odds,
     OddsRandomizer,
     TakesAnswers,
     check_table,
     source,
 )
-from shoal.randomizers.hadamard import GOLDEN, WORD, mixed
-from shoal.randomizers.weights import Odds
+from shoal.randomizers.response import GOLDEN, WORD, mixed
 from shoal.randomness import Randomness, Words
 from shoal.values import Array, Messages, category_codes
-
-Codes = npt.NDArray[np.int64]
 
 LARGEST_BINS = 1 << 26  # partitions times answers
 _ANSWERS_COMPARED = 1024  # up to here every pair of answers is compared
@@ -219,7 +218,7 @@ class PartitionedResponse(PartitionedAnswers, OddsRandomizer, NumberedMessages):
             (1 - shared) / z,
             shared / z,
             (self.symbols - 2 + shared) / z,
-            witnesses=lambda: tables.witness_pairs(self._telling_rows()),
+            witnesses=lambda: witness_pairs(self._telling_rows()),
         )
 
     def table(self) -> Array:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import cast
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import Randomizer
+from shoal.randomizers.base import Mechanism, Randomizer
 
 CATEGORIES = {
     "grr": ("response", "RandomizedResponse"),
-    "hadamard": ("hadamard", "HadamardResponse"),
-    "projective": ("projective", "ProjectiveGeometryResponse"),
+    "hadamard": ("response", "HadamardResponse"),
+    "projective": ("response", "ProjectiveGeometryResponse"),
     "subset": ("bits", "SubsetSelection"),
     "unary": ("bits", "UnaryEncoding"),
     "hashing": ("hashing", "LocalHashing"),
@@ -33,12 +34,14 @@ VECTORS = {
 NAMES = (*CATEGORIES, *NUMBERS, *VECTORS)
 
 
-def loaded(package: str, homes: Mapping[str, tuple[str, str]], name: str) -> Any:  # noqa: ANN401
-    """What a table has under this name, imported now; or an error that lists the names."""
+def by_name(name: str) -> Callable[..., Randomizer]:
+    """The class of a randomizer, or an error that lists the names."""
+    homes = {**CATEGORIES, **NUMBERS, **VECTORS}
     if name not in homes:
         raise unknown(name, homes)
     module, attribute = homes[name]
-    return getattr(importlib.import_module(f"{package}.{module}"), attribute)
+    home = importlib.import_module(f"shoal.randomizers.{module}")
+    return cast("Callable[..., Randomizer]", getattr(home, attribute))
 
 
 def unknown(name: str, names: Iterable[str]) -> InvalidArgumentError:
@@ -48,12 +51,10 @@ def unknown(name: str, names: Iterable[str]) -> InvalidArgumentError:
     return InvalidArgumentError("randomizer", name, f"one of {', '.join(names)}{hint}")
 
 
-def by_name(name: str) -> Callable[..., Randomizer]:
-    """The class of a randomizer, or an error that lists the names."""
-    found: Callable[..., Randomizer] = loaded(
-        "shoal.randomizers", {**CATEGORIES, **NUMBERS, **VECTORS}, name
-    )
-    return found
+def described(mechanism: Mechanism) -> dict[str, object]:
+    """The mechanism's name and public parameters, as plain values."""
+    names = [field.name for field in fields(mechanism) if field.init]  # type: ignore[arg-type]
+    return {"name": mechanism.name, **{name: getattr(mechanism, name) for name in names}}
 
 
 def family(

@@ -45,6 +45,8 @@ from shoal.accounting.law import BlanketLaw
 from shoal.checks import LARGEST_RANGE, SMALLEST_RANGE
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
+    EXACT,
+    LARGEST_EPSILON,
     Flags,
     Integers,
     Randomizer,
@@ -53,7 +55,7 @@ from shoal.randomizers.base import (
     checked_rows,
     source,
 )
-from shoal.randomizers.weights import EXACT, LARGEST_EPSILON, two_level_law
+from shoal.randomizers.grid import two_level_law
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Messages, Noise, VectorEstimate
 
@@ -72,14 +74,9 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class CapNoise(Noise):
-    """The noise of one coordinate of vectors of length ``norm``, as multiples of it.
+    """The noise of one coordinate of vectors of length ``norm``, as multiples of it."""
 
-    ``along`` and ``across`` are the variances of :attr:`CapRandomizer.spread`.
-    """
-
-    dimension: int
-    along: float
-    across: float
+    randomizer: CapRandomizer
     norm: float = 1.0
 
     @property
@@ -89,7 +86,8 @@ class CapNoise(Noise):
         The best cap has its rim at the height m, and then E<u, v>^2 = m^2 + (1 - m^2)/d and
         E<u, v>^3 = m (1 - (1 - m^2) (d - 1)/(d + 1)).
         """
-        return self.norm * (self.dimension + 3) / (self.dimension + 1)
+        d = self.randomizer.dimension
+        return self.norm * (d + 3) / (d + 1)
 
     def deviation(self, means: Array) -> Array:
         """Of a vector whose coordinate is c, the root of across + (along - across) c^2.
@@ -97,7 +95,8 @@ class CapNoise(Noise):
         The mean of c^2 is between the square of the mean and 1.
         """
         squares = np.minimum(np.square(means / self.norm), 1.0)
-        variances = np.maximum(self.along, self.across + (self.along - self.across) * squares)
+        along, across = self.randomizer.spread
+        variances = np.maximum(along, across + (along - across) * squares)
         return np.asarray(self.norm * np.sqrt(variances))
 
 
@@ -112,9 +111,9 @@ class CapRandomizer(Randomizer, VectorMechanism):
         object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
         checks.at_most(LARGEST_DIMENSION, dimension=self.dimension)
         checks.positive(epsilon=self.epsilon)
-        if not _SMALLEST_EPSILON <= self.epsilon <= LARGEST_EPSILON:
-            expected = f"{_SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g}"
-            raise InvalidArgumentError("epsilon", self.epsilon, expected)
+        expected = f"{_SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g}"
+        possible = _SMALLEST_EPSILON <= self.epsilon <= LARGEST_EPSILON
+        checks.refuse(not possible, expected, epsilon=self.epsilon)
 
     @abstractmethod
     def _reach(self, shares: Array) -> Array:
@@ -201,7 +200,12 @@ class CapRandomizer(Randomizer, VectorMechanism):
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One row of whole numbers per unit vector: its report in units of 2^-24."""
-        vectors = self._unit_vectors(values)
+        vectors = vector_rows(values, self.dimension)
+        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        wrong = ~(np.abs(norms - 1) <= NORM_TOLERANCE)
+        if wrong.any():
+            raise InvalidArgumentError("norm", float(norms[wrong][0]), "vectors of length 1")
+        vectors = vectors / norms[:, None]
         drawn = source(randomness)
         reports = np.empty(vectors.shape, dtype=np.int32)
         rows = max(1, _BLOCK // self.dimension)
@@ -209,14 +213,6 @@ class CapRandomizer(Randomizer, VectorMechanism):
             block = vectors[start : start + rows]
             reports[start : start + rows] = np.rint(self._reported(block, drawn) * _UNIT)
         return reports
-
-    def _unit_vectors(self, values: npt.ArrayLike) -> Array:
-        vectors = vector_rows(values, self.dimension)
-        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        wrong = ~(np.abs(norms - 1) <= NORM_TOLERANCE)
-        if wrong.any():
-            raise InvalidArgumentError("norm", float(norms[wrong][0]), "vectors of length 1")
-        return np.asarray(vectors / norms[:, None])
 
     def _reported(self, vectors: Array, randomness: Randomness) -> Array:
         n, d = vectors.shape
@@ -287,8 +283,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
 
     def noise(self, norm: float = 1.0) -> CapNoise:
         """The noise of one coordinate, of reports that stand for vectors of this length."""
-        along, across = self.spread
-        return CapNoise(dimension=self.dimension, along=along, across=across, norm=norm)
+        return CapNoise(randomizer=self, norm=norm)
 
     def variance(self, *, n: int) -> float:
         """Expected squared length of the error of the estimated mean of n people.
@@ -313,9 +308,9 @@ class CapRandomizer(Randomizer, VectorMechanism):
 def vector_rows(values: npt.ArrayLike, dimension: int) -> Array:
     """One row of so many numbers per person."""
     vectors = np.asarray(values, dtype=np.float64)
-    if vectors.ndim != 2 or vectors.shape[1] != dimension:
-        expected = f"one row of {dimension} numbers per person"
-        raise InvalidArgumentError("values", f"shape {vectors.shape}", expected)
+    wrong = vectors.ndim != 2 or vectors.shape[1] != dimension
+    expected = f"one row of {dimension} numbers per person"
+    checks.refuse(wrong, expected, values=f"shape {vectors.shape}")
     return vectors
 
 

@@ -21,7 +21,7 @@ from shoal.explain.document import Document, Row, Table
 from shoal.explain.views import Tabular
 from shoal.planning import Plan
 from shoal.protocols.base import Device
-from shoal.protocols.registry import described
+from shoal.randomizers.registry import described
 from shoal.report import charts
 from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record
 

@@ -15,9 +15,8 @@ from shoal.accounting import search
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.protocols.base import Device
 from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.registry import described
 from shoal.randomizers.base import source
-from shoal.randomizers.registry import CATEGORIES, by_name
+from shoal.randomizers.registry import CATEGORIES, by_name, described
 from shoal.randomness import Randomness
 from shoal.testing import rates
 from shoal.testing.layouts import calibrated, one_message_devices, several_messages_devices

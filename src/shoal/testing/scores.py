@@ -44,9 +44,8 @@ from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import Device
 from shoal.protocols.dummies import PartitionedDummies, UniformDummies
 from shoal.randomizers.base import CategoryRandomizer, NumberedMessages
-from shoal.randomizers.hadamard import HadamardResponse
 from shoal.randomizers.partitioned import PartitionedResponse, Partitions
-from shoal.randomizers.response import RandomizedResponse
+from shoal.randomizers.response import HadamardResponse, RandomizedResponse
 from shoal.testing import sampling
 from shoal.testing.sampling import CountTable, Generator
 from shoal.values import Array, Counts

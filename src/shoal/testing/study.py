@@ -25,7 +25,7 @@ from shoal.errors import UnreachableTargetError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import plain
 from shoal.protocols.base import Device
-from shoal.protocols.registry import described
+from shoal.randomizers.registry import described
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulator
 from shoal.testing import power, ranks, rates

@@ -11,7 +11,7 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.explain.document import Document
 from shoal.explain.text import plain, up
 from shoal.protocols.base import Device
-from shoal.protocols.registry import described
+from shoal.randomizers.registry import described
 from shoal.testing.question import Kind
 from shoal.values import Array, attributes
 

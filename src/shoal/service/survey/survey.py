@@ -21,8 +21,8 @@ from shoal import checks
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.protocols.base import Device
-from shoal.protocols.registry import described
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
+from shoal.randomizers.registry import described
 from shoal.sealing import SUITES, MalformedError, Plain, SurveyId, canonical, parsed
 from shoal.service.survey.batches import Batches
 from shoal.service.survey.complaints import InconsistentSurveyError
