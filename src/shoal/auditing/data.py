@@ -17,7 +17,6 @@ from shoal.errors import InvalidArgumentError
 from shoal.values import Array
 
 MOST_INPUTS = 8
-MOST_PEOPLE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +95,21 @@ def candidates(inputs: Sequence[Hashable], n: int, *, ends: bool = False) -> lis
     return pairs
 
 
-def neighbours(data: Neighbours | Sequence[Any], n: int) -> Neighbours:
+def neighbours(data: object, n: int) -> Neighbours:
     """Data sets that somebody wants to be audited on: (x0, x1, what everybody else holds)."""
-    pair = data if isinstance(data, Neighbours) else _neighbours(data, n)
+    if isinstance(data, Neighbours):
+        pair = data
+    elif not isinstance(data, Sequence) or len(data) != 3:
+        raise InvalidArgumentError("data", data, "(x0, x1, others)")
+    else:
+        first, second, others = data
+        if isinstance(others, np.ndarray):
+            others = others.tolist()
+        # A vector is a tuple: among vectors one tuple of numbers is what each of the others holds.
+        nested = isinstance(others, tuple) and bool(others) and isinstance(others[0], tuple)
+        one = isinstance(others, tuple) and isinstance(first, tuple) and not nested
+        same = one or not isinstance(others, list | tuple)
+        pair = Neighbours(first, second, (others,) * (n - 1) if same else tuple(others))
     for name, value in (("x0", pair.first), ("x1", pair.second), ("others", pair.others)):
         _check_hashable(name, value)
     others, inputs = len(pair.others), len(pair.inputs)
@@ -106,20 +117,6 @@ def neighbours(data: Neighbours | Sequence[Any], n: int) -> Neighbours:
     checks.refuse(pair.first == pair.second, "two different data x0 and x1", data=pair.first)
     checks.refuse(inputs > MOST_INPUTS, f"at most {MOST_INPUTS} different data", others=inputs)
     return pair
-
-
-def _neighbours(data: object, n: int) -> Neighbours:
-    if not isinstance(data, Sequence) or len(data) != 3:
-        raise InvalidArgumentError("data", data, "(x0, x1, others)")
-    first, second, others = data
-    if isinstance(others, np.ndarray):
-        others = others.tolist()
-    # A vector is a tuple: among vectors one tuple of numbers is what each of the others holds.
-    nested = isinstance(others, tuple) and bool(others) and isinstance(others[0], tuple)
-    one = isinstance(others, tuple) and isinstance(first, tuple) and not nested
-    if one or not isinstance(others, list | tuple):
-        return Neighbours(first, second, (others,) * (n - 1))
-    return Neighbours(first, second, tuple(others))
 
 
 def _numeric(value: Hashable) -> bool:
@@ -134,14 +131,6 @@ def _check_hashable(name: str, value: object) -> None:
     except TypeError:
         expected = "data that can be looked up: tuples instead of lists and arrays"
         raise InvalidArgumentError(name, value, expected) from None
-
-
-def people(n: float) -> int:
-    """How many people, if a run of them all can be made."""
-    count = checks.count(n=n)
-    expected = f"n <= {MOST_PEOPLE:,}, as every run makes everybody's messages (audit fewer)"
-    checks.refuse(count > MOST_PEOPLE, expected, n=count)
-    return count
 
 
 def checked_inputs(inputs: object) -> tuple[Hashable, ...]:

@@ -45,8 +45,7 @@ class AuditedCodeError(ShoalError):
     """The audited code failed, so there is no verdict at all."""
 
     def __init__(self, subject: str, reason: str) -> None:
-        self.subject = subject
-        self.reason = reason
+        self.subject, self.reason = subject, reason
         super().__init__(f"{subject} failed: {reason}; nothing was concluded")
 
 
@@ -258,22 +257,23 @@ class Program(_Devices):
 
     def __init__(self, words: str | Sequence[str], timeout: float = 600.0) -> None:
         checks.positive(timeout=timeout)
-        self.words, self.timeout = _split_words(words), timeout
+        expected = "a program and its arguments"
+        try:  # as a shell would take the line apart
+            parts = shlex.split(words) if isinstance(words, str) else list(words)
+        except ValueError as error:
+            expected += f" ({str(error).lower()})"
+            raise InvalidArgumentError("command", words, expected) from error
+        wrong = not parts or not all(isinstance(word, str) for word in parts)
+        checks.refuse(wrong, expected, command=words)
+        self.words, self.timeout = tuple(parts), timeout
         self.name = shlex.join(self.words)[:_LONGEST_NAME]
 
     def reports(self, data: DataSet, runs: int, randomness: Randomness) -> Raw:  # noqa: ARG002
         """One process for all runs."""
-        lines = self._answers("".join(f"{value}\n" for value in data.values) * runs)
-        if len(lines) != runs * len(data):
-            reason = f"it wrote {len(lines):,} lines for {runs * len(data):,} values"
-            raise AuditedCodeError(self.name, reason)
-        return lines
-
-    def _answers(self, values: str) -> Raw:
         try:
             done = subprocess.run(  # noqa: S603 - running what the user names is the point
                 self.words,
-                input=values,
+                input="".join(f"{value}\n" for value in data.values) * runs,
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",
@@ -289,7 +289,11 @@ class Program(_Devices):
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
             raise AuditedCodeError(self.name, f"exit status {done.returncode}: {last[0]}")
-        return as_messages(done.stdout.splitlines())
+        lines = done.stdout.splitlines()
+        if len(lines) != runs * len(data):
+            reason = f"it wrote {len(lines):,} lines for {runs * len(data):,} values"
+            raise AuditedCodeError(self.name, reason)
+        return as_messages(lines)
 
 
 def subject_of(device: object) -> Subject:
@@ -321,18 +325,6 @@ def _sequence(name: str, returned: object) -> Raw:
         kind = type(returned).__name__
         raise AuditedCodeError(name, f"it returned a {kind}, not a sequence of messages")
     return as_messages(returned)
-
-
-def _split_words(words: str | Sequence[str]) -> tuple[str, ...]:
-    """The program and its arguments, as a shell would take the line apart."""
-    try:
-        parts = shlex.split(words) if isinstance(words, str) else list(words)
-    except ValueError as error:
-        expected = f"a program and its arguments ({str(error).lower()})"
-        raise InvalidArgumentError("command", words, expected) from error
-    if not parts or not all(isinstance(word, str) for word in parts):
-        raise InvalidArgumentError("command", words, "a program and its arguments")
-    return tuple(parts)
 
 
 class Sampler:

@@ -21,7 +21,7 @@ from shoal.randomizers.base import Reports
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomness import Randomness, simulator
 from shoal.testing import power, ranks, sampling
-from shoal.testing.question import Kind, Test, check_distance, hypothesis, is_uniform, kind_of
+from shoal.testing.question import Kind, Test, check_distance, hypothesis, is_uniform
 from shoal.testing.sampling import CountTable, Generator
 from shoal.testing.scores import OneMessage, Scores, Split, scores_of
 from shoal.testing.verdict import Verdict
@@ -106,7 +106,7 @@ class Tester(Test):
         """Test a batch against the reference; n may differ from the plan, the guarantee with it."""
         counts = self._counted(batch)
         null = self.null(simulations, seed=seed, n=counts.n)
-        return self._verdict(kind_of(self.reference), self.statistic(counts), null, (counts.n,))
+        return self._verdict(self.kind_of_one, self.statistic(counts), null, (counts.n,))
 
     def compare(
         self,
@@ -156,22 +156,16 @@ class Tester(Test):
         """
         people, trials = self._people(n), checks.count(trials=trials)
         hardest, _ = self._hardest(distance, self._sizes(people))
-        draws = ranks.number(self.level, simulations)
-        return self._rejections(hardest, people, trials, draws, simulator(seed)) / trials
-
-    def _rejections(
-        self, probabilities: Array, people: int, trials: int, simulations: int, generator: Generator
-    ) -> int:
-        """How many of so many trials reject where everybody's answer has these probabilities."""
+        draws, generator = ranks.number(self.level, simulations), simulator(seed)
         null, statistics = [], []
-        for scores, orders in self._under_coins(trials, simulations, generator):
+        for scores, orders in self._under_coins(trials, draws, generator):
             scale, size = np.sqrt(scores.spread.square), len(orders)
-            part = math.ceil(simulations * size / trials)
+            part = math.ceil(draws * size / trials)
             null.append(np.ravel(self._null(scores, part, people, generator) / scale))
-            drawn = self._drawn(scores, probabilities[orders], size, people, generator)
+            drawn = self._drawn(scores, hardest[orders], size, people, generator)
             statistics.append(drawn / scale)
-        limit = ranks.threshold(np.concatenate(null)[:simulations], level=self.level)
-        return int(np.count_nonzero(np.concatenate(statistics) > limit))
+        limit = ranks.threshold(np.concatenate(null)[:draws], level=self.level)
+        return int(np.count_nonzero(np.concatenate(statistics) > limit)) / trials
 
     def _null(self, scores: Scores, simulations: int, people: int, generator: Generator) -> Array:
         """So many statistics under the hypothesis, or as many in columns for each of several."""
@@ -280,13 +274,35 @@ class Tester(Test):
         )
 
     def _guarantee(self, sizes: tuple[int, ...]) -> Guarantee:
+        """Of somebody in one batch; in both, if they overlap.
+
+        A person whose datum changes may then change a message in each. Both batches are one release
+        each, so their privacy profiles compose.
+        """
         delta, honest = self.delta, self.honest_fraction
-        if len(sizes) > 1 and self.overlapping:
-            return _of_both(self.device, sizes, delta=delta, honest_fraction=honest)
-        alone = amplify(self.device, n=min(sizes), delta=delta, honest_fraction=honest)
-        if len(sizes) == 1:
-            return alone
-        return replace(alone, assumptions=(*alone.assumptions, APART))
+        if len(sizes) == 1 or not self.overlapping:
+            alone = amplify(self.device, n=min(sizes), delta=delta, honest_fraction=honest)
+            apart = [APART] * (len(sizes) > 1)
+            return replace(alone, assumptions=(*alone.assumptions, *apart))
+        crowds = [Crowd(n, honest) for n in sizes]
+        first, second = (profile(self.device, n=n, honest_fraction=honest) for n in sizes)
+        both = first + second
+        try:
+            epsilon, how = both.answer(delta)
+        except PrecisionError:
+            epsilon, how = both.answer(delta, method="best")
+        assumptions = dict.fromkeys(text for crowd in crowds for text in crowd.assumptions)
+        return Guarantee(
+            epsilon=epsilon,
+            delta=delta,
+            n=min(crowd.honest for crowd in crowds),
+            local_epsilon=both.local_epsilon,
+            local_delta=both.local_delta,
+            theorem=f"{first.theorem}, {how}",
+            rounds=len(sizes),
+            assumptions=(first.scope, *assumptions, TWICE),
+            lower_bound=lambda: both.lower_epsilon(delta),
+        )
 
     def _people(self, n: int | None) -> int:
         return self.n if n is None else checks.count(2, n=n)
@@ -308,32 +324,3 @@ def _exchangeable(scores: Scores) -> OneMessage:
     if isinstance(scores, OneMessage):
         return scores
     raise InvalidArgumentError("device", scores.device.name, f"a device {ONE_MESSAGE_EACH}")
-
-
-def _of_both(
-    device: Device, sizes: tuple[int, ...], *, delta: float, honest_fraction: float
-) -> Guarantee:
-    """The (epsilon, delta) of somebody who reports once in each of two batches.
-
-    A person whose datum changes may then change a message in each. Both batches are one release
-    each, so their privacy profiles compose.
-    """
-    crowds = [Crowd(n, honest_fraction) for n in sizes]
-    first, second = (profile(device, n=n, honest_fraction=honest_fraction) for n in sizes)
-    both = first + second
-    try:
-        epsilon, how = both.answer(delta)
-    except PrecisionError:
-        epsilon, how = both.answer(delta, method="best")
-    assumptions = dict.fromkeys(text for crowd in crowds for text in crowd.assumptions)
-    return Guarantee(
-        epsilon=epsilon,
-        delta=delta,
-        n=min(crowd.honest for crowd in crowds),
-        local_epsilon=both.local_epsilon,
-        local_delta=both.local_delta,
-        theorem=f"{first.theorem}, {how}",
-        rounds=len(sizes),
-        assumptions=(first.scope, *assumptions, TWICE),
-        lower_bound=lambda: both.lower_epsilon(delta),
-    )
