@@ -138,8 +138,8 @@ def _tested(
         expected = "a one-dimensional list of at least two answers (of a table, one column)"
         checks.refuse(len(shape) != 1 or shape[0] < 2, expected, **{name: shown})
         codes.append(category_codes(values, k))
-    people = {"n": min(each.size for each in codes), "closeness": len(codes) > 1}
-    tester = design(coins=fresh_coins(randomness), **people, **plan).tester()
+    n, coins = min(each.size for each in codes), fresh_coins(randomness)
+    tester = design(n=n, coins=coins, closeness=len(codes) > 1, **plan).tester()
     reports = (tester.randomize(each, randomness=randomness) for each in codes)
     batches = [shuffle(each, randomness=randomness) for each in reports]
     return _decided(tester, batches, simulations=simulations, seed=seed)

@@ -14,7 +14,7 @@ from shoal import checks
 from shoal.accounting.amplification import amplify, profile
 from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee
-from shoal.errors import InvalidArgumentError, PrecisionError
+from shoal.errors import PrecisionError
 from shoal.protocols.base import Device
 from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.base import Reports
@@ -23,7 +23,7 @@ from shoal.randomness import Randomness, simulator
 from shoal.testing import power, ranks, sampling
 from shoal.testing.question import Kind, Test, check_distance, hypothesis, is_uniform
 from shoal.testing.sampling import CountTable, Generator
-from shoal.testing.scores import OneMessage, Scores, Split, scores_of
+from shoal.testing.scores import Scores, Split, scores_of
 from shoal.testing.verdict import Verdict
 from shoal.values import Array, Batch, Counts, attributes
 
@@ -61,14 +61,18 @@ class Tester(Test):
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference", hypothesis(None, self.reference))
         super().__post_init__()
-        if self.closeness:
-            _exchangeable(self.scores)
-        _ = self.scores
+        _ = self._exchangeable if self.closeness else self.scores
 
     @cached_property
     def scores(self) -> Scores:
         """What the messages say about the distribution."""
         return scores_of(self.device, self.reference)
+
+    @property
+    def _exchangeable(self) -> Scores:
+        expected = f"a device {ONE_MESSAGE_EACH}"
+        checks.refuse(not self.scores.exchangeable, expected, device=self.device.name)
+        return self.scores
 
     @property
     def coin(self) -> str:
@@ -121,8 +125,7 @@ class Tester(Test):
         If they do, all their messages are exchangeable: splitting the pooled messages at random
         again shows what the statistic would have been, so that the level is exact.
         """
-        scores = _exchangeable(self.scores)
-        split = Split(scores, self._counted(first), self._counted(second))
+        split = Split(self._exchangeable, self._counted(first), self._counted(second))
         null = split.null(ranks.number(self.level, simulations), simulator(seed))
         return self._verdict("closeness", split.statistic, null, split.sizes)
 
@@ -156,16 +159,22 @@ class Tester(Test):
         """
         people, trials = self._people(n), checks.count(trials=trials)
         hardest, _ = self._hardest(distance, self._sizes(people))
-        draws, generator = ranks.number(self.level, simulations), simulator(seed)
+        draws = ranks.number(self.level, simulations)
+        return self._rejections(hardest, people, trials, draws, simulator(seed)) / trials
+
+    def _rejections(
+        self, probabilities: Array, people: int, trials: int, simulations: int, generator: Generator
+    ) -> int:
+        """How many of so many trials reject where everybody's answer has these probabilities."""
         null, statistics = [], []
-        for scores, orders in self._under_coins(trials, draws, generator):
+        for scores, orders in self._under_coins(trials, simulations, generator):
             scale, size = np.sqrt(scores.spread.square), len(orders)
-            part = math.ceil(draws * size / trials)
+            part = math.ceil(simulations * size / trials)
             null.append(np.ravel(self._null(scores, part, people, generator) / scale))
-            drawn = self._drawn(scores, hardest[orders], size, people, generator)
+            drawn = self._drawn(scores, probabilities[orders], size, people, generator)
             statistics.append(drawn / scale)
-        limit = ranks.threshold(np.concatenate(null)[:draws], level=self.level)
-        return int(np.count_nonzero(np.concatenate(statistics) > limit)) / trials
+        limit = ranks.threshold(np.concatenate(null)[:simulations], level=self.level)
+        return int(np.count_nonzero(np.concatenate(statistics) > limit))
 
     def _null(self, scores: Scores, simulations: int, people: int, generator: Generator) -> Array:
         """So many statistics under the hypothesis, or as many in columns for each of several."""
@@ -192,7 +201,7 @@ class Tester(Test):
             return scores.statistics(tables(probabilities), people)
         other = np.broadcast_to(scores.reference, probabilities.shape)
         one, two = tables(probabilities), tables(other)
-        return _exchangeable(scores).differences(one, two, (people, people))
+        return scores.differences(one, two, (people, people))
 
     def _under_coins(
         self, number: int, draws: int, generator: Generator
@@ -318,9 +327,3 @@ class Tester(Test):
         expected = f"from {least} to {most} messages of {counts.n} people"
         checks.refuse((cells < 0).any() or not least <= sent <= most, expected, counts=sent)
         return counts
-
-
-def _exchangeable(scores: Scores) -> OneMessage:
-    if isinstance(scores, OneMessage):
-        return scores
-    raise InvalidArgumentError("device", scores.device.name, f"a device {ONE_MESSAGE_EACH}")
