@@ -10,7 +10,6 @@ import pytest
 import shoal
 from shoal.auditing import AuditedCodeError, Function, Neighbours, Program, WholePipeline, audit
 from shoal.auditing.auditor import MOST_PEOPLE, Budget, farthest
-from shoal.auditing.data import DataSet
 from shoal.auditing.messages import (
     Binned,
     Distinct,
@@ -21,6 +20,7 @@ from shoal.auditing.messages import (
     fitted,
     joined,
 )
+from shoal.auditing.subjects import DataSet
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.partitioned import PartitionedResponse

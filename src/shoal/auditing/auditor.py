@@ -21,13 +21,11 @@ from shoal import randomness as sources
 from shoal.accounting.amplification import amplify
 from shoal.accounting.devices import HasProfile
 from shoal.accounting.law import BlanketLaw
-from shoal.auditing import data as datasets
-from shoal.auditing import statistics
-from shoal.auditing.data import MOST_INPUTS, Neighbours
+from shoal.auditing import statistics, subjects
 from shoal.auditing.limits import coin_bounds
 from shoal.auditing.result import Audit, Evidence, Histogram
 from shoal.auditing.statistics import Knowledge, Statistic
-from shoal.auditing.subjects import BLOCK, Collection, Listed, Sampler, Subject, subject_of
+from shoal.auditing.subjects import MOST_INPUTS, Collection, Listed, Neighbours, Sampler, Subject
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import MOST_TRIED, Auditable, some_answers
 from shoal.randomness import Randomness
@@ -99,7 +97,7 @@ def audit(
     runs = checks.count(FEWEST_RUNS, runs=runs)
     checks.refuse(runs > MOST_RUNS, f"runs <= {MOST_RUNS:,}", runs=runs)
     checks.open_probability(confidence=confidence)
-    subject = subject_of(device)
+    subject = subjects.subject_of(device)
     described = _described(device if declared is None else declared)
     known = described if isinstance(described, Auditable) else Auditable()
     epsilon, local = _claims(described, n, epsilon, delta, local_epsilon)
@@ -109,11 +107,11 @@ def audit(
     if data is None and inputs is None:
         own = declared is None or declared is device
         tried, screened = _screened(Sampler(subject, bits), known, n, own=own)
-        candidates = datasets.candidates(tried, n, ends=known.ends_first)
+        candidates = subjects.candidates(tried, n, ends=known.ends_first)
     else:
-        pair = None if data is None else datasets.neighbours(data, n)
-        tried = datasets.checked_inputs(inputs) if pair is None else pair.inputs
-        candidates = datasets.candidates(tried, n) if pair is None else [pair]
+        pair = None if data is None else subjects.neighbours(data, n)
+        tried = subjects.checked_inputs(inputs) if pair is None else pair.inputs
+        candidates = subjects.candidates(tried, n) if pair is None else [pair]
         screened = len(tried)
         for value in tried:
             known.check_input(value)
@@ -232,7 +230,7 @@ def _screened(
     else:
         apart = known.far_apart()
     pool: list[Any] = sorted({*inputs, *apart})
-    size = max(_FEWEST_SCREENED, _SCREENED * sampler.subject.block // BLOCK)
+    size = max(_FEWEST_SCREENED, _SCREENED * sampler.subject.block // subjects.BLOCK)
     samples = [statistics.single_messages(sampler, x, size, n) for x in pool]
     counts = statistics.seen_rates(known, tuple(pool), samples)
     sent = np.array([[max(1, len(sample))] for sample in samples])

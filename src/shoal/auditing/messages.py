@@ -427,7 +427,10 @@ def _telling(samples: Sequence[Raw], usual: Coder, parts: Sequence[Part]) -> Cod
             first, second = (part.among(items) for items in at[part.path])
         else:
             first, second = part(learned), part(tested)
-        coder = coder or _part_coder(first)
+        if coder is None:
+            counted, numeric = Counter(hashable(first)), first.dtype.kind in "biuf"
+            few = not numeric or familiar(counted, most=_COLUMN_CODES)
+            coder = distinct(counted, most=_COLUMN_CODES) if few else binned(first, None)
         return _Reading(((part, coder),), coder.size, (coder(first), coder(second)))
 
     def worth(reading: _Reading) -> Array:
@@ -461,14 +464,6 @@ def _telling(samples: Sequence[Raw], usual: Coder, parts: Sequence[Part]) -> Cod
 def _together(one: _Reading, other: _Reading) -> _Reading:
     first, second = (one.codes[half] * other.size + other.codes[half] for half in (0, 1))
     return _Reading((*one.chosen, *other.chosen), one.size * other.size, (first, second))
-
-
-def _part_coder(values: Raw) -> Coder:
-    """For one part."""
-    counted = Counter(hashable(values))
-    if values.dtype.kind in "biuf" and not familiar(counted, most=_COLUMN_CODES):
-        return binned(values, None)
-    return distinct(counted, most=_COLUMN_CODES)
 
 
 # --------------------------------------------------------------------- messages as arrays of them

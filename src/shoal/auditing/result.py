@@ -167,15 +167,14 @@ class Audit:
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
         local = self.local_evidence
-        return (
-            attributes(self, "name", "verdict", "words", "n", "delta", "claimed", "lower")
-            | attributes(self, "claimed_local", "local_lower", "confidence", "runs")
-            | {"inputs": [_plain(value) for value in self.inputs]}
-            | attributes(self, "screened", "unread")
-            | {"evidence": self.evidence.to_dict()}
-            | {"local_evidence": None if local is None else local.to_dict()}
-            | {"warnings": list(self.warnings)}
-        )
+        bounds = ("n", "delta", "claimed", "lower", "claimed_local", "local_lower", "confidence")
+        names = ("name", "verdict", "words", *bounds, "runs", "inputs", "screened", "unread")
+        return attributes(self, *names) | {
+            "inputs": [_plain(value) for value in self.inputs],
+            "evidence": self.evidence.to_dict(),
+            "local_evidence": None if local is None else local.to_dict(),
+            "warnings": list(self.warnings),
+        }
 
     def document(self) -> Document:
         """The verdict, a row for each claim, and the evidence."""

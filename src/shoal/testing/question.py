@@ -153,13 +153,9 @@ class Question(Test):
     def to_dict(self) -> dict[str, object]:
         """Plain values; a uniform reference is None."""
         reference = None if is_uniform(self.reference) else self.reference.tolist()
-        return (
-            attributes(self, "kind", "n", "k")
-            | {"reference": reference}
-            | attributes(self, "epsilon", "delta", "distance", "level", "coin", "messages_cap")
-            | attributes(self, "randomizer", "partitions", "symbols", "honest_fraction")
-            | {"overlapping": self.overlapping}
-        )
+        names = ("kind", "n", "k", "reference", "epsilon", "delta", "distance", "level", "coin")
+        ways = ("messages_cap", "randomizer", "partitions", "symbols", "honest_fraction")
+        return attributes(self, *names, *ways, "overlapping") | {"reference": reference}
 
 
 @lru_cache(maxsize=64)

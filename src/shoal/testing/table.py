@@ -15,15 +15,7 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.engines import columns as reading
-from shoal.engines.columns import (
-    MOST_ANSWERS,
-    PUBLIC_LIST,
-    PUBLIC_NULLS,
-    Choices,
-    Codes,
-    Column,
-    label_of,
-)
+from shoal.engines.columns import Codes, Column, label_of
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.explain.document import Document
@@ -267,8 +259,8 @@ def run(
         _without_nulls(each, f"column {column} of {name}", drop_nulls=drop_nulls)
         for each, name in zip(codes, names, strict=True)
     ]
-    public = [PUBLIC_LIST] * (PUBLIC_LIST in answers.notes)
-    public += [GROUPS_PUBLIC] * closeness + [PUBLIC_NULLS] * drop_nulls
+    public = [reading.PUBLIC_LIST] * (reading.PUBLIC_LIST in answers.notes)
+    public += [GROUPS_PUBLIC] * closeness + [reading.PUBLIC_NULLS] * drop_nulls
     plan = design(
         n=min(each.size for each in codes),
         epsilon=epsilon,
@@ -372,8 +364,8 @@ def _number(text: str) -> float | None:
 
 def _require_list(argument: str, value: object, labels: Sequence[str]) -> None:
     """A list of two answers or more, each of them once."""
-    expected = f"from 2 to {MOST_ANSWERS:,} answers, not {len(labels):,}"
-    checks.refuse(not 2 <= len(labels) <= MOST_ANSWERS, expected, **{argument: str(value)})
+    expected = f"from 2 to {reading.MOST_ANSWERS:,} answers, not {len(labels):,}"
+    checks.refuse(not 2 <= len(labels) <= reading.MOST_ANSWERS, expected, **{argument: str(value)})
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise InvalidArgumentError(argument, str(value), f"every answer once, not {twice!r} twice")
@@ -402,8 +394,8 @@ def _answers(
     # One list for both tables: what one of them lacks, the other may have.
     frames = [column.frame for column in columns]
     together = Column(columns[0].name, frames[0] if len(frames) == 1 else pl.concat(frames))
-    labels = Choices.found(together, drop_nulls=True).labels
-    return AnswerList(labels, notes=(PUBLIC_LIST, *(() if closeness else (ONLY_GIVEN,))))
+    labels = reading.Choices.found(together, drop_nulls=True).labels
+    return AnswerList(labels, notes=(reading.PUBLIC_LIST, *(() if closeness else (ONLY_GIVEN,))))
 
 
 # ------------------------------------------------------------------------------------- the people
