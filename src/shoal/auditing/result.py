@@ -52,6 +52,11 @@ class Evidence:
         """Whether the claim is refuted."""
         return self.lower > self.claimed
 
+    def about(self, n: int) -> str:
+        """What the claim is about."""
+        crowd = f"{n:,} people, δ = {plain(self.delta)}"
+        return crowd if self.claim == "crowd" else "one message by itself"
+
     @property
     def words(self) -> str:
         """The evidence in a sentence."""
@@ -181,9 +186,8 @@ class Audit:
         rows = []
         for each in self.evidences:
             verdict, style = ("violated", "strong") if each.violated else ("not refuted", "")
-            about = f"{self.n:,} people, δ = {plain(each.delta)}"
-            about = about if each.claim == "crowd" else "one message by itself"
-            rows.append(Row((about, up(each.claimed), down(each.lower), verdict), style))
+            cells = (each.about(self.n), up(each.claimed), down(each.lower), verdict)
+            rows.append(Row(cells, style))
         how = f"{self.runs:,} runs on each data set; all lower bounds hold together with confidence"
         names = {"crowd": "crowd", "local": "one message"}
         heads = ("claim", "claimed ε", "ε is at least", "verdict")
