@@ -39,7 +39,7 @@ def calibrated_once():
     """
     from shoal.accounting import amplification
     from shoal.planning import planner
-    from shoal.testing import layouts
+    from shoal.testing import designing
 
     known, search = {}, amplification.local_epsilon
 
@@ -51,7 +51,7 @@ def calibrated_once():
         return known[key]
 
     with pytest.MonkeyPatch.context() as patched:
-        for module in (planner, layouts):
+        for module in (planner, designing):
             patched.setattr(module, "local_epsilon", local_epsilon)
         yield
 

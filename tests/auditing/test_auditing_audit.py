@@ -17,8 +17,8 @@ import brute
 import shoal
 from shoal.accounting.lower import binary_response_delta
 from shoal.auditing import WholePipeline, audit
+from shoal.auditing.auditor import bin_edges, histogram
 from shoal.auditing.subjects import Listed
-from shoal.auditing.trials import bin_edges, histogram
 from shoal.randomizers.base import source
 from shoal.randomness import secure, simulated, simulator
 from tables import randomizer_tables

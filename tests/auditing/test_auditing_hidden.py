@@ -9,8 +9,7 @@ import pytest
 
 import shoal
 from shoal.auditing import AuditedCodeError, Function, Neighbours, Program, WholePipeline, audit
-from shoal.auditing.auditor import farthest
-from shoal.auditing.data import MOST_PEOPLE, DataSet
+from shoal.auditing.auditor import MOST_PEOPLE, Budget, farthest
 from shoal.auditing.messages import (
     Binned,
     Distinct,
@@ -21,7 +20,7 @@ from shoal.auditing.messages import (
     fitted,
     joined,
 )
-from shoal.auditing.trials import Budget
+from shoal.auditing.subjects import DataSet
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.partitioned import PartitionedResponse

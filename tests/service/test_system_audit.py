@@ -16,8 +16,7 @@ from scipy import stats
 import shoal
 from service.live import Batchwise, free_sealing, quick_directory
 from shoal.auditing import audit, coin_bound
-from shoal.auditing.data import DataSet
-from shoal.auditing.subjects import Subject, Transcripts
+from shoal.auditing.subjects import DataSet, Subject, Transcripts
 from shoal.randomness import Randomness, secure, simulated
 from shoal.service import mixing, opening
 from shoal.service.client import seal_many

@@ -27,7 +27,7 @@ from shoal.protocols.dummies import PartitionedDummies, UniformDummies
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.response import RandomizedResponse
 from shoal.testing import rates
-from shoal.testing.layouts import Shape, Target
+from shoal.testing.designing import Shape, Target
 
 ALPHA, DELTA = 0.1, 1e-6
 GRID = list(itertools.product((64, 256, 1024), (0.25, 1.0)))

@@ -1,33 +1,39 @@
-"""Run a pipeline many times on neighbouring data sets, and compare with what is claimed."""
+"""Run a pipeline many times on neighbouring data sets, and compare with what is claimed.
+
+Data sets, statistic and event are chosen on training runs that are not counted later; the event is
+chosen for the bound that the later runs will give.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from shoal import checks
 from shoal import randomness as sources
 from shoal.accounting.amplification import amplify
 from shoal.accounting.devices import HasProfile
 from shoal.accounting.law import BlanketLaw
-from shoal.auditing import data as datasets
-from shoal.auditing.data import MOST_INPUTS, Neighbours
-from shoal.auditing.result import Audit
-from shoal.auditing.statistics import learned, seen_rates, single_messages
-from shoal.auditing.subjects import BLOCK, Collection, Listed, Sampler, Subject, subject_of
-from shoal.auditing.trials import Budget, Stakes, evaluated, trained_crowd, trained_local
+from shoal.auditing import statistics, subjects
+from shoal.auditing.limits import coin_bounds
+from shoal.auditing.result import Audit, Evidence, Histogram
+from shoal.auditing.statistics import Knowledge, Statistic
+from shoal.auditing.subjects import MOST_INPUTS, Collection, Listed, Neighbours, Sampler, Subject
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import MOST_TRIED, Auditable, some_answers
 from shoal.randomness import Randomness
-from shoal.values import Array
+from shoal.values import Array, attributes
 
 FEWEST_RUNS = 1_000
 MOST_RUNS = 100_000_000
+MOST_PEOPLE = 1_000_000
 _LOCAL_PART = 0.25  # of what may go wrong, the part for the local claim
 _SINGLES = (2_000, 100_000)  # messages of single devices per input, at least and at most
 _SINGLES_PER_RUN = 10  # single messages are cheap, and tell more about epsilon_0
@@ -37,6 +43,23 @@ _FEWEST_SCREENED = 20
 _MOST_COLUMNS = 4096
 _IMPOSSIBLE = 1e-15
 _SURE = 2.0  # standard errors by which a log-ratio is taken towards zero
+_COINS = 1 << 24  # at once
+_FEW_VALUES = 90
+_BINS = 60
+_NARROWEST = 300  # bins of the narrowest width that would fill the axis
+COMPARED = 3  # data sets that are tried on real runs
+_FEW_RUNS = 100  # to compare by, if there are so many
+_MANY_RUNS = 50_000
+_CLOSE = 0.9  # to the best promise, to be tried too
+_FEWEST = 20  # runs to compare by, however large the crowd
+_MOST_KEPT = 1 << 22  # messages kept at once
+_MOST_THRESHOLDS = 400
+_FITS = 3.0  # standard errors
+_ENOUGH = 40  # runs in an event, for smoothing to be believed
+_FARTHEST = 30.0  # standard deviations
+_STEPS = 12
+_HELD_BACK = 1e-3
+_DIGITS = 10  # of a statistic; sums of the same terms in another order differ beyond
 
 
 def audit(
@@ -68,23 +91,30 @@ def audit(
     >>> result.verdict, 1.8 < result.local_lower < 2
     ('consistent', True)
     """
-    n = datasets.people(n)
+    n = checks.count(n=n)
+    expected = f"n <= {MOST_PEOPLE:,}, as every run makes everybody's messages (audit fewer)"
+    checks.refuse(n > MOST_PEOPLE, expected, n=n)
     runs = checks.count(FEWEST_RUNS, runs=runs)
     checks.refuse(runs > MOST_RUNS, f"runs <= {MOST_RUNS:,}", runs=runs)
     checks.open_probability(confidence=confidence)
-    subject = subject_of(device)
+    subject = subjects.subject_of(device)
     described = _described(device if declared is None else declared)
     known = described if isinstance(described, Auditable) else Auditable()
     epsilon, local = _claims(described, n, epsilon, delta, local_epsilon)
     bits = sources.secure() if randomness is None else randomness
-    requested = _requested(known, n, data, inputs)
-    if requested is None:
+    if data is not None and inputs is not None:
+        raise InvalidArgumentError("inputs", list(inputs), "inputs or data, not both")
+    if data is None and inputs is None:
         own = declared is None or declared is device
         tried, screened = _screened(Sampler(subject, bits), known, n, own=own)
-        candidates = datasets.candidates(tried, n, ends=known.ends_first)
+        candidates = subjects.candidates(tried, n, ends=known.ends_first)
     else:
-        tried, candidates = requested
+        pair = None if data is None else subjects.neighbours(data, n)
+        tried = subjects.checked_inputs(inputs) if pair is None else pair.inputs
+        candidates = subjects.candidates(tried, n) if pair is None else [pair]
         screened = len(tried)
+        for value in tried:
+            known.check_input(value)
     # How the runs and the allowance for error are divided. A device has a local claim of its own
     # if it can be run by itself and sends one message.
     if not subject.alone or subject.several:
@@ -100,7 +130,7 @@ def audit(
         work += singles * len(tried) + local_runs
     # Training, then the runs that count.
     sampler = Sampler(subject, bits, progress, work)
-    knowledge = learned(sampler, tried, known, size=singles, n=n)
+    knowledge = statistics.learned(sampler, tried, known, size=singles, n=n)
     local_evidence = None
     if local is not None:
         alone = dict.fromkeys((pair.first, pair.second) for pair in candidates)
@@ -127,35 +157,9 @@ def _described(device: object) -> object | None:
     """What is known of the messages and their law, if it is anything of ours or like it."""
     a_class = isinstance(device, type)
     checks.refuse(a_class, "a mechanism, not a class of mechanisms", declared=device)
-    if isinstance(device, Collection):
-        return device.device
     if isinstance(device, Subject):
-        return None
-    if isinstance(device, np.ndarray | list | tuple):
-        return Listed(device)
-    return device
-
-
-def _requested(
-    known: Auditable,
-    n: int,
-    data: Neighbours | Sequence[Any] | None,
-    inputs: Sequence[Hashable] | None,
-) -> tuple[tuple[Hashable, ...], list[Neighbours]] | None:
-    """The data that somebody asked for, and the data sets of them."""
-    if data is not None and inputs is not None:
-        raise InvalidArgumentError("inputs", list(inputs), "inputs or data, not both")
-    if data is not None:
-        pair = datasets.neighbours(data, n)
-        tried, candidates = pair.inputs, [pair]
-    elif inputs is not None:
-        tried = datasets.checked_inputs(inputs)
-        candidates = datasets.candidates(tried, n)
-    else:
-        return None
-    for value in tried:
-        known.check_input(value)
-    return tried, candidates
+        return device.device if isinstance(device, Collection) else None
+    return Listed(device) if isinstance(device, np.ndarray | list | tuple) else device
 
 
 # ----------------------------------------------------------------------------------- the claims
@@ -226,9 +230,9 @@ def _screened(
     else:
         apart = known.far_apart()
     pool: list[Any] = sorted({*inputs, *apart})
-    size = max(_FEWEST_SCREENED, _SCREENED * sampler.subject.block // BLOCK)
-    samples = [single_messages(sampler, x, size, n) for x in pool]
-    counts = seen_rates(known, tuple(pool), samples)
+    size = max(_FEWEST_SCREENED, _SCREENED * sampler.subject.block // subjects.BLOCK)
+    samples = [statistics.single_messages(sampler, x, size, n) for x in pool]
+    counts = statistics.seen_rates(known, tuple(pool), samples)
     sent = np.array([[max(1, len(sample))] for sample in samples])
     rates, errors = (counts + 0.5) / (sent + 1), 1 / np.sqrt(counts + 0.5)
     seen = [pool[place] for place in farthest(rates, n=n, most=few, errors=errors)]
@@ -290,3 +294,259 @@ def _by_variance(rows: Array, n: int) -> list[tuple[int, int, int]]:
 def _ranked(apart: Array) -> list[tuple[int, int]]:
     pairs = [*itertools.combinations(range(len(apart)), 2)]
     return sorted(pairs, key=lambda pair: -apart[pair])
+
+
+# ------------------------------------------------------------------------------------ events
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What will be counted: that a statistic is at least a threshold, or that it is below.
+
+    ``swapped`` says that the second data set is the one on which it is likelier. ``predicted`` is
+    the bound that training runs promise.
+    """
+
+    neighbours: Neighbours
+    statistic: Statistic
+    threshold: float
+    at_least: bool
+    swapped: bool
+    predicted: float
+    edges: Array  # of the histograms
+
+
+@dataclass(frozen=True)
+class Stakes:
+    """What the evaluation will be: how many runs, at which delta, wrong with which probability."""
+
+    runs: int
+    delta: float
+    tail: float
+    smooth: bool = True  # whether the statistic is a sum of many terms, whose law is smooth
+
+    def bounds(self, likelier: Array | int, other: Array | int) -> Array:
+        """What so many runs in the event, on each data set, prove."""
+        return coin_bounds(likelier, other, self.runs, delta=self.delta, tail=self.tail)
+
+
+def rounded(statistic: Array) -> Array:
+    """Without the last digits, in which equal counts may differ."""
+    return np.round(statistic, _DIGITS)
+
+
+def _best_trial(
+    pair: Neighbours, statistic: Statistic, samples: tuple[Array, Array], stakes: Stakes
+) -> Trial:
+    """The event with the largest bound to be expected, of both directions and both orders.
+
+    Fractions of runs beyond each threshold are counted, and smoothed. Smoothed fractions vary
+    less, and are believed where they agree with those counted; elsewhere the latter are taken three
+    standard errors towards the worse, so that a lucky handful of training runs does not decide.
+    """
+    first, second = map(rounded, samples)
+    thresholds = _thresholds(np.concatenate([first, second]))
+    counts = [
+        1 - np.searchsorted(np.sort(values), thresholds, side="left") / values.size
+        for values in (first, second)
+    ]
+    curves = _smoothed(first, second, thresholds)
+
+    def best(*, at_least: bool, swapped: bool) -> tuple[float, bool, bool, float]:
+        sides = (1, 0) if swapped else (0, 1)
+        limits = []
+        fits = np.full(thresholds.size, stakes.smooth)
+        for side, towards in zip(sides, (-1, 1), strict=True):
+            counted, smooth = (
+                values[side] if at_least else 1 - values[side] for values in (counts, curves)
+            )
+            size = samples[side].size
+            inside = (counted * size + 1) / (size + 2)
+            error = np.sqrt(inside * (1 - inside) / (size + 2))
+            fits &= np.abs(smooth - counted) <= _FITS * error
+            fits &= counted * size >= _ENOUGH
+            limits.append((smooth, np.clip(counted + towards * _FITS * error, 0.0, 1.0)))
+        likelier, other = (np.where(fits, smooth, careful) for smooth, careful in limits)
+        half = stakes.runs / 2
+        bounds = stakes.bounds(likelier * half, other * half)
+        # Where nothing can be expected, the larger difference is the better guess.
+        i = int((bounds + 1e-9 * (likelier - other)).argmax())
+        return float(thresholds[i]), at_least, swapped, float(bounds[i])
+
+    events = [best(at_least=a, swapped=s) for a in (True, False) for s in (False, True)]
+    event = max(events, key=lambda event: event[-1])
+    return Trial(pair, statistic, *event, bin_edges(*samples, event[0]))
+
+
+def _smoothed(first: Array, second: Array, thresholds: Array) -> tuple[Array, Array]:
+    """Fractions from both samples together, each run split by the probability of its value.
+
+    That probability is a logistic curve in the value, of which a privacy loss is a special case.
+    """
+    values = np.concatenate([first, second])
+    order = np.argsort(values)
+    truths = (order < first.size).astype(np.float64)
+    center, scale = float(values.mean()), float(values.std()) or 1.0
+    places = np.clip((values[order] - center) / scale, -_FARTHEST, _FARTHEST)
+    curve = _logistic_curve(places, truths)
+    cuts = np.searchsorted(values[order], thresholds, side="left")
+    fractions = []
+    for weights in (curve, 1 - curve):
+        tails = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
+        fractions.append(tails[cuts] / max(float(tails[0]), 1e-12))
+    return fractions[0], fractions[1]
+
+
+def _logistic_curve(places: Array, truths: Array) -> Array:
+    """Probabilities of a truth, by maximum likelihood (Newton's method, slightly held back)."""
+    columns = np.stack([np.ones_like(places), places])
+    slopes = np.zeros(2)
+    curve = np.full(places.size, 0.5)
+    for _ in range(_STEPS):
+        gradient = columns @ (truths - curve) - _HELD_BACK * slopes
+        curvature = (columns * (curve * (1 - curve))) @ columns.T + _HELD_BACK * np.eye(2)
+        step = np.linalg.solve(curvature, gradient)
+        slopes = slopes + step / max(1.0, float(np.abs(step).max()))
+        curve = special.expit(slopes @ columns)
+    return curve
+
+
+def _thresholds(values: Array) -> Array:
+    """Between neighbouring values, at most so many of them, evenly along the runs."""
+    known = np.unique(values)
+    if known.size > _MOST_THRESHOLDS:
+        ranks = np.linspace(0, 1, _MOST_THRESHOLDS)
+        known = np.unique(np.quantile(values, ranks, method="nearest"))
+    if known.size == 1:
+        return known
+    return np.asarray((known[1:] + known[:-1]) / 2)
+
+
+# ---------------------------------------------------------------------------------- training
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Runs on each data set: to compare so many of them, and to set the threshold."""
+
+    compared: int
+    compare: int
+    settle: int
+
+    @classmethod
+    def of(cls, runs: int, candidates: int) -> Budget:
+        """A fifth of the runs, a tenth if there are many: half to compare, half to settle."""
+        training = runs // (10 if runs > _MANY_RUNS else 5)
+        compared = max(1, min(COMPARED, candidates, training // (2 * _FEW_RUNS)))
+        return cls(compared, training // (2 * compared), training // 2)
+
+    @property
+    def total(self) -> int:
+        """Runs on each of the two worlds."""
+        return self.compared * self.compare + self.settle
+
+
+def trained_local(
+    sampler: Sampler, known: Knowledge, pairs: Sequence[Neighbours], stakes: Stakes, *, size: int
+) -> Trial:
+    """The pair of data whose single messages differ most, and the messages that tell."""
+    trials: list[Trial] = []
+    seen = {
+        x: sampler.seen(data, size)
+        for pair in pairs
+        for x, data in zip((pair.first, pair.second), pair.worlds, strict=True)
+    }
+    for pair in pairs:
+        one, two = seen[pair.first], seen[pair.second]
+        tried = statistics.privacy_loss(known, pair, "one message")
+        trials += [_best_trial(pair, each, (each.of(one), each.of(two)), stakes) for each in tried]
+    return max(trials, key=lambda trial: trial.predicted)
+
+
+def trained_crowd(
+    sampler: Sampler,
+    known: Knowledge,
+    candidates: Sequence[Neighbours],
+    stakes: Stakes,
+    budget: Budget,
+) -> Trial:
+    """The data sets and the statistic that promise most; the threshold from runs of its own."""
+    trials: list[Trial] = []
+    promises = [known.promise(pair) for pair in candidates]
+    best_first = np.argsort(promises)[::-1][: budget.compared]
+    least = _CLOSE * promises[best_first[0]]
+    for pair in [candidates[i] for i in best_first if promises[i] >= least]:
+        runs = min(budget.compare, max(_FEWEST, _MOST_KEPT // (len(pair.others) + 1)))
+        one, two = (sampler.seen(world, runs, in_order=True) for world in pair.worlds)
+        tried = statistics.promising(sampler.subject, known, pair, one, two)
+        trials += [_best_trial(pair, each, (each.of(one), each.of(two)), stakes) for each in tried]
+    best = max(trials, key=lambda trial: trial.predicted)
+    pair, statistic = best.neighbours, best.statistic
+    fresh = []
+    for world in pair.worlds:
+        parts = sampler.blocks(world, budget.settle, in_order=statistic.in_order)
+        fresh.append(np.concatenate([statistic.of(part) for part in parts]))
+    return _best_trial(pair, statistic, (fresh[0], fresh[1]), stakes)
+
+
+# -------------------------------------------------------------------------------- evaluation
+
+
+def evaluated(
+    sampler: Sampler, trial: Trial, stakes: Stakes, claim: Literal["crowd", "local"], claimed: float
+) -> Evidence:
+    """Fresh runs, a fair coin for each saying on which data set.
+
+    Runs are independent, so only how many coins fell to each side matters.
+    """
+    statistic, threshold = trial.statistic, trial.threshold
+    sizes = (min(_COINS, stakes.runs - start) for start in range(0, stakes.runs, _COINS))
+    heads = sum(int(sampler.randomness.bits(size).sum(dtype=np.int64)) for size in sizes)
+    runs = (heads, stakes.runs - heads)
+    inside, histograms = [0, 0], []
+    for side, data in enumerate(trial.neighbours.worlds):
+        counts = np.zeros(trial.edges.size - 1, dtype=np.int64)
+        for part in sampler.blocks(data, runs[side], in_order=statistic.in_order):
+            values = statistic.of(part)
+            inside[side] += int(np.count_nonzero((rounded(values) >= threshold) == trial.at_least))
+            counts += histogram(values, trial.edges)
+        histograms.append(counts)
+    likelier, other = inside[::-1] if trial.swapped else inside
+    return Evidence(
+        claim=claim,
+        claimed=claimed,
+        lower=float(stakes.bounds(likelier, other)),
+        delta=stakes.delta,
+        statistic=statistic.name,
+        event=f"{'at least' if trial.at_least else 'below'} {threshold:.5g}",
+        data=trial.neighbours.words,
+        runs=runs,
+        inside=(inside[0], inside[1]),
+        edges=trial.edges,
+        histograms=(histograms[0], histograms[1]),
+        **attributes(trial, "threshold", "at_least", "swapped"),
+    )
+
+
+def histogram(values: Array, edges: Array) -> Histogram:
+    """How many values are in each bin; the outer bins are open."""
+    bins = np.searchsorted(edges[1:-1], rounded(values), side="right")
+    return np.bincount(bins, minlength=edges.size - 1)
+
+
+def bin_edges(first: Array, second: Array, threshold: float) -> Array:
+    """Edges of bins that show both samples, the threshold being one of them."""
+    values = rounded(np.concatenate([first, second]))
+    known = np.unique(values)
+    if known.size == 1:
+        return np.asarray(known[0] + np.array([-0.5, 0.5]))
+    gaps = np.diff(known)
+    if known.size <= _FEW_VALUES and gaps.min() * _NARROWEST >= known[-1] - known[0]:
+        inner = (known[1:] + known[:-1]) / 2
+        return np.asarray([known[0] - gaps[0] / 2, *inner, known[-1] + gaps[-1] / 2])
+    low, high = np.quantile(values, [0.0005, 0.9995])
+    low, high = min(low, threshold), max(high, threshold)
+    width = (high - low) / _BINS or float(known[-1] - known[0])
+    before = max(1, int(np.ceil((threshold - low) / width)))
+    after = max(1, int(np.ceil((high - threshold) / width)))
+    return np.asarray(threshold + width * np.arange(-before, after + 1))

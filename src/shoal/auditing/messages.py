@@ -357,16 +357,11 @@ def _inside(item: Any) -> tuple[Any, ...]:  # noqa: ANN401
 
 
 def _at(messages: Raw, path: tuple[int, ...]) -> list[Any]:
-    return [_followed(item, path) for item in hashable(messages)]
-
-
-def _followed(item: Any, path: tuple[int, ...]) -> Any:  # noqa: ANN401
+    items: list[Any] = hashable(messages)
     for step in path:
-        inside = _inside(item)
-        if step >= len(inside):
-            return None
-        item = inside[step]
-    return item
+        inside = map(_inside, items)
+        items = [parts[step] if step < len(parts) else None for parts in inside]
+    return items
 
 
 def _text(item: Any) -> str | None:  # noqa: ANN401
@@ -406,10 +401,6 @@ def _low_byte(messages: Raw) -> Raw:
     return np.array(lows, dtype=np.float64)
 
 
-def _all_of_it(messages: Raw) -> Raw:
-    return messages
-
-
 class _Reading(NamedTuple):
     """Some parts, and their codes of both halves of the messages."""
 
@@ -436,7 +427,10 @@ def _telling(samples: Sequence[Raw], usual: Coder, parts: Sequence[Part]) -> Cod
             first, second = (part.among(items) for items in at[part.path])
         else:
             first, second = part(learned), part(tested)
-        coder = coder or _part_coder(first)
+        if coder is None:
+            counted, numeric = Counter(hashable(first)), first.dtype.kind in "biuf"
+            few = not numeric or familiar(counted, most=_COLUMN_CODES)
+            coder = distinct(counted, most=_COLUMN_CODES) if few else binned(first, None)
         return _Reading(((part, coder),), coder.size, (coder(first), coder(second)))
 
     def worth(reading: _Reading) -> Array:
@@ -450,7 +444,7 @@ def _telling(samples: Sequence[Raw], usual: Coder, parts: Sequence[Part]) -> Cod
 
     readings = [read(part) for part in parts]
     if isinstance(usual, Binned):
-        readings = [read(_all_of_it, usual), *readings]
+        readings = [read(np.asarray, usual), *readings]
     best, gained = None, np.zeros(len(tested))
     for _ in range(_MOST_CHOSEN):
         tries = [one if best is None else _together(best, one) for one in readings]
@@ -462,25 +456,14 @@ def _telling(samples: Sequence[Raw], usual: Coder, parts: Sequence[Part]) -> Cod
         if more.mean() <= _STANDS_OUT * more.std() / math.sqrt(more.size):
             break
         best, gained = reading, value
-    if best is None or [part for part, _ in best.chosen] == [_all_of_it]:
+    if best is None or [part for part, _ in best.chosen] == [np.asarray]:
         return usual
     return Parts(best.chosen)
 
 
 def _together(one: _Reading, other: _Reading) -> _Reading:
-    size = other.size
-    first, second = (
-        codes * size + more for codes, more in zip(one.codes, other.codes, strict=True)
-    )
-    return _Reading((*one.chosen, *other.chosen), one.size * size, (first, second))
-
-
-def _part_coder(values: Raw) -> Coder:
-    """For one part."""
-    counted = Counter(hashable(values))
-    if values.dtype.kind in "biuf" and not familiar(counted, most=_COLUMN_CODES):
-        return binned(values, None)
-    return distinct(counted, most=_COLUMN_CODES)
+    first, second = (one.codes[half] * other.size + other.codes[half] for half in (0, 1))
+    return _Reading((*one.chosen, *other.chosen), one.size * other.size, (first, second))
 
 
 # --------------------------------------------------------------------- messages as arrays of them
@@ -496,16 +479,10 @@ def as_messages(returned: object) -> Raw:
     kinds = {type(item) for item in plain}
     if kinds and kinds <= {bool, int, float} and all(map(_plain, plain)):
         return np.array(plain, dtype=float if float in kinds else np.int64)
-    if kinds <= {list, tuple} and _even(plain):
+    even = kinds <= {list, tuple} and len({len(row) for row in plain}) == 1 and len(plain[0])
+    if even and all(_plain(item) for row in plain for item in row):
         return np.array(plain)
     return _objects([_frozen(item) for item in plain])
-
-
-def _even(rows: Sequence[Sequence[object]]) -> bool:
-    """Whether rows are equally long and hold plain numbers."""
-    if len({len(row) for row in rows}) != 1 or not len(rows[0]):
-        return False
-    return all(_plain(item) for row in rows for item in row)
 
 
 def _plain(item: object) -> bool:

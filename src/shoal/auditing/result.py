@@ -18,7 +18,6 @@ Verdict = Literal["consistent", "violated"]
 Histogram = npt.NDArray[np.int64]
 
 _MOSTLY = 0.5
-_REFUTED = {True: "violated", False: "not refuted"}
 _VERDICTS: dict[Verdict, str] = {
     "consistent": "consistent: nothing refutes what is claimed",
     "violated": "violated: more is lost than is claimed",
@@ -137,7 +136,12 @@ class Audit:
     @property
     def words(self) -> str:
         """The verdict in a sentence or two."""
-        bounds = [_bound(evidence, self.n) for evidence in self.evidences]
+        bounds = []
+        for each in self.evidences:
+            crowd = f"ε of {self.n:,} people at δ = {plain(each.delta)}"
+            what = crowd if each.claim == "crowd" else "ε0"
+            sign = f"{'' if each.violated else 'not '}above the claimed {up(each.claimed)}"
+            bounds.append(f"{what} is at least {down(each.lower)}, {sign}")
         unread = "".join(f"; {warning}" for warning in self._unread_warnings)
         return f"{self.verdict}: {'; '.join(bounds)} (confidence {plain(self.confidence)}){unread}"
 
@@ -162,38 +166,34 @@ class Audit:
     @property
     def tried(self) -> str:
         """Which inputs were tried."""
-        listed = ", ".join(str(_plain(value)) for value in self.inputs)
         more = f" (of {self.screened:,} screened)" if self.screened > len(self.inputs) else ""
-        return f"{listed}{more}"
+        return ", ".join(str(_plain(value)) for value in self.inputs) + more
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
         local = self.local_evidence
-        return (
-            attributes(self, "name", "verdict", "words", "n", "delta", "claimed", "lower")
-            | attributes(self, "claimed_local", "local_lower", "confidence", "runs")
-            | {"inputs": [_plain(value) for value in self.inputs]}
-            | attributes(self, "screened", "unread")
-            | {"evidence": self.evidence.to_dict()}
-            | {"local_evidence": None if local is None else local.to_dict()}
-            | {"warnings": list(self.warnings)}
-        )
+        bounds = ("n", "delta", "claimed", "lower", "claimed_local", "local_lower", "confidence")
+        names = ("name", "verdict", "words", *bounds, "runs", "inputs", "screened", "unread")
+        return attributes(self, *names) | {
+            "inputs": [_plain(value) for value in self.inputs],
+            "evidence": self.evidence.to_dict(),
+            "local_evidence": None if local is None else local.to_dict(),
+            "warnings": list(self.warnings),
+        }
 
     def document(self) -> Document:
         """The verdict, a row for each claim, and the evidence."""
-        rows = tuple(
-            Row(
-                (each.about(self.n), up(each.claimed), down(each.lower), _REFUTED[each.violated]),
-                "strong" if each.violated else "",
-            )
-            for each in self.evidences
-        )
+        rows = []
+        for each in self.evidences:
+            verdict, style = ("violated", "strong") if each.violated else ("not refuted", "")
+            cells = (each.about(self.n), up(each.claimed), down(each.lower), verdict)
+            rows.append(Row(cells, style))
         how = f"{self.runs:,} runs on each data set; all lower bounds hold together with confidence"
         names = {"crowd": "crowd", "local": "one message"}
         heads = ("claim", "claimed ε", "ε is at least", "verdict")
         return Document(
             _VERDICTS[self.verdict],
-            table=Table(heads, rows, numeric=frozenset({1, 2})),
+            table=Table(heads, tuple(rows), numeric=frozenset({1, 2})),
             sentences=(
                 *(f"{names[each.claim]}: {each.words}" for each in self.evidences),
                 f"{self.name}, {how} {plain(self.confidence)}, if runs are independent.",
@@ -216,12 +216,3 @@ def _plain(value: Hashable) -> object:
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
     return value if value is None or isinstance(value, str | int | float) else repr(value)
-
-
-def _bound(evidence: Evidence, n: int) -> str:
-    what = (
-        f"ε of {n:,} people at δ = {plain(evidence.delta)}" if evidence.claim == "crowd" else "ε0"
-    )
-    claim = f"claimed {up(evidence.claimed)}"
-    sign = "above the" if evidence.violated else "not above the"
-    return f"{what} is at least {down(evidence.lower)}, {sign} {claim}"

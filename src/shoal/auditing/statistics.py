@@ -26,9 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.auditing import messages
-from shoal.auditing.data import DataSet, Neighbours
 from shoal.auditing.messages import Coder, Codes, Raw
-from shoal.auditing.subjects import Collection, Sampler, Subject, Transcripts
+from shoal.auditing.subjects import Collection, DataSet, Neighbours, Sampler, Subject, Transcripts
 from shoal.randomizers.base import Auditable
 from shoal.values import Array, Batch
 

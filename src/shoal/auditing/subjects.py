@@ -7,14 +7,16 @@ Shoal's shuffle. Somebody's own device, whole pipeline or program runs as it is.
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import shlex
 import subprocess
 import traceback
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +26,6 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting import table as tables
 from shoal.accounting.law import BlanketLaw
-from shoal.auditing.data import DataSet
 from shoal.auditing.messages import Raw, as_messages, joined
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError, ShoalError
@@ -33,6 +34,7 @@ from shoal.randomizers.base import Auditable, Mechanism, check_answer, some_answ
 from shoal.randomness import Randomness
 from shoal.values import Array, Envelopes
 
+MOST_INPUTS = 8
 _WEIGHT_BITS = 53
 BLOCK = 1 << 19
 _LONGEST_MESSAGE = 300
@@ -41,12 +43,144 @@ _LONGEST_NAME = 60
 Progress = Callable[[int, int], None]
 
 
+# ------------------------------------------- neighbouring data sets: one person's datum changes
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """What everybody holds, the person in question first."""
+
+    values: tuple[Hashable, ...]
+
+    @cached_property
+    def array(self) -> npt.NDArray[Any]:
+        """The same as an array, for code that takes everybody at once."""
+        kinds = {len(value) if isinstance(value, tuple) else None for value in set(self.values)}
+        if len(kinds) == 1 and all(_numeric(value) for value in set(self.values)):
+            return np.array(self.values)
+        return np.fromiter(self.values, dtype=object, count=len(self.values))
+
+    def repeated(self, runs: int) -> npt.NDArray[Any]:
+        """The array of so many runs, one after the other."""
+        return np.tile(self.array, (runs, *[1] * (self.array.ndim - 1)))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """One person holds ``first`` or ``second``; ``others`` is what everybody else holds."""
+
+    first: Hashable
+    second: Hashable
+    others: tuple[Hashable, ...] = field(repr=False)
+
+    @cached_property
+    def worlds(self) -> tuple[DataSet, DataSet]:
+        """Both data sets."""
+        return DataSet((self.first, *self.others)), DataSet((self.second, *self.others))
+
+    @property
+    def words(self) -> str:
+        """In one phrase."""
+        if not self.others:
+            others = "nobody else"
+        elif len(self._counts) == 1:
+            others = f"everybody else {self.others[0]!r}"
+        else:
+            counts = ", ".join(f"{count:,} {kind!r}" for kind, count in self._counts.items())
+            others = f"of the others {counts}"
+        return f"{self.first!r} or {self.second!r}, {others}"
+
+    @cached_property
+    def _counts(self) -> Counter[Hashable]:
+        return Counter(self.others)
+
+    def fractions(self, inputs: Sequence[Hashable]) -> Array:
+        """Which fraction of the others holds each input; if there is nobody, of the two data."""
+        counts = self._counts or Counter((self.first, self.second))
+        return np.array([counts[one] for one in inputs]) / counts.total()
+
+    @property
+    def inputs(self) -> tuple[Hashable, ...]:
+        """The different data in them."""
+        return tuple(dict.fromkeys((self.first, self.second, *self._counts)))
+
+
+def candidates(inputs: Sequence[Hashable], n: int, *, ends: bool = False) -> list[Neighbours]:
+    """Every pair of inputs, among people who all hold one of them or half of each.
+
+    With ``ends`` the first two inputs are the ends of a range: no other pair is farther apart.
+    """
+    pairs = []
+    crowds = [(third,) * (n - 1) for third in inputs] if n > 1 else [()]
+    half = (n - 1) // 2
+    for first, second in itertools.combinations(inputs[:2] if ends else inputs, 2):
+        mixed = [(first,) * half + (second,) * (n - 1 - half)] * bool(half)
+        pairs += [Neighbours(first, second, others) for others in [*crowds, *mixed]]
+    return pairs
+
+
+def neighbours(data: object, n: int) -> Neighbours:
+    """Data sets that somebody wants to be audited on: (x0, x1, what everybody else holds)."""
+    if isinstance(data, Neighbours):
+        pair = data
+    elif not isinstance(data, Sequence) or len(data) != 3:
+        raise InvalidArgumentError("data", data, "(x0, x1, others)")
+    else:
+        first, second, others = data
+        if isinstance(others, np.ndarray):
+            others = others.tolist()
+        # A vector is a tuple: among vectors one tuple of numbers is what each of the others holds.
+        nested = isinstance(others, tuple) and bool(others) and isinstance(others[0], tuple)
+        one = isinstance(others, tuple) and isinstance(first, tuple) and not nested
+        same = one or not isinstance(others, list | tuple)
+        pair = Neighbours(first, second, (others,) * (n - 1) if same else tuple(others))
+    for name, value in (("x0", pair.first), ("x1", pair.second), ("others", pair.others)):
+        _check_hashable(name, value)
+    others, inputs = len(pair.others), len(pair.inputs)
+    checks.refuse(others != n - 1, f"the data of n - 1 = {n - 1} others", others=others)
+    checks.refuse(pair.first == pair.second, "two different data x0 and x1", data=pair.first)
+    checks.refuse(inputs > MOST_INPUTS, f"at most {MOST_INPUTS} different data", others=inputs)
+    return pair
+
+
+def _numeric(value: Hashable) -> bool:
+    """A number, or a tuple of numbers."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(part, bool | int | float | np.number | np.bool_) for part in parts)
+
+
+def _check_hashable(name: str, value: object) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        expected = "data that can be looked up: tuples instead of lists and arrays"
+        raise InvalidArgumentError(name, value, expected) from None
+
+
+def checked_inputs(inputs: object) -> tuple[Hashable, ...]:
+    """Two to eight different data."""
+    expected = f"2 to {MOST_INPUTS} different values to try"
+    if isinstance(inputs, str) or not isinstance(inputs, Iterable):
+        raise InvalidArgumentError("inputs", inputs, expected)
+    listed = inputs.tolist() if isinstance(inputs, np.ndarray) else list(inputs)
+    for value in listed:
+        _check_hashable("inputs", value)
+    distinct = tuple(dict.fromkeys(listed))
+    checks.refuse(not 2 <= len(distinct) <= MOST_INPUTS, expected, inputs=listed)
+    return distinct
+
+
+# ------------------------------------------------------------------------------- what runs on them
+
+
 class AuditedCodeError(ShoalError):
     """The audited code failed, so there is no verdict at all."""
 
     def __init__(self, subject: str, reason: str) -> None:
-        self.subject = subject
-        self.reason = reason
+        self.subject, self.reason = subject, reason
         super().__init__(f"{subject} failed: {reason}; nothing was concluded")
 
 
@@ -58,14 +192,11 @@ def running(subject: str) -> Iterator[None]:
     except ShoalError:
         raise
     except (Exception, SystemExit) as error:  # leaving is failing: the status is the auditor's
-        raise AuditedCodeError(subject, _one_line(error)) from error
-
-
-def _one_line(error: BaseException) -> str:
-    words = " ".join(str(error).split())[:_LONGEST_MESSAGE]
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}{': ' if words else ''}{words}{where}"
+        words = " ".join(str(error).split())[:_LONGEST_MESSAGE]
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+        reason = f"{type(error).__name__}{': ' if words else ''}{words}{where}"
+        raise AuditedCodeError(subject, reason) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,22 +389,23 @@ class Program(_Devices):
 
     def __init__(self, words: str | Sequence[str], timeout: float = 600.0) -> None:
         checks.positive(timeout=timeout)
-        self.words, self.timeout = _split_words(words), timeout
+        expected = "a program and its arguments"
+        try:  # as a shell would take the line apart
+            parts = shlex.split(words) if isinstance(words, str) else list(words)
+        except ValueError as error:
+            expected += f" ({str(error).lower()})"
+            raise InvalidArgumentError("command", words, expected) from error
+        wrong = not parts or not all(isinstance(word, str) for word in parts)
+        checks.refuse(wrong, expected, command=words)
+        self.words, self.timeout = tuple(parts), timeout
         self.name = shlex.join(self.words)[:_LONGEST_NAME]
 
     def reports(self, data: DataSet, runs: int, randomness: Randomness) -> Raw:  # noqa: ARG002
         """One process for all runs."""
-        lines = self._answers("".join(f"{value}\n" for value in data.values) * runs)
-        if len(lines) != runs * len(data):
-            reason = f"it wrote {len(lines):,} lines for {runs * len(data):,} values"
-            raise AuditedCodeError(self.name, reason)
-        return lines
-
-    def _answers(self, values: str) -> Raw:
         try:
             done = subprocess.run(  # noqa: S603 - running what the user names is the point
                 self.words,
-                input=values,
+                input="".join(f"{value}\n" for value in data.values) * runs,
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",
@@ -289,7 +421,11 @@ class Program(_Devices):
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
             raise AuditedCodeError(self.name, f"exit status {done.returncode}: {last[0]}")
-        return as_messages(done.stdout.splitlines())
+        lines = done.stdout.splitlines()
+        if len(lines) != runs * len(data):
+            reason = f"it wrote {len(lines):,} lines for {runs * len(data):,} values"
+            raise AuditedCodeError(self.name, reason)
+        return as_messages(lines)
 
 
 def subject_of(device: object) -> Subject:
@@ -321,18 +457,6 @@ def _sequence(name: str, returned: object) -> Raw:
         kind = type(returned).__name__
         raise AuditedCodeError(name, f"it returned a {kind}, not a sequence of messages")
     return as_messages(returned)
-
-
-def _split_words(words: str | Sequence[str]) -> tuple[str, ...]:
-    """The program and its arguments, as a shell would take the line apart."""
-    try:
-        parts = shlex.split(words) if isinstance(words, str) else list(words)
-    except ValueError as error:
-        expected = f"a program and its arguments ({str(error).lower()})"
-        raise InvalidArgumentError("command", words, expected) from error
-    if not parts or not all(isinstance(word, str) for word in parts):
-        raise InvalidArgumentError("command", words, "a program and its arguments")
-    return tuple(parts)
 
 
 class Sampler:

@@ -20,14 +20,7 @@ from shoal.testing import rates
 from shoal.testing.designing import Design, Option, design, required_n
 from shoal.testing.question import Question
 from shoal.testing.study import Powers, Study
-from shoal.testing.table import (
-    TableTest,
-    closeness,
-    identity,
-    read_reference,
-    run,
-    uniformity,
-)
+from shoal.testing.table import TableTest, closeness, identity, read_reference, run, uniformity
 from shoal.testing.tester import Tester
 from shoal.testing.verdict import Verdict
 

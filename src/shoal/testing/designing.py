@@ -1,28 +1,57 @@
-"""Choosing the device and the coin for a test: every family, calibrated, and the best of them."""
+"""Choosing the device and the coin for a test: every family, calibrated, and the best of them.
+
+Where coins are public it is also to be chosen how many partitions and bins to make.
+A forecast
+says which layouts are worth a calibration. The noise for another number of bins follows from one
+calibration to leading order: (e − 1)²/(e + L − 1), e being e^ε0, stays what it is (the variance of
+the privacy loss), and so do the dummies per bin.
+
+The forecast is the power before the coins are drawn. A random partition of k answers into L equal
+bins keeps of a departure its projection on L − 1 of k − 1 dimensions. With Π_g these
+projections, S = Σ_g Π_g and ρ dummies, uniform answers give
+
+    one message:       MΣ ~ (k/(L² G)) S,         mean of T ~ (λ k/(L G))² d'S²d,
+    several messages:  MΣ ~ (k/L²) (S² + ρ S),    mean of T ~ (k/L)² d'S²d.
+
+The projections of independent random partitions are nearly free, which gives the moments of S from
+the free cumulants of a projection (Voiculescu; Nica and Speicher, "Lectures on the Combinatorics of
+Free Probability", 2006). How much of d survives is chance: d'S²d is taken for a gamma variable with
+relative variance 2 tr(S⁴)/tr(S²)².
+
+Answers that are not uniform make some bins vary more, and the statistic counts these less: in place
+of ‖d‖² stands Σ_x w_x d_x², the weight being that of the bin of x with the mean of all other bins.
+Its least value over all departures is taken (:mod:`shoal.testing.power`). If one answer can
+lose all that another gains, nothing is seen where they share all their bins.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property, partial
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
+import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
 from shoal import checks
 from shoal.accounting import search
+from shoal.accounting.amplification import local_epsilon
+from shoal.accounting.noise import dummies_rho
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.protocols.base import Device
-from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.base import source
+from shoal.protocols.dummies import PartitionedDummies, UniformDummies
+from shoal.randomizers.base import Randomizer, source
+from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.registry import CATEGORIES, by_name, described
 from shoal.randomness import Randomness
-from shoal.testing import rates
-from shoal.testing.layouts import calibrated, one_message_devices, several_messages_devices
-from shoal.testing.question import Question, Test, Wishes, hypothesis
+from shoal.testing import power, rates
+from shoal.testing.question import DesignOptions, Question, Test, hypothesis
+from shoal.testing.scores import MOST_CELLS, Departure, Spread
 from shoal.testing.tester import ONE_MESSAGE_EACH, Tester
-from shoal.values import attributes
+from shoal.values import Array, attributes
 
 TARGET_POWER = 0.95
 DUMMIES = "dummies"
@@ -38,6 +67,13 @@ _TRIES = 8
 _ALIKE = 0.02  # of power: what public coins, or more messages, have to gain to be worth it
 _HOPELESS = 2.0  # times the level: a power below this says nothing
 _COINS = 1 << 48
+MOST_SYMBOLS = 1 << 20
+_MOST_SHARED = 64  # bins of each of several partitions, unless asked for: one with more sees more
+_TRIED = 2  # layouts of the best forecast that are calibrated
+_LARGEST_LOCAL_EPSILON = 25.0
+_SAMPLE = 16
+_NODES = (np.arange(24) + 0.5) / 24
+_ALONE = 2048  # of the most frequent answers, and as many groups of the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +81,15 @@ class Option:
     """One way to run a test. Without a device it is impossible, and ``remark`` says why."""
 
     name: str
-    coin: str
     question: Question = field(repr=False)
     device: Device | None = None
     power: float = 0.0
     remark: str = ""
+
+    @property
+    def coin(self) -> str:
+        """Private, or public where everybody has to know the partitions."""
+        return "public" if self.name in PUBLIC else "private"
 
     @property
     def local_epsilon(self) -> float | None:
@@ -118,8 +158,18 @@ def tester(device: Device, question: Question) -> Tester:
 
 def names(question: Question) -> tuple[str, ...]:
     """The ways worth considering, simplest first."""
-    if question.randomizer is not None:
-        return (_checked_name(question),)
+    if (name := question.randomizer) is not None:
+        coin, coins = question.coin, "public" if name in PUBLIC else "private"
+        expected = f"one of {', '.join(NAMES)}"
+        checks.refuse(name not in {*CATEGORIES, *NAMES}, expected, randomizer=name)
+        checks.refuse(coin not in {"auto", coins}, f"coin {coins} or auto with {name}", coin=coin)
+        for field_name, value in attributes(question, "partitions", "symbols").items():
+            expected = f"no {field_name} with {name} (use {' or '.join(PUBLIC)})"
+            wrong = value is not None and coins == "private"
+            checks.refuse(wrong, expected, **{field_name: value})
+        several = question.closeness and name in _SEVERAL
+        checks.refuse(several, f"a randomizer {ONE_MESSAGE_EACH}", randomizer=name)
+        return (name,)
     one_only = question.closeness or question.messages_cap == 1
     families: list[str] = []
     if question.coin != "public" and question.partitions is None and question.symbols is None:
@@ -129,25 +179,9 @@ def names(question: Question) -> tuple[str, ...]:
     return tuple(name for name in families if not (one_only and name in _SEVERAL))
 
 
-def _checked_name(question: Question) -> str:
-    name = question.randomizer
-    public = name in PUBLIC
-    checks.refuse(name not in {*CATEGORIES, *NAMES}, f"one of {', '.join(NAMES)}", randomizer=name)
-    coin, coins = question.coin, "public" if public else "private"
-    checks.refuse(coin not in {"auto", coins}, f"coin {coins} or auto with {name}", coin=coin)
-    for field_name in ("partitions", "symbols"):
-        value = getattr(question, field_name)
-        expected = f"no {field_name} with {name} (use {' or '.join(PUBLIC)})"
-        checks.refuse(value is not None and not public, expected, **{field_name: value})
-    several = question.closeness and name in _SEVERAL
-    checks.refuse(several, f"a randomizer {ONE_MESSAGE_EACH}", randomizer=name)
-    return str(name)
-
-
 def _best_option(name: str, question: Question) -> Option:
     """The best that this family can do, or why it can do nothing."""
-    coin = "public" if name in PUBLIC else "private"
-    empty = Option(name, coin, question)
+    empty = Option(name, question)
     try:
         powers = {each: tester(each, question).power() for each in _devices(name, question)}
     except ShoalError as error:
@@ -170,10 +204,7 @@ def _devices(name: str, question: Question) -> list[Device]:
     if name == SEVERAL_MESSAGES:
         return several_messages_devices(question)
     if name == DUMMIES:
-        honest, epsilon = question.crowd.honest, question.batch_epsilon
-        return [
-            UniformDummies.calibrated(k=question.k, n=honest, epsilon=epsilon, delta=question.delta)
-        ]
+        return [UniformDummies.calibrated(k=question.k, **question.price)]
     family = partial(by_name(name), k=question.k)
     return [family(epsilon=calibrated(family, question))]
 
@@ -261,22 +292,12 @@ class Design:
         }
 
 
-def design(
-    *,
-    n: int,
-    epsilon: float,
-    distance: float,
-    k: int | None = None,
-    reference: npt.ArrayLike | None = None,
-    coins: int | None = None,
-    closeness: bool = False,
-    overlapping: bool = False,
-    **wishes: Unpack[Wishes],
-) -> Design:
+def design(*, n: int, epsilon: float, distance: float, **options: Unpack[DesignOptions]) -> Design:
     """The ways to notice a total variation ``distance`` from uniform on k answers, or a reference.
 
-    ``wishes`` are delta (1e-6), level (0.05), coin ("auto", "private" or "public"), messages_cap
-    (1), randomizer (a name), partitions, symbols and honest_fraction (1).
+    ``options`` are k or a reference, coins, closeness and overlapping (False), delta (1e-6), level
+    (0.05), coin ("auto", "private" or "public"), messages_cap (1), randomizer (a name), partitions,
+    symbols and honest_fraction (1).
 
     Every way keeps (epsilon, delta) among n people, of whom ``honest_fraction`` follow the
     protocol; they are ranked by their predicted power at ``level``, each against the distribution
@@ -291,9 +312,7 @@ def design(
     >>> plan.recommended.name, round(plan.recommended.power, 2)
     ('grr', 1.0)
     """
-    kind = {"closeness": closeness, "overlapping": overlapping}
-    target = {"n": n, "epsilon": epsilon, "distance": distance}
-    question = _question(k, reference, coins, **target, **kind, **wishes)
+    question = _question(n=n, epsilon=epsilon, distance=distance, **options)
     _ = question.crowd  # refused here: no way to run the test would have an honest person more
     simplest = [_best_option(name, question) for name in names(question)]
     ordered = sorted(simplest, key=lambda option: -option.power)
@@ -304,13 +323,14 @@ def design(
 
 
 def _question(
-    k: int | None,
-    reference: npt.ArrayLike | None,
-    coins: int | None,
-    **wishes: Any,  # noqa: ANN401 - the fields of a question
+    *,
+    k: int | None = None,
+    reference: npt.ArrayLike | None = None,
+    coins: int | None = None,
+    **fields: Any,  # noqa: ANN401 - those of a question
 ) -> Question:
     coins = fresh_coins() if coins is None else coins
-    return Question(reference=hypothesis(k, reference), coins=coins, **wishes)
+    return Question(reference=hypothesis(k, reference), coins=coins, **fields)
 
 
 def fresh_coins(randomness: Randomness | None = None) -> int:
@@ -322,13 +342,8 @@ def required_n(
     *,
     epsilon: float,
     distance: float,
-    power: float = 0.95,
-    k: int | None = None,
-    reference: npt.ArrayLike | None = None,
-    coins: int | None = None,
-    closeness: bool = False,
-    overlapping: bool = False,
-    **wishes: Unpack[Wishes],
+    power: float = TARGET_POWER,
+    **options: Unpack[DesignOptions],
 ) -> int:
     """How many people (in each batch, for closeness) give the best way this predicted power.
 
@@ -338,9 +353,7 @@ def required_n(
     >>> required_n(k=64, epsilon=1.0, distance=0.1, coin="private")
     2837
     """
-    kind = {"closeness": closeness, "overlapping": overlapping}
-    target = {"n": 2, "epsilon": epsilon, "distance": distance}
-    question = _question(k, reference, coins, **target, **kind, **wishes)
+    question = _question(n=2, epsilon=epsilon, distance=distance, **options)
     level = question.level
     checks.refuse(not level < power < 1, f"level = {level:g} < power < 1", power=power)
     # Solve for the way that looks best, then for any that beats it there.
@@ -384,3 +397,203 @@ def _reason(first: Option, rest: list[Option]) -> str:
     if gain <= _ALIKE:
         return f"it is the simplest of those with the most power ({second.name} comes close)"
     return f"its power is the largest: {first.power:.2f}, and {second.name} has {second.power:.2f}"
+
+
+# ----------------------------------------------------------- forecasts of layouts for public coins
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What so many people shall notice: all departures at this distance from a reference.
+
+    ``probabilities`` are those of its answers; of very many, rare ones are taken together in
+    groups of similar ones, with their mean probability and their number in ``sizes``.
+    """
+
+    probabilities: Array
+    sizes: Array
+    distance: float
+    people: float
+    level: float
+
+    @classmethod
+    def of(cls, reference: Array, distance: float, *, people: float, level: float) -> Self:
+        """In order, which makes what follows quick."""
+        ordered = np.sort(reference)
+        alone = max(0, ordered.size - _ALONE)
+        groups = np.linspace(0, alone, _ALONE, endpoint=False).astype(np.int64)
+        starts = np.unique(np.append(groups, np.arange(alone, ordered.size)))
+        sizes = np.diff(np.append(starts, ordered.size)).astype(np.float64)
+        probabilities = np.add.reduceat(ordered, starts) / sizes
+        return cls(probabilities, sizes, distance, people, level)
+
+    def square(self, variances: Array) -> float:
+        """The least Σ_x w_x d_x², with the weights of these variances beside their mean."""
+        relative = variances / np.average(variances, weights=self.sizes)
+        weights, mass = relative ** (-2 / 3) / self.sizes, self.probabilities * self.sizes
+        hardest = power.hardest(mass, self.distance, weights=weights)
+        return float(weights @ (hardest - mass) ** 2)
+
+    @property
+    def exchange(self) -> bool:
+        """Whether one answer can lose all that another gains."""
+        return bool(self.probabilities[-1] >= self.distance)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """k answers, in each of ``partitions`` partitions sorted into ``symbols`` bins."""
+
+    k: int
+    symbols: int
+    partitions: int
+
+    @property
+    def moments(self) -> tuple[float, float, float, float]:
+        """tr(S^i)/(k − 1) for i = 1, ..., 4.
+
+        >>> [round(moment, 9) for moment in Shape(9, 9, 3).moments]
+        [3.0, 9.0, 27.0, 81.0]
+        """
+        r, g = (self.symbols - 1) / (self.k - 1), self.partitions
+        first, second = g * r, g * (r - r**2)
+        third = g * (r - 3 * r**2 + 2 * r**3)
+        fourth = g * (r - 6 * r**2 + 10 * r**3 - 5 * r**4)
+        return (
+            first,
+            second + first**2,
+            third + 3 * second * first + first**3,
+            fourth + 4 * third * first + 2 * second**2 + 6 * second * first**2 + first**4,
+        )
+
+    def one_message(self, truth: float, target: Target) -> float:
+        """Predicted power of randomized response whose true symbol is likelier by λ = truth."""
+        first, second, _, _ = self.moments
+        noise = self.k / (self.symbols**2 * self.partitions)
+        noises = (noise * first, noise**2 * second)
+        seen = (truth * self.k / (self.symbols * self.partitions)) ** 2
+        probabilities = (1 - truth) / self.symbols + truth * self._bins(target)
+        return self._averaged(noises, seen, probabilities * (1 - probabilities), target)
+
+    def several_messages(self, dummies: float, target: Target) -> float:
+        """Predicted power of histograms with so many dummies per person and partition."""
+        first, second, third, fourth = self.moments
+        noise = self.k / self.symbols**2
+        square = fourth + 2 * dummies * third + dummies**2 * second
+        noises = (noise * (second + dummies * first), noise**2 * square)
+        bins = self._bins(target)
+        variances = bins * (1 - bins) + dummies / self.symbols
+        return self._averaged(noises, (self.k / self.symbols) ** 2, variances, target)
+
+    def _averaged(
+        self, noises: tuple[float, float], seen: float, variances: Array, target: Target
+    ) -> float:
+        """From tr(MΣ) and tr((MΣ)²) per dimension, and the variance of the bin of each answer."""
+        _, second, _, fourth = self.moments
+        spread = Spread(*((self.k - 1) * np.array(noises)))
+        variance = 2 * fourth / ((self.k - 1) * second**2)
+        factors = stats.gamma.ppf(_NODES, 1 / variance, scale=variance)
+        signals = seen * second * target.square(variances) * factors
+        powers = power.predicted(
+            spread,
+            Departure(signals, signals * spread.scale, spread),
+            people=target.people,
+            level=target.level,
+        )
+        return min(float(powers.mean()), 1 - self._together * (1 - target.level) * target.exchange)
+
+    def _bins(self, target: Target) -> Array:
+        """How likely the bin of each answer is, on average over the others in it."""
+        others = (self.k / self.symbols - 1) / (self.k - 1)
+        return target.probabilities + others * (1 - target.probabilities)
+
+    @property
+    def _together(self) -> float:
+        """The probability that two answers share all their bins."""
+        return ((self.k / self.symbols - 1) / (self.k - 1)) ** self.partitions
+
+
+# --------------------------------------------------------------------------- layouts to choose from
+
+
+def shapes(question: Question, partitions: tuple[int, ...] = (1, 4)) -> list[Shape]:
+    """The layouts to choose from: powers of two below k, unless they are given."""
+    k = question.k
+    symbols = [1 << i for i in range(1, min(k, MOST_SYMBOLS).bit_length()) if 1 << i < k] or [k]
+    if question.symbols is not None:
+        symbols = [question.symbols]
+    most = _MOST_SHARED
+    if question.partitions is not None:
+        partitions, most = (question.partitions,), MOST_CELLS // question.partitions
+    layouts = [Shape(k, many, parts) for parts in partitions for many in symbols]
+    fitting = [shape for shape in layouts if shape.partitions == 1 or shape.symbols <= most]
+    return fitting or layouts[:1]  # what was asked for may be refused later, with a reason
+
+
+def one_message_devices(question: Question) -> list[Device]:
+    """The best layouts, by forecast, of randomized response on partitions."""
+
+    def family(shape: Shape) -> partial[PartitionedResponse]:
+        return partial(PartitionedResponse, coins=question.coins, **asdict(shape))
+
+    choice = shapes(question)
+    if len(choice) > 1:
+        sample = min(choice, key=lambda shape: abs(shape.symbols - _SAMPLE))
+        growth = math.exp(calibrated(family(sample), question))
+        constant = (growth - 1) ** 2 / (growth + sample.symbols - 1)
+        target = _target(question)
+        choice.sort(key=lambda shape: -shape.one_message(_truth(constant, shape.symbols), target))
+    families = [family(shape) for shape in choice[:_TRIED]]
+    return [each(epsilon=calibrated(each, question)) for each in families]
+
+
+def calibrated(family: Callable[..., Randomizer], question: Question) -> float:
+    """The largest local epsilon of a family that keeps what one batch may cost."""
+    return local_epsilon(
+        family,
+        epsilon=question.batch_epsilon,
+        delta=question.delta,
+        n=question.n,
+        honest_fraction=question.honest_fraction,
+        cap=_LARGEST_LOCAL_EPSILON,
+    )
+
+
+def _truth(constant: float, symbols: int) -> float:
+    """λ = y/(y + L) with y² = constant (y + L)."""
+    excess = (constant + math.sqrt(constant**2 + 4 * constant * symbols)) / 2
+    return excess / (excess + symbols)
+
+
+def several_messages_devices(question: Question) -> list[Device]:
+    """The best layout, by forecast, of histograms among dummies that keeps the cap.
+
+    One partition unless more are asked for: they send as many times as much for the same power.
+    Of the layouts within the cap and nearly the best forecast, it is the one that sends least.
+    """
+    choice = shapes(question, (1,))
+    if len(choice) > 1:
+        # Dummies per person and bin, as for Gaussian noise.
+        bins, parts = min(question.k, _SAMPLE), choice[0].partitions
+        part = question.batch_epsilon / math.sqrt(parts)
+        each = dummies_rho(**question.price | {"epsilon": part}, k=bins) / bins
+
+        def messages(shape: Shape) -> float:
+            return parts * (1 + shape.symbols * each)
+
+        target = _target(question)
+        cap = math.inf if question.messages_cap is None else question.messages_cap
+        within = [shape for shape in choice if messages(shape) <= cap]
+        powers = {s: s.several_messages(s.symbols * each, target) for s in within}
+        enough = max(powers.values(), default=0.0) - _ALIKE
+        # Nothing within the cap: the least there is will be named, and refused.
+        alike = [shape for shape in within if powers[shape] >= enough] or choice
+        choice = [min(alike, key=messages)]
+    layout = asdict(choice[0]) | {"coins": question.coins}
+    return [PartitionedDummies.calibrated(**question.price, **layout)]
+
+
+def _target(question: Question) -> Target:
+    other = question.n if question.closeness else None
+    people = power.effective(question.n, other)
+    return Target.of(question.reference, question.distance, people=people, level=question.level)

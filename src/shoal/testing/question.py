@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from shoal.accounting import gaussian, search
 from shoal.accounting.devices import Crowd
 from shoal.engines.columns import MOST_ANSWERS
 from shoal.errors import InvalidArgumentError
+from shoal.randomness import Randomness
 from shoal.values import Array, attributes
 
 Coin = Literal["auto", "private", "public"]
@@ -37,6 +38,24 @@ class Wishes(TypedDict, total=False):
     partitions: int | None
     symbols: int | None
     honest_fraction: float
+
+
+class DesignOptions(Wishes, total=False):
+    """The hypothesis too: uniform on k answers or a reference; of one batch, or of two alike."""
+
+    k: int | None
+    reference: npt.ArrayLike | None
+    coins: int | None
+    closeness: bool
+    overlapping: bool
+
+
+class RunOptions(Wishes, total=False):
+    """How the messages are randomized, and the null distribution is simulated."""
+
+    simulations: int | None
+    seed: int | None
+    randomness: Randomness | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,7 +90,12 @@ class Test:
     @property
     def kind(self) -> Kind:
         """Which of the three tests it is."""
-        return "closeness" if self.closeness else kind_of(self.reference)
+        return "closeness" if self.closeness else self.kind_of_one
+
+    @property
+    def kind_of_one(self) -> Kind:
+        """Which test of one batch it is."""
+        return "uniformity" if is_uniform(self.reference) else "identity"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -120,16 +144,18 @@ class Question(Test):
         """Whom the guarantee counts on."""
         return Crowd(self.n, self.honest_fraction)
 
+    @property
+    def price(self) -> dict[str, Any]:
+        """The honest people of one batch, and what it may cost: what noise is made for."""
+        honest = self.crowd.honest
+        return {"n": honest, "epsilon": self.batch_epsilon, "delta": self.delta}
+
     def to_dict(self) -> dict[str, object]:
         """Plain values; a uniform reference is None."""
         reference = None if is_uniform(self.reference) else self.reference.tolist()
-        return (
-            attributes(self, "kind", "n", "k")
-            | {"reference": reference}
-            | attributes(self, "epsilon", "delta", "distance", "level", "coin", "messages_cap")
-            | attributes(self, "randomizer", "partitions", "symbols", "honest_fraction")
-            | {"overlapping": self.overlapping}
-        )
+        names = ("kind", "n", "k", "reference", "epsilon", "delta", "distance", "level", "coin")
+        ways = ("messages_cap", "randomizer", "partitions", "symbols", "honest_fraction")
+        return attributes(self, *names, *ways, "overlapping") | {"reference": reference}
 
 
 @lru_cache(maxsize=64)
@@ -185,11 +211,6 @@ def hypothesis(k: int | None, reference: npt.ArrayLike | None) -> Array:
 def is_uniform(reference: Array) -> bool:
     """Whether all answers are equally likely."""
     return float(np.ptp(reference)) <= _EVEN / reference.size
-
-
-def kind_of(reference: Array) -> Kind:
-    """Which test of one batch it is."""
-    return "uniformity" if is_uniform(reference) else "identity"
 
 
 def check_distance(distance: float, reference: Array) -> None:

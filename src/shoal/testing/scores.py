@@ -30,7 +30,6 @@ the matrix M of κ over all messages: a diagonal one where different messages ha
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Self
@@ -179,18 +178,20 @@ def _without(values: Array, places: npt.NDArray[np.intp]) -> Array:
 # ------------------------------------------------------------------------------------- the scores
 
 
-class Scores(ABC):
+class Scores:
     """What a device's messages say about everybody's distribution, under one hypothesis.
+
+    Each person sends one message, unless a class says otherwise: the counts are multinomial.
 
     ``reference`` is the hypothesis; ``observed`` replaces the messages that it predicts by those
     pooled from two batches, when the question is only whether the two agree. With one partition by
     public coins, references may be rows: everything else then has rows for each of them.
     """
 
+    exchangeable = True  # whether messages of two batches can be split anew
+
     def __init__(self, device: Device, reference: Array, observed: Array | None = None) -> None:
-        self.device = device
-        self.reference = reference
-        self.observed = observed
+        self.device, self.reference, self.observed = device, reference, observed
         self.outputs = int(device.outputs or 0)
 
     @cached_property
@@ -198,14 +199,14 @@ class Scores(ABC):
         """Expected messages of one person under the hypothesis, by number."""
         return self.expected(self.reference) if self.observed is None else self.observed
 
-    @abstractmethod
     def expected(self, probabilities: Array) -> Array:
         """Expected messages of one person whose answer has these probabilities, or of rows."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def variances(self) -> Array:
         """Variance of each score of one person."""
+        raise NotImplementedError
 
     @cached_property
     def weights(self) -> Array:
@@ -218,9 +219,9 @@ class Scores(ABC):
         """Moments of one person's messages under the hypothesis."""
         return self.spread_of(self.reference)
 
-    @abstractmethod
     def spread_of(self, probabilities: Array) -> Spread:
         """The same of somebody whose answer has these probabilities; rows are served too."""
+        return self.gram.spread(self.expected(probabilities))
 
     @property
     def gram(self) -> Gram:
@@ -235,9 +236,10 @@ class Scores(ABC):
         """Σ_j w_j (score j)² of each row of centred counts."""
         return dot(self.times(offsets), offsets)
 
-    @abstractmethod
     def variance(self, values: Array, probabilities: Array) -> Array:
         """Variance of what one person's messages sum to, each counting as in ``values``."""
+        law = self.expected(probabilities)
+        return dot(law, (values - dot(law, values)[..., None]) ** 2)
 
     def departure(self, probabilities: Array) -> Departure:
         """What T shows where people's answers have these probabilities, row by row.
@@ -249,10 +251,10 @@ class Scores(ABC):
         noise = self.variance(pull, probabilities)
         return Departure(dot(pull, offsets), noise, self.spread_of(probabilities))
 
-    @property
-    @abstractmethod
+    @cached_property
     def own(self) -> tuple[Array, Array]:
         """What each message by its number, and each person, adds to the form by itself."""
+        return self.gram.own(self.mean), np.zeros(())
 
     def statistics(self, tables: CountTable, n: int) -> Array:
         """T of each row of counts of n people's messages."""
@@ -260,9 +262,10 @@ class Scores(ABC):
         alone = dot(tables, per_message) + n * per_person
         return self.quadratic(tables - n * self.mean) - alone
 
-    @abstractmethod
     def draw(self, probabilities: Array, *, n: int, size: int, generator: Generator) -> CountTable:
         """Rows of counts of n people with these probabilities (or, row by row, with those)."""
+        law = self.expected(probabilities)
+        return sampling.multinomial(law, n=n, size=size, generator=generator)
 
     @property
     def is_even(self) -> bool:
@@ -270,9 +273,9 @@ class Scores(ABC):
         alike = (self.gram.entries, self.mean)
         return not self.gram.dense and all(np.ptp(each) <= _EVEN * each.max() for each in alike)
 
-    @abstractmethod
-    def sent(self, *, n: int, size: int, generator: Generator) -> CountTable:
+    def sent(self, *, n: int, size: int, generator: Generator) -> CountTable:  # noqa: ARG002
         """How many messages n people send, time and again."""
+        return np.full(size, n, dtype=np.int64)
 
     def null(self, *, n: int, size: int, generator: Generator) -> Array:
         """T of so many made-up batches of n people under the hypothesis.
@@ -293,43 +296,6 @@ class Scores(ABC):
         offsets = squares - 2 * mean * sent + self.outputs * mean**2
         statistics: Array = float(self.gram.entries[0]) * offsets - float(per_message[0]) * sent
         return statistics - n * per_person
-
-
-def scores_of(device: Device, reference: Array) -> Scores:
-    """The scores of a device's messages under the hypothesis."""
-    k, answers = getattr(device, "k", None), reference.shape[-1]
-    checks.refuse(k != answers, f"a device for {answers} answers", k=k)
-    if type(device) in _SCORES:
-        return _SCORES[type(device)](device, reference)
-    if not (isinstance(device, CategoryRandomizer) and isinstance(device, NumberedMessages)):
-        expected = "a device whose messages are numbers (grr, hadamard, projective, dummies, ...)"
-        raise InvalidArgumentError("device", getattr(device, "name", device), expected)
-    expected = f"at most {LARGEST_LIST} different messages for {device.name}"
-    checks.refuse(device.outputs > LARGEST_LIST, expected, outputs=device.outputs)
-    return ListedScores(device, reference)
-
-
-class OneMessage(Scores):
-    """Scores of a randomizer: the counts are multinomial."""
-
-    def draw(self, probabilities: Array, *, n: int, size: int, generator: Generator) -> CountTable:
-        law = self.expected(probabilities)
-        return sampling.multinomial(law, n=n, size=size, generator=generator)
-
-    def variance(self, values: Array, probabilities: Array) -> Array:
-        law = self.expected(probabilities)
-        return dot(law, (values - dot(law, values)[..., None]) ** 2)
-
-    def spread_of(self, probabilities: Array) -> Spread:
-        return self.gram.spread(self.expected(probabilities))
-
-    @cached_property
-    def own(self) -> tuple[Array, Array]:
-        """Every message by itself."""
-        return self.gram.own(self.mean), np.zeros(())
-
-    def sent(self, *, n: int, size: int, generator: Generator) -> CountTable:  # noqa: ARG002
-        return np.full(size, n, dtype=np.int64)
 
     def pooled(self, counts: Counts) -> Self:
         """The same scores with the mean and the weights of messages pooled from two batches."""
@@ -354,6 +320,20 @@ class OneMessage(Scores):
         return factor * self.quadratic(first - pooled * (one / (one + two))) - alone
 
 
+def scores_of(device: Device, reference: Array) -> Scores:
+    """The scores of a device's messages under the hypothesis."""
+    k, answers = getattr(device, "k", None), reference.shape[-1]
+    checks.refuse(k != answers, f"a device for {answers} answers", k=k)
+    if type(device) in _SCORES:
+        return _SCORES[type(device)](device, reference)
+    if not (isinstance(device, CategoryRandomizer) and isinstance(device, NumberedMessages)):
+        expected = "a device whose messages are numbers (grr, hadamard, projective, dummies, ...)"
+        raise InvalidArgumentError("device", getattr(device, "name", device), expected)
+    expected = f"at most {LARGEST_LIST} different messages for {device.name}"
+    checks.refuse(device.outputs > LARGEST_LIST, expected, outputs=device.outputs)
+    return ListedScores(device, reference)
+
+
 class Split:
     """Two batches, and all the ways to split their messages anew.
 
@@ -361,7 +341,7 @@ class Split:
     the test is exact given them.
     """
 
-    def __init__(self, scores: OneMessage, first: Counts, second: Counts) -> None:
+    def __init__(self, scores: Scores, first: Counts, second: Counts) -> None:
         self.first, self.second = first.cells, second.cells
         self.sizes = first.n, second.n
         people = sum(self.sizes)
@@ -387,35 +367,39 @@ class Split:
         return np.concatenate(parts)
 
 
-class ResponseScores(OneMessage):
-    """k-ary randomized response: φ_j(m) = (1{m = j} − b)/λ, b the probability of one untruth."""
+class ResponseScores(Scores):
+    """k-ary randomized response: φ_j(m) = (1{m = j} − b)/λ, b the probability of one untruth.
+
+    On random partitions counts are in units of answers, scaled by G/λ.
+    """
+
+    def __init__(self, device: Device, reference: Array, observed: Array | None = None) -> None:
+        super().__init__(device, reference, observed)
+        self._layout = None
+        self._lie = 1 / (math.exp(device.local_epsilon) + self.outputs - 1)
+        self._truth = math.expm1(device.local_epsilon) * self._lie
+        self._least = self._lie * (1 - self._lie)  # variance: no message is rarer than its untruths
+        if isinstance(device, PartitionedResponse):
+            self._layout = device.layout
+            self._truth = device.truth / device.partitions  # λ/G
+            self._lie = self._least = (1 - device.truth) / self.outputs
 
     def expected(self, probabilities: Array) -> Array:
-        """b + λ p_j."""
-        return self._lie + self._truth * probabilities
+        """b + λ p_j, or (b + λ p(bin))/G."""
+        return self._lie + self._truth * _bin_sums(self._layout, probabilities)
 
     @cached_property
     def variances(self) -> Array:
-        """r_j(1 − r_j)/λ²; no message is rarer than its untruths, however few were seen."""
-        law = np.maximum(self.mean, self._lie)
-        least = self._lie * (1 - self._lie)
-        return np.asarray(np.maximum(law * (1 - law), least) / self._truth**2)
+        """r_j(1 − r_j)/λ²: a message supports an answer or not."""
+        support = _over_bins(self._layout, np.maximum(self.mean, self._lie))
+        return np.asarray(np.maximum(support * (1 - support), self._least) / self._truth**2)
 
     @cached_property
     def gram(self) -> Gram:
-        """Different messages have nothing in common."""
-        return Gram(self.weights / self._truth**2)
-
-    @property
-    def _lie(self) -> float:
-        return 1 / (math.exp(self.device.local_epsilon) + self.outputs - 1)
-
-    @property
-    def _truth(self) -> float:
-        return math.expm1(self.device.local_epsilon) * self._lie
+        return _bin_gram(self._layout, self.weights / self._truth**2)
 
 
-class ListedScores(OneMessage):
+class ListedScores(Scores):
     """Any randomizer with a table: φ(m) is its estimate from the message m alone."""
 
     device: CategoryRandomizer
@@ -447,7 +431,7 @@ class ListedScores(OneMessage):
         return np.array([self.device.estimate(Counts(cells, 1)).frequencies for cells in single])
 
 
-class HadamardScores(OneMessage):
+class HadamardScores(Scores):
     """φ_j(m) = ±S for a message in the answer's block, + in its half of it; 0 elsewhere.
 
     Within a block the product of two such signs is the sign of a third answer, the exclusive or of
@@ -576,34 +560,37 @@ class DummiesScores(Scores):
 
     with β = (⌊ρ⌋ + (ρ − ⌊ρ⌋)²)/L² has mean n(n−1) Σ_j W_j (t'_j − t_j)² for any true cells t'.
     β is how much less two counts vary together because dummies are drawn together.
+
+    Each of several partitions has a histogram. The part of the statistic that a person adds by
+    itself is then taken at its mean under the hypothesis, so that T has mean 0 there, and a mean
+    off by O(nα) elsewhere.
     """
 
     device: UniformDummies | PartitionedDummies
+    exchangeable = False
 
     def __init__(self, device: Device, reference: Array, observed: Array | None = None) -> None:
         super().__init__(device, reference, observed)
-        binned = self.device if isinstance(self.device, PartitionedDummies) else None
+        binned = device if isinstance(device, PartitionedDummies) else None
+        self._layout = binned.layout if binned else None
         self.symbols: int = binned.symbols if binned else reference.shape[-1]  # L
+        self._single = self.outputs == self.symbols  # one histogram
         self.dummies = float(self.device.dummies)  # ρ, for one histogram
         always, sometimes = divmod(self.dummies, 1.0)
         self._alike = float(always + sometimes**2) / self.symbols**2
 
     def truths(self, probabilities: Array) -> Array:
-        """Expected true messages of one person: the answer itself."""
-        return probabilities
-
-    def each(self, values: Array) -> Array:
-        """What the true messages of every answer sum to: one message."""
-        return values
+        """Expected true messages of one person: the answer itself, or one bin per partition."""
+        return _bin_sums(self._layout, probabilities)
 
     @cached_property
     def variances(self) -> Array:
-        return self.cell_variances(self.reference)
+        """Those of the answer's bins together, as if they were independent."""
+        return _over_bins(self._layout, self.cell_variances(self.truths(self.reference)))
 
     @cached_property
     def gram(self) -> Gram:
-        """Different messages have nothing in common."""
-        return Gram(self.weights)
+        return _bin_gram(self._layout, self.weights)
 
     def expected(self, probabilities: Array) -> Array:
         """The truth and its dummies."""
@@ -614,7 +601,13 @@ class DummiesScores(Scores):
         return truths + self.dummies / self.symbols - truths**2 - self._alike
 
     def spread_of(self, probabilities: Array) -> Spread:
-        """Σ = diag(t + ρ/L) − tt' − β 11'."""
+        """Σ = diag(t + ρ/L) − tt' − β 11', or the whole covariance of several partitions."""
+        if not self._single:
+            pairs = []
+            for row in probabilities.reshape(-1, probabilities.shape[-1]):
+                product = self.gram.times(self._covariance(row))
+                pairs.append((np.trace(product), (product * product.T).sum()))
+            return Spread(*np.array(pairs).T.reshape(2, *probabilities.shape[:-1]))
         truths, alike = self.truths(probabilities), self._alike
         weights, variances = self.gram.diagonal, self.cell_variances(truths)
         square = dot(weights**2, variances**2) + apart(weights * truths**2)
@@ -623,7 +616,7 @@ class DummiesScores(Scores):
 
     def variance(self, values: Array, probabilities: Array) -> Array:
         """That of the truth, and in every histogram that of ρ dummies."""
-        truth = self.each(values)
+        truth = _over_bins(self._layout, values)
         variance = dot(probabilities, (truth - dot(probabilities, truth)[..., None]) ** 2)
         variance += self.dummies / self.symbols * dot(values, values)
         histograms = values.reshape(*values.shape[:-1], -1, self.symbols).sum(axis=-1)
@@ -631,26 +624,38 @@ class DummiesScores(Scores):
 
     @cached_property
     def own(self) -> tuple[Array, Array]:
-        """As in the formula above."""
+        """As in the formula above, or the mean."""
+        if not self._single:
+            return np.zeros(self.outputs), self.spread.trace
         truths, weights = self.truths(self.reference), self.gram.diagonal
         per_person = dot(weights, 2 * truths * self.mean - truths**2 - self._alike)
         return weights * (1 - 2 * truths), per_person
 
     def draw(self, probabilities: Array, *, n: int, size: int, generator: Generator) -> CountTable:
-        """The truth is multinomial."""
-        true = sampling.multinomial(self.truths(probabilities), n=n, size=size, generator=generator)
-        rows = math.prod(true.shape[:-1])
-        return true + self.drawn_dummies(rows, n=n, generator=generator).reshape(true.shape)
-
-    def drawn_dummies(self, size: int, *, n: int, generator: Generator) -> CountTable:
-        """Rows of counts of n people's dummies for one histogram."""
-        sent = self.sent(n=n, size=size, generator=generator) - n
-        return sampling.uniform(self.symbols, sent=sent, generator=generator)
+        """The truth is multinomial, the same in all partitions; the dummies are their own."""
+        law = self.truths(probabilities) if self._single else probabilities
+        true = sampling.multinomial(law, n=n, size=size, generator=generator)
+        if not self._single:
+            true = np.rint(self.truths(true.astype(np.float64))).astype(np.int64)
+        dummies = []
+        for _ in range(self.outputs // self.symbols):
+            sent = self.sent(n=n, size=math.prod(true.shape[:-1]), generator=generator) - n
+            dummies.append(sampling.uniform(self.symbols, sent=sent, generator=generator))
+        return true + np.concatenate(dummies, axis=1).reshape(true.shape)
 
     def sent(self, *, n: int, size: int, generator: Generator) -> CountTable:
         """The truth and the dummies of one histogram."""
         always, sometimes = divmod(self.dummies, 1.0)
         return n * (1 + int(always)) + generator.binomial(n, sometimes, size=size)
+
+    def _covariance(self, probabilities: Array) -> Array:
+        truths = self.truths(probabilities)
+        partition = np.arange(self.outputs) // self.symbols
+        together = partition[:, None] == partition
+        noise = np.where(together, -self._alike, 0.0)
+        np.fill_diagonal(noise, self.dummies / self.symbols - self._alike)
+        shared = _shared(self._layout, probabilities)
+        return shared - np.outer(truths, truths) + noise
 
 
 # ------------------------------------------------------------------------ bins of public partitions
@@ -663,103 +668,12 @@ class DummiesScores(Scores):
 # public coins.
 
 
-class PartitionedScores(OneMessage):
-    """Randomized response on a random partition: counts in units of answers, scaled by G/λ."""
-
-    device: PartitionedResponse
-
-    def __init__(self, device: Device, reference: Array, observed: Array | None = None) -> None:
-        super().__init__(device, reference, observed)
-        self._truth = self.device.truth / self.device.partitions  # λ/G
-        self._lie = (1 - self.device.truth) / self.outputs
-
-    def expected(self, probabilities: Array) -> Array:
-        """(b + λ p(bin))/G."""
-        return self._lie + self._truth * _bin_sums(self.device.layout, probabilities)
-
-    @cached_property
-    def variances(self) -> Array:
-        """A message supports an answer or not."""
-        support = _over_bins(self.device.layout, np.maximum(self.mean, self._lie))
-        return np.maximum(support * (1 - support), self._lie) / self._truth**2
-
-    @cached_property
-    def gram(self) -> Gram:
-        return _bin_gram(self.device.layout, self.weights / self._truth**2)
-
-
-class PartitionedDummiesScores(DummiesScores):
-    """A histogram among dummies for every partition.
-
-    With several partitions the part of the statistic that a person adds by itself is taken at its
-    mean under the hypothesis, so that T has mean 0 there, and a mean off by O(nα) elsewhere.
-    """
-
-    device: PartitionedDummies
-
-    def truths(self, probabilities: Array) -> Array:
-        """One bin per partition."""
-        return _bin_sums(self.device.layout, probabilities)
-
-    @cached_property
-    def variances(self) -> Array:
-        """Those of the answer's bins together, as if they were independent."""
-        return _over_bins(self.device.layout, self.cell_variances(self.truths(self.reference)))
-
-    @cached_property
-    def gram(self) -> Gram:
-        return _bin_gram(self.device.layout, self.weights)
-
-    def each(self, values: Array) -> Array:
-        """One message per partition."""
-        return _over_bins(self.device.layout, values)
-
-    def spread_of(self, probabilities: Array) -> Spread:
-        """As for any dummies, or from the whole covariance of several partitions."""
-        if self.device.partitions == 1:
-            return super().spread_of(probabilities)
-        pairs = []
-        for row in probabilities.reshape(-1, probabilities.shape[-1]):
-            product = self.gram.times(self._covariance(row))
-            pairs.append((np.trace(product), (product * product.T).sum()))
-        trace, square = np.array(pairs).T.reshape(2, *probabilities.shape[:-1])
-        return Spread(trace, square)
-
-    def _covariance(self, probabilities: Array) -> Array:
-        truths = self.truths(probabilities)
-        partition = np.arange(self.outputs) // self.symbols
-        together = partition[:, None] == partition
-        noise = np.where(together, -self._alike, 0.0)
-        np.fill_diagonal(noise, self.dummies / self.symbols - self._alike)
-        shared = _shared(self.device.layout, probabilities)
-        return shared - np.outer(truths, truths) + noise
-
-    @cached_property
-    def own(self) -> tuple[Array, Array]:
-        """As for any dummies, or the mean."""
-        if self.device.partitions == 1:
-            return super().own
-        return np.zeros(self.outputs), self.spread.trace
-
-    def draw(self, probabilities: Array, *, n: int, size: int, generator: Generator) -> CountTable:
-        """Everybody's answer is the same in all partitions; the dummies are their own."""
-        if self.device.partitions == 1:
-            return super().draw(probabilities, n=n, size=size, generator=generator)
-        answers = sampling.multinomial(probabilities, n=n, size=size, generator=generator)
-        true = np.rint(self.truths(answers.astype(np.float64))).astype(np.int64)
-        dummies = [
-            self.drawn_dummies(len(true), n=n, generator=generator)
-            for _ in range(self.outputs // self.symbols)
-        ]
-        return true + np.concatenate(dummies, axis=1)
-
-
 _SCORES: dict[type, type[Scores]] = {
     RandomizedResponse: ResponseScores,
     HadamardResponse: HadamardScores,
     UniformDummies: DummiesScores,
-    PartitionedResponse: PartitionedScores,
-    PartitionedDummies: PartitionedDummiesScores,
+    PartitionedResponse: ResponseScores,
+    PartitionedDummies: DummiesScores,
 }
 
 
@@ -775,25 +689,27 @@ def _membership(layout: Partitions) -> sparse.csr_array:
     return sparse.csr_array((ones, columns, starts), shape=(layout.k, layout.cells)).T.tocsr()
 
 
-def _bin_sums(layout: Partitions, values: Array) -> Array:
+def _bin_sums(layout: Partitions | None, values: Array) -> Array:
     """Each row summed over every bin of every partition."""
+    if layout is None:
+        return values
     rows = np.asarray((_membership(layout) @ values.reshape(-1, layout.k).T).T)
     return rows.reshape(*values.shape[:-1], layout.cells)
 
 
-def _over_bins(layout: Partitions, cells: Array) -> Array:
+def _over_bins(layout: Partitions | None, cells: Array) -> Array:
     """For each answer the sum of these numbers over its bins, row by row."""
-    return np.asarray(cells[..., layout.places].sum(axis=-2))
+    return cells if layout is None else np.asarray(cells[..., layout.places].sum(axis=-2))
 
 
-def _shared(layout: Partitions, weights: Array) -> Array:
+def _shared(layout: Partitions | None, weights: Array) -> Array:
     """The weight of the answers that two bins share."""
     matrix = _membership(layout)
     return np.asarray(((matrix * weights) @ matrix.T).toarray())
 
 
-def _bin_gram(layout: Partitions, weights: Array) -> Gram:
+def _bin_gram(layout: Partitions | None, weights: Array) -> Gram:
     """κ by the weight of the answers that two bins share: those of one partition share none."""
-    if layout.partitions == 1:
+    if layout is None or layout.partitions == 1:
         return Gram(_bin_sums(layout, weights))
     return Gram(_shared(layout, weights), dense=True)

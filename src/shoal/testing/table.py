@@ -15,22 +15,14 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.engines import columns as reading
-from shoal.engines.columns import (
-    MOST_ANSWERS,
-    PUBLIC_LIST,
-    PUBLIC_NULLS,
-    Choices,
-    Codes,
-    Column,
-    label_of,
-)
+from shoal.engines.columns import Codes, Column, label_of
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.explain.document import Document
 from shoal.randomness import Randomness, simulator
 from shoal.testing import ranks
 from shoal.testing.designing import Design, design, fresh_coins
-from shoal.testing.question import Wishes, hypothesis
+from shoal.testing.question import RunOptions, Wishes, hypothesis
 from shoal.testing.tester import APART, TWICE, Tester
 from shoal.testing.verdict import Verdict
 from shoal.values import Batch, Counts, category_codes
@@ -65,23 +57,15 @@ _SEEDS = 1 << 48  # that a seed may be given again as an option
 
 
 def uniformity(
-    values: npt.ArrayLike,
-    *,
-    k: int,
-    epsilon: float,
-    distance: float,
-    simulations: int | None = None,
-    seed: int | None = None,
-    randomness: Randomness | None = None,
-    **wishes: Unpack[Wishes],
+    values: npt.ArrayLike, *, k: int, epsilon: float, distance: float, **options: Unpack[RunOptions]
 ) -> Verdict:
     """Are answers 0, ..., k − 1 equally likely? Tested on their shuffled, randomized messages.
 
-    ``wishes`` are those of :func:`~shoal.testing.design`: delta, level, coin, messages_cap,
-    randomizer, partitions, symbols, honest_fraction. ``seed`` is that of the simulated null
-    distribution alone; public coins are drawn and messages randomized securely unless a
-    simulation's ``randomness`` is given. Unless said, there are 1,999 ``simulations``, or some
-    100/level where that is more.
+    ``options`` are those of :func:`~shoal.testing.design`: delta, level, coin, messages_cap,
+    randomizer, partitions, symbols, honest_fraction; and simulations, seed and randomness. The seed
+    is that of the simulated null distribution alone; public coins are drawn and messages randomized
+    securely unless a simulation's ``randomness`` is given. Unless said, there are 1,999
+    ``simulations``, or some 100/level where that is more.
 
     >>> import numpy as np
     >>> verdict = uniformity(np.arange(20_000) % 10, k=20, epsilon=1.0, distance=0.2)
@@ -89,9 +73,8 @@ def uniformity(
     True
     """
     reference = hypothesis(k, None)
-    codes = _checked("values", values, reference.size)
-    plan = {"reference": reference, "epsilon": epsilon, "distance": distance, **wishes}
-    return _tested([codes], plan, simulations, seed, randomness)
+    plan = {"reference": reference, "epsilon": epsilon, "distance": distance}
+    return _tested(reference.size, {"values": values}, **plan, **options)
 
 
 def identity(
@@ -100,16 +83,12 @@ def identity(
     reference: npt.ArrayLike,
     epsilon: float,
     distance: float,
-    simulations: int | None = None,
-    seed: int | None = None,
-    randomness: Randomness | None = None,
-    **wishes: Unpack[Wishes],
+    **options: Unpack[RunOptions],
 ) -> Verdict:
     """Do answers 0, ..., k − 1 have the probabilities of the reference? Else as ``uniformity``."""
     expected = hypothesis(None, reference)
-    codes = _checked("values", values, expected.size)
-    plan = {"reference": expected, "epsilon": epsilon, "distance": distance, **wishes}
-    return _tested([codes], plan, simulations, seed, randomness)
+    plan = {"reference": expected, "epsilon": epsilon, "distance": distance}
+    return _tested(expected.size, {"values": values}, **plan, **options)
 
 
 def closeness(
@@ -120,10 +99,7 @@ def closeness(
     epsilon: float,
     distance: float,
     overlapping: bool = False,
-    simulations: int | None = None,
-    seed: int | None = None,
-    randomness: Randomness | None = None,
-    **wishes: Unpack[Wishes],
+    **options: Unpack[RunOptions],
 ) -> Verdict:
     """Do two groups of people answer alike? Each is shuffled by itself, each person in one group.
 
@@ -131,44 +107,41 @@ def closeness(
     both groups. Where people may be, say ``overlapping=True``: epsilon is then what two reports of
     one person, one in each batch, cost together. Else as ``uniformity``.
     """
-    size = hypothesis(k, None).size
-    groups = [_checked("first", first, size), _checked("second", second, size)]
-    plan = {"k": k, "epsilon": epsilon, "distance": distance, "overlapping": overlapping, **wishes}
-    return _tested(groups, plan | {"closeness": True}, simulations, seed, randomness)
+    reference = hypothesis(k, None)
+    plan = {"reference": reference, "epsilon": epsilon, "distance": distance}
+    groups = {"first": first, "second": second}
+    return _tested(reference.size, groups, overlapping=overlapping, **plan, **options)
 
 
 def _tested(
-    groups: Sequence[Codes],
-    plan: dict[str, Any],
-    simulations: int | None,
-    seed: int | None,
-    randomness: Randomness | None,
+    k: int,
+    groups: dict[str, npt.ArrayLike],
+    *,
+    simulations: int | None = None,
+    seed: int | None = None,
+    randomness: Randomness | None = None,
+    **plan: Any,  # noqa: ANN401 - of the design
 ) -> Verdict:
     """The verdict on one or two groups; the public coins are drawn before anything else."""
-    smallest = min(codes.size for codes in groups)
-    tester = design(n=smallest, coins=fresh_coins(randomness), **plan).tester()
-    batches = [
-        shuffle(tester.randomize(codes, randomness=randomness), randomness=randomness)
-        for codes in groups
-    ]
-    return _decided(tester, batches, simulations, seed)
+    codes = []
+    for name, values in groups.items():
+        shape = np.shape(values)
+        shown = f"shape {shape}" if shape else type(values).__name__
+        expected = "a one-dimensional list of at least two answers (of a table, one column)"
+        checks.refuse(len(shape) != 1 or shape[0] < 2, expected, **{name: shown})
+        codes.append(category_codes(values, k))
+    n, coins = min(each.size for each in codes), fresh_coins(randomness)
+    tester = design(n=n, coins=coins, closeness=len(codes) > 1, **plan).tester()
+    reports = (tester.randomize(each, randomness=randomness) for each in codes)
+    batches = [shuffle(each, randomness=randomness) for each in reports]
+    return _decided(tester, batches, simulations=simulations, seed=seed)
 
 
 def _decided(
-    tester: Tester, groups: Sequence[Batch | Counts], simulations: int | None, seed: int | None
+    tester: Tester, groups: Sequence[Batch] | Sequence[Counts], **options: int | None
 ) -> Verdict:
-    if len(groups) > 1:
-        return tester.compare(groups[0], groups[1], simulations=simulations, seed=seed)
-    return tester.decide(groups[0], simulations=simulations, seed=seed)
-
-
-def _checked(name: str, values: npt.ArrayLike, k: int) -> Codes:
-    """Two answers or more, each one of k."""
-    shape = np.shape(values)
-    shown = f"shape {shape}" if shape else type(values).__name__
-    expected = "a one-dimensional list of at least two answers (of a table, one column)"
-    checks.refuse(len(shape) != 1 or shape[0] < 2, expected, **{name: shown})
-    return category_codes(values, k)
+    decide: Callable[..., Verdict] = tester.compare if len(groups) > 1 else tester.decide
+    return decide(*groups, **options)
 
 
 # ------------------------------------------------------------------------------ a column of a table
@@ -271,7 +244,11 @@ def run(
     closeness = second is not None or by is not None
     columns = [reading.column(table, column) for table in (data, second) if table is not None]
     answers = _answers(columns, categories, reference, closeness=closeness)
-    names = [_name(table, place) for place, table in enumerate((data, second)) if table is not None]
+    names = [
+        str(table) if isinstance(table, str | os.PathLike) else name
+        for table, name in ((data, "data"), (second, "second"))
+        if table is not None
+    ]
     codes = [_codes(each, answers.labels) for each in columns]
     if by is not None:
         groups, names = _groups(reading.column(data, by))
@@ -282,8 +259,8 @@ def run(
         _without_nulls(each, f"column {column} of {name}", drop_nulls=drop_nulls)
         for each, name in zip(codes, names, strict=True)
     ]
-    public = [PUBLIC_LIST] * (PUBLIC_LIST in answers.notes)
-    public += [GROUPS_PUBLIC] * closeness + [PUBLIC_NULLS] * drop_nulls
+    public = [reading.PUBLIC_LIST] * (reading.PUBLIC_LIST in answers.notes)
+    public += [GROUPS_PUBLIC] * closeness + [reading.PUBLIC_NULLS] * drop_nulls
     plan = design(
         n=min(each.size for each in codes),
         epsilon=epsilon,
@@ -297,7 +274,7 @@ def run(
     tester = plan.tester()
     counts = _collected(tester, codes, progress)
     seed = int(simulator().integers(_SEEDS)) if seed is None else seed
-    verdict = _decided(tester, counts, simulations, seed)
+    verdict = _decided(tester, counts, simulations=simulations, seed=seed)
     people = _TABLES if by is None else _ROWS
     assumptions = (people.get(text, text) for text in verdict.guarantee.assumptions)
     guarantee = replace(verdict.guarantee, assumptions=(*assumptions, *public))
@@ -328,10 +305,6 @@ def _check_groups(
         same = one.exists() and two.exists() and one.samefile(two)  # maybe under another name
         expected = "another file than the first: everybody would be in both groups"
         checks.refuse(same or one.resolve() == two.resolve(), expected, second=str(second))
-
-
-def _name(table: Table, place: int) -> str:
-    return str(table) if isinstance(table, str | os.PathLike) else ("data", "second")[place]
 
 
 # ------------------------------------------------------------------------------------ the answers
@@ -391,8 +364,8 @@ def _number(text: str) -> float | None:
 
 def _require_list(argument: str, value: object, labels: Sequence[str]) -> None:
     """A list of two answers or more, each of them once."""
-    expected = f"from 2 to {MOST_ANSWERS:,} answers, not {len(labels):,}"
-    checks.refuse(not 2 <= len(labels) <= MOST_ANSWERS, expected, **{argument: str(value)})
+    expected = f"from 2 to {reading.MOST_ANSWERS:,} answers, not {len(labels):,}"
+    checks.refuse(not 2 <= len(labels) <= reading.MOST_ANSWERS, expected, **{argument: str(value)})
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise InvalidArgumentError(argument, str(value), f"every answer once, not {twice!r} twice")
@@ -421,8 +394,8 @@ def _answers(
     # One list for both tables: what one of them lacks, the other may have.
     frames = [column.frame for column in columns]
     together = Column(columns[0].name, frames[0] if len(frames) == 1 else pl.concat(frames))
-    labels = Choices.found(together, drop_nulls=True).labels
-    return AnswerList(labels, notes=(PUBLIC_LIST, *(() if closeness else (ONLY_GIVEN,))))
+    labels = reading.Choices.found(together, drop_nulls=True).labels
+    return AnswerList(labels, notes=(reading.PUBLIC_LIST, *(() if closeness else (ONLY_GIVEN,))))
 
 
 # ------------------------------------------------------------------------------------- the people

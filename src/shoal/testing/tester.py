@@ -14,16 +14,16 @@ from shoal import checks
 from shoal.accounting.amplification import amplify, profile
 from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee
-from shoal.errors import InvalidArgumentError, PrecisionError
+from shoal.errors import PrecisionError
 from shoal.protocols.base import Device
 from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.base import Reports
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomness import Randomness, simulator
 from shoal.testing import power, ranks, sampling
-from shoal.testing.question import Kind, Test, check_distance, hypothesis, is_uniform, kind_of
+from shoal.testing.question import Kind, Test, check_distance, hypothesis, is_uniform
 from shoal.testing.sampling import CountTable, Generator
-from shoal.testing.scores import OneMessage, Scores, Split, scores_of
+from shoal.testing.scores import Scores, Split, scores_of
 from shoal.testing.verdict import Verdict
 from shoal.values import Array, Batch, Counts, attributes
 
@@ -61,14 +61,18 @@ class Tester(Test):
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference", hypothesis(None, self.reference))
         super().__post_init__()
-        if self.closeness:
-            _exchangeable(self.scores)
-        _ = self.scores
+        _ = self._exchangeable if self.closeness else self.scores
 
     @cached_property
     def scores(self) -> Scores:
         """What the messages say about the distribution."""
         return scores_of(self.device, self.reference)
+
+    @property
+    def _exchangeable(self) -> Scores:
+        expected = f"a device {ONE_MESSAGE_EACH}"
+        checks.refuse(not self.scores.exchangeable, expected, device=self.device.name)
+        return self.scores
 
     @property
     def coin(self) -> str:
@@ -106,7 +110,7 @@ class Tester(Test):
         """Test a batch against the reference; n may differ from the plan, the guarantee with it."""
         counts = self._counted(batch)
         null = self.null(simulations, seed=seed, n=counts.n)
-        return self._verdict(kind_of(self.reference), self.statistic(counts), null, (counts.n,))
+        return self._verdict(self.kind_of_one, self.statistic(counts), null, (counts.n,))
 
     def compare(
         self,
@@ -121,8 +125,7 @@ class Tester(Test):
         If they do, all their messages are exchangeable: splitting the pooled messages at random
         again shows what the statistic would have been, so that the level is exact.
         """
-        scores = _exchangeable(self.scores)
-        split = Split(scores, self._counted(first), self._counted(second))
+        split = Split(self._exchangeable, self._counted(first), self._counted(second))
         null = split.null(ranks.number(self.level, simulations), simulator(seed))
         return self._verdict("closeness", split.statistic, null, split.sizes)
 
@@ -198,7 +201,7 @@ class Tester(Test):
             return scores.statistics(tables(probabilities), people)
         other = np.broadcast_to(scores.reference, probabilities.shape)
         one, two = tables(probabilities), tables(other)
-        return _exchangeable(scores).differences(one, two, (people, people))
+        return scores.differences(one, two, (people, people))
 
     def _under_coins(
         self, number: int, draws: int, generator: Generator
@@ -280,13 +283,35 @@ class Tester(Test):
         )
 
     def _guarantee(self, sizes: tuple[int, ...]) -> Guarantee:
+        """Of somebody in one batch; in both, if they overlap.
+
+        A person whose datum changes may then change a message in each. Both batches are one release
+        each, so their privacy profiles compose.
+        """
         delta, honest = self.delta, self.honest_fraction
-        if len(sizes) > 1 and self.overlapping:
-            return _of_both(self.device, sizes, delta=delta, honest_fraction=honest)
-        alone = amplify(self.device, n=min(sizes), delta=delta, honest_fraction=honest)
-        if len(sizes) == 1:
-            return alone
-        return replace(alone, assumptions=(*alone.assumptions, APART))
+        if len(sizes) == 1 or not self.overlapping:
+            alone = amplify(self.device, n=min(sizes), delta=delta, honest_fraction=honest)
+            apart = [APART] * (len(sizes) > 1)
+            return replace(alone, assumptions=(*alone.assumptions, *apart))
+        crowds = [Crowd(n, honest) for n in sizes]
+        first, second = (profile(self.device, n=n, honest_fraction=honest) for n in sizes)
+        both = first + second
+        try:
+            epsilon, how = both.answer(delta)
+        except PrecisionError:
+            epsilon, how = both.answer(delta, method="best")
+        assumptions = dict.fromkeys(text for crowd in crowds for text in crowd.assumptions)
+        return Guarantee(
+            epsilon=epsilon,
+            delta=delta,
+            n=min(crowd.honest for crowd in crowds),
+            local_epsilon=both.local_epsilon,
+            local_delta=both.local_delta,
+            theorem=f"{first.theorem}, {how}",
+            rounds=len(sizes),
+            assumptions=(first.scope, *assumptions, TWICE),
+            lower_bound=lambda: both.lower_epsilon(delta),
+        )
 
     def _people(self, n: int | None) -> int:
         return self.n if n is None else checks.count(2, n=n)
@@ -302,38 +327,3 @@ class Tester(Test):
         expected = f"from {least} to {most} messages of {counts.n} people"
         checks.refuse((cells < 0).any() or not least <= sent <= most, expected, counts=sent)
         return counts
-
-
-def _exchangeable(scores: Scores) -> OneMessage:
-    if isinstance(scores, OneMessage):
-        return scores
-    raise InvalidArgumentError("device", scores.device.name, f"a device {ONE_MESSAGE_EACH}")
-
-
-def _of_both(
-    device: Device, sizes: tuple[int, ...], *, delta: float, honest_fraction: float
-) -> Guarantee:
-    """The (epsilon, delta) of somebody who reports once in each of two batches.
-
-    A person whose datum changes may then change a message in each. Both batches are one release
-    each, so their privacy profiles compose.
-    """
-    crowds = [Crowd(n, honest_fraction) for n in sizes]
-    first, second = (profile(device, n=n, honest_fraction=honest_fraction) for n in sizes)
-    both = first + second
-    try:
-        epsilon, how = both.answer(delta)
-    except PrecisionError:
-        epsilon, how = both.answer(delta, method="best")
-    assumptions = dict.fromkeys(text for crowd in crowds for text in crowd.assumptions)
-    return Guarantee(
-        epsilon=epsilon,
-        delta=delta,
-        n=min(crowd.honest for crowd in crowds),
-        local_epsilon=both.local_epsilon,
-        local_delta=both.local_delta,
-        theorem=f"{first.theorem}, {how}",
-        rounds=len(sizes),
-        assumptions=(first.scope, *assumptions, TWICE),
-        lower_bound=lambda: both.lower_epsilon(delta),
-    )
