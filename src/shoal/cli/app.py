@@ -135,29 +135,21 @@ class Ours:
 
 
 class Commands(Ours, TyperGroup):
-    """The commands, panel by panel."""
+    """The commands, panel by panel; without one of them, the help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own
+        """Read the words, or show which there may be."""
+        return super().parse_args(ctx, args or ["--help"])
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer's own context
         """As they were registered in each panel."""
         names = super().list_commands(ctx)
-        panels = {name: getattr(self.commands[name], "rich_help_panel", OPERATE) for name in names}
-        return sorted(names, key=lambda name: PANELS.index(panels[name]))
+        panels = {name: getattr(self.commands[name], "rich_help_panel", None) for name in names}
+        return sorted(names, key=lambda name: PANELS.index(panels[name] or OPERATE))
 
 
 class Command(Ours, TyperCommand):
     """One command."""
-
-
-def group(help_text: str) -> typer.Typer:
-    """A command of commands, which by itself prints its help."""
-    made = typer.Typer(help=help_text, invoke_without_command=True)
-
-    @made.callback(help=help_text)
-    def show_group(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            typer.echo(context.get_help())
-
-    return made
 
 
 app = typer.Typer(
@@ -171,7 +163,6 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _root(
-    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", metavar="", help="Print the version.")
     ] = False,
@@ -180,8 +171,6 @@ def _root(
     if version:
         typer.echo(f"shoal {shoal.__version__}")
         raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("help", rich_help_panel=OPERATE)

@@ -14,7 +14,7 @@ import typer
 from shoal.cli import files
 from shoal.cli.app import ACCOUNT, RefusedError, app, printable
 from shoal.cli.options import Bounds, Excludes, Needs, Options, Required, command, option
-from shoal.cli.render import answer, console, reporting
+from shoal.cli.render import answer, console, working
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ class AuditOptions(Options):
     )
     seed: int | None = option("Reproducible randomness instead of secure one.", _HOW)
     plot: Path | None = option("Draw both worlds' statistics (.svg, .png).")
-    json: bool = option("Print JSON.")
 
     rules = (
         Excludes("table", ("randomizer",), "--table says what is declared"),
@@ -121,7 +120,7 @@ def audit(options: AuditOptions) -> None:
     """
     files.check(plot=options.plot)
     with _no_other_verdict():
-        with reporting("auditing") as progress:
+        with working("auditing") as progress:
             result = _audited(options, progress)
         if options.plot is not None:
             from shoal.figures import results

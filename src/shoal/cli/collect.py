@@ -11,7 +11,7 @@ import typer
 from shoal import checks
 from shoal.cli import files
 from shoal.cli.app import COLLECT, RefusedError, app, printable
-from shoal.cli.options import Excludes, argument, command, option
+from shoal.cli.options import Excludes, Options, command, option
 from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 from shoal.cli.render import console, print_json, print_lines, working
 
@@ -26,10 +26,10 @@ _WHAT = "What is collected"
 _NAME = 8  # digits of a batch's name that tell it from the others
 
 
-class CollectOptions(SecretOptions):
+class CollectOptions(SecretOptions, Options):
     """What is collected, how, and what is made of it."""
 
-    directory: Path = argument("The analyzer's directory; its keys are in DIR/keys.", "DIR")
+    directory: Path = option("The analyzer's directory; its keys are in DIR/keys.", name="DIR")
     survey: str | None = option("Of this survey alone: the first digits of its name.", _WHAT, "ID")
     token_file: Path | None = option("The shufflers' tokens (shoal keys token); DIR/token.", _WHAT)
     again: str | None = option(
@@ -43,7 +43,6 @@ class CollectOptions(SecretOptions):
     every: float = option("With --watch: seconds between two looks.", WORK, default=30.0)
     report: Path | None = option("Write a page to hand on (.html).")
     csv: Path | None = option("Write the estimates (.csv).")
-    json: bool = option("Print JSON.")
 
     rules = (
         Excludes("offline", ("watch", "again"), "--offline asks nobody"),

@@ -13,7 +13,7 @@ import typer
 
 from shoal.cli import files, run
 from shoal.cli.app import ANALYSE, app
-from shoal.cli.options import Options, command, option
+from shoal.cli.options import BareOptions, command, option
 from shoal.cli.render import console, panel, table, working
 from shoal.explain.document import Row, Table
 from shoal.explain.text import plain, up
@@ -65,7 +65,7 @@ TOPICS = MappingProxyType(
 )
 
 
-class DemoOptions(Options):
+class DemoOptions(BareOptions):
     """Where the report goes."""
 
     out: Path = option("Where to write the report; made if missing.", metavar="DIR", default=Path())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from shoal.cli.app import OPERATE, app
-from shoal.cli.options import Options, argument, command, option
+from shoal.cli.options import Options, command, option
 from shoal.cli.party import STORE
 from shoal.cli.render import console, print_json, working
 
@@ -20,11 +20,10 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 class DoctorOptions(Options):
     """What is looked at; this machine if nothing is named."""
 
-    targets: list[str] | None = argument(
-        "Directories of parties, or addresses.", "DIR|URL", default=None
+    targets: list[str] | None = option(
+        "Directories of parties, or addresses.", name="DIR|URL", default=None
     )
     store: str | None = STORE
-    json: bool = option("Print JSON.")
 
 
 @command(app, OPERATE)

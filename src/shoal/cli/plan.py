@@ -43,7 +43,6 @@ class PlanOptions(Options):
     participation: float | None = option("Each takes part with this probability, unseen.", _CROWD)
     plot: Path | None = option("Draw the options (.svg, .png).")
     save: Path | None = option("Save the plan, for shoal run --plan (.json).")
-    json: bool = option("Print JSON.")
 
     rules = (
         Required("epsilon", "what the collection may cost each person"),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, NARROW, RefusedError, app, printable
@@ -15,12 +14,11 @@ from shoal.cli.options import (
     OneOf,
     Options,
     Required,
-    argument,
     command,
     option,
     read_bounds,
 )
-from shoal.cli.render import answer, console, reporting, show
+from shoal.cli.render import answer, console, show, working
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,17 +34,13 @@ _CROWD = "Who takes part"
 _COLLECTION = ("honest_fraction", "messages_cap", "compare_truth")
 
 
-class Split(StrEnum):
-    """How the budget is shared by several columns."""
-
-    COMPOSE = "compose"
-    DIVIDE = "divide"
+Split = Literal["compose", "divide"]  # how the budget is shared by several columns
 
 
 class RunOptions(Options):
     """What is collected, how private, from whom, and what to make of it."""
 
-    data: Path = argument("A table, one person per row: CSV, Parquet, Arrow.", "FILE")
+    data: Path = option("A table, one person per row: CSV, Parquet, Arrow.", name="FILE")
     column: list[str] | None = option("The column to collect; several if repeated.", _WHAT, "NAME")
     columns: str | None = option(
         "The coordinates of a vector, whose mean is estimated.", _WHAT, "NAME,NAME,…"
@@ -96,7 +90,6 @@ class RunOptions(Options):
     )
     report: Path | None = option("Write a page to hand on (.html).")
     csv: Path | None = option("Write the estimates (.csv).")
-    json: bool = option("Print JSON.")
     compare_truth: bool = option("Show true values too: no longer private.")
 
     rules = (
@@ -163,7 +156,7 @@ def run(options: RunOptions) -> None:
     if options.open and len(options.column or []) != 1:
         raise RefusedError("--open takes one --column of text")
     result: Result | OpenResult
-    with reporting("collecting") as progress:
+    with working("collecting") as progress:
         import shoal
 
         if options.open:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from shoal.cli.app import OPERATE, app, group
-from shoal.cli.options import Options, argument, command, option
+import typer
+
+from shoal.cli.app import OPERATE, Commands, app
+from shoal.cli.options import BareOptions, command, option
 from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 
 if TYPE_CHECKING:
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 _WHERE = "Where it listens"
 _LOG = "What it tells"
 
-serve = group(
-    """Run a shuffler, its worker or an analyzer.
+serve = typer.Typer(
+    cls=Commands,
+    help="""Run a shuffler, its worker or an analyzer.
 
     They speak plain HTTP: put a reverse proxy with TLS in front. The shuffler and the analyzer
     belong to different operators and share no machine, database, key or log.
-    """
+    """,
 )
 app.add_typer(serve, name="serve", rich_help_panel=OPERATE)
 
@@ -33,19 +35,13 @@ _PORT = "The port; 0 for any that is free."
 _PAUSE = "Seconds to wait when there is nothing to do."
 
 
-class Level(StrEnum):
-    """From which level on the log is written."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
+Level = Literal["debug", "info", "warning", "error"]  # from which level on the log is written
 
 
-class ProcessOptions(Options):
+class ProcessOptions(BareOptions):
     """Where a process of a party has its directory, its metrics and its log."""
 
-    directory: Path = argument("Its directory; its keys are in DIR/keys.", "DIR")
+    directory: Path = option("Its directory; its keys are in DIR/keys.", name="DIR")
     metrics_host: str = option(
         "The address of metrics and health checks.", _WHERE, "HOST", default="127.0.0.1"
     )
@@ -55,7 +51,7 @@ class ProcessOptions(Options):
     store: str | None = STORE
     migrate: bool = MIGRATE
     log: Path | None = option("Write the log to a file; standard error.", _LOG)
-    log_level: Level = option("From which level on.", _LOG, default=Level.INFO)
+    log_level: Level = option("From which level on.", _LOG, default="info")
     metrics_socket: int | None = option("", hidden=True)
     with_parent: bool = option("", hidden=True)
 
@@ -91,7 +87,7 @@ class ProcessOptions(Options):
         home.private()
         connections.allow_many_files()
         with writing_to(self.log or Path()):
-            logs.configure(to=self.log, level=self.log_level.value)
+            logs.configure(to=self.log, level=self.log_level)
         if self.with_parent:
             children.follow_parent()
 
@@ -136,7 +132,7 @@ def shuffler(options: ShufflerOptions) -> None:
         proxied=options.behind_proxy,
     )
     if options.workers > 1:
-        run_siblings(settings, options.workers, log=options.log, level=options.log_level.value)
+        run_siblings(settings, options.workers, log=options.log, level=options.log_level)
     else:
         run_shuffler(settings)
 

@@ -13,18 +13,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from shoal.cli.app import COLLECT, RefusedError, app
-from shoal.cli.options import (
-    Excludes,
-    Needs,
-    Options,
-    Required,
-    Rule,
-    argument,
-    command,
-    in_options,
-    option,
-)
-from shoal.cli.render import answer_lines, print_lines, reporting
+from shoal.cli.options import Excludes, Needs, Options, Required, Rule, command, in_options, option
+from shoal.cli.render import answer_lines, print_lines, working
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -51,12 +41,12 @@ _JOB_TRIES = 8
 def _nothing_sent() -> Iterator[None]:
     """Around all that comes before sending: who is refused there, or gives up, reads so."""
     try:
-        with in_options(SubmitOptions):
-            yield
+        yield
     except ShoalError as error:
         if _NOTHING_SENT in str(error):
             raise
-        raise RefusedError(f"{error}; {_NOTHING_SENT}") from error
+        message = in_options(error, SubmitOptions)
+        raise RefusedError(f"{message}; {_NOTHING_SENT}") from error
     except KeyboardInterrupt:
         sys.stderr.write(f"interrupted: {_NOTHING_SENT}\n")
         raise
@@ -65,9 +55,9 @@ def _nothing_sent() -> Iterator[None]:
 class SubmitOptions(Options):
     """Which survey, whose answers, within which limits; or what was sent before."""
 
-    survey: str | None = argument("A survey's file, or its address.", "SURVEY", default=None)
-    answer: str | None = argument(
-        "The answer; - or none reads it from the input.", "ANSWER", default=None
+    survey: str | None = option("A survey's file, or its address.", name="SURVEY", default=None)
+    answer: str | None = option(
+        "The answer; - or none reads it from the input.", name="ANSWER", default=None
     )
     occasion: int = option("Which of the person's reports it is.", _ONE, default=1)
     file: Path | None = option("A table, one person per row: CSV, Parquet, Arrow.", _MANY)
@@ -232,7 +222,7 @@ def _send(
 
     job = options.job or str(Path(options.file or "").resolve())
     try:
-        with reporting("sending") as progress:
+        with working("sending") as progress:
             if options.file is None:
                 return client.report(survey, answer or "", occasion=options.occasion)
             with executor(options.processes) as pool:
@@ -284,7 +274,7 @@ def _before(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
     with _nothing_sent():
         clients = [stack.enter_context(options.client(place)) for place in _places(options)]
     try:
-        with reporting("sending"):
+        with working("sending"):
             return _carried_out(options, clients)
     except KeyboardInterrupt:
         typer.echo(f"interrupted: {_GOES_ON}", err=True)

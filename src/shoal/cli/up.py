@@ -14,8 +14,8 @@ import typer
 
 from shoal import checks
 from shoal.cli.app import COLLECT, INTERRUPTED, RefusedError, app, printable
-from shoal.cli.options import Needs, Options, argument, command, option
-from shoal.cli.render import console, print_json, reporting, show, table, working
+from shoal.cli.options import Needs, Options, command, option
+from shoal.cli.render import console, print_json, show, table, working
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,8 +43,8 @@ _NOT_APART = (
 class UpOptions(Options):
     """What is asked, who answers, and when it stops."""
 
-    directory: Path = argument(
-        "Where it is kept; taken up again if it exists.", "DIR", default=Path("shoal-up")
+    directory: Path = option(
+        "Where it is kept; taken up again if it exists.", name="DIR", default=Path("shoal-up")
     )
     simulate: int | None = option("Let so many invented people answer.", _WHO, library="people")
     question: str | None = option("The question of a new survey.", _WHAT, "TEXT")
@@ -197,7 +197,7 @@ def _simulated(options: UpOptions, services: Local, began: float) -> int:
 
 
 def _send(services: Local, job: Job) -> None:
-    with reporting(f"{job.people:,} invented people randomize, seal and send") as progress:
+    with working(f"{job.people:,} invented people randomize, seal and send") as progress:
         services.crowd.send(job, progress)
 
 
