@@ -98,16 +98,11 @@ class Ours:
     Anything unexpected is not caught: a traceback there is a bug report.
     """
 
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's own context
-        """The options, flags among them without a type."""
-        options: list[Any] = super().get_params(ctx)  # type: ignore[misc] # of Typer's classes
-        for option in options:
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer's own
+        """The help; without frames in letters that the terminal has, texts below narrow options."""
+        for option in self.get_params(ctx):  # type: ignore[attr-defined] # of Typer's classes
             if getattr(option, "is_flag", False):
                 option.metavar = ""
-        return options
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the same
-        """The help; without frames in letters that the terminal has, texts below narrow options."""
         if formatter.width < NARROW:
             formatter.write_dl = partial(formatter.write_dl, col_max=2)
         super().format_help(ctx, formatter)  # type: ignore[misc] # of Typer's classes

@@ -122,14 +122,11 @@ def audit(options: AuditOptions) -> None:
     with _no_other_verdict():
         with working("auditing") as progress:
             result = _audited(options, progress)
-        if options.plot is not None:
-            from shoal.figures import results
-
-            files.write((options.plot, lambda path: results.audit(result, path)))
+        files.write(files.figure(options.plot, "audit", result))
         document = result.document()
         if not options.json:
             console().print(printable(document.title), style=_STYLES[result.verdict])
-        answer(options, result.to_dict(), document, options.plot)
+        answer(options, result, document, options.plot)
     if result.verdict == "violated":
         raise typer.Exit(VIOLATED)
 

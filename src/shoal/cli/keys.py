@@ -14,7 +14,7 @@ from shoal.cli.party import IDENTITY, SECRETS, X25519, Kind, PartyOptions, Secre
 from shoal.cli.render import answer_lines, working
 
 if TYPE_CHECKING:
-    from shoal.service.keyring import Inheritance, Keyring, Protection
+    from shoal.service.keyring import Keyring, Protection
 
 _WHAT = "What keys"
 _TIMES = "How long"
@@ -97,29 +97,22 @@ class NewOptions(SecretOptions, Options):
             return Protection.none()
         if self.key_file is not None:
             return Protection.key_file(self.key_file, make=True)
-        cost = self.only("cost")
-        return Protection.passphrase(self.passphrase(new=True), **cost)
-
-    def inheritance(self) -> Inheritance | None:
-        """What is left of a ring that was lost."""
-        from shoal.service.keyring import Inheritance
-
-        if self.identity is None or self.first_number is None:
-            return None
-        return Inheritance(identity=self.identity, first_number=self.first_number)
+        return Protection.passphrase(self.passphrase(new=True), **self.only("cost"))
 
 
 @command(keys)
 def new(options: NewOptions) -> None:
     """Make the keys of a new shuffler or analyzer, and print what surveys say of them."""
-    from shoal.service.keyring import Keyring, Schedule
+    from shoal.service.keyring import Inheritance, Keyring, Schedule
     from shoal.service.keyring.schedule import DAY
     from shoal.service.keyring.words import new_document
 
     schedule = Schedule(
         active=options.active * DAY, expired=options.expired * DAY, listed=options.listed * DAY
     )
-    protection = options.new_protection()
+    protection, heir_of = options.new_protection(), None
+    if options.identity is not None and options.first_number is not None:
+        heir_of = Inheritance(identity=options.identity, first_number=options.first_number)
     with working("making keys"):
         ring = Keyring.create(
             options.directory,
@@ -127,7 +120,7 @@ def new(options: NewOptions) -> None:
             suites=tuple(options.suite or [X25519]),
             protection=protection,
             schedule=schedule,
-            heir_of=options.inheritance(),
+            heir_of=heir_of,
         )
     values = ring.to_dict() | {"protection": options.kind}
     answer_lines(options, values, new_document(ring, options.key_file))

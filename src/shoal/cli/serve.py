@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 _WHERE = "Where it listens"
 _LOG = "What it tells"
+_LISTENING = ("host", "port", "socket", "metrics_host", "metrics_port", "metrics_socket")
 
 serve = typer.Typer(
     cls=Commands,
@@ -52,7 +52,7 @@ class ProcessOptions(BareOptions):
     migrate: bool = MIGRATE
     log: Path | None = option("Write the log to a file; standard error.", _LOG)
     log_level: Level = option("From which level on.", _LOG, default="info")
-    metrics_socket: int | None = option("", hidden=True)
+    metrics_socket: int | None = option("", hidden=True, library="metrics_descriptor")
     with_parent: bool = option("", hidden=True)
 
     def home(self, role: Role) -> Home:
@@ -70,14 +70,10 @@ class ProcessOptions(BareOptions):
         return home
 
     def listening(self) -> Listening:
-        """Where its metrics are."""
+        """Where it listens, and where its metrics are."""
         from shoal.service.running.settings import Listening
 
-        return Listening(
-            metrics_host=self.metrics_host,
-            metrics_port=self.metrics_port,
-            metrics_descriptor=self.metrics_socket,
-        )
+        return Listening(**self.only(*(name for name in _LISTENING if name in self.declared)))
 
     def begin(self) -> None:
         """Begin to log, and to follow the parent."""
@@ -98,12 +94,7 @@ class ListenOptions(ProcessOptions):
     host: str = option("The address to listen on.", _WHERE, "HOST", default="127.0.0.1")
     port: int = option(_PORT, _WHERE, default=0)
     behind_proxy: bool = option("All requests come from one address: no limit for it.", _WHERE)
-    socket: int | None = option("", hidden=True)
-
-    def listening(self) -> Listening:
-        """Where it listens, and where its metrics are."""
-        metrics = ProcessOptions.listening(self)
-        return replace(metrics, host=self.host, port=self.port, descriptor=self.socket)
+    socket: int | None = option("", hidden=True, library="descriptor")
 
 
 class ShufflerOptions(ListenOptions):

@@ -65,13 +65,11 @@ def sgd(options: SgdOptions) -> None:
         )
         guarantee = comparison.guarantee(sampling)
         if options.plot is not None:
-            from shoal.figures import results
-
             noise = guarantee.noise_multiplier
             curves = {
                 kind.value: by_epochs(noise_multiplier=noise, sampling=kind, **run)
                 for kind in Sampling
             }
-            files.write((options.plot, lambda path: results.training(guarantee, curves, path)))
+            files.write(files.figure(options.plot, "training", guarantee, curves))
     values = guarantee.to_dict() | comparison.to_dict()
     answer(options, values, comparison.document(sampling), options.plot)

@@ -156,10 +156,7 @@ def _verdict(options: TestOptions) -> None:
             **options.only("randomizer"),
             **options.wishes(),
         )
-    if options.plot is not None:
-        from shoal.figures import results
-
-        files.write((options.plot, lambda path: results.test(result.verdict, path)))
+    files.write(files.figure(options.plot, "test", result.verdict))
     verdict, document = result.verdict, result.document()
     guarantee = replace(
         verdict.guarantee.document(), notes=document.notes, warnings=document.warnings
@@ -179,10 +176,7 @@ def _power(options: TestOptions) -> None:
         reference, notes = _hypothesis(options)
         study = Study(reference=reference, **options.only("trials"), **options.wishes())
         powers = study.run(options.n or (), progress)
-    if options.plot is not None:
-        from shoal.figures import results
-
-        files.write((options.plot, lambda path: results.power(powers, path)))
+    files.write(files.figure(options.plot, "power", powers))
     values = powers.to_dict() | {"notes": list(notes)}
     answer(options, values, replace(powers.document(), notes=notes), options.plot)
 

@@ -127,10 +127,7 @@ def walk(options: WalkOptions) -> None:
     files.check(plot=options.plot, never=options.graph)
     with working("comparing" if options.overlay else "walking") as progress:
         result = (_compared if options.overlay else _walked)(options, progress)
-    if options.plot is not None:
-        from shoal.figures import results
-
-        files.write((options.plot, lambda path: results.walk(result, path)))
+    files.write(files.figure(options.plot, "walk", result))
     answer(options, result.to_dict(), result.document(), options.plot)
 
 
