@@ -83,10 +83,10 @@ def test_numbers_are_short(value, shown):
     ("text", "value"), [("0,100", (0, 100)), ("-1.5, 2e3", (-1.5, 2000)), (" 0 ,1", (0, 1))]
 )
 def test_bounds(text, value):
-    assert options.read_bounds(text) == value
+    assert options.Bounds.read(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "1", "1,2,3", "2,1", "1,1", "a,b", "0,inf", "nan,1", ","])
 def test_what_is_no_pair_of_bounds_is_refused(text):
     with pytest.raises(typer.BadParameter):
-        options.read_bounds(text)
+        options.Bounds.read(text)

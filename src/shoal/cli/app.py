@@ -28,35 +28,21 @@ INTERRUPTED = 130
 ANALYSE, ACCOUNT, COLLECT, OPERATE = "Analyse", "Account", "Collect", "Operate"
 PANELS = (ANALYSE, ACCOUNT, COLLECT, OPERATE)
 
-EXAMPLES = """\
-Examples
-
-  shoal plan --epsilon 1 --n 1e6 --categories 100
-
-  shoal run answers.csv --column color --epsilon 1 --report report.html
-
-  shoal amplify --local-epsilon 4 --n 1e5 --delta 1e-6
-
-  shoal amplify --randomizer grr --k 24 --local-epsilon 3 --n 2e5 --rounds 30
-
-  shoal amplify --local-epsilon 4 --n 1e5 --all
-
-  shoal amplify --solve local-epsilon --epsilon 1 --delta 1e-6 --n 1e6
-
-  shoal walk friends.txt --epsilon 0.1 --local-epsilon 1
-
-  shoal peers run --peers 100 --rounds 16 --offline 0.2
-
-  shoal test answers.csv --column color --distance 0.1 --epsilon 1
-
-  shoal sgd --n 6e4 --noise 10 --epochs 5
-
-  shoal audit --randomizer grr --k 2 --local-epsilon 1 --n 200 --delta 1e-3
-
-  shoal up --simulate 5000
-
-  shoal demo
-"""
+_EXAMPLES = (
+    "plan --epsilon 1 --n 1e6 --categories 100",
+    "run answers.csv --column color --epsilon 1 --report report.html",
+    "amplify --local-epsilon 4 --n 1e5 --delta 1e-6",
+    "amplify --randomizer grr --k 24 --local-epsilon 3 --n 2e5 --rounds 30",
+    "amplify --local-epsilon 4 --n 1e5 --all",
+    "amplify --solve local-epsilon --epsilon 1 --delta 1e-6 --n 1e6",
+    "walk friends.txt --epsilon 0.1 --local-epsilon 1",
+    "peers run --peers 100 --rounds 16 --offline 0.2",
+    "test answers.csv --column color --distance 0.1 --epsilon 1",
+    "sgd --n 6e4 --noise 10 --epochs 5",
+    "audit --randomizer grr --k 2 --local-epsilon 1 --n 200 --delta 1e-3",
+    "up --simulate 5000",
+    "demo",
+)
 
 # Typer exports one of its usage errors; the base of that one is the base of all of them.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -151,7 +137,7 @@ app = typer.Typer(
     cls=Commands,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich" if FRAMED else None,
-    epilog=EXAMPLES,
+    epilog="\n\n".join(["Examples", *(f"  shoal {words}" for words in _EXAMPLES)]) + "\n",
     context_settings={"help_option_names": ["-h", "--help"], "terminal_width": COLUMNS},
 )
 

@@ -163,16 +163,10 @@ def _write(options: CollectOptions, results: list[SurveyResults]) -> None:
     result = only.result()
     if result is None and options.report is not None:
         raise RefusedError("there is nothing to report yet: no batch was published")
-    files.write(
-        (
-            options.csv,
-            lambda path: path.write_text(only.to_csv(), encoding="utf-8", newline=""),
-        ),
-        (
-            options.report,
-            lambda path: result and path.write_text(result.to_html(), encoding="utf-8"),
-        ),
-    )
+    outputs = [files.text(options.csv, only.to_csv)]
+    if result is not None:
+        outputs.append(files.text(options.report, result.to_html))
+    files.write(*outputs)
 
 
 def _show(results: SurveyResults, done: Pass) -> None:

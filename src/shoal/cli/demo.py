@@ -123,8 +123,7 @@ def demo(options: DemoOptions) -> None:
     compared = Table(("the same reports …", "ε"), rows, frozenset({1}))
     _section("What if", [table(compared)])
     with working("writing"):
-        page = result.to_html()
-        files.write((report, lambda path: path.write_text(page, encoding="utf-8")))
+        files.write(files.text(report, result.to_html))
     _section("To hand on", ["The same as a page, with all the numbers and assumptions:"])
     typer.echo(f"  {report}")
 

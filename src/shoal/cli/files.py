@@ -88,6 +88,11 @@ def write(*outputs: tuple[Path | None, Write]) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def text(path: Path | None, make: Callable[[], str]) -> tuple[Path | None, Write]:
+    """An output: text, made when it is written."""
+    return path, lambda target: target.write_text(make(), encoding="utf-8", newline="")
+
+
 def figure(path: Path | None, name: str, *shown: object) -> tuple[Path | None, Write]:
     """An output: one of :mod:`shoal.figures.results`, of what a command found."""
 

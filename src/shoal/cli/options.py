@@ -27,26 +27,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import partial
-from types import NoneType
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    TypeVar,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from types import GenericAlias, NoneType
+from typing import Any, ClassVar, NamedTuple, dataclass_transform, get_args, get_type_hints
 
 import typer
 
 from shoal.cli.app import Command, RefusedError
 from shoal.errors import InvalidArgumentError, ShoalError
 
-Chosen = TypeVar("Chosen", bound="BareOptions")
+Function = Callable[[Any], None]  # of the options of one command
 OUT = "What to make of it"
 _UNSAID: Any = object()
 _LARGEST = 1e21
@@ -92,26 +81,26 @@ class Bounds(NamedTuple):
     low: float
     high: float
 
+    @classmethod
+    def read(cls, text: str) -> Bounds:
+        """Two numbers, the lower one first.
 
-def read_bounds(text: str) -> Bounds:
-    """Two numbers, the lower one first.
-
-    >>> read_bounds("0,100")
-    Bounds(low=0.0, high=100.0)
-    """
-    parts = text.split(",")
-    if len(parts) != 2:
-        raise typer.BadParameter(f"expected two numbers such as 0,100, got {text!r}")
-    low, high = (read_number(part.strip()) for part in parts)
-    if not low < high:
-        raise typer.BadParameter(f"expected the lower bound first, got {text!r}")
-    return Bounds(low, high)
+        >>> Bounds.read("0,100")
+        Bounds(low=0.0, high=100.0)
+        """
+        parts = text.split(",")
+        if len(parts) != 2:
+            raise typer.BadParameter(f"expected two numbers such as 0,100, got {text!r}")
+        low, high = (read_number(part.strip()) for part in parts)
+        if not low < high:
+            raise typer.BadParameter(f"expected the lower bound first, got {text!r}")
+        return cls(low, high)
 
 
 _READ: dict[type, tuple[str, Callable[[str], Any]]] = {
     int: ("WHOLE", read_whole),
     float: ("NUMBER", read_number),
-    Bounds: ("LOW,HIGH", read_bounds),
+    Bounds: ("LOW,HIGH", Bounds.read),
 }
 
 
@@ -124,7 +113,7 @@ class Declared(NamedTuple):
     default: Any
     name: str
     library: str | None
-    words: Mapping[str, Any]
+    words: dict[str, Any]
 
 
 def option(
@@ -259,12 +248,11 @@ class Options(BareOptions):
 
 def command(
     app: typer.Typer, panel: str | None = None, name: str | None = None
-) -> Callable[[Callable[[Chosen], None]], Callable[[Chosen], None]]:
+) -> Callable[[Function], Function]:
     """Register a function of :class:`Options` as a command, in this panel of ``shoal --help``."""
 
-    def register(function: Callable[[Chosen], None]) -> Callable[[Chosen], None]:
-        (parameter,) = inspect.signature(function).parameters
-        kind: type[Chosen] = get_type_hints(function)[parameter]
+    def register(function: Function) -> Function:
+        kind: type[BareOptions] = get_type_hints(function)["options"]
 
         def run(**values: Any) -> None:  # noqa: ANN401 - one for each field
             try:
@@ -290,27 +278,22 @@ def command(
 
 def _parameter(name: str, declared: Declared, hint: Any) -> inspect.Parameter:  # noqa: ANN401
     """What Typer reads: the type says how the text is read, unless the option has a parser."""
-    kind, default, words = hint, declared.default, dict(declared.words)
-    while get_origin(kind) not in (None, Literal):  # int | None, list[str] | None
-        kind = next(part for part in get_args(kind) if part is not NoneType)
+    kind, default = hint, declared.default
+    while NoneType in get_args(kind) or isinstance(kind, GenericAlias):  # list[str] | None
+        kind = get_args(kind)[0]
     choices = get_args(kind)
     metavar, parser = _READ.get(kind, ("FILE", None))
     if kind is bool:
         metavar, default = "", bool(default)
     elif choices:
         metavar, parser = "|".join(choices), partial(read_choice, choices)
-    words = {"parser": parser} | words
+    words = {"parser": parser} | declared.words
     if declared.name.startswith("-"):
         words["metavar"] = metavar if words["metavar"] is None else words["metavar"]
-        info = typer.Option(declared.name, **words)
+        info = typer.Option(default, declared.name, **words)
     else:
-        info = typer.Argument(metavar=declared.name, **words)
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if default is ... else default,
-        annotation=Annotated[hint, info],
-    )
+        info = typer.Argument(default, metavar=declared.name, **words)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=hint)
 
 
 def in_options(error: ShoalError, kind: type[BareOptions]) -> ShoalError:

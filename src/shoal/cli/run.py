@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, NARROW, RefusedError, app, printable
-from shoal.cli.options import (
-    Excludes,
-    Needs,
-    OneOf,
-    Options,
-    Required,
-    command,
-    option,
-    read_bounds,
-)
+from shoal.cli.options import Bounds, Excludes, Needs, OneOf, Options, Required, command, option
 from shoal.cli.render import answer, console, show, working
 
 if TYPE_CHECKING:
@@ -124,7 +115,7 @@ class RunOptions(Options):
         if self.columns is not None:
             names = (part.strip() for part in self.columns.split(","))
             keywords["columns"] = [name for name in names if name]
-        for name, read in (("categories", files.read_list), ("bounds", read_bounds)):
+        for name, read in (("categories", files.read_list), ("bounds", Bounds.read)):
             texts = getattr(self, name) or []
             if texts and self.columns is None:
                 by_column = (self._of_column(name, text) for text in texts)
@@ -165,10 +156,7 @@ def run(options: RunOptions) -> None:
             result = shoal.heavy_hitters(options.data, column=column, progress=progress, **keywords)
         else:
             result = shoal.run(options.data, progress=progress, **options.keywords())
-    files.write(
-        (options.report, lambda path: path.write_text(result.to_html(), encoding="utf-8")),
-        (options.csv, result.to_csv),
-    )
+    files.write(files.text(options.report, result.to_html), (options.csv, result.to_csv))
     if not options.json:
         show_charts(result)
     document = result.document(table=False)

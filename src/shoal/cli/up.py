@@ -18,8 +18,6 @@ from shoal.cli.options import Needs, Options, command, option
 from shoal.cli.render import console, print_json, show, table, working
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from shoal.service.analyzer.results import SurveyResults
     from shoal.service.running.embedded import Wanted
     from shoal.service.running.local import Local
@@ -118,7 +116,12 @@ def up(options: UpOptions) -> None:
             handling(_interrupt),
             local.running(options.directory, options.wanted, port=options.port) as (services, new),
         ):
-            _check_enough(options, services)
+            target = services.survey.batches.target
+            if options.once and (options.simulate or target) < target:  # no result would come
+                raise RefusedError(
+                    f"the survey in {options.directory} closes a batch at {target:,} reports: give "
+                    f"--simulate {target} or more, or leave --once out"
+                )
             if not options.json:
                 _introduce(services, new=new)
             with working("starting"):
@@ -141,16 +144,6 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     """SIGTERM is as good as Ctrl-C; and Ctrl-C works where a shell has switched it off."""
     del number, frame
     raise KeyboardInterrupt
-
-
-def _check_enough(options: UpOptions, services: Local) -> None:
-    """Whoever waits for a result should get one."""
-    target = services.survey.batches.target
-    if options.once and options.simulate is not None and options.simulate < target:
-        raise RefusedError(
-            f"the survey in {options.directory} closes a batch at {target:,} reports: give "
-            f"--simulate {target} or more, or leave --once out"
-        )
 
 
 def _simulated(options: UpOptions, services: Local, began: float) -> int:
@@ -281,8 +274,11 @@ def invite(services: Local) -> None:
         page.print(line, soft_wrap=True)
 
 
-def _funnel(results: SurveyResults) -> RenderableType:
-    """How many reports of each batch came how far."""
+def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float | None) -> None:
+    """Print the chart, how many reports came how far, and what it costs."""
+    import numpy as np
+
+    from shoal.cli.run import chart
     from shoal.explain.document import Row, Table
     from shoal.explain.text import up as rounded_up
 
@@ -292,17 +288,8 @@ def _funnel(results: SurveyResults) -> RenderableType:
         epsilon = "–" if batch["epsilon"] is None else rounded_up(batch["epsilon"])
         rows.append(Row((batch["batch"][:8], *counts, epsilon, batch["withheld"] or "")))
     headings = ("batch", "reports", "valid", "honest", "ε", "")
-    return table(Table(headings, tuple(rows), frozenset(range(1, 5))))
-
-
-def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float | None) -> None:
-    """Print the chart, how many reports came how far, and what it costs."""
-    import numpy as np
-
-    from shoal.cli.run import chart
-
-    page, funnel = console(), _funnel(results)
-    result = results.result()
+    funnel = table(Table(headings, tuple(rows), frozenset(range(1, 5))))
+    page, result = console(), results.result()
     if result is None:
         page.print("nothing was published", style="yellow")
         page.print(funnel)
