@@ -28,24 +28,24 @@ POSITIVE = st.floats(min_value=1e-300, max_value=1e300)
     ],
 )
 def test_whole_numbers(text, value):
-    parsed = options.read_whole(text)
+    parsed = options.read_int(text)
     assert parsed == value
     assert type(parsed) is int
 
 
 def test_whole_numbers_beyond_floats_are_exact():
-    assert options.read_whole("9007199254740993") == 2**53 + 1
+    assert options.read_int("9007199254740993") == 2**53 + 1
 
 
-@given(st.text(max_size=12), st.sampled_from([options.read_whole, options.read_number]))
-@example("sNaN", options.read_whole)
-@example("-Infinity", options.read_whole)
+@given(st.text(max_size=12), st.sampled_from([options.read_int, options.read_number]))
+@example("sNaN", options.read_int)
+@example("-Infinity", options.read_int)
 def test_any_text_is_a_number_or_refused(text, parse):
     with contextlib.suppress(typer.BadParameter):
         assert math.isfinite(parse(text))
 
 
-@pytest.mark.parametrize("parse", [options.read_whole, options.read_number])
+@pytest.mark.parametrize("parse", [options.read_int, options.read_number])
 def test_a_refusal_repeats_what_was_typed(parse):
     with pytest.raises(typer.BadParameter, match=r"such as .* got '1e5\.5'"):
         parse("1e5.5")

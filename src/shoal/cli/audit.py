@@ -167,12 +167,11 @@ def _audited(options: AuditOptions, progress: Any) -> Audit:  # noqa: ANN401 - d
 
 def _declared(options: AuditOptions) -> object | None:
     from shoal.auditing.subjects import Listed
-    from shoal.cli.files import read_table
     from shoal.protocols import registry
     from shoal.randomizers.registry import family
 
     if options.table is not None:
-        return Listed(read_table(options.table))
+        return Listed(files.read_table(options.table))
     if options.randomizer is None:
         return None
     if options.randomizer in registry.PROTOCOLS:

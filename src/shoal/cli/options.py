@@ -65,7 +65,7 @@ def read_number(text: str, kind: type = float) -> Any:  # noqa: ANN401 - of that
     return value
 
 
-read_whole = partial(read_number, kind=int)
+read_int = partial(read_number, kind=int)
 
 
 def read_choice(choices: tuple[str, ...], text: str) -> str:
@@ -98,7 +98,7 @@ class Bounds(NamedTuple):
 
 
 _READ: dict[type, tuple[str, Callable[[str], Any]]] = {
-    int: ("WHOLE", read_whole),
+    int: ("WHOLE", read_int),
     float: ("NUMBER", read_number),
     Bounds: ("LOW,HIGH", Bounds.read),
 }

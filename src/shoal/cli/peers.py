@@ -93,8 +93,12 @@ def run(options: PeersOptions) -> None:
 
 def _estimates(column: ColumnResult) -> list[dict[str, object]]:
     """The estimate of each answer: fractions of one, not of a hundred."""
-    names = {"value": "answer", "frequency": "share"} | {
-        key: key for key in ("low", "high", "truth")
+    names = {
+        "value": "answer",
+        "frequency": "share",
+        "low": "low",
+        "high": "high",
+        "truth": "truth",
     }
     errors = cast("Estimate", column.estimate).standard_errors.tolist()
     return [

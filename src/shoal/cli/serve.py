@@ -175,12 +175,19 @@ def analyzer(options: AnalyzerOptions) -> None:
     home = options.home("analyzer")
     protection = options.protection(home.keys, options.identity)
     options.begin()
+    import logging
+
+    from shoal.service.running import logs
     from shoal.service.running.analyzer_process import run_analyzer
     from shoal.service.running.collecting import TokenFile
     from shoal.service.running.settings import Settings
+    from shoal.web import assets
     from shoal.web.pages import pages
 
-    _log_missing_scripts()
+    lacking = assets.unbuilt()
+    if lacking:  # such pages take no answers: the log has it at once, and shoal doctor
+        values = {"role": "analyzer", "count": len(lacking)}
+        logs.say("browser_scripts_missing", level=logging.WARNING, **values)
     token_file = options.shuffler_token or options.directory / "token"
     run_analyzer(
         Settings(
@@ -194,16 +201,3 @@ def analyzer(options: AnalyzerOptions) -> None:
         public_results=options.public_results,
         pages=pages,
     )
-
-
-def _log_missing_scripts() -> None:
-    """Pages without their scripts take no answers: the log has it at once, and shoal doctor."""
-    import logging
-
-    from shoal.service.running import logs
-    from shoal.web import assets
-
-    lacking = assets.unbuilt()
-    if lacking:
-        values = {"role": "analyzer", "count": len(lacking)}
-        logs.say("browser_scripts_missing", level=logging.WARNING, **values)

@@ -167,7 +167,7 @@ def submit(options: SubmitOptions) -> None:
 def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object], Document]:
     """Whatever is refused is refused before anything is drawn; then it is sent."""
     from shoal.service.client import Queued, default_directory
-    from shoal.service.client.drawing import values_of
+    from shoal.service.client.drawing import column_values, values_of
     from shoal.service.client.machine import NEEDS_PROXY
     from shoal.service.survey.words import promise_document
 
@@ -180,11 +180,19 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
         client = stack.enter_context(options.client(options.outbox or place))
         survey = client.survey(options.survey or "")
         promised = client.promised(survey, occasion=options.occasion)
-        values = _values(options, survey, answer)
+        values = None
+        if options.file is not None:
+            table = options.file, options.column or ""
+            values = column_values(survey, *table, drop_nulls=options.drop_nulls)
+        elif answer is not None:
+            values = values_of(survey, [answer])
         if not options.json:
             print_lines(promise_document(survey))
         if asks and values is not None:
-            _confirm()
+            sys.stderr.write("send? [y/N] ")
+            sys.stderr.flush()
+            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+                raise RefusedError(_NOTHING_SENT)
         elif asks:
             answer = _read_answer()
             values = values_of(survey, [answer])
@@ -203,16 +211,6 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
     }
     name = type(outcome).__name__.lower()
     return {"outcome": name, **asdict(outcome), "promise": promise}, document
-
-
-def _values(options: SubmitOptions, survey: Survey, answer: str | None) -> Values | None:
-    """The answers as the survey's mechanism takes them; None if nobody was asked yet."""
-    from shoal.service.client.drawing import column_values, values_of
-
-    if options.file is not None:
-        column = options.column or ""
-        return column_values(survey, options.file, column, drop_nulls=options.drop_nulls)
-    return None if answer is None else values_of(survey, [answer])
 
 
 def _send(
@@ -257,13 +255,6 @@ def _read_answer() -> str:
     if not line:
         raise RefusedError("ANSWER is missing: give it, or write it to the standard input")
     return line.removesuffix("\n").removesuffix("\r")
-
-
-def _confirm() -> None:
-    sys.stderr.write("send? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise RefusedError(_NOTHING_SENT)
 
 
 # ---------------------------------------------------------------------------- what was sent before

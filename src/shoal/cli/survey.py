@@ -13,22 +13,12 @@ import typer
 
 from shoal.cli import files
 from shoal.cli.app import COLLECT, Commands, RefusedError, app
-from shoal.cli.options import (
-    Bounds,
-    Excludes,
-    OneOf,
-    Options,
-    Required,
-    command,
-    option,
-    read_whole,
-)
+from shoal.cli.options import Bounds, Excludes, OneOf, Options, Required, command, option, read_int
 from shoal.cli.party import X25519, PartyOptions, Suite
 from shoal.cli.render import answer, answer_lines, print_lines, working
 
 if TYPE_CHECKING:
     from shoal.protocols.base import Device
-    from shoal.service.survey import Survey
     from shoal.service.survey.design import Design
 
 _ABOUT = "What people are told"
@@ -60,7 +50,7 @@ def read_duration(text: str) -> int:
     if match is not None:
         return int(match["number"]) * _UNITS[match["unit"]]
     try:
-        return int(read_whole(text))
+        return int(read_int(text))
     except typer.BadParameter:
         message = f"expected a time such as 7d, 12h, 30m or 45s, got {text!r}"
         raise typer.BadParameter(message) from None
@@ -213,13 +203,27 @@ def new(options: NewOptions) -> None:
     with working("designing"):
         from shoal.service.client.policy import Policy
         from shoal.service.clock import system_clock
-        from shoal.service.survey import summary
+        from shoal.service.survey import Party, summary
         from shoal.service.survey.design import telling_minimum, tells_nothing
-        from shoal.service.survey.files import refuse_overwriting
+        from shoal.service.survey.files import party_fingerprint, refuse_overwriting
+        from shoal.service.survey.survey import LONGEST_TEXT
 
         labels = () if options.categories is None else tuple(files.read_list(options.categories))
         design = options.design(labels)
-        made = _made(options, design, labels)
+        begins = system_clock() if options.starts is None else options.starts
+        shuffler = party_fingerprint("shuffler", options.shuffler_key)
+        analyzer = party_fingerprint("analyzer", options.analyzer_key)
+        made = design.survey(
+            name=options.question[:LONGEST_TEXT] if options.name is None else options.name,
+            question=options.question,
+            purpose=options.purpose,
+            answers=labels,
+            not_before=begins,
+            not_after=begins + options.days * _DAY,
+            suite=options.suite,
+            shuffler=Party(url=options.shuffler.rstrip("/"), fingerprint=shuffler),
+            analyzer=Party(url=options.analyzer.rstrip("/"), fingerprint=analyzer),
+        )
         if options.out is not None:
             refuse_overwriting(options.out, made)
         enough = 0  # for several reports of one person looking for it takes too long
@@ -235,28 +239,6 @@ def new(options: NewOptions) -> None:
             f"written to {options.out}",
             "next, each operator registers it: shoal survey add FILE --to DIR",
         )
-
-
-def _made(options: NewOptions, design: Design, labels: tuple[str, ...]) -> Survey:
-    from shoal.service.clock import system_clock
-    from shoal.service.survey import Party
-    from shoal.service.survey.files import party_fingerprint
-    from shoal.service.survey.survey import LONGEST_TEXT
-
-    begins = system_clock() if options.starts is None else options.starts
-    shuffler = party_fingerprint("shuffler", options.shuffler_key)
-    analyzer = party_fingerprint("analyzer", options.analyzer_key)
-    return design.survey(
-        name=options.question[:LONGEST_TEXT] if options.name is None else options.name,
-        question=options.question,
-        purpose=options.purpose,
-        answers=labels,
-        not_before=begins,
-        not_after=begins + options.days * _DAY,
-        suite=options.suite,
-        shuffler=Party(url=options.shuffler.rstrip("/"), fingerprint=shuffler),
-        analyzer=Party(url=options.analyzer.rstrip("/"), fingerprint=analyzer),
-    )
 
 
 class ShowOptions(Options):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, RefusedError, app, printable
-from shoal.cli.options import Excludes, Needs, OneOf, Options, Required, command, option, read_whole
+from shoal.cli.options import Excludes, Needs, OneOf, Options, Required, command, option, read_int
 from shoal.cli.render import answer, console, panel, working
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def read_sizes(text: str) -> Sizes:
     >>> read_sizes("3e4, 1e4")
     (10000, 30000)
     """
-    return Sizes(sorted({read_whole(part.strip()) for part in text.split(",")}))
+    return Sizes(sorted({read_int(part.strip()) for part in text.split(",")}))
 
 
 class TestOptions(Options):
@@ -201,7 +201,7 @@ def _hypothesis(options: TestOptions) -> tuple[Array, tuple[str, ...]]:
                 f"expected --categories to be different answers, got {twice[0]!r} twice"
             )
     else:
-        k = read_whole(text)
+        k = read_int(text)
     if not 2 <= k <= MOST_ANSWERS:
         raise RefusedError(f"expected --categories from 2 to {MOST_ANSWERS:,}, got {k}")
     return np.full(k, 1 / k), ()

@@ -126,16 +126,15 @@ def walk(options: WalkOptions) -> None:
     """
     files.check(plot=options.plot, never=options.graph)
     with working("comparing" if options.overlay else "walking") as progress:
-        result = (_compared if options.overlay else _walked)(options, progress)
+        if options.overlay:
+            from shoal.network import overlays
+
+            names = ("n", "degree", "epsilon", "delta", "local_epsilon", "seed")
+            result: Any = overlays.compare(**options.only(*names), progress=progress)
+        else:
+            result = _walked(options, progress)
     files.write(files.figure(options.plot, "walk", result))
-    answer(options, result.to_dict(), result.document(), options.plot)
-
-
-def _compared(options: WalkOptions, progress: Any) -> Any:  # noqa: ANN401 - no heavy imports
-    from shoal.network import overlays
-
-    names = ("n", "degree", "epsilon", "delta", "local_epsilon", "seed")
-    return overlays.compare(**options.only(*names), progress=progress)
+    answer(options, result, result.document(), options.plot)
 
 
 def _walked(options: WalkOptions, progress: Any) -> Any:  # noqa: ANN401 - no heavy imports
