@@ -59,25 +59,20 @@ def backup(options: BackupOptions) -> None:
         document = made.document("is whole")
     else:
         party = registering.home_of(options.directory, options.store)
-        target = _target(options.to)
+        target = Path(options.to)
+        if options.to.endswith("/"):
+            try:
+                target.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise RefusedError(
+                    f"cannot make the directory {options.to}: {error.strerror or error}; nothing "
+                    "was backed up"
+                ) from None
         with working("backing up") as progress:
             keys = not options.without_keys
             made = backups.back_up(party, target, keys=keys, progress=progress)
         document = made.document("is a backup")
     answer_lines(options, made.to_dict(), document)
-
-
-def _target(to: str) -> Path:
-    """Where to; what ends like a directory becomes one."""
-    target = Path(to)
-    if to.endswith("/"):
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RefusedError(
-                f"cannot make the directory {to}: {error.strerror or error}; nothing was backed up"
-            ) from None
-    return target
 
 
 class RestoreOptions(SecretOptions, Options):

@@ -67,6 +67,7 @@ def collect(options: CollectOptions) -> None:
     need_party("shoal collect", options.store)
     import logging
 
+    from shoal.service.analyzer.collector import Pass
     from shoal.service.analyzer.results import survey_results
     from shoal.service.running import collecting, registering
     from shoal.service.running.home import Home
@@ -96,12 +97,6 @@ def collect(options: CollectOptions) -> None:
         passes = _collected(worker, surveys)
         results = [survey_results(store, survey.id) for survey in surveys]
     _write(options, results)
-    _print(options, results, passes)
-
-
-def _print(options: CollectOptions, results: list[SurveyResults], passes: dict[str, Pass]) -> None:
-    from shoal.service.analyzer.collector import Pass
-
     pairs = [(each, passes.get(str(each.survey.id), Pass())) for each in results]
     if options.json:
         print_json({"surveys": [each.to_dict() | {"pass": done.to_dict()} for each, done in pairs]})

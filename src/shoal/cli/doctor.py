@@ -35,9 +35,19 @@ def doctor(options: DoctorOptions) -> None:
     with working("looking"):
         examination = _examined(options)
     if options.json:
-        print_json(examination.to_dict())
+        print_json(examination)
     else:
-        _show(examination)
+        from rich.text import Text
+
+        page = console()
+        for name, findings in examination.parts.items():
+            page.print(name, style="bold")
+            for finding in findings:
+                line = Text(f"  {finding.state.value:<5}", style=_STYLES[finding.state.value])
+                line.append(f"{finding.check}: {finding.detail}", style="")
+                page.print(line, soft_wrap=True)
+                if finding.advice:
+                    page.print(f"        {finding.advice}", style="dim", soft_wrap=True)
     if examination.state == "fail":
         raise typer.Exit(1)
 
@@ -62,17 +72,3 @@ def _examined(options: DoctorOptions) -> Examination:
 
         parts = parts | {MACHINE: [*parts[MACHINE], assets.finding()]}
     return Examination(parts)
-
-
-def _show(examination: Examination) -> None:
-    from rich.text import Text
-
-    page = console()
-    for name, findings in examination.parts.items():
-        page.print(name, style="bold")
-        for finding in findings:
-            line = Text(f"  {finding.state.value:<5}", style=_STYLES[finding.state.value])
-            line.append(f"{finding.check}: {finding.detail}", style="")
-            page.print(line, soft_wrap=True)
-            if finding.advice:
-                page.print(f"        {finding.advice}", style="dim", soft_wrap=True)

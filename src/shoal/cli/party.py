@@ -90,10 +90,18 @@ class SecretOptions(BareOptions):
     def passphrase(self, *, new: bool) -> str:
         """From the file, from the environment, or from whoever sits at the terminal."""
         if self.passphrase_file is not None:
-            return _first_line(self.passphrase_file)
-        text = os.environ.get(_VARIABLE)
-        if text:
-            return text
+            from shoal.service.keyring import files
+
+            path = self.passphrase_file
+            try:
+                text = files.read_private(path, known="the passphrase").decode("utf-8")
+            except UnicodeDecodeError:
+                raise RefusedError(f"cannot read {path}: it is not text in UTF-8") from None
+            if not "".join(text.splitlines()[:1]):
+                raise RefusedError(f"cannot read {path}: its first line should be a passphrase")
+            return text.splitlines()[0]
+        if os.environ.get(_VARIABLE):
+            return os.environ[_VARIABLE]
         if not sys.stdin.isatty():
             unprotected = ", or choose --protection none" if new else ""
             raise RefusedError(
@@ -102,15 +110,3 @@ class SecretOptions(BareOptions):
             )
         typed: str = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=new, err=True)
         return typed
-
-
-def _first_line(path: Path) -> str:
-    from shoal.service.keyring import files
-
-    try:
-        lines = files.read_private(path, known="the passphrase").decode("utf-8").splitlines()
-    except UnicodeDecodeError:
-        raise RefusedError(f"cannot read {path}: it is not text in UTF-8") from None
-    if not lines or not lines[0]:
-        raise RefusedError(f"cannot read {path}: its first line should be a passphrase")
-    return lines[0]

@@ -87,25 +87,15 @@ def run(options: PeersOptions) -> None:
         collection.guarantee.document(), notes=column.notes, warnings=collection.warnings
     )
     notes = [*column.notes, *collection.warnings]
-    values = {"estimate": _estimates(column), **collection.to_dict(), "notes": notes}
-    answer(options, values, document)
-
-
-def _estimates(column: ColumnResult) -> list[dict[str, object]]:
-    """The estimate of each answer: fractions of one, not of a hundred."""
-    names = {
-        "value": "answer",
-        "frequency": "share",
-        "low": "low",
-        "high": "high",
-        "truth": "truth",
-    }
+    keys = {"value": "answer", "frequency": "share", "low": "low", "high": "high", "truth": "truth"}
     errors = cast("Estimate", column.estimate).standard_errors.tolist()
-    return [
-        {names[key]: value for key, value in record.items() if key in names}
+    estimate = [  # fractions of one, not of a hundred
+        {keys[key]: value for key, value in record.items() if key in keys}
         | {"standard_error": error}
         for record, error in zip(column.records(), errors, strict=True)
     ]
+    values = {"estimate": estimate, **collection.to_dict(), "notes": notes}
+    answer(options, values, document)
 
 
 def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:

@@ -28,7 +28,6 @@ _WHEN = "When"
 _WHO = "Who operates it"
 _HOW = "How it is answered"
 _PARTY = "The directory of the shuffler or the analyzer."
-_DAY = 86_400
 _UNSHOWN = ("Cc", "Zl", "Zp")  # control characters, separators of lines and paragraphs
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
@@ -219,7 +218,7 @@ def new(options: NewOptions) -> None:
             purpose=options.purpose,
             answers=labels,
             not_before=begins,
-            not_after=begins + options.days * _DAY,
+            not_after=begins + options.days * _UNITS["d"],
             suite=options.suite,
             shuffler=Party(url=options.shuffler.rstrip("/"), fingerprint=shuffler),
             analyzer=Party(url=options.analyzer.rstrip("/"), fingerprint=analyzer),

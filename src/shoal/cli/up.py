@@ -72,14 +72,6 @@ class UpOptions(Options):
                 f"got {self.port}"
             )
 
-    def check_unchanged(self) -> None:
-        """Refuse to ask something else in a directory that has a survey."""
-        for name in self.only("question", "epsilon", "delta", "port"):
-            raise RefusedError(
-                f"{self.directory} has a survey already, and --{name} cannot change it: leave it "
-                "out, or choose another directory"
-            )
-
     def wanted(self) -> Wanted:
         """The survey of a new directory."""
         from shoal.service.running.embedded import Wanted
@@ -109,7 +101,11 @@ def up(options: UpOptions) -> None:
     from shoal.service.running.server import handling
 
     if Embedded(directory=options.directory).ports() is not None:
-        options.check_unchanged()
+        for name in options.only("question", "epsilon", "delta", "port"):
+            raise RefusedError(
+                f"{options.directory} has a survey already, and --{name} cannot change it: leave "
+                "it out, or choose another directory"
+            )
     staying = False
     try:
         with (
