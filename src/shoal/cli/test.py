@@ -152,8 +152,9 @@ def _verdict(options: TestOptions) -> None:
             options.data,
             categories=None if options.categories is None else files.read_list(options.categories),
             progress=progress,
-            **options.only("column", "against", "with_", "by", "overlap", "drop_nulls"),
-            **options.only("randomizer"),
+            **options.only(
+                "column", "against", "with_", "by", "overlap", "drop_nulls", "randomizer"
+            ),
             **options.wishes(),
         )
     files.write(files.figure(options.plot, "test", result.verdict))

@@ -215,9 +215,8 @@ def _introduce(services: Local, *, new: bool) -> None:
     from shoal.explain.text import up as rounded_up
 
     page, survey, where = console(), services.survey, services.addresses
-    made = "Made" if new else "Goes on with"
-    what = "keys of a shuffler and an analyzer, and a survey"
-    page.print(f"{made} {services.directory}: {what}.", soft_wrap=True)
+    made = f"{'Made' if new else 'Goes on with'} {services.directory}"
+    page.print(f"{made}: keys of a shuffler and an analyzer, and a survey.", soft_wrap=True)
     page.print(f"note: {_NOT_APART}", style="yellow")
     for warning in missing_scripts():
         page.print(f"warning: {warning}", style="yellow")
