@@ -29,8 +29,8 @@ import typer
 
 from shoal import checks, randomness
 from shoal.cli.app import RefusedError, printable
-from shoal.cli.options import Options, argument, command, option
-from shoal.cli.render import console, print_json, reporting, table
+from shoal.cli.options import BareOptions, command, option
+from shoal.cli.render import console, print_json, table, working
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.document import Row, Table
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
@@ -725,10 +725,10 @@ _BEHIND = 20.0  # milliseconds that a generator may be late before it is told
 app = typer.Typer(pretty_exceptions_enable=False)
 
 
-class LoadtestOptions(Options):
+class LoadtestOptions(BareOptions):
     """What is sent, how fast, and which limits it has to keep."""
 
-    survey: Path = argument("The file of a survey made for this test.", "SURVEY")
+    survey: Path = option("The file of a survey made for this test.", name="SURVEY")
     for_testing: bool = option(
         "Say so: what is sent is counted like people's reports, and nobody can tell them apart "
         "afterwards.",
@@ -874,10 +874,10 @@ def _tested(options: LoadtestOptions) -> Tested:
     mix = Mix(requests=options.requests, forged=options.forged, replayed=options.replays)
     bodies = mix.fresh
     processes = options.sealing if bodies * options.bulk >= _MANY else 1
-    with reporting("sealing reports") as advance, executor(processes) as pool:
+    with working("sealing reports") as advance, executor(processes) as pool:
         fresh = reports.fresh(bodies, pool=pool, progress=advance)
     load = Load(rate=options.rate, connections=options.connections, patience=options.patience)
-    with reporting("sending") as advance:
+    with working("sending") as advance:
         sending = stoppable(
             target,
             mix.drawn(fresh, reports.forger()),

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 
 _INTERRUPTED = 130  # as in shoal.cli.app, which is not loaded yet
 
 
 def main() -> None:
     """Run the command in ``sys.argv`` and exit with its status."""
+    begins = None
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebody ignores it
         signal.signal(signal.SIGINT, _end)
+        begins = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
     from shoal.cli import main as run
 
-    run(begins=_begins)
-
-
-def _begins() -> None:
-    """From here on, there may be something to tidy up."""
-    if signal.getsignal(signal.SIGINT) is _end:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run(begins=begins)
 
 
 def _end(_number: int, _frame: object) -> None:

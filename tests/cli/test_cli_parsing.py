@@ -28,24 +28,24 @@ POSITIVE = st.floats(min_value=1e-300, max_value=1e300)
     ],
 )
 def test_whole_numbers(text, value):
-    parsed = options.read_whole(text)
+    parsed = options.read_int(text)
     assert parsed == value
     assert type(parsed) is int
 
 
 def test_whole_numbers_beyond_floats_are_exact():
-    assert options.read_whole("9007199254740993") == 2**53 + 1
+    assert options.read_int("9007199254740993") == 2**53 + 1
 
 
-@given(st.text(max_size=12), st.sampled_from([options.read_whole, options.read_number]))
-@example("sNaN", options.read_whole)
-@example("-Infinity", options.read_whole)
+@given(st.text(max_size=12), st.sampled_from([options.read_int, options.read_number]))
+@example("sNaN", options.read_int)
+@example("-Infinity", options.read_int)
 def test_any_text_is_a_number_or_refused(text, parse):
     with contextlib.suppress(typer.BadParameter):
         assert math.isfinite(parse(text))
 
 
-@pytest.mark.parametrize("parse", [options.read_whole, options.read_number])
+@pytest.mark.parametrize("parse", [options.read_int, options.read_number])
 def test_a_refusal_repeats_what_was_typed(parse):
     with pytest.raises(typer.BadParameter, match=r"such as .* got '1e5\.5'"):
         parse("1e5.5")
@@ -83,10 +83,10 @@ def test_numbers_are_short(value, shown):
     ("text", "value"), [("0,100", (0, 100)), ("-1.5, 2e3", (-1.5, 2000)), (" 0 ,1", (0, 1))]
 )
 def test_bounds(text, value):
-    assert options.read_bounds(text) == value
+    assert options.Bounds.read(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "1", "1,2,3", "2,1", "1,1", "a,b", "0,inf", "nan,1", ","])
 def test_what_is_no_pair_of_bounds_is_refused(text):
     with pytest.raises(typer.BadParameter):
-        options.read_bounds(text)
+        options.Bounds.read(text)

@@ -207,7 +207,7 @@ def test_a_bug_is_not_hidden(run, monkeypatch):
     def broken(_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(amplify, "_answer", broken)
+    monkeypatch.setattr(amplify, "_devices", broken)
     with pytest.raises(ZeroDivisionError):
         run(FOUR)
 
@@ -257,7 +257,7 @@ def test_ctrl_c_exits_quietly(run, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(amplify, "_answer", interrupted)
+    monkeypatch.setattr(amplify, "_devices", interrupted)
     finished = run(FOUR)
     assert (finished.status, finished.stdout, finished.stderr) == (130, "", "")
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.cli.app import ACCOUNT, app
 from shoal.cli.options import Bounds, Excludes, Needs, Options, Required, command, option
-from shoal.cli.render import print_json, show, working
+from shoal.cli.render import answer, working
 
 if TYPE_CHECKING:
+    from shoal.accounting.catalog import Entry
     from shoal.explain.document import Document
 
 _DEVICES = "What each device runs"
@@ -19,22 +19,14 @@ _CROWD = "Who takes part"
 _QUESTION = "What is asked"
 
 
-class Unknown(StrEnum):
-    """What ``--solve`` may look for."""
-
-    LOCAL_EPSILON = "local-epsilon"
-    N = "n"
+Unknown = Literal["local-epsilon", "n"]  # what ``--solve`` may look for
 
 
-class Composition(StrEnum):
-    """How rounds are put together."""
-
-    PLD = "pld"
-    RENYI = "renyi"
-    ADVANCED = "advanced"
-    BEST = "best"
+Composition = Literal["pld", "renyi", "advanced", "best"]  # how rounds are put together
 
 
+_TARGET = ("epsilon", "delta")
+_COUNTED = ("n", "rounds", "participation", "honest_fraction", "honest_n")
 # One round at one delta: what a comparison of bounds does not speak about.
 _NOT_COMPARED = (
     *("solve", "epsilon", "rounds", "composition", "participation"),
@@ -137,57 +129,64 @@ def amplify(options: AmplifyOptions) -> None:
     Say what each device runs and how many people report. Numbers may be written 1e5.
     """
     with working("computing"):
-        values, document = _answer(options)
-    if options.json:
-        print_json(values)
-    else:
-        show(document)
+        from shoal.accounting import amplification, catalog
+        from shoal.explain.text import plain, up
+
+        entry = None if options.bound is None else catalog.get(options.bound)
+        values: object
+        if options.all or (entry is not None and not entry.certified):
+            values, document = _compared(options, entry)
+        elif options.solve is not None:
+            values, document = _solved(options)
+        else:
+            values = guarantee = amplification.amplify(
+                **_devices(options), **options.only(*_TARGET, *_COUNTED, "bound", "composition")
+            )
+            delta = f"δ = {up(guarantee.delta)} at ε = {plain(guarantee.epsilon)}"
+            document = guarantee.document(delta if options.epsilon is not None else "")
+    answer(options, values, document)
 
 
-def _answer(options: AmplifyOptions) -> tuple[object, Document]:
-    """As plain values and in words."""
-    import shoal
+def _compared(options: AmplifyOptions, entry: Entry | None) -> tuple[object, Document]:
+    """Every bound, or the one that is for comparisons only."""
     from shoal.accounting import catalog
-    from shoal.accounting.comparison import comparison_document
-    from shoal.explain.text import down, plain, up
+    from shoal.accounting.comparison import compare, comparison_document
 
-    honest = ("honest_fraction", "honest_n")
-    crowd = options.only("n", "rounds", "participation", *honest)
-    target = options.only("epsilon", "delta")
-    entry = None if options.bound is None else catalog.get(options.bound)
-    if options.all or (entry is not None and not entry.certified):
-        if entry is not None:
-            why = f"{entry.name} is for comparisons only, one round at --delta"
-            options.obey(Excludes("bound", _NOT_COMPARED, why))
-        rows = shoal.compare(**_devices(options), **options.only("n", "delta", *honest))
-        if entry is None:
-            return [row.to_dict() for row in rows], comparison_document(rows)
-        row = next(row for row in rows if row.name == entry.name)
-        # Where the bound does not apply the row has a remark; the bound itself raises the error.
-        entry.epsilon(
-            catalog.Query(local_epsilon=row.local_epsilon, n=row.n, delta=row.delta, k=options.k)
-        )
-        return row.to_dict(), comparison_document([row])
-    if options.solve is None:
-        guarantee = shoal.amplify(
-            **_devices(options), **target, **crowd, **options.only("bound", "composition")
-        )
-        delta = f"δ = {up(guarantee.delta)} at ε = {plain(guarantee.epsilon)}"
-        return guarantee.to_dict(), guarantee.document(delta if options.epsilon is not None else "")
-    if options.solve is Unknown.LOCAL_EPSILON:
+    if entry is not None:
+        why = f"{entry.name} is for comparisons only, one round at --delta"
+        options.obey(Excludes("bound", _NOT_COMPARED, why))
+    rows = compare(**_devices(options), **options.only("n", "delta", "honest_fraction", "honest_n"))
+    if entry is None:
+        return [row.to_dict() for row in rows], comparison_document(rows)
+    row = next(row for row in rows if row.name == entry.name)
+    # Where the bound does not apply the row has a remark; the bound itself raises the error.
+    entry.epsilon(
+        catalog.Query(local_epsilon=row.local_epsilon, n=row.n, delta=row.delta, k=options.k)
+    )
+    return row, comparison_document([row])
+
+
+def _solved(options: AmplifyOptions) -> tuple[object, Document]:
+    """What reaches the target, and what it guarantees."""
+    from shoal.accounting import amplification
+    from shoal.explain.text import down
+
+    solution: Any
+    target = options.only(*_TARGET, *_COUNTED)
+    if options.solve == "local-epsilon":
         family = None if options.randomizer is None else _family(options)
-        answer: float = shoal.local_epsilon(family, **target, **crowd)
-        options = replace(options, local_epsilon=answer)
-        title = f"ε0 = {down(answer)} on each device is private enough"
+        solution = amplification.local_epsilon(family, **target)
+        options = replace(options, local_epsilon=solution)
+        title = f"ε0 = {down(solution)} on each device is private enough"
     else:
-        answer = shoal.required_n(**_devices(options), **target, **crowd)
-        crowd["n"] = answer
-        title = f"n = {answer:,} people are enough"
-    guarantee = shoal.amplify(**_devices(options), **options.only("delta"), **crowd)
+        solution = amplification.required_n(**_devices(options), **target)
+        options = replace(options, n=solution)
+        title = f"n = {solution:,} people are enough"
+    guarantee = amplification.amplify(**_devices(options), **options.only("delta", *_COUNTED))
     # The solver has proved the target; inverting the curve once more may come out above it by its
     # rounding.
     guarantee = replace(guarantee, epsilon=min(guarantee.epsilon, target["epsilon"]))
-    values = guarantee.to_dict() | {"solved": str(options.solve), "answer": answer}
+    values = guarantee.to_dict() | {"solved": options.solve, "answer": solution}
     return values, guarantee.document(title)
 
 

@@ -28,35 +28,21 @@ INTERRUPTED = 130
 ANALYSE, ACCOUNT, COLLECT, OPERATE = "Analyse", "Account", "Collect", "Operate"
 PANELS = (ANALYSE, ACCOUNT, COLLECT, OPERATE)
 
-EXAMPLES = """\
-Examples
-
-  shoal plan --epsilon 1 --n 1e6 --categories 100
-
-  shoal run answers.csv --column color --epsilon 1 --report report.html
-
-  shoal amplify --local-epsilon 4 --n 1e5 --delta 1e-6
-
-  shoal amplify --randomizer grr --k 24 --local-epsilon 3 --n 2e5 --rounds 30
-
-  shoal amplify --local-epsilon 4 --n 1e5 --all
-
-  shoal amplify --solve local-epsilon --epsilon 1 --delta 1e-6 --n 1e6
-
-  shoal walk friends.txt --epsilon 0.1 --local-epsilon 1
-
-  shoal peers run --peers 100 --rounds 16 --offline 0.2
-
-  shoal test answers.csv --column color --distance 0.1 --epsilon 1
-
-  shoal sgd --n 6e4 --noise 10 --epochs 5
-
-  shoal audit --randomizer grr --k 2 --local-epsilon 1 --n 200 --delta 1e-3
-
-  shoal up --simulate 5000
-
-  shoal demo
-"""
+_EXAMPLES = (
+    "plan --epsilon 1 --n 1e6 --categories 100",
+    "run answers.csv --column color --epsilon 1 --report report.html",
+    "amplify --local-epsilon 4 --n 1e5 --delta 1e-6",
+    "amplify --randomizer grr --k 24 --local-epsilon 3 --n 2e5 --rounds 30",
+    "amplify --local-epsilon 4 --n 1e5 --all",
+    "amplify --solve local-epsilon --epsilon 1 --delta 1e-6 --n 1e6",
+    "walk friends.txt --epsilon 0.1 --local-epsilon 1",
+    "peers run --peers 100 --rounds 16 --offline 0.2",
+    "test answers.csv --column color --distance 0.1 --epsilon 1",
+    "sgd --n 6e4 --noise 10 --epochs 5",
+    "audit --randomizer grr --k 2 --local-epsilon 1 --n 200 --delta 1e-3",
+    "up --simulate 5000",
+    "demo",
+)
 
 # Typer exports one of its usage errors; the base of that one is the base of all of them.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -98,16 +84,11 @@ class Ours:
     Anything unexpected is not caught: a traceback there is a bug report.
     """
 
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's own context
-        """The options, flags among them without a type."""
-        options: list[Any] = super().get_params(ctx)  # type: ignore[misc] # of Typer's classes
-        for option in options:
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer's own
+        """The help; without frames in letters that the terminal has, texts below narrow options."""
+        for option in self.get_params(ctx):  # type: ignore[attr-defined] # of Typer's classes
             if getattr(option, "is_flag", False):
                 option.metavar = ""
-        return options
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the same
-        """The help; without frames in letters that the terminal has, texts below narrow options."""
         if formatter.width < NARROW:
             formatter.write_dl = partial(formatter.write_dl, col_max=2)
         super().format_help(ctx, formatter)  # type: ignore[misc] # of Typer's classes
@@ -135,43 +116,34 @@ class Ours:
 
 
 class Commands(Ours, TyperGroup):
-    """The commands, panel by panel."""
+    """The commands, panel by panel; without one of them, the help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own
+        """Read the words, or show which there may be."""
+        return super().parse_args(ctx, args or ["--help"])
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer's own context
         """As they were registered in each panel."""
         names = super().list_commands(ctx)
-        panels = {name: getattr(self.commands[name], "rich_help_panel", OPERATE) for name in names}
-        return sorted(names, key=lambda name: PANELS.index(panels[name]))
+        panels = {name: getattr(self.commands[name], "rich_help_panel", None) for name in names}
+        return sorted(names, key=lambda name: PANELS.index(panels[name] or OPERATE))
 
 
 class Command(Ours, TyperCommand):
     """One command."""
 
 
-def group(help_text: str) -> typer.Typer:
-    """A command of commands, which by itself prints its help."""
-    made = typer.Typer(help=help_text, invoke_without_command=True)
-
-    @made.callback(help=help_text)
-    def show_group(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            typer.echo(context.get_help())
-
-    return made
-
-
 app = typer.Typer(
     cls=Commands,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich" if FRAMED else None,
-    epilog=EXAMPLES,
+    epilog="\n\n".join(["Examples", *(f"  shoal {words}" for words in _EXAMPLES)]) + "\n",
     context_settings={"help_option_names": ["-h", "--help"], "terminal_width": COLUMNS},
 )
 
 
 @app.callback(invoke_without_command=True)
 def _root(
-    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", metavar="", help="Print the version.")
     ] = False,
@@ -180,8 +152,6 @@ def _root(
     if version:
         typer.echo(f"shoal {shoal.__version__}")
         raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("help", rich_help_panel=OPERATE)

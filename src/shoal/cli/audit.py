@@ -14,7 +14,7 @@ import typer
 from shoal.cli import files
 from shoal.cli.app import ACCOUNT, RefusedError, app, printable
 from shoal.cli.options import Bounds, Excludes, Needs, Options, Required, command, option
-from shoal.cli.render import answer, console, reporting
+from shoal.cli.render import answer, console, working
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ class AuditOptions(Options):
     )
     seed: int | None = option("Reproducible randomness instead of secure one.", _HOW)
     plot: Path | None = option("Draw both worlds' statistics (.svg, .png).")
-    json: bool = option("Print JSON.")
 
     rules = (
         Excludes("table", ("randomizer",), "--table says what is declared"),
@@ -121,16 +120,13 @@ def audit(options: AuditOptions) -> None:
     """
     files.check(plot=options.plot)
     with _no_other_verdict():
-        with reporting("auditing") as progress:
+        with working("auditing") as progress:
             result = _audited(options, progress)
-        if options.plot is not None:
-            from shoal.figures import results
-
-            files.write((options.plot, lambda path: results.audit(result, path)))
+        files.write(files.figure(options.plot, "audit", result))
         document = result.document()
         if not options.json:
             console().print(printable(document.title), style=_STYLES[result.verdict])
-        answer(options, result.to_dict(), document, options.plot)
+        answer(options, result, document, options.plot)
     if result.verdict == "violated":
         raise typer.Exit(VIOLATED)
 
@@ -171,12 +167,11 @@ def _audited(options: AuditOptions, progress: Any) -> Audit:  # noqa: ANN401 - d
 
 def _declared(options: AuditOptions) -> object | None:
     from shoal.auditing.subjects import Listed
-    from shoal.cli.files import read_table
     from shoal.protocols import registry
     from shoal.randomizers.registry import family
 
     if options.table is not None:
-        return Listed(read_table(options.table))
+        return Listed(files.read_table(options.table))
     if options.randomizer is None:
         return None
     if options.randomizer in registry.PROTOCOLS:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from shoal.cli.app import OPERATE, RefusedError, app
-from shoal.cli.options import REQUIRED, Options, argument, command, option
+from shoal.cli.options import Options, command, option
 from shoal.cli.party import IDENTITY, KEPT, MIGRATE, STORE, SecretOptions
-from shoal.cli.render import answer_lines, reporting
-from shoal.service.running.waiting import Waiting
+from shoal.cli.render import answer_lines, working
 
 _WHAT = "What to do"
 _RESTORED = "What is restored"
@@ -18,8 +18,8 @@ _LOST = "After a loss"
 class BackupOptions(Options):
     """Of what, where to; or a backup to check."""
 
-    directory: Path | None = argument(
-        "The shuffler's or the analyzer's directory.", "DIR", default=None
+    directory: Path | None = option(
+        "The shuffler's or the analyzer's directory.", name="DIR", default=None
     )
     to: str | None = option(
         "A new file; or a directory, for one named by its time: with / at its end it is made.",
@@ -31,7 +31,6 @@ class BackupOptions(Options):
     )
     without_keys: bool = option("Leave out the keys and the token.", KEPT)
     store: str | None = STORE
-    json: bool = option("Print JSON.")
 
     def check(self) -> None:
         """A directory and a target, or a backup."""
@@ -55,40 +54,33 @@ def backup(options: BackupOptions) -> None:
 
     home.private()
     if options.directory is None or options.to is None:
-        with reporting("reading") as progress:
+        with working("reading") as progress:
             made = backups.check(options.verify or Path(), progress)
         document = made.document("is whole")
     else:
         party = registering.home_of(options.directory, options.store)
-        target = _target(options.to)
-        with reporting("backing up") as progress:
+        target = Path(options.to)
+        if options.to.endswith("/"):
+            try:
+                target.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise RefusedError(
+                    f"cannot make the directory {options.to}: {error.strerror or error}; nothing "
+                    "was backed up"
+                ) from None
+        with working("backing up") as progress:
             keys = not options.without_keys
             made = backups.back_up(party, target, keys=keys, progress=progress)
         document = made.document("is a backup")
     answer_lines(options, made.to_dict(), document)
 
 
-def _target(to: str) -> Path:
-    """Where to; what ends like a directory becomes one."""
-    target = Path(to)
-    if to.endswith("/"):
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RefusedError(
-                f"cannot make the directory {to}: {error.strerror or error}; nothing was backed up"
-            ) from None
-    return target
-
-
-class RestoreOptions(SecretOptions):
+class RestoreOptions(SecretOptions, Options):
     """Which backup, where to, and what is known of the loss."""
 
-    backup: Path = argument("The backup.", "FILE")
-    to: Path = option(
-        "A directory that is not there yet, or empty.", _RESTORED, "DIR", default=REQUIRED
-    )
-    waiting: Waiting | None = option(
+    backup: Path = option("The backup.", name="FILE")
+    to: Path = option("A directory that is not there yet, or empty.", _RESTORED, "DIR", default=...)
+    waiting: Literal["keep", "drop"] | None = option(
         "Of a shuffler: drop the reports that waited, because a batch may have been closed "
         "since the backup; or keep them, because none was.",
         _LOST,
@@ -97,7 +89,6 @@ class RestoreOptions(SecretOptions):
     store: str | None = STORE
     migrate: bool = MIGRATE
     identity: Path | None = IDENTITY
-    json: bool = option("Print JSON.")
 
 
 @command(app, OPERATE)
@@ -119,11 +110,11 @@ def restore(options: RestoreOptions) -> None:
         directory=options.to,
         unlock=lambda keys: options.protection(keys, options.identity),
         store=options.store,
-        waiting=options.waiting,
+        waiting=options.waiting and backups.Waiting(options.waiting),
         identity=options.identity,
         first_number=options.first_number,
         migrate=options.migrate,
     )
-    with reporting("restoring") as progress:
+    with working("restoring") as progress:
         restored = backups.restore(wanted, progress=progress)
     answer_lines(options, restored.to_dict(), restored.document())

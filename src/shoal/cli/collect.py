@@ -11,7 +11,7 @@ import typer
 from shoal import checks
 from shoal.cli import files
 from shoal.cli.app import COLLECT, RefusedError, app, printable
-from shoal.cli.options import Excludes, argument, command, option
+from shoal.cli.options import Excludes, Options, command, option
 from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 from shoal.cli.render import console, print_json, print_lines, working
 
@@ -26,10 +26,10 @@ _WHAT = "What is collected"
 _NAME = 8  # digits of a batch's name that tell it from the others
 
 
-class CollectOptions(SecretOptions):
+class CollectOptions(SecretOptions, Options):
     """What is collected, how, and what is made of it."""
 
-    directory: Path = argument("The analyzer's directory; its keys are in DIR/keys.", "DIR")
+    directory: Path = option("The analyzer's directory; its keys are in DIR/keys.", name="DIR")
     survey: str | None = option("Of this survey alone: the first digits of its name.", _WHAT, "ID")
     token_file: Path | None = option("The shufflers' tokens (shoal keys token); DIR/token.", _WHAT)
     again: str | None = option(
@@ -43,7 +43,6 @@ class CollectOptions(SecretOptions):
     every: float = option("With --watch: seconds between two looks.", WORK, default=30.0)
     report: Path | None = option("Write a page to hand on (.html).")
     csv: Path | None = option("Write the estimates (.csv).")
-    json: bool = option("Print JSON.")
 
     rules = (
         Excludes("offline", ("watch", "again"), "--offline asks nobody"),
@@ -68,6 +67,7 @@ def collect(options: CollectOptions) -> None:
     need_party("shoal collect", options.store)
     import logging
 
+    from shoal.service.analyzer.collector import Pass
     from shoal.service.analyzer.results import survey_results
     from shoal.service.running import collecting, registering
     from shoal.service.running.home import Home
@@ -97,12 +97,6 @@ def collect(options: CollectOptions) -> None:
         passes = _collected(worker, surveys)
         results = [survey_results(store, survey.id) for survey in surveys]
     _write(options, results)
-    _print(options, results, passes)
-
-
-def _print(options: CollectOptions, results: list[SurveyResults], passes: dict[str, Pass]) -> None:
-    from shoal.service.analyzer.collector import Pass
-
     pairs = [(each, passes.get(str(each.survey.id), Pass())) for each in results]
     if options.json:
         print_json({"surveys": [each.to_dict() | {"pass": done.to_dict()} for each, done in pairs]})
@@ -164,16 +158,10 @@ def _write(options: CollectOptions, results: list[SurveyResults]) -> None:
     result = only.result()
     if result is None and options.report is not None:
         raise RefusedError("there is nothing to report yet: no batch was published")
-    files.write(
-        (
-            options.csv,
-            lambda path: path.write_text(only.to_csv(), encoding="utf-8", newline=""),
-        ),
-        (
-            options.report,
-            lambda path: result and path.write_text(result.to_html(), encoding="utf-8"),
-        ),
-    )
+    outputs = [files.text(options.csv, only.to_csv)]
+    if result is not None:
+        outputs.append(files.text(options.report, result.to_html))
+    files.write(*outputs)
 
 
 def _show(results: SurveyResults, done: Pass) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from shoal.cli import files, run
 from shoal.cli.app import ANALYSE, app
-from shoal.cli.options import Options, command, option
+from shoal.cli.options import BareOptions, command, option
 from shoal.cli.render import console, panel, table, working
 from shoal.explain.document import Row, Table
 from shoal.explain.text import plain, up
@@ -65,7 +65,7 @@ TOPICS = MappingProxyType(
 )
 
 
-class DemoOptions(Options):
+class DemoOptions(BareOptions):
     """Where the report goes."""
 
     out: Path = option("Where to write the report; made if missing.", metavar="DIR", default=Path())
@@ -123,8 +123,7 @@ def demo(options: DemoOptions) -> None:
     compared = Table(("the same reports …", "ε"), rows, frozenset({1}))
     _section("What if", [table(compared)])
     with working("writing"):
-        page = result.to_html()
-        files.write((report, lambda path: path.write_text(page, encoding="utf-8")))
+        files.write(files.text(report, result.to_html))
     _section("To hand on", ["The same as a page, with all the numbers and assumptions:"])
     typer.echo(f"  {report}")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from shoal.cli.app import OPERATE, app
-from shoal.cli.options import Options, argument, command, option
+from shoal.cli.options import Options, command, option
 from shoal.cli.party import STORE
 from shoal.cli.render import console, print_json, working
 
@@ -20,11 +20,10 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 class DoctorOptions(Options):
     """What is looked at; this machine if nothing is named."""
 
-    targets: list[str] | None = argument(
-        "Directories of parties, or addresses.", "DIR|URL", default=None
+    targets: list[str] | None = option(
+        "Directories of parties, or addresses.", name="DIR|URL", default=None
     )
     store: str | None = STORE
-    json: bool = option("Print JSON.")
 
 
 @command(app, OPERATE)
@@ -36,9 +35,19 @@ def doctor(options: DoctorOptions) -> None:
     with working("looking"):
         examination = _examined(options)
     if options.json:
-        print_json(examination.to_dict())
+        print_json(examination)
     else:
-        _show(examination)
+        from rich.text import Text
+
+        page = console()
+        for name, findings in examination.parts.items():
+            page.print(name, style="bold")
+            for finding in findings:
+                line = Text(f"  {finding.state.value:<5}", style=_STYLES[finding.state.value])
+                line.append(f"{finding.check}: {finding.detail}", style="")
+                page.print(line, soft_wrap=True)
+                if finding.advice:
+                    page.print(f"        {finding.advice}", style="dim", soft_wrap=True)
     if examination.state == "fail":
         raise typer.Exit(1)
 
@@ -63,17 +72,3 @@ def _examined(options: DoctorOptions) -> Examination:
 
         parts = parts | {MACHINE: [*parts[MACHINE], assets.finding()]}
     return Examination(parts)
-
-
-def _show(examination: Examination) -> None:
-    from rich.text import Text
-
-    page = console()
-    for name, findings in examination.parts.items():
-        page.print(name, style="bold")
-        for finding in findings:
-            line = Text(f"  {finding.state.value:<5}", style=_STYLES[finding.state.value])
-            line.append(f"{finding.check}: {finding.detail}", style="")
-            page.print(line, soft_wrap=True)
-            if finding.advice:
-                page.print(f"        {finding.advice}", style="dim", soft_wrap=True)

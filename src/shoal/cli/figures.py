@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from pathlib import Path
 
 import typer
 
 from shoal.cli.app import ACCOUNT, app
 from shoal.cli.files import writing_to
-from shoal.cli.options import Excludes, Options, command, option
-from shoal.cli.render import counting, show
+from shoal.cli.options import BareOptions, Excludes, command, option
+from shoal.cli.render import show, working
 from shoal.explain.document import Document, Row, Table
 
 
-class FiguresOptions(Options):
+class FiguresOptions(BareOptions):
     """Which figures, and where they go."""
 
     out: Path | None = option(
@@ -39,7 +40,10 @@ def figures(options: FiguresOptions) -> None:
         return
     out = options.out or Path("shoal-figures")
     total = len(DRAWINGS) if options.name is None else 1
-    with counting("drawing", total) as progress, writing_to(out):
-        written = draw_all(out, only=options.name, progress=progress)
+    done = count()
+    with working("drawing") as advance, writing_to(out):
+        written = draw_all(
+            out, only=options.name, progress=lambda name: advance(next(done), total, name)
+        )
     for path in written:
         typer.echo(path)

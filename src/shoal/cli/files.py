@@ -52,15 +52,12 @@ def check(*, never: Path | None = None, **outputs: Path | None) -> None:
 
 
 @contextmanager
-def writing_to(place: Path, *, exact: bool = False) -> Iterator[None]:
-    """A place that cannot be written to is refused in one line.
-
-    It names the file that it failed at, or, if ``exact``, the place.
-    """
+def writing_to(place: Path) -> Iterator[None]:
+    """A place that cannot be written to is refused in one line, with the file it failed at."""
     try:
         yield
     except OSError as error:
-        where = place if exact else error.filename or place
+        where = error.filename or place
         raise RefusedError(f"cannot write to {where}: {error.strerror or error}") from error
 
 
@@ -77,18 +74,34 @@ def write(*outputs: tuple[Path | None, Write]) -> None:
             if path is None:
                 continue
             target = path.resolve()  # a link keeps pointing where it does
-            with writing_to(path, exact=True):
-                handle, name = tempfile.mkstemp(prefix=".", suffix=target.suffix, dir=target.parent)
-                os.close(handle)
-                staged[target] = Path(name)
-                Path(name).chmod(0o666 & ~mask)
-                writer(staged[target])
+            handle, name = tempfile.mkstemp(prefix=".", suffix=target.suffix, dir=target.parent)
+            os.close(handle)
+            staged[target] = Path(name)
+            Path(name).chmod(0o666 & ~mask)
+            writer(staged[target])
         for path, temporary in staged.items():
-            with writing_to(path, exact=True):
-                temporary.replace(path)
+            temporary.replace(path)
+    except OSError as error:
+        raise RefusedError(f"cannot write to {path}: {error.strerror or error}") from error
     finally:
         for temporary in staged.values():
             temporary.unlink(missing_ok=True)
+
+
+def text(path: Path | None, make: Callable[[], str]) -> tuple[Path | None, Write]:
+    """An output: text, made when it is written."""
+    return path, lambda target: target.write_text(make(), encoding="utf-8", newline="")
+
+
+def figure(path: Path | None, name: str, *shown: object) -> tuple[Path | None, Write]:
+    """An output: one of :mod:`shoal.figures.results`, of what a command found."""
+
+    def draw(target: Path) -> None:
+        from shoal.figures import results
+
+        getattr(results, name)(*shown, target)
+
+    return path, draw
 
 
 def read_list(text: str) -> list[str]:

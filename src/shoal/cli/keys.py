@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import typer
 
-from shoal.cli.app import OPERATE, RefusedError, app, group, printable
-from shoal.cli.options import REQUIRED, Options, argument, command, option
-from shoal.cli.party import IDENTITY, SECRETS, Kind, PartyOptions, SecretOptions, Suite
+from shoal.cli.app import OPERATE, Commands, RefusedError, app, printable
+from shoal.cli.options import Options, command, option, read_choice
+from shoal.cli.party import IDENTITY, SECRETS, X25519, Kind, PartyOptions, SecretOptions, Suite
 from shoal.cli.render import answer_lines, working
 
 if TYPE_CHECKING:
-    from shoal.service.keyring import Inheritance, Keyring, Protection
+    from shoal.service.keyring import Keyring, Protection
 
 _WHAT = "What keys"
 _TIMES = "How long"
 _LOST = "After a loss"
 _TOKEN = "What the token is for"  # noqa: S105 - a heading
 
-keys = group("Keys of a shuffler or an analyzer: make, rotate, retire, look at them.")
+keys = typer.Typer(
+    cls=Commands, help="Keys of a shuffler or an analyzer: make, rotate, retire, look at them."
+)
 app.add_typer(keys, name="keys", rich_help_panel=OPERATE)
 
 
-class Role(StrEnum):
-    """Who opens with the keys."""
-
-    SHUFFLER = "shuffler"
-    ANALYZER = "analyzer"
+Role = Literal["shuffler", "analyzer"]  # who opens with the keys
 
 
 class RingOptions(Options):
     """Which keys."""
 
-    directory: Path = argument("The directory of the keys, or the one they are in.", "DIR")
-    json: bool = option("Print JSON.")
+    directory: Path = option("The directory of the keys, or the one they are in.", name="DIR")
 
 
 class OpenRingOptions(RingOptions, SecretOptions):
@@ -55,14 +52,19 @@ class OpenRingOptions(RingOptions, SecretOptions):
             return Keyring.open(directory, protection=protection, identity=self.identity)
 
 
-class NewOptions(SecretOptions):
+class NewOptions(SecretOptions, Options):
     """Whose keys, how they are protected, and how long each is used."""
 
-    directory: Path = argument("The directory of the keys.", "DIR")
-    role: Role = option("Who opens with them.", _WHAT, default=REQUIRED)
-    suite: list[Suite] | None = option("Algorithms of the surveys to come; may be repeated.", _WHAT)
+    directory: Path = option("The directory of the keys.", name="DIR")
+    role: Role = option("Who opens with them.", _WHAT, default=...)
+    suite: list[str] | None = option(
+        "Algorithms of the surveys to come; may be repeated.",
+        _WHAT,
+        "|".join(get_args(Suite)),
+        parser=partial(read_choice, get_args(Suite)),
+    )
     kind: Kind = option(
-        "What protects secrets on the disk.", SECRETS, name="--protection", default=Kind.PASSPHRASE
+        "What protects secrets on the disk.", SECRETS, name="--protection", default="passphrase"
     )
     key_file: Path | None = option("With --protection keyfile; made if missing.", SECRETS)
     cost: int | None = option("Of guessing a passphrase, as a power of two; 17.", SECRETS)
@@ -77,7 +79,6 @@ class NewOptions(SecretOptions):
     first_number: int | None = option(
         "With --identity: above every number the lost ring had.", _LOST
     )
-    json: bool = option("Print JSON.")
 
     def check(self) -> None:
         """Files for this protection only; an identity and a number, or neither."""
@@ -92,43 +93,36 @@ class NewOptions(SecretOptions):
         """The protection of the new secrets; a key file is made too if it is missing."""
         from shoal.service.keyring import Protection
 
-        if self.kind is Kind.NONE:
+        if self.kind == "none":
             return Protection.none()
         if self.key_file is not None:
             return Protection.key_file(self.key_file, make=True)
-        cost = self.only("cost")
-        return Protection.passphrase(self.passphrase(new=True), **cost)
-
-    def inheritance(self) -> Inheritance | None:
-        """What is left of a ring that was lost."""
-        from shoal.service.keyring import Inheritance
-
-        if self.identity is None or self.first_number is None:
-            return None
-        return Inheritance(identity=self.identity, first_number=self.first_number)
+        return Protection.passphrase(self.passphrase(new=True), **self.only("cost"))
 
 
 @command(keys)
 def new(options: NewOptions) -> None:
     """Make the keys of a new shuffler or analyzer, and print what surveys say of them."""
-    from shoal.service.keyring import Keyring, Schedule
+    from shoal.service.keyring import Inheritance, Keyring, Schedule
     from shoal.service.keyring.schedule import DAY
     from shoal.service.keyring.words import new_document
 
     schedule = Schedule(
         active=options.active * DAY, expired=options.expired * DAY, listed=options.listed * DAY
     )
-    protection = options.new_protection()
+    protection, heir_of = options.new_protection(), None
+    if options.identity is not None and options.first_number is not None:
+        heir_of = Inheritance(identity=options.identity, first_number=options.first_number)
     with working("making keys"):
         ring = Keyring.create(
             options.directory,
-            role=options.role.value,
-            suites=tuple(suite.value for suite in options.suite or [Suite.X25519]),
+            role=options.role,
+            suites=tuple(options.suite or [X25519]),
             protection=protection,
             schedule=schedule,
-            heir_of=options.inheritance(),
+            heir_of=heir_of,
         )
-    values = ring.to_dict() | {"protection": options.kind.value}
+    values = ring.to_dict() | {"protection": options.kind}
     answer_lines(options, values, new_document(ring, options.key_file))
 
 
@@ -166,7 +160,7 @@ def rotate(options: RotateOptions) -> None:
 
     done = not options.dry_run
     ring = options.open() if done else _locked(options.directory)
-    suites = ring.suites if options.suite is None else (options.suite.value,)
+    suites = ring.suites if options.suite is None else (options.suite,)
     if done:
         numbers = [ring.rotate(suite=suite).number for suite in suites]
         rotations = [ring.rotation(number) for number in numbers]
@@ -183,7 +177,7 @@ def rotate(options: RotateOptions) -> None:
 class RetireOptions(OpenRingOptions):
     """Which key."""
 
-    number: int = argument("The number of the key.", "NUMBER")
+    number: int = option("The number of the key.", name="NUMBER")
     delete: bool = option("Shred it now: what waits for it is lost.", _WHAT)
 
 
@@ -263,7 +257,7 @@ def tokens(options: PartyOptions) -> None:
 class RevokeOptions(PartyOptions):
     """Whose tokens, and which."""
 
-    label: str = argument("The label it was made with.", "LABEL")
+    label: str = option("The label it was made with.", name="LABEL")
 
 
 @command(keys)

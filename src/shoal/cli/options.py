@@ -12,10 +12,10 @@
     @command(app, ACCOUNT)
     def sgd(options: SgdOptions) -> None: ...
 
-The type of a field says how it is read: ``1e5`` is a whole number, a ``bool`` is a flag, an enum is
-one of its words. :func:`command` turns the fields into what Typer reads, checks the table of rules,
-and lets errors of the library name the option that stands for the argument they speak of. A typing
-error is answered in one line.
+The type of a field says how it is read: ``1e5`` is a whole number, a ``bool`` is a flag, a
+``Literal`` is one of its words. :func:`command` turns the fields into what Typer reads, checks the
+table of rules, and lets errors of the library name the option that stands for the argument they
+speak of. A typing error is answered in one line.
 """
 
 from __future__ import annotations
@@ -23,61 +23,56 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from enum import StrEnum
-from types import NoneType
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    NamedTuple,
-    TypeVar,
-    dataclass_transform,
-    get_args,
-    get_type_hints,
-)
+from functools import partial
+from types import GenericAlias, NoneType
+from typing import Any, ClassVar, NamedTuple, dataclass_transform, get_args, get_type_hints
 
 import typer
 
 from shoal.cli.app import Command, RefusedError
-from shoal.errors import InvalidArgumentError
+from shoal.errors import InvalidArgumentError, ShoalError
 
-Chosen = TypeVar("Chosen", bound="Options")
+Function = Callable[[Any], None]  # of the options of one command
 OUT = "What to make of it"
-REQUIRED = MISSING
-_LONGEST_EXPONENT = 20
+_UNSAID: Any = object()
+_LARGEST = 1e21
 
 
 # --------------------------------------------------------------------------- what people type
 
 
-def read_whole(text: str) -> int:
-    """A whole number, also in scientific notation.
+def read_number(text: str, kind: type = float) -> Any:  # noqa: ANN401 - of that kind
+    """A finite number; a whole one may be in scientific notation, too.
 
-    >>> read_whole("1e5"), read_whole("200_000")
-    (100000, 200000)
+    >>> read_number("0.5"), read_number("1e5", int), read_number("200_000", int)
+    (0.5, 100000, 200000)
     """
     try:
-        value = Decimal(text)
-    except InvalidOperation:
-        value = Decimal("NaN")
-    if not value.is_finite() or value.adjusted() > _LONGEST_EXPONENT or value != round(value):
-        raise typer.BadParameter(f"expected a whole number such as 100000 or 1e5, got {text!r}")
-    return int(value)
-
-
-def read_number(text: str) -> float:
-    """A finite number."""
-    try:
         value = float(text)
-    except ValueError:
+        if kind is int:
+            exact = Decimal(text)
+            value = int(exact) if abs(value) < _LARGEST and exact == round(exact) else math.nan
+    except (ValueError, InvalidOperation):
         value = math.nan
     if not math.isfinite(value):
-        raise typer.BadParameter(f"expected a finite number such as 0.5 or 1e-6, got {text!r}")
+        such = "whole number such as 100000 or 1e5"
+        if kind is float:
+            such = "finite number such as 0.5 or 1e-6"
+        raise typer.BadParameter(f"expected a {such}, got {text!r}")
     return value
+
+
+read_int = partial(read_number, kind=int)
+
+
+def read_choice(choices: tuple[str, ...], text: str) -> str:
+    """One of a few words."""
+    if text not in choices:
+        raise typer.BadParameter(f"expected one of {', '.join(choices)}, got {text!r}")
+    return text
 
 
 class Bounds(NamedTuple):
@@ -86,26 +81,26 @@ class Bounds(NamedTuple):
     low: float
     high: float
 
+    @classmethod
+    def read(cls, text: str) -> Bounds:
+        """Two numbers, the lower one first.
 
-def read_bounds(text: str) -> Bounds:
-    """Two numbers, the lower one first.
-
-    >>> read_bounds("0,100")
-    Bounds(low=0.0, high=100.0)
-    """
-    parts = text.split(",")
-    if len(parts) != 2:
-        raise typer.BadParameter(f"expected two numbers such as 0,100, got {text!r}")
-    low, high = (read_number(part.strip()) for part in parts)
-    if not low < high:
-        raise typer.BadParameter(f"expected the lower bound first, got {text!r}")
-    return Bounds(low, high)
+        >>> Bounds.read("0,100")
+        Bounds(low=0.0, high=100.0)
+        """
+        parts = text.split(",")
+        if len(parts) != 2:
+            raise typer.BadParameter(f"expected two numbers such as 0,100, got {text!r}")
+        low, high = (read_number(part.strip()) for part in parts)
+        if not low < high:
+            raise typer.BadParameter(f"expected the lower bound first, got {text!r}")
+        return cls(low, high)
 
 
 _READ: dict[type, tuple[str, Callable[[str], Any]]] = {
-    int: ("WHOLE", read_whole),
+    int: ("WHOLE", read_int),
     float: ("NUMBER", read_number),
-    Bounds: ("LOW,HIGH", read_bounds),
+    Bounds: ("LOW,HIGH", Bounds.read),
 }
 
 
@@ -115,11 +110,10 @@ _READ: dict[type, tuple[str, Callable[[str], Any]]] = {
 class Declared(NamedTuple):
     """An option or an argument, before it is known which field has it."""
 
-    make: Callable[..., Any]
     default: Any
     name: str
     library: str | None
-    words: Mapping[str, Any]
+    words: dict[str, Any]
 
 
 def option(
@@ -127,20 +121,20 @@ def option(
     panel: str = OUT,
     metavar: str | None = None,
     *,
-    default: Any = None,  # noqa: ANN401 - of the field's type
+    default: Any = _UNSAID,  # noqa: ANN401 - of the field's type
     name: str = "",
     library: str | None = None,
     **words: Any,  # noqa: ANN401 - Typer's own
 ) -> Any:  # noqa: ANN401 - stands for a value of the field's type
-    """An option; ``name`` and the ``library``'s keyword if they are not the field's."""
+    """An option; ``name`` and the ``library``'s keyword if they are not the field's.
+
+    A name without dashes is an argument's. It is required unless it has a default; an option is
+    only if its default is ``...``.
+    """
+    if name and not name.startswith("-"):
+        return Declared(... if default is _UNSAID else default, name, library, {"help": text})
     words |= {"help": text, "rich_help_panel": panel, "metavar": metavar}
-    return Declared(typer.Option, default, name, library, words)
-
-
-def argument(text: str, metavar: str, *, default: Any = REQUIRED) -> Any:  # noqa: ANN401
-    """What stands without an option's name."""
-    words = {"help": text, "metavar": metavar}
-    return Declared(typer.Argument, default, metavar, None, words)
+    return Declared(None if default is _UNSAID else default, name, library, words)
 
 
 class Required(NamedTuple):
@@ -180,7 +174,7 @@ Rule = Required | Excludes | Needs | OneOf
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-class Options:
+class BareOptions:
     """What was typed. None, False and an empty list are options that were not given.
 
     A rule may speak of one word of a choice: ``mode=onion``.
@@ -201,26 +195,19 @@ class Options:
         cls.declared = declared
         dataclass(frozen=True, kw_only=True)(cls)
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """The options that were given, by the names of their fields."""
-        values = {name: getattr(self, name) for name in self.declared}
+    def only(self, *names: str) -> dict[str, Any]:
+        """Those of these options that were given, as the library's keywords: it has defaults."""
+        values = {self.declared[name].library or name: getattr(self, name) for name in names}
         return {
             name: value
             for name, value in values.items()
             if value is not None and value is not False and value != []
         }
 
-    def only(self, *names: str) -> dict[str, Any]:
-        """Those of these options that were given, as the library's keywords: it has defaults."""
-        given = self.given
-        return {self.declared[name].library or name: given[name] for name in names if name in given}
-
     def obey(self, *rules: Rule) -> None:
         """Refuse what breaks a rule, with the one option to leave out or to add."""
-        given = self.given
-        words = {f"{name}={word}" for name, word in given.items() if isinstance(word, StrEnum)}
-        names = words | given.keys()
+        names = {name for name in self.declared if self.only(name)}
+        names |= {f"{name}={getattr(self, name)}" for name in names}
 
         def shown(name: str) -> str:
             option, _, word = name.partition("=")
@@ -250,33 +237,36 @@ class Options:
         """Refuse what no rule can say."""
 
 
+class Options(BareOptions):
+    """Of a command whose answer a program may read."""
+
+    json: bool = option("Print JSON.")
+
+
 # ------------------------------------------------------------------------- from fields to Typer
 
 
 def command(
     app: typer.Typer, panel: str | None = None, name: str | None = None
-) -> Callable[[Callable[[Chosen], None]], Callable[[Chosen], None]]:
+) -> Callable[[Function], Function]:
     """Register a function of :class:`Options` as a command, in this panel of ``shoal --help``."""
 
-    def register(function: Callable[[Chosen], None]) -> Callable[[Chosen], None]:
-        (parameter,) = inspect.signature(function).parameters
-        kind: type[Chosen] = get_type_hints(function)[parameter]
+    def register(function: Function) -> Function:
+        kind: type[BareOptions] = get_type_hints(function)["options"]
 
         def run(**values: Any) -> None:  # noqa: ANN401 - one for each field
-            with in_options(kind):
+            try:
                 options = kind(**values)
                 options.obey(*options.rules)
                 options.check()
                 function(options)
+            except InvalidArgumentError as error:
+                raise in_options(error, kind) from error
 
-        hints = get_type_hints(kind)
-        last = [
-            field
-            for field, each in kind.declared.items()
-            if each.words.get("rich_help_panel") == OUT
-        ]
-        order = [*(field for field in kind.declared if field not in last), *last]
-        parameters = [_parameter(each, kind.declared[each], hints[each]) for each in order]
+        hints, declared = get_type_hints(kind), kind.declared
+        last = {each: declared[each].words.get("rich_help_panel") == OUT for each in declared}
+        order = sorted(declared, key=lambda each: (last[each], each == "json"))
+        parameters = [_parameter(each, declared[each], hints[each]) for each in order]
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -288,59 +278,32 @@ def command(
 
 def _parameter(name: str, declared: Declared, hint: Any) -> inspect.Parameter:  # noqa: ANN401
     """What Typer reads: the type says how the text is read, unless the option has a parser."""
-    kind, default, words = hint, declared.default, dict(declared.words)
-    while get_args(kind):  # int | None, list[Suite] | None
-        kind = next(part for part in get_args(kind) if part is not NoneType)
+    kind, default = hint, declared.default
+    while NoneType in get_args(kind) or isinstance(kind, GenericAlias):  # list[str] | None
+        kind = get_args(kind)[0]
+    choices = get_args(kind)
     metavar, parser = _READ.get(kind, ("FILE", None))
     if kind is bool:
         metavar, default = "", bool(default)
-    elif issubclass(kind, StrEnum):
-        metavar, parser = "|".join(kind), _reads(kind)
-    if words["metavar"] is None:
-        words["metavar"] = metavar
-    shown = () if declared.make is typer.Argument else (declared.name,)
-    info = declared.make(*shown, **{"parser": parser} | words)
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if default is REQUIRED else default,
-        annotation=Annotated[hint, info],
-    )
+    elif choices:
+        metavar, parser = "|".join(choices), partial(read_choice, choices)
+    words = {"parser": parser} | declared.words
+    if declared.name.startswith("-"):
+        words["metavar"] = metavar if words["metavar"] is None else words["metavar"]
+        info = typer.Option(default, declared.name, **words)
+    else:
+        info = typer.Argument(default, metavar=declared.name, **words)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=hint)
 
 
-def _reads(choices: type[StrEnum]) -> Callable[[str], StrEnum]:
-    """A parser for one of a few words."""
-
-    def parse(text: str) -> StrEnum:
-        try:
-            return choices(text)
-        except ValueError:
-            known = ", ".join(choices)
-            raise typer.BadParameter(f"expected one of {known}, got {text!r}") from None
-
-    return parse
-
-
-@contextmanager
-def in_options(kind: type[Options]) -> Iterator[None]:
-    """What the library refuses names the options of this command."""
-    try:
-        yield
-    except InvalidArgumentError as error:
-        text = spoken(error, kind)
-        if text is None:
-            raise
-        raise RefusedError(text) from error
-
-
-def spoken(error: InvalidArgumentError, kind: type[Options]) -> str | None:
-    """The error's message with the option that stands for the argument; None if there is none."""
+def in_options(error: ShoalError, kind: type[BareOptions]) -> ShoalError:
+    """What the library refuses, with the option that stands for the argument, if there is one."""
     names = {name: each.name for name, each in kind.declared.items()}
     names |= {each.library: each.name for each in kind.declared.values() if each.library}
-    if error.name not in names:
-        return None
+    if not isinstance(error, InvalidArgumentError) or error.name not in names:
+        return error
     option = names[error.name]
     expected = re.sub(rf"(?<![-\w]){re.escape(error.name)}\b", option, error.expected)
     expected = re.sub(r"\b(\w+)=True\b", lambda flag: names.get(flag[1], flag[0]), expected)
     value = "nothing" if error.value is None else f"{option} {error.value}"
-    return f"expected {expected}, got {value}"
+    return RefusedError(f"expected {expected}, got {value}")

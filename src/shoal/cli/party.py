@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from shoal.cli.app import RefusedError
-from shoal.cli.options import Options, argument, option
+from shoal.cli.options import BareOptions, Options, option
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Protection
@@ -23,19 +22,12 @@ WORK = "How it works"
 _VARIABLE = "SHOAL_PASSPHRASE"
 
 
-class Suite(StrEnum):
-    """The algorithms that seal reports; the second resists quantum computers too."""
-
-    X25519 = "x25519-aes128gcm"
-    HYBRID = "mlkem768x25519-aes128gcm"
+# The algorithms that seal reports; the second resists quantum computers too.
+Suite = Literal["x25519-aes128gcm", "mlkem768x25519-aes128gcm"]
+X25519: Suite = "x25519-aes128gcm"
 
 
-class Kind(StrEnum):
-    """How secrets are protected."""
-
-    PASSPHRASE = "passphrase"  # noqa: S105 - the word, not one
-    KEYFILE = "keyfile"
-    NONE = "none"
+Kind = Literal["passphrase", "keyfile", "none"]  # how secrets are protected
 
 
 STORE = option(
@@ -52,9 +44,8 @@ PROCESSES = option("Processes that open envelopes; 0: none beside it.", WORK, de
 class PartyOptions(Options):
     """Whose directory and database."""
 
-    directory: Path = argument("The shuffler's or the analyzer's directory.", "DIR")
+    directory: Path = option("The shuffler's or the analyzer's directory.", name="DIR")
     store: str | None = STORE
-    json: bool = option("Print JSON.")
 
     def home(self, command: str) -> Home:
         """The party, if what the command needs is installed."""
@@ -66,7 +57,7 @@ class PartyOptions(Options):
         return registering.home_of(self.directory, self.store)
 
 
-class SecretOptions(Options):
+class SecretOptions(BareOptions):
     """What opens the keys of a party."""
 
     passphrase_file: Path | None = option(
@@ -79,30 +70,38 @@ class SecretOptions(Options):
         from shoal.service.keyring import Protection
         from shoal.service.keyring.secret_files import protection_kind
 
-        kind = Kind(protection_kind(keys, identity))
+        kind = protection_kind(keys, identity)
         self.check_kind(kind)
-        if kind is Kind.NONE:
+        if kind == "none":
             return Protection.none()
         if self.key_file is not None:
             return Protection.key_file(self.key_file)
         return Protection.passphrase(self.passphrase(new=False))
 
-    def check_kind(self, kind: Kind) -> None:
+    def check_kind(self, kind: str) -> None:
         """Refuse files that have nothing to do with this kind of protection."""
-        if kind is Kind.KEYFILE and self.key_file is None:
+        if kind == "keyfile" and self.key_file is None:
             raise RefusedError("these keys are protected by a key file: give --key-file FILE")
-        if kind is not Kind.KEYFILE and self.key_file is not None:
+        if kind != "keyfile" and self.key_file is not None:
             raise RefusedError(f"--key-file does not go with keys protected by {kind}")
-        if kind is not Kind.PASSPHRASE and self.passphrase_file is not None:
+        if kind != "passphrase" and self.passphrase_file is not None:
             raise RefusedError(f"--passphrase-file does not go with keys protected by {kind}")
 
     def passphrase(self, *, new: bool) -> str:
         """From the file, from the environment, or from whoever sits at the terminal."""
         if self.passphrase_file is not None:
-            return _first_line(self.passphrase_file)
-        text = os.environ.get(_VARIABLE)
-        if text:
-            return text
+            from shoal.service.keyring import files
+
+            path = self.passphrase_file
+            try:
+                text = files.read_private(path, known="the passphrase").decode("utf-8")
+            except UnicodeDecodeError:
+                raise RefusedError(f"cannot read {path}: it is not text in UTF-8") from None
+            if not "".join(text.splitlines()[:1]):
+                raise RefusedError(f"cannot read {path}: its first line should be a passphrase")
+            return text.splitlines()[0]
+        if os.environ.get(_VARIABLE):
+            return os.environ[_VARIABLE]
         if not sys.stdin.isatty():
             unprotected = ", or choose --protection none" if new else ""
             raise RefusedError(
@@ -111,15 +110,3 @@ class SecretOptions(Options):
             )
         typed: str = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=new, err=True)
         return typed
-
-
-def _first_line(path: Path) -> str:
-    from shoal.service.keyring import files
-
-    try:
-        lines = files.read_private(path, known="the passphrase").decode("utf-8").splitlines()
-    except UnicodeDecodeError:
-        raise RefusedError(f"cannot read {path}: it is not text in UTF-8") from None
-    if not lines or not lines[0]:
-        raise RefusedError(f"cannot read {path}: its first line should be a passphrase")
-    return lines[0]

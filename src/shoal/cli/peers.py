@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
+
+import typer
 
 from shoal.cli import files
-from shoal.cli.app import COLLECT, RefusedError, app, group
+from shoal.cli.app import COLLECT, Commands, RefusedError, app
 from shoal.cli.options import Excludes, Needs, Options, command, option
 from shoal.cli.render import answer, console, working
 from shoal.cli.run import chart
@@ -32,15 +33,11 @@ _PEERS, _ANSWERS = 100, 4  # if not given
 _MOST_PEERS = 2000
 MADE_UP = "the answers are made up, the same for the same seed"
 
-peers = group("Peers that pass reports on, run for real on this machine.")
+peers = typer.Typer(cls=Commands, help="Peers that pass reports on, run for real on this machine.")
 app.add_typer(peers, name="peers", rich_help_panel=COLLECT)
 
 
-class Mode(StrEnum):
-    """Who draws the next peer."""
-
-    HOP = "hop"
-    ONION = "onion"
+Mode = Literal["hop", "onion"]  # who draws the next peer
 
 
 class PeersOptions(Options):
@@ -52,13 +49,11 @@ class PeersOptions(Options):
     processes: int = option("Processes that the peers are spread over.", _WHO, default=1)
     rounds: int = option("How often reports are passed on.", _WALK, default=16)
     mode: Mode = option(
-        "Holders draw the next peer, or origins the whole path.", _WALK, default=Mode.HOP
+        "Holders draw the next peer, or origins the whole path.", _WALK, default="hop"
     )
     hops: int | None = option("With --mode onion: steps of a path; fewer leave time.", _WALK)
     cover: int = option("Frames on every link in every round; 0: reports.", _WALK, default=0)
-    submit: Submit = option(
-        "Holders submit all they hold, or one message.", _WALK, default=Submit.ALL
-    )
+    submit: Submit = option("Holders submit all they hold, or one message.", _WALK, default="all")
     submission_rounds: int = option("Attempts to submit.", _WALK, default=4)
     data: Path | None = option("A table, one peer a row; made-up answers if none.", _WHAT)
     column: str | None = option("Its column of answers.", _WHAT, "NAME")
@@ -68,7 +63,6 @@ class PeersOptions(Options):
     local_epsilon: float = option("Its ε0.", _WHAT, default=2.0, library="epsilon")
     delta: float | None = option("δ; the smaller of 1e-6 and 1/(10 n) if not given.", _WHAT)
     seed: int = option("Of the overlay and of made-up answers.", default=0)
-    json: bool = option("Print JSON.")
 
     rules = (
         Needs("data", ("column",), "which column of the table"),
@@ -93,25 +87,15 @@ def run(options: PeersOptions) -> None:
         collection.guarantee.document(), notes=column.notes, warnings=collection.warnings
     )
     notes = [*column.notes, *collection.warnings]
-    values = {"estimate": _estimates(column), **collection.to_dict(), "notes": notes}
-    answer(options, values, document)
-
-
-def _estimates(column: ColumnResult) -> list[dict[str, object]]:
-    """The estimate of each answer: fractions of one, not of a hundred."""
-    names = {
-        "value": "answer",
-        "frequency": "share",
-        "low": "low",
-        "high": "high",
-        "truth": "truth",
-    }
+    keys = {"value": "answer", "frequency": "share", "low": "low", "high": "high", "truth": "truth"}
     errors = cast("Estimate", column.estimate).standard_errors.tolist()
-    return [
-        {names[key]: value for key, value in record.items() if key in names}
+    estimate = [  # fractions of one, not of a hundred
+        {keys[key]: value for key, value in record.items() if key in keys}
         | {"standard_error": error}
         for record, error in zip(column.records(), errors, strict=True)
     ]
+    values = {"estimate": estimate, **collection.to_dict(), "notes": notes}
+    answer(options, values, document)
 
 
 def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
@@ -126,7 +110,7 @@ def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
 
     conditions = Conditions(offline=options.offline, processes=options.processes)
     walk = options.only("rounds", "mode", "hops", "cover", "submit", "submission_rounds")
-    if options.mode is Mode.ONION and options.hops is None:
+    if options.mode == "onion" and options.hops is None:
         walk["hops"] = hops_in_time(options.rounds, options.offline)
     survey = PeerSurvey(**walk)
     values, labels, notes, truth = (_made_up if options.data is None else _from_file)(options)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, app
 from shoal.cli.options import Bounds, Needs, OneOf, Options, Required, command, option
 from shoal.cli.render import answer, working
-
-if TYPE_CHECKING:
-    from shoal.planning import Plan
 
 _TARGET = "What is wanted"
 _KIND = "What is asked: one of"
@@ -43,7 +39,6 @@ class PlanOptions(Options):
     participation: float | None = option("Each takes part with this probability, unseen.", _CROWD)
     plot: Path | None = option("Draw the options (.svg, .png).")
     save: Path | None = option("Save the plan, for shoal run --plan (.json).")
-    json: bool = option("Print JSON.")
 
     rules = (
         Required("epsilon", "what the collection may cost each person"),
@@ -72,12 +67,5 @@ def plan(options: PlanOptions) -> None:
         )
         if options.choose is not None:
             made = made.choose(options.choose)
-        values = made.to_dict()
-    files.write((options.plot, lambda path: _draw(made, path)), (options.save, made.save))
-    answer(options, values, made.document())
-
-
-def _draw(made: Plan, path: Path) -> None:
-    from shoal.figures import results
-
-    results.plan(made, path)
+    files.write(files.figure(options.plot, "plan", made), (options.save, made.save))
+    answer(options, made, made.document())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,6 +16,8 @@ from shoal.explain.document import Document, Table
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+    from shoal.cli.options import Options
 
 WIDEST = 100
 _QUIET_SECONDS = 2.0  # without a bar
@@ -46,7 +48,7 @@ def show(document: Document) -> None:
         page.print(printable(f"warning: {warning}"), style="yellow")
 
 
-def answer(options: Any, values: object, document: Document, *written: Path | None) -> None:  # noqa: ANN401
+def answer(options: Options, values: object, document: Document, *written: Path | None) -> None:
     """Print the values if ``--json`` is given; else the document, and which files were written."""
     if options.json:
         print_json(values)
@@ -57,7 +59,7 @@ def answer(options: Any, values: object, document: Document, *written: Path | No
             typer.echo(f"wrote {path}")
 
 
-def answer_lines(options: Any, values: object, *parts: Document | str) -> None:  # noqa: ANN401
+def answer_lines(options: Options, values: object, *parts: Document | str) -> None:
     """Print the values if ``--json`` is given; else plain lines."""
     if options.json:
         print_json(values)
@@ -132,38 +134,20 @@ def print_lines(*parts: Document | str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Strict JSON: what is not finite is null."""
+    """Strict JSON, of values or of what turns into them; what is not finite is null."""
     from shoal.report import finite
 
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()
     typer.echo(json.dumps(finite(value), ensure_ascii=False, allow_nan=False, indent=2))
 
 
-def working(what: str) -> AbstractContextManager[object]:
-    """A spinner on standard error while something takes its time; silent if nobody watches."""
-    from rich.console import Console
-
-    return Console(stderr=True).status(f"{what} …")
-
-
 @contextmanager
-def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
-    """A progress bar on standard error; call what it gives with the name of each next thing."""
-    from rich.console import Console
-    from rich.progress import Progress
+def working(what: str) -> Iterator[Callable[..., None]]:
+    """A spinner, and a progress bar on work over two seconds; call it with done and total.
 
-    terminal = Console(stderr=True)
-    with Progress(console=terminal, transient=True, disable=not terminal.is_terminal) as bar:
-        task = bar.add_task(what, total=total, completed=-1)
-
-        def next_is(name: str) -> None:
-            bar.update(task, advance=1, description=f"{what} {name}")
-
-        yield next_is
-
-
-@contextmanager
-def reporting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A spinner, and a progress bar on work over two seconds; call it with done and total."""
+    On standard error; silent if nobody watches. It may get the name of what is next, too.
+    """
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
@@ -173,12 +157,12 @@ def reporting(what: str) -> Iterator[Callable[[int, int], None]]:
     with ExitStack() as stack:
         spinner = stack.enter_context(terminal.status(f"{what} …"))
 
-        def advance(done: int, total: int) -> None:
+        def advance(done: int, total: int, name: str = "") -> None:
             if not bars and terminal.is_terminal and time.monotonic() - began > _QUIET_SECONDS:
                 spinner.stop()
                 bar = stack.enter_context(Progress(console=terminal, transient=True))
                 bars.append((bar, bar.add_task(what)))
             for bar, task in bars:
-                bar.update(task, completed=done, total=total)
+                bar.update(task, completed=done, total=total, description=f"{what} {name}".strip())
 
         yield advance

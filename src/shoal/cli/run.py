@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, NARROW, RefusedError, app, printable
-from shoal.cli.options import (
-    Excludes,
-    Needs,
-    OneOf,
-    Options,
-    Required,
-    argument,
-    command,
-    option,
-    read_bounds,
-)
-from shoal.cli.render import answer, console, reporting, show
+from shoal.cli.options import Bounds, Excludes, Needs, OneOf, Options, Required, command, option
+from shoal.cli.render import answer, console, show, working
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,7 +17,7 @@ if TYPE_CHECKING:
     from shoal.open_answers import OpenResult
     from shoal.report.charts import Axis, Item
     from shoal.report.result import ColumnResult, Result
-    from shoal.values import MeanEstimate, VectorEstimate
+    from shoal.values import MeanEstimate
 
 _WHAT = "What is collected"
 _HOW = "How private: one of"
@@ -36,17 +25,13 @@ _CROWD = "Who takes part"
 _COLLECTION = ("honest_fraction", "messages_cap", "compare_truth")
 
 
-class Split(StrEnum):
-    """How the budget is shared by several columns."""
-
-    COMPOSE = "compose"
-    DIVIDE = "divide"
+Split = Literal["compose", "divide"]  # how the budget is shared by several columns
 
 
 class RunOptions(Options):
     """What is collected, how private, from whom, and what to make of it."""
 
-    data: Path = argument("A table, one person per row: CSV, Parquet, Arrow.", "FILE")
+    data: Path = option("A table, one person per row: CSV, Parquet, Arrow.", name="FILE")
     column: list[str] | None = option("The column to collect; several if repeated.", _WHAT, "NAME")
     columns: str | None = option(
         "The coordinates of a vector, whose mean is estimated.", _WHAT, "NAME,NAME,…"
@@ -96,7 +81,6 @@ class RunOptions(Options):
     )
     report: Path | None = option("Write a page to hand on (.html).")
     csv: Path | None = option("Write the estimates (.csv).")
-    json: bool = option("Print JSON.")
     compare_truth: bool = option("Show true values too: no longer private.")
 
     rules = (
@@ -131,7 +115,7 @@ class RunOptions(Options):
         if self.columns is not None:
             names = (part.strip() for part in self.columns.split(","))
             keywords["columns"] = [name for name in names if name]
-        for name, read in (("categories", files.read_list), ("bounds", read_bounds)):
+        for name, read in (("categories", files.read_list), ("bounds", Bounds.read)):
             texts = getattr(self, name) or []
             if texts and self.columns is None:
                 by_column = (self._of_column(name, text) for text in texts)
@@ -163,7 +147,7 @@ def run(options: RunOptions) -> None:
     if options.open and len(options.column or []) != 1:
         raise RefusedError("--open takes one --column of text")
     result: Result | OpenResult
-    with reporting("collecting") as progress:
+    with working("collecting") as progress:
         import shoal
 
         if options.open:
@@ -172,10 +156,7 @@ def run(options: RunOptions) -> None:
             result = shoal.heavy_hitters(options.data, column=column, progress=progress, **keywords)
         else:
             result = shoal.run(options.data, progress=progress, **options.keywords())
-    files.write(
-        (options.report, lambda path: path.write_text(result.to_html(), encoding="utf-8")),
-        (options.csv, result.to_csv),
-    )
+    files.write(files.text(options.report, result.to_html), (options.csv, result.to_csv))
     if not options.json:
         show_charts(result)
     document = result.document(table=False)
@@ -224,37 +205,59 @@ def chart(column: ColumnResult) -> Iterator[RenderableType]:
     name = printable(column.column)
     joined = f"{name} Estimated" if name.endswith(_ENDS) else f"{name}, estimated"
     yield Text(f"{joined} from {column.n:,} reports", style="bold")
-    if isinstance(column.estimate, Estimate):
-        yield from bars(charts.items(column.labels, column.estimate, column.truth))
-    elif isinstance(column.estimate, VectorEstimate):
-        yield from _vector_chart(column, column.estimate)
+    if isinstance(column.estimate, Estimate | VectorEstimate):
+        rows = charts.items(column.labels, column.estimate, column.truth)
+        yield from bars(rows, signed=isinstance(column.estimate, VectorEstimate))
     else:
         yield from _mean_chart(column, column.estimate)
 
 
-def bars(rows: list[Item], most: int = SHOWN) -> Iterator[RenderableType]:
-    """A bar for each of the first answers, and what its signs mean."""
+def bars(rows: list[Item], most: int = SHOWN, *, signed: bool = False) -> Iterator[RenderableType]:
+    """A bar for each of the first answers, and what its signs mean.
+
+    Of coordinates, which are ``signed``, an interval on a common axis.
+    """
+    from rich.padding import Padding
+    from rich.table import Table
     from rich.text import Text
 
     from shoal.explain.text import measured
-    from shoal.report.charts import Axis
+    from shoal.report.charts import Axis, axis_of, number
 
     shown = rows[:most]
+    narrow = console().width < NARROW
     axis = Axis(0.0, max(*(max(row.high, row.truth or 0.0) for row in shown), 1e-9))
+    if signed:
+        axis = axis_of(shown)
     width = max(1, min(WIDTH, console().width - _LABEL - _NUMBERS))
-    lines = []
+    table = Table.grid(padding=(0, 1))
+    if narrow:
+        table.add_column(overflow="fold")
+    else:
+        table.add_column(no_wrap=True, max_width=_LABEL, overflow="ellipsis")
+        table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(no_wrap=True, style="dim")
     for row in shown:
-        margin = measured(row.margin, row.margin) + ("" if row.significant else " ~")
-        lines.append((row.label, bar(row, axis, width), row.shown(row.value), f"± {margin}"))
-    yield _grid(lines, ["" if row.significant else "dim" for row in shown])
+        faint = not (signed or row.significant)
+        margin = row.shown(row.margin) if signed else measured(row.margin, row.margin)
+        drawn = (interval if signed else bar)(row, axis, width)
+        numbers = row.shown(row.value), f"± {margin}{' ~' * faint}"
+        cells = [row.label, *numbers] if narrow else [row.label, drawn, *numbers]
+        table.add_row(*map(printable, cells), style="dim" if faint else "")
+    yield Padding(table, (1, 0))
     if len(rows) > len(shown):
-        more = len(rows) - len(shown)
-        yield Text(f"and {more:,} more answers: {_MORE}", style="dim")
-    noise = "" if all(row.significant for row in shown) else "; ~ cannot be told from nobody"
-    truth = "; ◆ true fraction" if shown[0].truth is not None else ""
-    legend = f"█ fraction, ▒ its 95 % interval{noise}{truth}"
-    if console().width < NARROW:
-        legend = f"{_MARGIN}{noise}"
+        what = "coordinates" if signed else "answers"
+        yield Text(f"and {len(rows) - len(shown):,} more {what}: {_MORE}", style="dim")
+    noise = "; ~ cannot be told from nobody"
+    if signed or all(row.significant for row in shown):
+        noise = ""
+    legend = "█ fraction, ▒ its 95 % interval"
+    if signed:
+        ends = f"{number(axis.low)} to {number(axis.high)}"
+        legend = f"● mean, ━ its 95 % interval, ┊ zero, from {ends}"
+    truth = f"; ◆ true {'mean' if signed else 'fraction'}" if shown[0].truth is not None else ""
+    legend = f"{_MARGIN}{noise}" if narrow else f"{legend}{noise}{truth}"
     yield Text(printable(legend), style="dim")
 
 
@@ -269,26 +272,6 @@ def _open_chart(result: OpenResult) -> Iterator[RenderableType]:
         yield from bars([item.shown(result.n) for item in result.items], len(result.items))
     else:
         yield Text("\nno answer stands out from the noise")
-
-
-def _grid(lines: list[tuple[str, str, str, str]], styles: list[str]) -> RenderableType:
-    """A label, what is drawn if there is room for it, the value and its margin in each line."""
-    from rich.padding import Padding
-    from rich.table import Table
-
-    narrow = console().width < NARROW
-    table = Table.grid(padding=(0, 1))
-    if narrow:
-        table.add_column(overflow="fold")
-    else:
-        table.add_column(no_wrap=True, max_width=_LABEL, overflow="ellipsis")
-        table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, justify="right")
-    table.add_column(no_wrap=True, style="dim")
-    for (label, drawn, *numbers), style in zip(lines, styles, strict=True):
-        cells = [label, *numbers] if narrow else [label, drawn, *numbers]
-        table.add_row(*map(printable, cells), style=style)
-    return Padding(table, (1, 0))
 
 
 def bar(row: Item, axis: Axis, width: int = WIDTH) -> str:
@@ -330,31 +313,6 @@ def _mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Iterator[Render
         yield Text(printable(f"{start} ├{line}┤ {end}"))
     if column.truth is not None:
         yield Text(f"true mean {measured(float(column.truth.ravel()[0]), margin)}", style="red")
-
-
-def _vector_chart(column: ColumnResult, estimate: VectorEstimate) -> Iterator[RenderableType]:
-    from rich.text import Text
-
-    from shoal.report import charts
-
-    rows = charts.items(column.labels, estimate, column.truth)
-    shown = rows[:SHOWN]
-    axis = charts.axis_of(shown)
-    width = max(1, min(WIDTH, console().width - _LABEL - _NUMBERS))
-    lines = [
-        (row.label, interval(row, axis, width), row.shown(row.value), f"± {row.shown(row.margin)}")
-        for row in shown
-    ]
-    yield _grid(lines, [""] * len(lines))
-    if len(rows) > len(shown):
-        more = len(rows) - len(shown)
-        yield Text(f"and {more:,} more coordinates: {_MORE}", style="dim")
-    ends = f"{charts.number(axis.low)} to {charts.number(axis.high)}"
-    truth = "; ◆ true mean" if shown[0].truth is not None else ""
-    legend = f"● mean, ━ its 95 % interval, ┊ zero, from {ends}{truth}"
-    if console().width < NARROW:
-        legend = _MARGIN
-    yield Text(printable(legend), style="dim")
 
 
 def interval(row: Item, axis: Axis, width: int = WIDTH) -> str:

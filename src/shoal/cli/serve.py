@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from shoal.cli.app import OPERATE, app, group
-from shoal.cli.options import Options, argument, command, option
+import typer
+
+from shoal.cli.app import OPERATE, Commands, app
+from shoal.cli.options import BareOptions, command, option
 from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 
 if TYPE_CHECKING:
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 _WHERE = "Where it listens"
 _LOG = "What it tells"
+_LISTENING = ("host", "port", "socket", "metrics_host", "metrics_port", "metrics_socket")
 
-serve = group(
-    """Run a shuffler, its worker or an analyzer.
+serve = typer.Typer(
+    cls=Commands,
+    help="""Run a shuffler, its worker or an analyzer.
 
     They speak plain HTTP: put a reverse proxy with TLS in front. The shuffler and the analyzer
     belong to different operators and share no machine, database, key or log.
-    """
+    """,
 )
 app.add_typer(serve, name="serve", rich_help_panel=OPERATE)
 
@@ -33,19 +35,13 @@ _PORT = "The port; 0 for any that is free."
 _PAUSE = "Seconds to wait when there is nothing to do."
 
 
-class Level(StrEnum):
-    """From which level on the log is written."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
+Level = Literal["debug", "info", "warning", "error"]  # from which level on the log is written
 
 
-class ProcessOptions(Options):
+class ProcessOptions(BareOptions):
     """Where a process of a party has its directory, its metrics and its log."""
 
-    directory: Path = argument("Its directory; its keys are in DIR/keys.", "DIR")
+    directory: Path = option("Its directory; its keys are in DIR/keys.", name="DIR")
     metrics_host: str = option(
         "The address of metrics and health checks.", _WHERE, "HOST", default="127.0.0.1"
     )
@@ -55,8 +51,8 @@ class ProcessOptions(Options):
     store: str | None = STORE
     migrate: bool = MIGRATE
     log: Path | None = option("Write the log to a file; standard error.", _LOG)
-    log_level: Level = option("From which level on.", _LOG, default=Level.INFO)
-    metrics_socket: int | None = option("", hidden=True)
+    log_level: Level = option("From which level on.", _LOG, default="info")
+    metrics_socket: int | None = option("", hidden=True, library="metrics_descriptor")
     with_parent: bool = option("", hidden=True)
 
     def home(self, role: Role) -> Home:
@@ -74,14 +70,10 @@ class ProcessOptions(Options):
         return home
 
     def listening(self) -> Listening:
-        """Where its metrics are."""
+        """Where it listens, and where its metrics are."""
         from shoal.service.running.settings import Listening
 
-        return Listening(
-            metrics_host=self.metrics_host,
-            metrics_port=self.metrics_port,
-            metrics_descriptor=self.metrics_socket,
-        )
+        return Listening(**self.only(*(name for name in _LISTENING if name in self.declared)))
 
     def begin(self) -> None:
         """Begin to log, and to follow the parent."""
@@ -91,7 +83,7 @@ class ProcessOptions(Options):
         home.private()
         connections.allow_many_files()
         with writing_to(self.log or Path()):
-            logs.configure(to=self.log, level=self.log_level.value)
+            logs.configure(to=self.log, level=self.log_level)
         if self.with_parent:
             children.follow_parent()
 
@@ -102,12 +94,7 @@ class ListenOptions(ProcessOptions):
     host: str = option("The address to listen on.", _WHERE, "HOST", default="127.0.0.1")
     port: int = option(_PORT, _WHERE, default=0)
     behind_proxy: bool = option("All requests come from one address: no limit for it.", _WHERE)
-    socket: int | None = option("", hidden=True)
-
-    def listening(self) -> Listening:
-        """Where it listens, and where its metrics are."""
-        metrics = ProcessOptions.listening(self)
-        return replace(metrics, host=self.host, port=self.port, descriptor=self.socket)
+    socket: int | None = option("", hidden=True, library="descriptor")
 
 
 class ShufflerOptions(ListenOptions):
@@ -136,7 +123,7 @@ def shuffler(options: ShufflerOptions) -> None:
         proxied=options.behind_proxy,
     )
     if options.workers > 1:
-        run_siblings(settings, options.workers, log=options.log, level=options.log_level.value)
+        run_siblings(settings, options.workers, log=options.log, level=options.log_level)
     else:
         run_shuffler(settings)
 
@@ -188,12 +175,19 @@ def analyzer(options: AnalyzerOptions) -> None:
     home = options.home("analyzer")
     protection = options.protection(home.keys, options.identity)
     options.begin()
+    import logging
+
+    from shoal.service.running import logs
     from shoal.service.running.analyzer_process import run_analyzer
     from shoal.service.running.collecting import TokenFile
     from shoal.service.running.settings import Settings
+    from shoal.web import assets
     from shoal.web.pages import pages
 
-    _log_missing_scripts()
+    lacking = assets.unbuilt()
+    if lacking:  # such pages take no answers: the log has it at once, and shoal doctor
+        values = {"role": "analyzer", "count": len(lacking)}
+        logs.say("browser_scripts_missing", level=logging.WARNING, **values)
     token_file = options.shuffler_token or options.directory / "token"
     run_analyzer(
         Settings(
@@ -207,16 +201,3 @@ def analyzer(options: AnalyzerOptions) -> None:
         public_results=options.public_results,
         pages=pages,
     )
-
-
-def _log_missing_scripts() -> None:
-    """Pages without their scripts take no answers: the log has it at once, and shoal doctor."""
-    import logging
-
-    from shoal.service.running import logs
-    from shoal.web import assets
-
-    lacking = assets.unbuilt()
-    if lacking:
-        values = {"role": "analyzer", "count": len(lacking)}
-        logs.say("browser_scripts_missing", level=logging.WARNING, **values)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from shoal.cli import files
 from shoal.cli.app import ACCOUNT, app
 from shoal.cli.options import OneOf, Options, Required, command, option
-from shoal.cli.render import answer, reporting
+from shoal.cli.render import answer, working
 
 _RUN = "The training run"
 _QUESTION = "What is asked: --noise or --epsilon is required"
 
 
-class Kind(StrEnum):
-    """How steps come by their examples; ``all`` is every way."""
-
-    PERMUTATION = "permutation"
-    REPLACEMENT = "replacement"
-    POISSON = "poisson"
-    FIXED = "fixed"
-    ALL = "all"
+# How steps come by their examples; ``all`` is every way.
+Kind = Literal["permutation", "replacement", "poisson", "fixed", "all"]
 
 
 class SgdOptions(Options):
@@ -31,7 +25,7 @@ class SgdOptions(Options):
     epochs: int = option("Passes over them.", _RUN, default=1)
     batch: int = option("Examples in a step.", _RUN, default=1)
     sampling: Kind = option(
-        "How steps come by their examples; all compares only.", _RUN, default=Kind.PERMUTATION
+        "How steps come by their examples; all compares only.", _RUN, default="permutation"
     )
     drop_last: bool = option("Leave out a last batch that is not full.", _RUN)
     noise: float | None = option(
@@ -44,7 +38,6 @@ class SgdOptions(Options):
         "δ, with either; the smaller of 1e-6 and 1/(10 n) if not given.", _QUESTION
     )
     plot: Path | None = option("Draw ε against epochs (.svg, .png).")
-    json: bool = option("Print JSON.")
 
     rules = (
         Required("n", "how many examples there are"),
@@ -60,8 +53,8 @@ def sgd(options: SgdOptions) -> None:
     """
     files.check(plot=options.plot)
     run = options.only("n", "epochs", "batch", "delta", "drop_last")
-    sampling = None if options.sampling is Kind.ALL else options.sampling.value
-    with reporting("accounting") as progress:
+    sampling = None if options.sampling == "all" else options.sampling
+    with working("accounting") as progress:
         from shoal.learning import Sampling, by_epochs, compare
 
         later = 0 if options.plot is None else len(Sampling)
@@ -72,13 +65,11 @@ def sgd(options: SgdOptions) -> None:
         )
         guarantee = comparison.guarantee(sampling)
         if options.plot is not None:
-            from shoal.figures import results
-
             noise = guarantee.noise_multiplier
             curves = {
                 kind.value: by_epochs(noise_multiplier=noise, sampling=kind, **run)
                 for kind in Sampling
             }
-            files.write((options.plot, lambda path: results.training(guarantee, curves, path)))
+            files.write(files.figure(options.plot, "training", guarantee, curves))
     values = guarantee.to_dict() | comparison.to_dict()
     answer(options, values, comparison.document(sampling), options.plot)

@@ -13,18 +13,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from shoal.cli.app import COLLECT, RefusedError, app
-from shoal.cli.options import (
-    Excludes,
-    Needs,
-    Options,
-    Required,
-    Rule,
-    argument,
-    command,
-    in_options,
-    option,
-)
-from shoal.cli.render import answer_lines, print_lines, reporting
+from shoal.cli.options import Excludes, Needs, Options, Required, Rule, command, in_options, option
+from shoal.cli.render import answer_lines, print_lines, working
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -51,12 +41,12 @@ _JOB_TRIES = 8
 def _nothing_sent() -> Iterator[None]:
     """Around all that comes before sending: who is refused there, or gives up, reads so."""
     try:
-        with in_options(SubmitOptions):
-            yield
+        yield
     except ShoalError as error:
         if _NOTHING_SENT in str(error):
             raise
-        raise RefusedError(f"{error}; {_NOTHING_SENT}") from error
+        message = in_options(error, SubmitOptions)
+        raise RefusedError(f"{message}; {_NOTHING_SENT}") from error
     except KeyboardInterrupt:
         sys.stderr.write(f"interrupted: {_NOTHING_SENT}\n")
         raise
@@ -65,9 +55,9 @@ def _nothing_sent() -> Iterator[None]:
 class SubmitOptions(Options):
     """Which survey, whose answers, within which limits; or what was sent before."""
 
-    survey: str | None = argument("A survey's file, or its address.", "SURVEY", default=None)
-    answer: str | None = argument(
-        "The answer; - or none reads it from the input.", "ANSWER", default=None
+    survey: str | None = option("A survey's file, or its address.", name="SURVEY", default=None)
+    answer: str | None = option(
+        "The answer; - or none reads it from the input.", name="ANSWER", default=None
     )
     occasion: int = option("Which of the person's reports it is.", _ONE, default=1)
     file: Path | None = option("A table, one person per row: CSV, Parquet, Arrow.", _MANY)
@@ -177,7 +167,7 @@ def submit(options: SubmitOptions) -> None:
 def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object], Document]:
     """Whatever is refused is refused before anything is drawn; then it is sent."""
     from shoal.service.client import Queued, default_directory
-    from shoal.service.client.drawing import values_of
+    from shoal.service.client.drawing import column_values, values_of
     from shoal.service.client.machine import NEEDS_PROXY
     from shoal.service.survey.words import promise_document
 
@@ -190,11 +180,19 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
         client = stack.enter_context(options.client(options.outbox or place))
         survey = client.survey(options.survey or "")
         promised = client.promised(survey, occasion=options.occasion)
-        values = _values(options, survey, answer)
+        values = None
+        if options.file is not None:
+            table = options.file, options.column or ""
+            values = column_values(survey, *table, drop_nulls=options.drop_nulls)
+        elif answer is not None:
+            values = values_of(survey, [answer])
         if not options.json:
             print_lines(promise_document(survey))
         if asks and values is not None:
-            _confirm()
+            sys.stderr.write("send? [y/N] ")
+            sys.stderr.flush()
+            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+                raise RefusedError(_NOTHING_SENT)
         elif asks:
             answer = _read_answer()
             values = values_of(survey, [answer])
@@ -215,16 +213,6 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
     return {"outcome": name, **asdict(outcome), "promise": promise}, document
 
 
-def _values(options: SubmitOptions, survey: Survey, answer: str | None) -> Values | None:
-    """The answers as the survey's mechanism takes them; None if nobody was asked yet."""
-    from shoal.service.client.drawing import column_values, values_of
-
-    if options.file is not None:
-        column = options.column or ""
-        return column_values(survey, options.file, column, drop_nulls=options.drop_nulls)
-    return None if answer is None else values_of(survey, [answer])
-
-
 def _send(
     options: SubmitOptions, client: Client, survey: Survey, answer: str | None, values: Values
 ) -> Any:  # noqa: ANN401 - an outcome of one person or of many
@@ -232,7 +220,7 @@ def _send(
 
     job = options.job or str(Path(options.file or "").resolve())
     try:
-        with reporting("sending") as progress:
+        with working("sending") as progress:
             if options.file is None:
                 return client.report(survey, answer or "", occasion=options.occasion)
             with executor(options.processes) as pool:
@@ -269,13 +257,6 @@ def _read_answer() -> str:
     return line.removesuffix("\n").removesuffix("\r")
 
 
-def _confirm() -> None:
-    sys.stderr.write("send? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise RefusedError(_NOTHING_SENT)
-
-
 # ---------------------------------------------------------------------------- what was sent before
 
 
@@ -284,7 +265,7 @@ def _before(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
     with _nothing_sent():
         clients = [stack.enter_context(options.client(place)) for place in _places(options)]
     try:
-        with reporting("sending"):
+        with working("sending"):
             return _carried_out(options, clients)
     except KeyboardInterrupt:
         typer.echo(f"interrupted: {_GOES_ON}", err=True)

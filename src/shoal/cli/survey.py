@@ -6,32 +6,19 @@ import re
 import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from shoal.cli import files
-from shoal.cli.app import COLLECT, RefusedError, app, group
-from shoal.cli.options import (
-    REQUIRED,
-    Bounds,
-    Excludes,
-    OneOf,
-    Options,
-    Required,
-    argument,
-    command,
-    option,
-    read_whole,
-)
-from shoal.cli.party import PartyOptions, Suite
+from shoal.cli.app import COLLECT, Commands, RefusedError, app
+from shoal.cli.options import Bounds, Excludes, OneOf, Options, Required, command, option, read_int
+from shoal.cli.party import X25519, PartyOptions, Suite
 from shoal.cli.render import answer, answer_lines, print_lines, working
 
 if TYPE_CHECKING:
     from shoal.protocols.base import Device
-    from shoal.service.survey import Survey
     from shoal.service.survey.design import Design
 
 _ABOUT = "What people are told"
@@ -41,20 +28,15 @@ _WHEN = "When"
 _WHO = "Who operates it"
 _HOW = "How it is answered"
 _PARTY = "The directory of the shuffler or the analyzer."
-_DAY = 86_400
 _UNSHOWN = ("Cc", "Zl", "Zp")  # control characters, separators of lines and paragraphs
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
 
-survey = group("Surveys: a question, its promise, and who keeps it.")
+survey = typer.Typer(cls=Commands, help="Surveys: a question, its promise, and who keeps it.")
 app.add_typer(survey, name="survey", rich_help_panel=COLLECT)
 
 
-class Small(StrEnum):
-    """What becomes of a batch that is too small when it is old."""
-
-    CARRY = "carry"
-    EXPIRE = "expire"
+Small = Literal["carry", "expire"]  # what becomes of a batch that is too small when it is old
 
 
 def read_duration(text: str) -> int:
@@ -67,7 +49,7 @@ def read_duration(text: str) -> int:
     if match is not None:
         return int(match["number"]) * _UNITS[match["unit"]]
     try:
-        return read_whole(text)
+        return int(read_int(text))
     except typer.BadParameter:
         message = f"expected a time such as 7d, 12h, 30m or 45s, got {text!r}"
         raise typer.BadParameter(message) from None
@@ -119,7 +101,7 @@ class NewOptions(Options):
         default=604_800,
     )
     small: Small = option(
-        "A batch too small at that age waits, or is deleted.", _WHEN, default=Small.CARRY
+        "A batch too small at that age waits, or is deleted.", _WHEN, default="carry"
     )
     starts: int | None = option(
         "First moment (UTC), 2030-01-31; else now.", _WHEN, "DATE", parser=read_moment
@@ -133,7 +115,7 @@ class NewOptions(Options):
     analyzer_key: str = option(
         "Required: its fingerprint, or a file with it or its keys.", _WHO, "KEY"
     )
-    suite: Suite = option("The suite of algorithms.", _WHO, default=Suite.X25519)
+    suite: Suite = option("The suite of algorithms.", _WHO, default=X25519)
     randomizer: str | None = option("Take this one instead of the best.", _HOW, "NAME")
     plan: Path | None = option("What shoal plan --save wrote, as it is.", _HOW)
     local_epsilon_cap: float | None = option("The most that ε0 of one report may be.", _HOW)
@@ -141,7 +123,6 @@ class NewOptions(Options):
         "Messages one person may send on average; above 1 brings in protocols.", _HOW
     )
     out: Path | None = option("Write the survey to this file (.json).")
-    json: bool = option("Print JSON.")
 
     rules = (
         Required("question", "what people are asked"),
@@ -189,7 +170,7 @@ class NewOptions(Options):
                 minimum=minimum,
                 target=2 * minimum if self.target is None else self.target,
                 max_age=self.max_age,
-                small=self.small.value,
+                small=self.small,
             ),
             categories=len(labels) if self.bounds is None else None,
             bounds=self.bounds,
@@ -221,13 +202,27 @@ def new(options: NewOptions) -> None:
     with working("designing"):
         from shoal.service.client.policy import Policy
         from shoal.service.clock import system_clock
-        from shoal.service.survey import summary
+        from shoal.service.survey import Party, summary
         from shoal.service.survey.design import telling_minimum, tells_nothing
-        from shoal.service.survey.files import refuse_overwriting
+        from shoal.service.survey.files import party_fingerprint, refuse_overwriting
+        from shoal.service.survey.survey import LONGEST_TEXT
 
         labels = () if options.categories is None else tuple(files.read_list(options.categories))
         design = options.design(labels)
-        made = _made(options, design, labels)
+        begins = system_clock() if options.starts is None else options.starts
+        shuffler = party_fingerprint("shuffler", options.shuffler_key)
+        analyzer = party_fingerprint("analyzer", options.analyzer_key)
+        made = design.survey(
+            name=options.question[:LONGEST_TEXT] if options.name is None else options.name,
+            question=options.question,
+            purpose=options.purpose,
+            answers=labels,
+            not_before=begins,
+            not_after=begins + options.days * _UNITS["d"],
+            suite=options.suite,
+            shuffler=Party(url=options.shuffler.rstrip("/"), fingerprint=shuffler),
+            analyzer=Party(url=options.analyzer.rstrip("/"), fingerprint=analyzer),
+        )
         if options.out is not None:
             refuse_overwriting(options.out, made)
         enough = 0  # for several reports of one person looking for it takes too long
@@ -245,33 +240,10 @@ def new(options: NewOptions) -> None:
         )
 
 
-def _made(options: NewOptions, design: Design, labels: tuple[str, ...]) -> Survey:
-    from shoal.service.clock import system_clock
-    from shoal.service.survey import Party
-    from shoal.service.survey.files import party_fingerprint
-    from shoal.service.survey.survey import LONGEST_TEXT
-
-    begins = system_clock() if options.starts is None else options.starts
-    shuffler = party_fingerprint("shuffler", options.shuffler_key)
-    analyzer = party_fingerprint("analyzer", options.analyzer_key)
-    return design.survey(
-        name=options.question[:LONGEST_TEXT] if options.name is None else options.name,
-        question=options.question,
-        purpose=options.purpose,
-        answers=labels,
-        not_before=begins,
-        not_after=begins + options.days * _DAY,
-        suite=options.suite.value,
-        shuffler=Party(url=options.shuffler.rstrip("/"), fingerprint=shuffler),
-        analyzer=Party(url=options.analyzer.rstrip("/"), fingerprint=analyzer),
-    )
-
-
 class ShowOptions(Options):
     """Which survey."""
 
-    file: Path = argument("A survey.", "FILE")
-    json: bool = option("Print JSON.")
+    file: Path = option("A survey.", name="FILE")
 
 
 @command(survey, name="show")
@@ -327,8 +299,8 @@ def check_survey(options: CheckOptions) -> None:
 class AddOptions(PartyOptions):
     """Which survey, and who collects for it."""
 
-    file: Path = argument("The survey.", "FILE")
-    directory: Path = option(_PARTY, _WHO, "DIR", name="--to", default=REQUIRED)
+    file: Path = option("The survey.", name="FILE")
+    directory: Path = option(_PARTY, _WHO, "DIR", name="--to", default=...)
 
 
 @command(survey)
@@ -378,8 +350,8 @@ def list_surveys(options: PartyOptions) -> None:
 class RemoveOptions(PartyOptions):
     """Which survey, and whose."""
 
-    survey: str = argument("The survey's name; its first digits will do.", "ID")
-    directory: Path = option(_PARTY, _WHO, "DIR", name="--from", default=REQUIRED)
+    survey: str = option("The survey's name; its first digits will do.", name="ID")
+    directory: Path = option(_PARTY, _WHO, "DIR", name="--from", default=...)
 
 
 @command(survey)

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, RefusedError, app, printable
-from shoal.cli.options import (
-    Excludes,
-    Needs,
-    OneOf,
-    Options,
-    Required,
-    argument,
-    command,
-    option,
-    read_whole,
-)
-from shoal.cli.render import answer, console, panel, reporting
+from shoal.cli.options import Excludes, Needs, OneOf, Options, Required, command, option, read_int
+from shoal.cli.render import answer, console, panel, working
 
 if TYPE_CHECKING:
     from shoal.values import Array
@@ -31,12 +20,7 @@ _HOW = "How devices report"
 _POWER = "Before there are data"
 
 
-class Coin(StrEnum):
-    """Whose coins devices use."""
-
-    AUTO = "auto"
-    PRIVATE = "private"
-    PUBLIC = "public"
+Coin = Literal["auto", "private", "public"]  # whose coins devices use
 
 
 class Sizes(tuple[int, ...]):
@@ -51,14 +35,14 @@ def read_sizes(text: str) -> Sizes:
     >>> read_sizes("3e4, 1e4")
     (10000, 30000)
     """
-    return Sizes(sorted({read_whole(part.strip()) for part in text.split(",")}))
+    return Sizes(sorted({read_int(part.strip()) for part in text.split(",")}))
 
 
 class TestOptions(Options):
     """What is tested, what should be noticed and at what price, and how."""
 
-    data: Path | None = argument(
-        "A table, one person per row: CSV, Parquet, Arrow.", "FILE", default=None
+    data: Path | None = option(
+        "A table, one person per row: CSV, Parquet, Arrow.", name="FILE", default=None
     )
     column: str | None = option("The column of answers.", _WHAT, "NAME")
     against: Path | None = option(
@@ -89,9 +73,7 @@ class TestOptions(Options):
     honest_fraction: float = option(
         "The fraction of people that follows the protocol.", _WANTED, default=1.0
     )
-    coin: Coin = option(
-        "Devices draw by themselves, or share public coins.", _HOW, default=Coin.AUTO
-    )
+    coin: Coin = option("Devices draw by themselves, or share public coins.", _HOW, default="auto")
     randomizer: str | None = option("What devices run, instead of the best.", _HOW, "NAME")
     partitions: int | None = option("Public coins: so many partitions.", _HOW)
     symbols: int | None = option("Public coins: parts of a partition.", _HOW)
@@ -108,7 +90,6 @@ class TestOptions(Options):
     plot: Path | None = option(
         "Draw the statistic among simulated ones, or the power (.svg, .png)."
     )
-    json: bool = option("Print JSON.")
 
     rules = (
         Excludes("power", ("data",), "--power is asked before there are data"),
@@ -164,21 +145,19 @@ def test(options: TestOptions) -> None:
 
 def _verdict(options: TestOptions) -> None:
     """Test the column."""
-    with reporting("testing") as progress:
+    with working("testing") as progress:
         from shoal import testing
 
         result = testing.run(
             options.data,
             categories=None if options.categories is None else files.read_list(options.categories),
             progress=progress,
-            **options.only("column", "against", "with_", "by", "overlap", "drop_nulls"),
-            **options.only("randomizer"),
+            **options.only(
+                "column", "against", "with_", "by", "overlap", "drop_nulls", "randomizer"
+            ),
             **options.wishes(),
         )
-    if options.plot is not None:
-        from shoal.figures import results
-
-        files.write((options.plot, lambda path: results.test(result.verdict, path)))
+    files.write(files.figure(options.plot, "test", result.verdict))
     verdict, document = result.verdict, result.document()
     guarantee = replace(
         verdict.guarantee.document(), notes=document.notes, warnings=document.warnings
@@ -192,16 +171,13 @@ def _verdict(options: TestOptions) -> None:
 
 def _power(options: TestOptions) -> None:
     """Simulate tests of every model, with the numbers of people given or some around enough."""
-    with reporting("simulating") as progress:
+    with working("simulating") as progress:
         from shoal.testing.study import Study
 
         reference, notes = _hypothesis(options)
         study = Study(reference=reference, **options.only("trials"), **options.wishes())
         powers = study.run(options.n or (), progress)
-    if options.plot is not None:
-        from shoal.figures import results
-
-        files.write((options.plot, lambda path: results.power(powers, path)))
+    files.write(files.figure(options.plot, "power", powers))
     values = powers.to_dict() | {"notes": list(notes)}
     answer(options, values, replace(powers.document(), notes=notes), options.plot)
 
@@ -226,7 +202,7 @@ def _hypothesis(options: TestOptions) -> tuple[Array, tuple[str, ...]]:
                 f"expected --categories to be different answers, got {twice[0]!r} twice"
             )
     else:
-        k = read_whole(text)
+        k = read_int(text)
     if not 2 <= k <= MOST_ANSWERS:
         raise RefusedError(f"expected --categories from 2 to {MOST_ANSWERS:,}, got {k}")
     return np.full(k, 1 / k), ()

@@ -14,12 +14,10 @@ import typer
 
 from shoal import checks
 from shoal.cli.app import COLLECT, INTERRUPTED, RefusedError, app, printable
-from shoal.cli.options import Needs, Options, argument, command, option
-from shoal.cli.render import console, print_json, reporting, show, table, working
+from shoal.cli.options import Needs, Options, command, option
+from shoal.cli.render import console, print_json, show, table, working
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from shoal.service.analyzer.results import SurveyResults
     from shoal.service.running.embedded import Wanted
     from shoal.service.running.local import Local
@@ -43,8 +41,8 @@ _NOT_APART = (
 class UpOptions(Options):
     """What is asked, who answers, and when it stops."""
 
-    directory: Path = argument(
-        "Where it is kept; taken up again if it exists.", "DIR", default=Path("shoal-up")
+    directory: Path = option(
+        "Where it is kept; taken up again if it exists.", name="DIR", default=Path("shoal-up")
     )
     simulate: int | None = option("Let so many invented people answer.", _WHO, library="people")
     question: str | None = option("The question of a new survey.", _WHAT, "TEXT")
@@ -72,14 +70,6 @@ class UpOptions(Options):
             raise RefusedError(
                 f"expected --port from 1 to {_HIGHEST} (the analyzer's is the next), or 0 for any, "
                 f"got {self.port}"
-            )
-
-    def check_unchanged(self) -> None:
-        """Refuse to ask something else in a directory that has a survey."""
-        for name in self.only("question", "epsilon", "delta", "port"):
-            raise RefusedError(
-                f"{self.directory} has a survey already, and --{name} cannot change it: leave it "
-                "out, or choose another directory"
             )
 
     def wanted(self) -> Wanted:
@@ -111,14 +101,23 @@ def up(options: UpOptions) -> None:
     from shoal.service.running.server import handling
 
     if Embedded(directory=options.directory).ports() is not None:
-        options.check_unchanged()
+        for name in options.only("question", "epsilon", "delta", "port"):
+            raise RefusedError(
+                f"{options.directory} has a survey already, and --{name} cannot change it: leave "
+                "it out, or choose another directory"
+            )
     staying = False
     try:
         with (
             handling(_interrupt),
             local.running(options.directory, options.wanted, port=options.port) as (services, new),
         ):
-            _check_enough(options, services)
+            target = services.survey.batches.target
+            if options.once and (options.simulate or target) < target:  # no result would come
+                raise RefusedError(
+                    f"the survey in {options.directory} closes a batch at {target:,} reports: give "
+                    f"--simulate {target} or more, or leave --once out"
+                )
             if not options.json:
                 _introduce(services, new=new)
             with working("starting"):
@@ -141,16 +140,6 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     """SIGTERM is as good as Ctrl-C; and Ctrl-C works where a shell has switched it off."""
     del number, frame
     raise KeyboardInterrupt
-
-
-def _check_enough(options: UpOptions, services: Local) -> None:
-    """Whoever waits for a result should get one."""
-    target = services.survey.batches.target
-    if options.once and options.simulate is not None and options.simulate < target:
-        raise RefusedError(
-            f"the survey in {options.directory} closes a batch at {target:,} reports: give "
-            f"--simulate {target} or more, or leave --once out"
-        )
 
 
 def _simulated(options: UpOptions, services: Local, began: float) -> int:
@@ -197,7 +186,7 @@ def _simulated(options: UpOptions, services: Local, began: float) -> int:
 
 
 def _send(services: Local, job: Job) -> None:
-    with reporting(f"{job.people:,} invented people randomize, seal and send") as progress:
+    with working(f"{job.people:,} invented people randomize, seal and send") as progress:
         services.crowd.send(job, progress)
 
 
@@ -226,9 +215,8 @@ def _introduce(services: Local, *, new: bool) -> None:
     from shoal.explain.text import up as rounded_up
 
     page, survey, where = console(), services.survey, services.addresses
-    made = "Made" if new else "Goes on with"
-    what = "keys of a shuffler and an analyzer, and a survey"
-    page.print(f"{made} {services.directory}: {what}.", soft_wrap=True)
+    made = f"{'Made' if new else 'Goes on with'} {services.directory}"
+    page.print(f"{made}: keys of a shuffler and an analyzer, and a survey.", soft_wrap=True)
     page.print(f"note: {_NOT_APART}", style="yellow")
     for warning in missing_scripts():
         page.print(f"warning: {warning}", style="yellow")
@@ -281,8 +269,11 @@ def invite(services: Local) -> None:
         page.print(line, soft_wrap=True)
 
 
-def _funnel(results: SurveyResults) -> RenderableType:
-    """How many reports of each batch came how far."""
+def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float | None) -> None:
+    """Print the chart, how many reports came how far, and what it costs."""
+    import numpy as np
+
+    from shoal.cli.run import chart
     from shoal.explain.document import Row, Table
     from shoal.explain.text import up as rounded_up
 
@@ -292,17 +283,8 @@ def _funnel(results: SurveyResults) -> RenderableType:
         epsilon = "–" if batch["epsilon"] is None else rounded_up(batch["epsilon"])
         rows.append(Row((batch["batch"][:8], *counts, epsilon, batch["withheld"] or "")))
     headings = ("batch", "reports", "valid", "honest", "ε", "")
-    return table(Table(headings, tuple(rows), frozenset(range(1, 5))))
-
-
-def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float | None) -> None:
-    """Print the chart, how many reports came how far, and what it costs."""
-    import numpy as np
-
-    from shoal.cli.run import chart
-
-    page, funnel = console(), _funnel(results)
-    result = results.result()
+    funnel = table(Table(headings, tuple(rows), frozenset(range(1, 5))))
+    page, result = console(), results.result()
     if result is None:
         page.print("nothing was published", style="yellow")
         page.print(funnel)

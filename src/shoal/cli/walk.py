@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from shoal import checks
 from shoal.cli import files
 from shoal.cli.app import ACCOUNT, RefusedError, app
-from shoal.cli.options import Bounds, Excludes, Needs, Options, Required, argument, command, option
-from shoal.cli.render import answer, reporting
+from shoal.cli.options import Bounds, Excludes, Needs, Options, Required, command, option
+from shoal.cli.render import answer, working
 
 if TYPE_CHECKING:
     from shoal.network.graph import Graph
@@ -21,37 +20,25 @@ _CHOSEN = "A graph that is chosen"
 _WANTED = "How long: one of"
 _AGAINST = "Against whom"
 _ONE_AT_A_TIME = "adversaries are analysed one at a time"
+_PROBABILITIES = ("collusion", "offline")
 _PLOTTED = 14  # points of a curve
 
 
-class Kind(StrEnum):
-    """How the next holder is drawn."""
-
-    SIMPLE = "simple"
-    LAZY = "lazy"
-    METROPOLIS = "metropolis"
+Kind = Literal["simple", "lazy", "metropolis"]  # how the next holder is drawn
 
 
-class View(StrEnum):
-    """What the server sees."""
-
-    FINAL = "final"
-    TRAFFIC = "traffic"
+View = Literal["final", "traffic"]  # what the server sees
 
 
-class Submit(StrEnum):
-    """What holders hand in."""
-
-    ALL = "all"
-    SINGLE = "single"
+Submit = Literal["all", "single"]  # what holders hand in
 
 
 class WalkOptions(Options):
     """The graph, the walk on it, and the adversary; or the graphs to compare."""
 
-    graph: Path | None = argument(
+    graph: Path | None = option(
         "Who knows whom, both ways: lines of two node numbers, CSV, .npz, or .gz.",
-        "GRAPH",
+        name="GRAPH",
         default=None,
     )
     rounds: int | None = option("How often reports are passed on.", _WANTED)
@@ -88,7 +75,6 @@ class WalkOptions(Options):
     simulate: bool = option("Walk it once: loads and what arrives.")
     seed: int | None = option("Of what is simulated or drawn.")
     plot: Path | None = option("Draw ε against rounds (.svg, .png).")
-    json: bool = option("Print JSON.")
 
     rules = (
         Excludes(
@@ -125,15 +111,10 @@ class WalkOptions(Options):
         Needs("user", ("view=traffic",), "other answers are for everybody"),
     )
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """What was typed; a probability of 0 is the same as none."""
-        given = super().given
-        return {
-            name: value
-            for name, value in given.items()
-            if value or name not in {"collusion", "offline"}
-        }
+    def only(self, *names: str) -> dict[str, Any]:
+        """A probability of 0 is the same as none."""
+        given = super().only(*names).items()
+        return {name: value for name, value in given if value or name not in _PROBABILITIES}
 
 
 @command(app, ACCOUNT)
@@ -144,27 +125,23 @@ def walk(options: WalkOptions) -> None:
     With --overlay: rounds, messages and loads of graphs that could be built.
     """
     files.check(plot=options.plot, never=options.graph)
-    with reporting("comparing" if options.overlay else "walking") as progress:
-        result = (_compared if options.overlay else _walked)(options, progress)
-    if options.plot is not None:
-        from shoal.figures import results
+    with working("comparing" if options.overlay else "walking") as progress:
+        if options.overlay:
+            from shoal.network import overlays
 
-        files.write((options.plot, lambda path: results.walk(result, path)))
-    answer(options, result.to_dict(), result.document(), options.plot)
-
-
-def _compared(options: WalkOptions, progress: Any) -> Any:  # noqa: ANN401 - no heavy imports
-    from shoal.network import overlays
-
-    names = ("n", "degree", "epsilon", "delta", "local_epsilon", "seed")
-    return overlays.compare(**options.only(*names), progress=progress)
+            names = ("n", "degree", "epsilon", "delta", "local_epsilon", "seed")
+            result: Any = overlays.compare(**options.only(*names), progress=progress)
+        else:
+            result = _walked(options, progress)
+    files.write(files.figure(options.plot, "walk", result))
+    answer(options, result, result.document(), options.plot)
 
 
 def _walked(options: WalkOptions, progress: Any) -> Any:  # noqa: ANN401 - no heavy imports
     from shoal.network.walk import Walk
     from shoal.network.walk_table import table
 
-    kind = Kind.LAZY if options.lazy else options.kind or Kind.SIMPLE
+    kind = "lazy" if options.lazy else options.kind or "simple"
     graph = _graph(options, kind)
     names = ("rounds", "epsilon", "delta", "submit", "collusion", "runs", "offline", "report_bytes")
     more: dict[str, Any] = {}
@@ -175,10 +152,10 @@ def _walked(options: WalkOptions, progress: Any) -> Any:  # noqa: ANN401 - no he
                 f"expected --user to be a node of {options.graph}, got {options.user}"
             )
         more["user"] = int(places[0])
-    if options.plot is not None and not options.collusion and options.submit is not Submit.SINGLE:
+    if options.plot is not None and not options.collusion and options.submit != "single":
         more["steps"] = [(place + 1) / _PLOTTED for place in range(_PLOTTED)]
     return table(
-        Walk(graph, kind=kind.value),
+        Walk(graph, kind=kind),
         **_devices(options),
         **options.only(*names, "view", "seed"),
         simulation=options.simulate,
@@ -206,7 +183,7 @@ def _graph(options: WalkOptions, kind: Kind) -> Graph:
             f"{path} falls into {graph.components:,} parts that no report can leave: say "
             "--largest-component"
         )
-    if graph.bipartite and kind is Kind.SIMPLE:
+    if graph.bipartite and kind == "simple":
         raise RefusedError(
             f"{path} is bipartite: after an even number of rounds reports are back on their own "
             "side, however many there are; say --lazy"
