@@ -35,7 +35,7 @@ from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.report.charts import Item
 from shoal.report.result import ColumnResult, Result, Stages, framed, items_table, write_csv
-from shoal.values import Counts, Estimate, Record
+from shoal.values import Counts, Estimate, Record, attributes
 
 __all__ = ["OpenItem", "OpenResult", "heavy_hitters"]
 
@@ -60,9 +60,9 @@ class OpenItem:
 
     def to_dict(self) -> Record:
         """Plain values."""
-        names = {"value": "label", "frequency": "share", "count": "count"}
-        names |= {"low": "low", "high": "high"} | ({} if self.truth is None else {"truth": "truth"})
-        return {name: getattr(self, field) for name, field in names.items()}
+        known = {} if self.truth is None else {"truth": self.truth}
+        named = {"value": self.label, "frequency": self.share, "count": self.count}
+        return named | {"low": self.low, "high": self.high} | known
 
     def shown(self, n: int) -> Item:
         """The same in percent of n people, as charts show it."""
@@ -101,7 +101,20 @@ class OpenResult(Tabular):
     @property
     def statement(self) -> str:
         """What the list is sure to have, in words."""
-        return threshold_statement(self.found)
+        found = self.found
+        sure = f"with probability {1 - found.beta:.5g}"
+        reached = [
+            f"{round(np.ceil(count)):,} people (up to {cut} bytes)"
+            for cut, count in zip(found.longest, found.thresholds, strict=True)
+            if found.complete and count <= found.n
+        ]
+        if not reached:
+            return f"{sure} no answer listed is one that nobody gave; none is sure to be found"
+        shown = reached if len(reached) <= 3 else [*reached[:2], "...", reached[-1]]
+        return (
+            f"{sure} every answer of at least {', '.join(shown)} is found, "
+            "and no answer listed is one that nobody gave"
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -131,9 +144,7 @@ class OpenResult(Tabular):
                 "name": mechanism.name,
                 "cells": mechanism.tree.k,
                 "levels": mechanism.tree.levels,
-                "messages": mechanism.messages,
-                "message_bits": mechanism.message_bits,
-                "local_epsilon": mechanism.local_epsilon,
+                **attributes(mechanism, "messages", "message_bits", "local_epsilon"),
             },
             "notes": list(self.notes),
             "warnings": list(self.warnings),
@@ -336,21 +347,4 @@ def _missed(found: HeavyHitters, alphabet: Alphabet, truth: Counter[str]) -> tup
         text
         for text, size in zip(frequent, sizes, strict=True)
         if text not in listed and truth[text] >= found.threshold_of(size)
-    )
-
-
-def threshold_statement(found: HeavyHitters) -> str:
-    """What the list is sure to have, in words."""
-    sure = f"with probability {1 - found.beta:.5g}"
-    reached = [
-        f"{round(np.ceil(count)):,} people (up to {cut} bytes)"
-        for cut, count in zip(found.longest, found.thresholds, strict=True)
-        if found.complete and count <= found.n
-    ]
-    if not reached:
-        return f"{sure} no answer listed is one that nobody gave; none is sure to be found"
-    shown = reached if len(reached) <= 3 else [*reached[:2], "...", reached[-1]]
-    return (
-        f"{sure} every answer of at least {', '.join(shown)} is found, "
-        "and no answer listed is one that nobody gave"
     )
