@@ -101,20 +101,7 @@ class OpenResult(Tabular):
     @property
     def statement(self) -> str:
         """What the list is sure to have, in words."""
-        found = self.found
-        sure = f"with probability {1 - found.beta:.5g}"
-        reached = [
-            f"{round(np.ceil(count)):,} people (up to {cut} bytes)"
-            for cut, count in zip(found.longest, found.thresholds, strict=True)
-            if found.complete and count <= found.n
-        ]
-        if not reached:
-            return f"{sure} no answer listed is one that nobody gave; none is sure to be found"
-        shown = reached if len(reached) <= 3 else [*reached[:2], "...", reached[-1]]
-        return (
-            f"{sure} every answer of at least {', '.join(shown)} is found, "
-            "and no answer listed is one that nobody gave"
-        )
+        return threshold_statement(self.found)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -347,4 +334,21 @@ def _missed(found: HeavyHitters, alphabet: Alphabet, truth: Counter[str]) -> tup
         text
         for text, size in zip(frequent, sizes, strict=True)
         if text not in listed and truth[text] >= found.threshold_of(size)
+    )
+
+
+def threshold_statement(found: HeavyHitters) -> str:
+    """What the list is sure to have, in words."""
+    sure = f"with probability {1 - found.beta:.5g}"
+    reached = [
+        f"{round(np.ceil(count)):,} people (up to {cut} bytes)"
+        for cut, count in zip(found.longest, found.thresholds, strict=True)
+        if found.complete and count <= found.n
+    ]
+    if not reached:
+        return f"{sure} no answer listed is one that nobody gave; none is sure to be found"
+    shown = reached if len(reached) <= 3 else [*reached[:2], "...", reached[-1]]
+    return (
+        f"{sure} every answer of at least {', '.join(shown)} is found, "
+        "and no answer listed is one that nobody gave"
     )
