@@ -278,5 +278,5 @@ def test_an_axis_holds_its_values_between_round_numbers(values):
     ticks = axis.ticks()
     assert 2 <= len(ticks) <= 8
     assert all(0 <= axis.at(tick) <= 100 for tick in ticks)
-    shown = [f"{tick:.{axis.decimals()}f}" for tick in ticks]
+    shown = list(ticks.values())
     assert len(set(shown)) == len(shown)

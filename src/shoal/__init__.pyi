@@ -19,7 +19,7 @@ from shoal.errors import UncertifiedError as UncertifiedError
 from shoal.errors import UnreachableTargetError as UnreachableTargetError
 from shoal.open_answers import heavy_hitters as heavy_hitters
 from shoal.pipeline import run as run
-from shoal.planning.plan import Plan as Plan
+from shoal.planning.planner import Plan as Plan
 from shoal.planning.planner import plan as plan
 from shoal.protocols.counts import FairCoins as FairCoins
 from shoal.protocols.counts import NearCentralCount as NearCentralCount

@@ -35,7 +35,7 @@ from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.report.charts import Item
 from shoal.report.result import ColumnResult, Result, Stages, framed, items_table, write_csv
-from shoal.values import Counts, Estimate, Record
+from shoal.values import Counts, Estimate, Record, attributes
 
 __all__ = ["OpenItem", "OpenResult", "heavy_hitters"]
 
@@ -60,9 +60,9 @@ class OpenItem:
 
     def to_dict(self) -> Record:
         """Plain values."""
-        names = {"value": "label", "frequency": "share", "count": "count"}
-        names |= {"low": "low", "high": "high"} | ({} if self.truth is None else {"truth": "truth"})
-        return {name: getattr(self, field) for name, field in names.items()}
+        known = {} if self.truth is None else {"truth": self.truth}
+        named = {"value": self.label, "frequency": self.share, "count": self.count}
+        return named | {"low": self.low, "high": self.high} | known
 
     def shown(self, n: int) -> Item:
         """The same in percent of n people, as charts show it."""
@@ -131,9 +131,7 @@ class OpenResult(Tabular):
                 "name": mechanism.name,
                 "cells": mechanism.tree.k,
                 "levels": mechanism.tree.levels,
-                "messages": mechanism.messages,
-                "message_bits": mechanism.message_bits,
-                "local_epsilon": mechanism.local_epsilon,
+                **attributes(mechanism, "messages", "message_bits", "local_epsilon"),
             },
             "notes": list(self.notes),
             "warnings": list(self.warnings),

@@ -113,8 +113,14 @@ def run(
     for name, value in {"epsilon": epsilon, **limits}.items():
         if value is not None:
             checks.positive(**{name: value})
-    if epsilon is None:
-        _refuse_wishes(split, messages_cap=messages_cap, choose=choose)
+    for name, wish in {"messages_cap": messages_cap, "choose": choose}.items():
+        if epsilon is None and wish is not None:
+            expected = f"no {name} beside a randomizer or a plan: it is for epsilon"
+            raise InvalidArgumentError(name, wish, expected)
+    if epsilon is None and split == "divide":
+        which = "only epsilon can be divided among columns"
+        expected = f"no split beside a randomizer or a plan: {which}"
+        raise InvalidArgumentError("split", split, expected)
     if split not in {None, "divide", "compose"}:
         raise InvalidArgumentError("split", split, "divide or compose")
     devices = randomizer.values() if isinstance(randomizer, Mapping) else [randomizer]
@@ -158,7 +164,7 @@ def run(
             for each in coded
         ]
     with stages("account"):
-        guarantee = compose_columns(steps, delta)
+        guarantee = steps[0].guarantee if len(steps) == 1 else compose_columns(steps, delta)
     bits, total = source(randomness), sum(each.n for each in coded)
     results: list[ColumnResult] = []
     for step in steps:
@@ -167,19 +173,6 @@ def run(
     notes = _notes(results, guarantee, divided=parts > 1)
     seconds = {stage: round(taken, 3) for stage, taken in stages.items()}
     return Result(columns=tuple(results), guarantee=guarantee, notes=notes, stages=seconds)
-
-
-def _refuse_wishes(split: Split | None, **wishes: object) -> None:
-    """Without a plan to be made there is nothing to say about it."""
-    for name, value in wishes.items():
-        if value is not None:
-            expected = f"no {name} beside a randomizer or a plan: it is for epsilon"
-            raise InvalidArgumentError(name, value, expected)
-    if split == "divide":
-        expected = (
-            "no split beside a randomizer or a plan: only epsilon can be divided among columns"
-        )
-        raise InvalidArgumentError("split", split, expected)
 
 
 def _required(given: T | Mapping[str, T] | None, name: str, what: str) -> T:
@@ -302,8 +295,6 @@ def _missed_target(
 
 def compose_columns(steps: Sequence[Step], delta: float) -> Guarantee:
     """What all columns cost, at this delta: one person's row is one report in each of them."""
-    if len(steps) == 1:
-        return steps[0].guarantee
     composed = ComposedProfile.of((step.profile, 1) for step in steps)
     try:
         epsilon, how = composed.answer(delta)

@@ -6,16 +6,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    pass
 
 Array = npt.NDArray[np.float64]
 Messages = npt.NDArray[np.integer]
@@ -197,9 +194,8 @@ class MeanEstimate:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence limits of the mean: they count the noise alone, as the data are given."""
-        checks.open_probability(level=level)
-        means, errors = np.array([self.mean]), np.array([self.standard_error])
-        low, high = _limits(means, errors, n=self.n, noise=self.noise, outside=1 - level)
+        mean, error = np.array([self.mean]), np.array([self.standard_error])
+        low, high = VectorEstimate(mean, error, self.n, self.noise).interval(level)
         return float(low[0]), float(high[0])
 
 
@@ -230,19 +226,13 @@ class VectorEstimate:
 
     def _limits(self, outside: float) -> tuple[Array, Array]:
         """What each coordinate is outside of with this probability."""
-        return _limits(self.mean, self.standard_errors, n=self.n, noise=self.noise, outside=outside)
+        if self.noise is not None:
+            return score_limits(self.mean, n=self.n, noise=self.noise, outside=outside)
+        reach = NormalDist().inv_cdf(1 - outside / 2) * self.standard_errors
+        return self.mean - reach, self.mean + reach
 
 
 AnyEstimate = Estimate | MeanEstimate | VectorEstimate
-
-
-def _limits(
-    means: Array, errors: Array, *, n: int, noise: Noise | None, outside: float
-) -> tuple[Array, Array]:
-    if noise is not None:
-        return score_limits(means, n=n, noise=noise, outside=outside)
-    reach = NormalDist().inv_cdf(1 - outside / 2) * errors
-    return means - reach, means + reach
 
 
 def category_codes(

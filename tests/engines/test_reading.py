@@ -268,17 +268,17 @@ def test_identifiers_are_refused(monkeypatch):
 
 def test_the_list_is_fixed_whatever_the_data_has():
     column = reading.column(FRAME, "age")
-    listed = Choices.listed(column, [7, 12.0, 99], drop_nulls=False)
+    listed = Choices.of(column, [7, 12.0, 99], drop_nulls=False)
     assert listed.labels == ("7", "12", "99", NONE, OTHER)
     assert sorted(joined(listed.chunks())) == [0, 0, 0, 1, 4, 4, 4, 4]
-    dropped = Choices.listed(column, [7, 12, 99], drop_nulls=True)
+    dropped = Choices.of(column, [7, 12, 99], drop_nulls=True)
     assert dropped.labels == ("7", "12", "99", OTHER)
     assert sorted(joined(dropped.chunks())) == [0, 0, 0, 1, 3, 3, 3, 3]
 
 
 def test_without_a_list_missing_answers_are_one_only_if_there_are_any():
-    assert Choices.found(reading.column(FRAME, "age"), drop_nulls=False).labels[-1] == "7"
-    found = Choices.found(reading.column(FRAME, "colour"), drop_nulls=False)
+    assert Choices.of(reading.column(FRAME, "age"), drop_nulls=False).labels[-1] == "7"
+    found = Choices.of(reading.column(FRAME, "colour"), drop_nulls=False)
     assert found.labels == ("blue", "green", "red", NONE)
     assert sorted(joined(found.chunks())) == [0, 0, 1, 2, 2, 2, 3, 3]
 
@@ -286,20 +286,20 @@ def test_without_a_list_missing_answers_are_one_only_if_there_are_any():
 @pytest.mark.parametrize("taken", [NONE, OTHER])
 def test_the_names_of_the_added_answers_are_taken(taken):
     with pytest.raises(InvalidArgumentError, match="no answer called"):
-        Choices.listed(reading.column(FRAME, "colour"), ["red", taken], drop_nulls=False)
+        Choices.of(reading.column(FRAME, "colour"), ["red", taken], drop_nulls=False)
 
 
 def test_a_value_called_none_beside_missing_ones_is_refused():
     table = pl.DataFrame({"v": [NONE, None, "x"]})
     with pytest.raises(InvalidArgumentError, match="no answer called"):
-        Choices.found(reading.column(table, "v"), drop_nulls=False)
-    assert Choices.found(reading.column(table, "v"), drop_nulls=True).labels == (NONE, "x")
+        Choices.of(reading.column(table, "v"), drop_nulls=False)
+    assert Choices.of(reading.column(table, "v"), drop_nulls=True).labels == (NONE, "x")
 
 
 @pytest.mark.parametrize("categories", [[], "red", ["red", "red"], [1, 1.0], ["red", None]])
 def test_bad_lists(categories):
     with pytest.raises(InvalidArgumentError):
-        Choices.listed(reading.column(FRAME, "colour"), categories, drop_nulls=False)
+        Choices.of(reading.column(FRAME, "colour"), categories, drop_nulls=False)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_bad_bounds(bounds):
 def test_data_that_changes_between_readings_is_noticed():
     values = {"v": ["a", "b"]}
     column = reading.Column("v", pl.DataFrame(values).lazy().rename({"v": "value"}))
-    found = Choices.found(column, drop_nulls=False)
+    found = Choices.of(column, drop_nulls=False)
     later = reading.Column("v", pl.DataFrame({"value": ["a", "c"]}).lazy())
     changed = replace(found, column=later)
     with pytest.raises(InvalidArgumentError, match="stays the same"):

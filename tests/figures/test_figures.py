@@ -213,7 +213,7 @@ def test_published_values_are_in_the_table():
 def test_epsilon_against_local_epsilon(tables):
     table = tables["epsilon-vs-local-epsilon"]
     for n in (1e4, 1e6):
-        rows = table.where("n", n)
+        rows = table.where(n=n)
         assert_ordered(rows, "lower", "optimal-clones", "clones", "fmt21-closed")
         assert_ordered(rows, "clones", "local_epsilon")
         for column in ("lower", "optimal-clones", "clones", "fmt21-closed", "fmt22-closed"):
@@ -226,7 +226,7 @@ def test_epsilon_against_local_epsilon(tables):
 def test_renyi_against_order(tables):
     table = tables["renyi-vs-order"]
     for local_epsilon in (1.0, 4.0):
-        rows = table.where("local_epsilon", local_epsilon)
+        rows = table.where(local_epsilon=local_epsilon)
         assert_ordered(rows, "lower", "optimal-clones", "clones", "gddsk21")
         for column in ("lower", "optimal-clones", "clones"):
             assert_rises(rows, "order", column)
@@ -252,11 +252,11 @@ def test_the_tail(tables):
     table = tables["privacy-loss-tail"]
     assert_ordered(table, "binary-response", "clones", "local_epsilon")
     for delta in bounds.DELTAS:
-        rows = table.where("panel", 0).where("delta", delta)
+        rows = table.where(panel=0).where(delta=delta)
         assert_rises(rows, "local_epsilon", "binary-response")
         assert_rises(rows, "local_epsilon", "clones")
     for local_epsilon in bounds.LOCAL_EPSILONS:
-        rows = table.where("panel", 1).where("local_epsilon", local_epsilon)
+        rows = table.where(panel=1).where(local_epsilon=local_epsilon)
         assert_falls(rows, "delta", "binary-response")
         assert_falls(rows, "delta", "clones")
 
@@ -359,6 +359,6 @@ def test_a_table_has_gaps_and_only_its_columns():
     table = Table.of([{"n": 1, "a": 0.5}, {"n": 2, "a": None}, {"n": 3, "a": 0.25}])
     assert table.csv() == "n,a\n1,0.5\n2,\n3,0.25\n"
     assert table.curve("n", "a") == ([1, 3], [0.5, 0.25])
-    assert table.where("n", 3).rows == ((3, 0.25),)
+    assert table.where(n=3).rows == ((3, 0.25),)
     with pytest.raises(InvalidArgumentError, match="b"):
         table.column("b")

@@ -22,12 +22,12 @@ def table(numbers):
 
 @pytest.fixture(scope="module")
 def against_answers(table):
-    return table.where("panel", 0)
+    return table.where(panel=0)
 
 
 @pytest.fixture(scope="module")
 def against_people(table):
-    return table.where("panel", 1)
+    return table.where(panel=1)
 
 
 def growth(rows, name):

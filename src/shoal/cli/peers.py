@@ -176,10 +176,8 @@ def _from_file(options: PeersOptions) -> _Answers:
     from shoal.engines.columns import Choices
 
     column = columns.column(options.data, options.column or "")
-    if options.categories is None:
-        coded = Choices.found(column, drop_nulls=False)
-    else:
-        coded = Choices.listed(column, files.read_list(options.categories), drop_nulls=False)
+    listed = None if options.categories is None else files.read_list(options.categories)
+    coded = Choices.of(column, listed, drop_nulls=False)
     values = np.concatenate([np.asarray(part, dtype=np.int64) for part in coded.chunks()])
     return values, coded.labels, coded.notes, None
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -120,73 +121,56 @@ class Choices(Coded):
     other: int | None
 
     @classmethod
-    def listed(cls, column: Column, categories: Sequence[object], *, drop_nulls: bool) -> Choices:
-        """A public list, and an answer for what is not in it."""
-        expected = f"a list of 1 to {MOST_ANSWERS:,} answers"
-        if isinstance(categories, str | bytes):
-            raise InvalidArgumentError("categories", categories, expected)
-        if any(value is None for value in categories):
-            raise InvalidArgumentError("categories", None, f"no None in the list ({NONE} is added)")
-        values = tuple(map(label_of, categories))
-        if not 1 <= len(values) <= MOST_ANSWERS:
-            raise InvalidArgumentError("categories", f"{len(values)} answers", expected)
-        notes = (PUBLIC_NULLS,) if drop_nulls else ()
-        return cls._of(column, values, *column.size(), drop_nulls, notes, other=True)
-
-    @classmethod
-    def found(cls, column: Column, *, drop_nulls: bool) -> Choices:
-        """The answers that the data has."""
-        answers = column.answers()
-        notes = (PUBLIC_LIST, PUBLIC_NULLS) if drop_nulls else (PUBLIC_LIST,)
-        sizes = (answers.rows, answers.nulls)
-        coded = cls._of(column, answers.distinct, *sizes, drop_nulls, notes, other=False)
-        if len(answers.distinct) > _MANY and 2 * answers.single > len(answers.distinct):
+    def of(
+        cls, column: Column, categories: Sequence[object] | None = None, *, drop_nulls: bool
+    ) -> Choices:
+        """A public list, and an answer for what is not in it; or the answers that the data has."""
+        listed, single = categories is not None, 0
+        if categories is None:
+            rows, nulls, values, single = column.answers()
+        else:
+            expected = f"a list of 1 to {MOST_ANSWERS:,} answers"
+            if isinstance(categories, str | bytes):
+                raise InvalidArgumentError("categories", categories, expected)
+            if any(value is None for value in categories):
+                expected = f"no None in the list ({NONE} is added)"
+                raise InvalidArgumentError("categories", None, expected)
+            values = tuple(map(label_of, categories))
+            if not 1 <= len(values) <= MOST_ANSWERS:
+                raise InvalidArgumentError("categories", f"{len(values)} answers", expected)
+            rows, nulls = column.size()
+        n = _people(column.name, rows, nulls, drop_nulls=drop_nulls)
+        none = not drop_nulls and (listed or nulls > 0)
+        added = (*[NONE] * none, *[OTHER] * listed)
+        for value in added:
+            if value in values:
+                taken = "that name is taken for rows without a known one"
+                raise InvalidArgumentError("answer", value, f"no answer called {value} ({taken})")
+        if len(set(values)) < len(values):
+            twice = next(value for value, times in Counter(values).items() if times > 1)
+            raise InvalidArgumentError("categories", twice, "every answer once")
+        if len(values) > _MANY and 2 * single > len(values):
             # A list of answers that is public cannot be one of names.
             expected = (
                 "answers that people share (most are in one row only, as identifiers are: give a "
                 "public list with categories / --categories, or bounds / --bounds for numbers)"
             )
             raise InvalidArgumentError("column", column.name, expected)
-        if len(coded.labels) < 2:
-            expected = f"at least two different answers (all {coded.n:,} rows have the same one)"
-            raise InvalidArgumentError("column", column.name, expected)
-        return coded
-
-    @classmethod
-    def _of(
-        cls,
-        column: Column,
-        values: tuple[str, ...],
-        rows: int,
-        nulls: int,
-        drop_nulls: bool,  # noqa: FBT001
-        notes: tuple[str, ...],
-        *,
-        other: bool,
-    ) -> Choices:
-        n = _people(column.name, rows, nulls, drop_nulls=drop_nulls)
-        none = not drop_nulls and (other or nulls > 0)
-        added = (*[NONE] * none, *[OTHER] * other)
-        seen: set[str] = set()
-        for value in values:
-            if value in added:
-                taken = "that name is taken for rows without a known one"
-                raise InvalidArgumentError("answer", value, f"no answer called {value} ({taken})")
-            if value in seen:
-                raise InvalidArgumentError("categories", value, "every answer once")
-            seen.add(value)
         labels = (*values, *added)
+        if len(labels) < 2:
+            expected = f"at least two different answers (all {n:,} rows have the same one)"
+            raise InvalidArgumentError("column", column.name, expected)
         return cls(
             name=column.name,
             n=n,
             labels=labels,
-            notes=notes,
+            notes=(*[PUBLIC_LIST] * (not listed), *[PUBLIC_NULLS] * drop_nulls),
             question={"categories": len(labels)},
             family=partial(registry.family, k=len(labels)),
             column=column,
             known=len(values),
             none=len(values) if none else None,
-            other=len(labels) - 1 if other else None,
+            other=len(labels) - 1 if listed else None,
         )
 
     def chunks(self) -> Iterator[Values]:
@@ -232,9 +216,7 @@ class Amounts(Coded):
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise InvalidArgumentError("bounds", bounds, expected)
         rows, nulls = column.numeric_size()
-        n = _people(column.name, rows, nulls, drop_nulls=drop_nulls)
-        if nulls and not drop_nulls:
-            raise _lacking(column.name)
+        n = _people(column.name, rows, nulls, drop_nulls=drop_nulls, lacking=column.name)
         return cls(
             name=column.name,
             n=n,
@@ -280,11 +262,11 @@ class Vectors(Coded):
         d = len(rows.names)
         ball = Ball(dimension=d, norm=norm)
         total, nulls, without = rows.size()
-        n = _people(spelled(rows.names), total, without, drop_nulls=drop_nulls)
-        if without and not drop_nulls:
-            raise _lacking(next(name for name, each in zip(rows.names, nulls, strict=True) if each))
+        name = spelled(rows.names)
+        lacking = next((of for of, each in zip(rows.names, nulls, strict=True) if each), name)
+        n = _people(name, total, without, drop_nulls=drop_nulls, lacking=lacking)
         return cls(
-            name=spelled(rows.names),
+            name=name,
             n=n,
             labels=rows.names,
             notes=(SHORTENED, PUBLIC_NULLS) if drop_nulls else (SHORTENED,),
@@ -329,17 +311,19 @@ def changed(name: str) -> InvalidArgumentError:
     return InvalidArgumentError("column", name, "data that stays the same while it is read")
 
 
-def _lacking(name: str) -> InvalidArgumentError:
-    leaves = "drop_nulls (--drop-nulls) leaves out rows without one"
-    return InvalidArgumentError("column", name, f"a number in every row of the column ({leaves})")
+def _people(name: str, rows: int, nulls: int, *, drop_nulls: bool, lacking: str = "") -> int:
+    """How many report: those without an answer may be left out, but not everybody.
 
-
-def _people(name: str, rows: int, nulls: int, *, drop_nulls: bool) -> int:
-    """How many report: those without an answer may be left out, but not everybody."""
+    If an answer is a number, nobody may be without one in the ``lacking`` column.
+    """
     n = rows - nulls if drop_nulls else rows
     if n < 1:
         expected = f"at least one row{' with an answer' if rows else ''} in column {name}"
         raise InvalidArgumentError("rows", n, expected)
+    if lacking and nulls and not drop_nulls:
+        leaves = "drop_nulls (--drop-nulls) leaves out rows without one"
+        expected = f"a number in every row of the column ({leaves})"
+        raise InvalidArgumentError("column", lacking, expected)
     return n
 
 
@@ -418,14 +402,11 @@ def _require_kind(randomizer: object, what: str) -> None:
     """A randomizer given by its name is one of what there is to collect."""
     if isinstance(randomizer, str):
         registry.by_name(randomizer)
-        kind = {
-            "answers": registry.CATEGORIES,
-            "numbers": registry.NUMBERS,
-            "vectors": registry.VECTORS,
-        }[what]
+        kinds = {"answers": registry.CATEGORIES, "numbers": registry.NUMBERS}
+        kind = kinds.get(what, registry.VECTORS)
         if randomizer not in kind:
-            kinds = "bounds are for numbers, columns and norm for vectors, neither for answers"
-            expected = f"a randomizer of {what}, one of {', '.join(kind)} ({kinds})"
+            which = "bounds are for numbers, columns and norm for vectors, neither for answers"
+            expected = f"a randomizer of {what}, one of {', '.join(kind)} ({which})"
             raise InvalidArgumentError("randomizer", randomizer, expected)
 
 
@@ -444,16 +425,17 @@ def coded(
     drop_nulls: bool,
 ) -> list[Coded]:
     """Every column ready for the devices; with a norm, the vectors that the columns are."""
+    import polars as pl
+
     frame = table(data, names)
     if norm is not None:
         return [Vectors.bounded(Rows(tuple(names), frame), norm, drop_nulls=drop_nulls)]
     made: list[Coded] = []
     for name in names:
-        values, listed, limits = column(frame, name), chosen(categories, name), chosen(bounds, name)
-        if limits is None and listed is None:
-            made.append(Choices.found(values, drop_nulls=drop_nulls))
-        elif limits is None:
-            made.append(Choices.listed(values, cast("Any", listed), drop_nulls=drop_nulls))
+        values = Column(name, frame.select(pl.col(name).alias(_VALUE)))
+        listed, limits = chosen(categories, name), chosen(bounds, name)
+        if limits is None:
+            made.append(Choices.of(values, listed, drop_nulls=drop_nulls))
         elif listed is None:
             made.append(Amounts.bounded(values, limits, drop_nulls=drop_nulls))
         else:
@@ -465,8 +447,7 @@ def coded(
 # --------------------------------------------------------------------------------- tables and files
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(NamedTuple):
     """The different answers of a column, sorted, and how many rows have none.
 
     ``single`` of the answers are given by one row each.

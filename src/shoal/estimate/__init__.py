@@ -102,17 +102,13 @@ def covariance(randomizer: CategoryRandomizer, estimate: Estimate) -> Array:
         raise InvalidArgumentError("estimate", shape, f"an estimate of {randomizer.k} answers")
     if isinstance(randomizer, UnaryEncoding):
         return np.diag(randomizer.variance(estimate.frequencies, n=estimate.n))
-    if isinstance(randomizer, NumberedMessages):
-        return _by_scores(randomizer, randomizer.outputs, estimate)
-    expected = "a randomizer with numbered messages, or unary encoding"
-    raise InvalidArgumentError("randomizer", randomizer.name, expected)
-
-
-def _by_scores(randomizer: CategoryRandomizer, outputs: int, estimate: Estimate) -> Array:
-    if outputs * randomizer.k > LARGEST_TABLE:
+    if not isinstance(randomizer, NumberedMessages):
+        expected = "a randomizer with numbered messages, or unary encoding"
+        raise InvalidArgumentError("randomizer", randomizer.name, expected)
+    if randomizer.outputs * randomizer.k > LARGEST_TABLE:
         expected = f"answers times messages <= {LARGEST_TABLE} for a covariance matrix"
         raise InvalidArgumentError("k", randomizer.k, expected)
-    one = np.eye(outputs, dtype=np.int64)
+    one = np.eye(randomizer.outputs, dtype=np.int64)
     scores = np.array([randomizer.estimate(Counts(cells, 1)).frequencies for cells in one])
     sent = estimate.frequencies @ randomizer.table()  # chances of each message
     second: Array = scores.T @ (sent[:, None] * scores) - np.diag(estimate.frequencies)

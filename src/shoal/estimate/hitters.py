@@ -115,7 +115,7 @@ class _Search:
             parents.append(prefixes)
             signals.append(signal)
             complete = complete and all_of_them
-        background = self._background(tree.levels - 1)
+        background = Background.of(level_cells(tree, tree.levels - 1, self.counts.cells))
         listed = [
             self._whole(depth, detectors, background, prefixes)
             for depth, (detectors, prefixes) in enumerate(zip(whole, parents, strict=True), start=1)
@@ -134,18 +134,17 @@ class _Search:
             complete=complete,
         )
 
-    def _background(self, level: int) -> Background:
-        return Background.of(level_cells(self.mechanism.tree, level, self.counts.cells))
-
     def _inner(self, level: int, detectors: Ladder, parents: Codes) -> tuple[Codes, float, bool]:
         """Prefixes of a level that stand out, the messages it takes, and whether these are all."""
-        prospect = self.prospect
-        false = self.prospect.inner_false(level, max(1, len(parents)))
-        detector = detectors.chosen(self._background(level), false=false)
+        prospect, tree, cells = self.prospect, self.mechanism.tree, self.counts.cells
+        false = prospect.inner_false(level, max(1, len(parents)))
+        background = Background.of(level_cells(tree, level, cells))
+        detector = detectors.chosen(background, false=false)
         if detector is None:
             return np.zeros((0, prospect.cuts[level]), dtype=np.uint8), math.inf, True
-        rows, scores = self._tables(level, detector).passing(parents, prospect.added(level))
-        most = self.prospect.followed(level, detectors)
+        tables = Tables.of(tree, level, cells, detector)
+        rows, scores = tables.passing(parents, prospect.added(level))
+        most = prospect.followed(level, detectors)
         best = np.argsort(-scores, kind="stable")[:most]
         return rows[best], detector.signal, len(rows) <= most
 
@@ -159,14 +158,11 @@ class _Search:
         rows = [np.zeros((0, tree.length), dtype=np.uint8)]
         if detector is None:
             return rows[0], math.inf
-        tables = self._tables(tree.levels - 1, detector)
+        tables = Tables.of(tree, tree.levels - 1, self.counts.cells, detector)
         for added in self.prospect.endings(depth - 1) if len(parents) else ():
             texts, _ = tables.passing(parents, added)
             rows.append(np.pad(texts, ((0, 0), (0, tree.length - texts.shape[1]))))
         return np.concatenate(rows), detector.signal
-
-    def _tables(self, level: int, detector: Detector) -> Tables:
-        return Tables.of(self.mechanism.tree, level, self.counts.cells, detector)
 
 
 def _estimates(mechanism: PrefixMechanism, counts: Counts, rows: Codes) -> tuple[Array, Array]:

@@ -225,12 +225,6 @@ def plot(axes: Axes, points: Points, look: Look) -> None:
         axes.plot(*points, **look.style, label=look.label, clip_on=clipped)
 
 
-def shade_below(axes: Axes, points: Points) -> None:
-    """Grey out what a lower bound rules out; call when the limits of the axes are final."""
-    bottom = axes.get_ylim()[0]
-    axes.fill_between(*points, bottom, color=FORBIDDEN, linewidth=0, zorder=0)
-
-
 def level(
     axes: Axes, y: float, text: str, color: str = FAINT, dash: Dash = SOLID, *, right: bool = False
 ) -> None:
@@ -276,12 +270,6 @@ def upright(
 def ring(axes: Axes, x: float, y: float, color: str) -> None:
     """A ring around a point of a curve."""
     axes.plot([x], [y], "o", color=color, markerfacecolor="white", markersize=4.5, label="_")
-
-
-def foot(axes: Axes, x: float, color: str) -> None:
-    """A triangle on the horizontal axis."""
-    style: dict[str, Any] = {"markersize": 10, "markeredgecolor": "white", "clip_on": False}
-    axes.plot([x], [0.0], "^", color=color, zorder=5, label="_", **style)
 
 
 def diagonal(axes: Axes) -> None:

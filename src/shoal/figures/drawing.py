@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Value = float | None
 Row = dict[str, Value]
+_FOOT: dict[str, Any] = {"markersize": 10, "markeredgecolor": "white", "clip_on": False}
+_FOOT |= {"zorder": 5, "label": "_"}
 Tabulate = Callable[[int], Iterable[Mapping[str, Value]]]
 
 
@@ -58,10 +60,13 @@ class Table:
         points = [(a, b) for a, b in both if a is not None and b is not None]
         return [a for a, _ in points], [b for _, b in points]
 
-    def where(self, name: str, value: float) -> Table:
-        """The rows with this value in that column."""
-        pairs = zip(self.rows, self.column(name), strict=True)
-        return Table(self.names, tuple(row for row, cell in pairs if cell == value))
+    def where(self, **values: float) -> Table:
+        """The rows with these values in the columns of these names."""
+        rows = self.rows
+        for name, value in values.items():
+            at = self.names.index(name)
+            rows = tuple(row for row in rows if row[at] == value)
+        return Table(self.names, rows)
 
     def csv(self) -> str:
         """Comma-separated text with a header; a gap is an empty field."""
@@ -125,7 +130,7 @@ class Panel:
 
     def draw(self, table: Table, axes: Axes) -> None:
         """Fill the axes from the table."""
-        rows = _matching(table, self.where)
+        rows = table.where(**self.where)
         drawn = self.curves
         if isinstance(drawn, Mapping):
             drawn = [Curve(column, look) for column, look in drawn.items()]
@@ -139,14 +144,15 @@ class Panel:
                 right = level.place == "right"
                 plots.level(axes, level.at, level.text, level.color, level.dash, right=right)
         for curve in drawn:
-            self._draw_curve(curve, _matching(rows, curve.where), axes)
+            self._draw_curve(curve, rows.where(**curve.where), axes)
         if self.shade:
-            plots.shade_below(axes, rows.curve(self.column, self.shade))
+            bound, bottom = rows.curve(self.column, self.shade), axes.get_ylim()[0]
+            axes.fill_between(*bound, bottom, color=plots.FORBIDDEN, linewidth=0, zorder=0)
         low, high = self.x.limits
         for column, color in self.feet.items():
             at = rows.column(column)[0]
             if at is not None and low <= at <= high:
-                plots.foot(axes, at, color)
+                axes.plot([at], [0.0], "^", color=color, **_FOOT)
         for x, y, text, color in self.notes:
             axes.text(x, y, text, ha="right", va="bottom", fontsize=8.5, color=plots.legible(color))
         if self.names == "ends":
@@ -166,12 +172,6 @@ class Panel:
                 plots.ring(axes, xs[end], ys[end], curve.look.color)
         if curve.ring is not None:
             plots.ring(axes, curve.ring, float(np.interp(curve.ring, xs, ys)), curve.look.color)
-
-
-def _matching(table: Table, where: Mapping[str, float]) -> Table:
-    for name, value in where.items():
-        table = table.where(name, value)
-    return table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

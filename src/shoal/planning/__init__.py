@@ -1,6 +1,12 @@
 """Which randomizer, at which local epsilon, and how wrong the chart will be."""
 
-from shoal.planning.plan import Option, Plan, Question
-from shoal.planning.planner import plan, required_epsilon_for, required_n_for
+from shoal.planning.planner import (
+    Option,
+    Plan,
+    Question,
+    plan,
+    required_epsilon_for,
+    required_n_for,
+)
 
 __all__ = ["Option", "Plan", "Question", "plan", "required_epsilon_for", "required_n_for"]

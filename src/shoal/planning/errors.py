@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy import special
 
-from shoal.randomizers.base import AnswerMechanism, NumberMechanism, VectorMechanism
-from shoal.randomizers.vectors import Ball
+from shoal.randomizers.base import AnswerMechanism, Mechanism, NumberMechanism, VectorMechanism
 from shoal.values import Array
+
+if TYPE_CHECKING:
+    from shoal.planning.planner import Question
 
 _SAMPLED_CELLS = 100_000
 _NODES = 512  # of a quadrature whose error is far below any digit that is shown
@@ -26,18 +29,33 @@ class Errors:
     linf: float  # expected largest error of any answer
     cell: float  # standard deviation of an answer that nobody gave
 
-    def scaled_up(self, n: int, reporting: int, spread: float) -> Errors:
-        """The same for n people when only so many of them report.
 
-        Counts of those who report are scaled by n/reporting, and who reports is chance: that adds
-        n^2 (1/reporting - 1/n) times the ``spread`` of one person's answer to the squared error.
-        """
-        if reporting >= n:
-            return self
-        scale = n / reporting
-        sampling = n**2 * (1 / reporting - 1 / n) * spread
-        l2 = math.hypot(scale * self.l2, math.sqrt(sampling))
-        return Errors(l2, scale * self.linf * l2 / (scale * self.l2), scale * self.cell)
+def predicted(randomizer: Mechanism, question: Question) -> Errors:
+    """Errors for all n people of the question when only some of them report.
+
+    Counts of those who report are scaled by n/reporting, and who reports is chance: that adds
+    n^2 (1/reporting - 1/n) times the spread of one person's answer to the squared error.
+    """
+    n = question.n
+    reporting = max(1, math.floor(n * question.participation))
+    if isinstance(randomizer, AnswerMechanism):
+        own = of_categories(randomizer, reporting)
+        spread = 1 - 1 / randomizer.k  # of one person's answer, over all answers together
+    elif isinstance(randomizer, NumberMechanism):
+        own = of_numbers(randomizer, reporting)
+        spread = ((randomizer.high - randomizer.low) / 2) ** 2
+    else:
+        # Root of the mean squared length of the error of the estimated sum, in the worst case.
+        vectors, ball = cast("VectorMechanism", randomizer), question.ball
+        variance = ball.variance(vectors, n=reporting) if ball else vectors.variance(n=reporting)
+        length = reporting * math.sqrt(variance)
+        own, spread = Errors(length, length, length), (question.norm or 1.0) ** 2
+    if reporting >= n:
+        return own
+    scale = n / reporting
+    sampling = n**2 * (1 / reporting - 1 / n) * spread
+    l2 = math.hypot(scale * own.l2, math.sqrt(sampling))
+    return Errors(l2, scale * own.linf * l2 / (scale * own.l2), scale * own.cell)
 
 
 def of_categories(randomizer: AnswerMechanism, n: int) -> Errors:
@@ -57,13 +75,6 @@ def of_numbers(randomizer: NumberMechanism, n: int) -> Errors:
     """Standard deviation of the estimated sum in the worst case of the data."""
     deviation = n * math.sqrt(randomizer.variance(n=n))
     return Errors(deviation, deviation, deviation)
-
-
-def of_vectors(randomizer: VectorMechanism, n: int, ball: Ball | None) -> Errors:
-    """Root of the mean squared length of the error of the estimated sum, in the worst case."""
-    variance = randomizer.variance(n=n) if ball is None else ball.variance(randomizer, n=n)
-    length = n * math.sqrt(variance)
-    return Errors(length, length, length)
 
 
 def central(k: int, epsilon: float) -> Errors:

@@ -7,7 +7,8 @@ be believed for that, and how it was done. The same guarantee is in it for progr
 
 from __future__ import annotations
 
-from shoal.report.page import finite, html, statement
-from shoal.report.result import ColumnResult, Result
+from shoal.report.result import ColumnResult, Result, finite, statement
+
+html = Result.to_html  # of a result
 
 __all__ = ["ColumnResult", "Result", "finite", "html", "statement"]

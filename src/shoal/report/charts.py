@@ -17,12 +17,23 @@ from shoal.report.markup import Markup, element, join
 from shoal.values import Array, Estimate, MeanEstimate, VectorEstimate
 
 if TYPE_CHECKING:
+    from shoal.accounting.guarantee import Guarantee
     from shoal.report.result import ColumnResult
 
 SHOWN = 40
 LEVEL = 0.95
 HEIGHT = 26  # of a row
 INTERVAL = "95 % interval, of the noise alone"
+SHARE_KEYS = (  # the last where some bars are faint
+    ("fill", "estimated share"),
+    ("reach", INTERVAL),
+    ("fill pale", "cannot be told from nobody"),
+)
+INTERVALS = (
+    "A 95 % interval is of {} among those who answered, and counts the noise alone: not who "
+    "happened to answer, and not false reports."
+)
+_FOLDED = 12  # answers: few are open to see, many are folded away; a printer gets them all
 _NARROW = 0.1
 _AROUND = 2.0
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -130,7 +141,9 @@ class Axis:
     def spanning(cls, *values: float) -> Axis:
         """An axis that holds zero and all values and ends at a round number."""
         low, high = min(0.0, *values), max(0.0, *values)
-        return cls(low, cls.between(low, high if high > low else low + 1.0).high)
+        high = high if high > low else low + 1.0
+        step = cls(low, high).step
+        return cls(low, step * math.ceil(high / step - _SLACK))
 
     @classmethod
     def between(cls, low: float, high: float) -> Axis:
@@ -150,17 +163,15 @@ class Axis:
         """Percent of the length, kept inside."""
         return 100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
-    def ticks(self) -> list[float]:
-        """Round numbers, about half a dozen."""
+    def ticks(self) -> dict[float, str]:
+        """Round numbers, about half a dozen, with as many decimals as tell them apart."""
         step = self.step
         first = math.ceil(self.low / step - _SLACK)
         last = math.floor(self.high / step + _SLACK)
-        return [step * place for place in range(first, last + 1)]
-
-    def decimals(self) -> int:
-        """How many decimals tell the ticks apart."""
-        step = self.step
-        return next((d for d in range(12) if math.isclose(step, round(step, d), rel_tol=1e-6)), 12)
+        exact = (d for d in range(12) if math.isclose(step, round(step, d), rel_tol=1e-6))
+        decimals = next(exact, 12)
+        places = (step * place for place in range(first, last + 1))
+        return {tick: f"{tick:,.{decimals}f}".replace("-", "−") for tick in places}
 
 
 def pc(percentage: float) -> str:
@@ -213,10 +224,10 @@ def row(axis: Axis, item: Item, *more: str, remark: str = "", **numbers: str) ->
 def scale(axis: Axis, unit: str = "") -> Markup:
     """The round numbers below a chart of bars; those at the ends of the axis stay inside it."""
     marks = []
-    for tick in axis.ticks():
-        at, text = axis.at(tick), f"{tick:,.{axis.decimals()}f}{unit}".replace("-", "−")
+    for tick, text in axis.ticks().items():
+        at = axis.at(tick)
         anchor = "start" if at < 2 else "end" if at > 98 else "middle"
-        marks.append(element("text", text, x=pc(at), y=15, text_anchor=anchor))
+        marks.append(element("text", text + unit, x=pc(at), y=15, text_anchor=anchor))
     drawn = element("svg", *marks, height=20, width="100%", class_="scale", aria_hidden="true")
     return element("div", element("span", ""), drawn, element("span", ""), class_="bar axis")
 
@@ -234,12 +245,6 @@ def key(kind: str, text: str) -> Markup:
     return element("span", icon, " ", text, class_="key")
 
 
-def share_keys(*, faint: bool) -> list[Markup]:
-    """What bars mean; ``faint`` if some are."""
-    keys = [key("fill", "estimated share"), key("reach", INTERVAL)]
-    return [*keys, key("fill pale", "cannot be told from nobody")] if faint else keys
-
-
 # --------------------------------------------------------------------------------------- charts
 
 
@@ -250,25 +255,39 @@ def axis_of(rows: Sequence[Item]) -> Axis:
     return Axis.spanning(*ends) if rows[0].unit else Axis.between(min(ends), max(ends))
 
 
+def section(column: ColumnResult, *, headed: bool) -> Markup:
+    """The chart of a column, under its name if it is ``headed``, and how to read it."""
+    heading = [element("h2", column.column)] if headed else []
+    shares = isinstance(column.estimate, Estimate)
+    hints = [INTERVALS.format("a share" if shares else "the mean")]
+    if isinstance(column.estimate, MeanEstimate):
+        drawn = mean_chart(column, column.estimate)
+    else:
+        rows = items(column.labels, column.estimate, column.truth)
+        drawn = chart(rows, column.column)
+        if shares and any(row.value < 0 for row in rows[:SHOWN]):
+            hints.insert(0, "A share below zero is noise around zero: read it as few or none.")
+    return element("section", *heading, drawn, *(element("p", x, class_="more") for x in hints))
+
+
 def chart(rows: Sequence[Item], name: str) -> Markup:
     """Bars of shares, or dots of coordinates, with their intervals; beyond ``SHOWN`` how many."""
     if not rows:
         return element("p", "No answer stands out from the noise.")
     shown, shares = rows[:SHOWN], rows[0].unit != ""
     axis = axis_of(shown)
-    keys = [key("reach", f"mean of the coordinate, {INTERVAL}")]
+    keys = [("reach", f"mean of the coordinate, {INTERVAL}")]
     if shares:
-        keys = share_keys(faint=not all(item.significant for item in shown))
+        keys = [*SHARE_KEYS[: 2 + any(not item.significant for item in shown)]]
     if shown[0].truth is not None:
-        keys.append(key("truth", f"true {'share' if shares else 'mean'}: not private"))
+        keys.append(("truth", f"true {'share' if shares else 'mean'}: not private"))
     what = "answers" if shares else "coordinates"
     more = f"and {len(rows) - len(shown):,} more {what}, in the table below"
+    bars = [row(axis, item) for item in shown]
     return element(
         "figure",
-        element("figcaption", *keys, class_="legend"),
-        element(
-            "div", *(row(axis, item) for item in shown), scale(axis, rows[0].unit), class_="bars"
-        ),
+        element("figcaption", *(key(*each) for each in keys), class_="legend"),
+        element("div", *bars, scale(axis, rows[0].unit), class_="bars"),
         element("p", more, class_="more") if len(rows) > len(shown) else "",
         class_="chart",
         aria_label=f"Estimated {'shares of the answers to' if shares else 'mean of'} {name}",
@@ -336,12 +355,17 @@ def html_table(heads: Sequence[str], lines: Iterable[tuple[Sequence[str], str]])
     return element("table", *(element("thead", line) for line in head), element("tbody", *body))
 
 
-def table(column: ColumnResult, counted: str) -> Markup:
-    """Every estimate with its limits; what is ``counted`` is people, or reports of them."""
+def counted(guarantee: Guarantee) -> str:
+    """What a collection counts: people, or reports if one person may have sent several."""
+    return "people" if guarantee.rounds == 1 else "reports"
+
+
+def table(column: ColumnResult) -> Markup:
+    """Every estimate with its limits."""
     estimate, true = column.estimate, column.truth is not None
+    lines: list[tuple[Sequence[str], str]] = []
     if isinstance(estimate, MeanEstimate):
         low, high = estimate.interval(LEVEL)
-        lines: list[tuple[Sequence[str], str]] = []
         for name, factor in (("mean", 1), ("sum", estimate.n)):
             margin = factor * (high - low) / 2
             mean, *ends = (measured(factor * x, margin) for x in (estimate.mean, low, high))
@@ -350,12 +374,13 @@ def table(column: ColumnResult, counted: str) -> Markup:
             mean = measured(float(column.truth.ravel()[0]), (high - low) / 2)
             true_mean = element("td", mean, class_="true")
             lines.append((("true mean: not private", true_mean, ""), ""))
-        return html_table(("", "estimate", "95 % interval"), lines)
-    heads = ["answer", "share", "95 % interval", f"{counted}, about", *["true share"] * true]
-    if isinstance(estimate, VectorEstimate):
-        heads = ["coordinate", "mean", "95 % interval", "standard error", "sum"]
-        heads += ["true mean"] * true
-    lines = []
+        heads = ["", "estimate", "95 % interval"]
+        return element("div", html_table(heads, lines), class_="wide")
+    what, heads = "coordinates", ["coordinate", "mean", "95 % interval", "standard error", "sum"]
+    if isinstance(estimate, Estimate):
+        about = f"{counted(column.guarantee)}, about"
+        what, heads = "answers", ["answer", "share", "95 % interval", about]
+    heads += [f"true {heads[1]}"] * true
     for each in items(column.labels, estimate, column.truth):
         cells = [each.label, *each.cells]
         if isinstance(estimate, VectorEstimate):
@@ -366,4 +391,10 @@ def table(column: ColumnResult, counted: str) -> Markup:
         if each.truth is not None:
             cells.append(element("td", each.shown(each.truth), class_="true"))
         lines.append((cells, "" if each.significant else "faint"))
-    return html_table(heads, lines)
+    many = len(column.labels)
+    return element(
+        "details",
+        element("summary", f"All {many:,} {what}"),
+        element("div", html_table(heads, lines), class_="wide"),
+        **({"open": ""} if many <= _FOLDED else {}),
+    )

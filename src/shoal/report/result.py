@@ -1,14 +1,20 @@
-"""What a run gives back: estimates with their errors, the guarantee, and what to know."""
+"""What a run gives back: estimates with their errors, the guarantee, and what to know.
+
+And the page that says so, in the shape of ``page.html``: charts, what they mean, tables, how it was
+done.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,17 +24,27 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
 from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
+from shoal.explain.text import down, factor, plain, up
 from shoal.explain.views import Tabular
 from shoal.planning import Plan
 from shoal.protocols.base import Device
 from shoal.randomizers.registry import described
 from shoal.report import charts
-from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record
+from shoal.report.charts import counted
+from shoal.report.markup import Markup, document, element, join
+from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record, attributes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 T = TypeVar("T")
+FORMAT = "shoal privacy statement 1"
+BANNER = "Contains true values: not private"
+_WARNING = (
+    "The true answers were drawn beside the estimates to compare them. The guarantee below "
+    "does not cover this page: do not pass it on."
+)
+_SIZES = ("local_epsilon", "message_bits", "messages")
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -75,7 +91,8 @@ class ColumnResult:
             "column": self.column,
             "n": self.n,
             "guarantee": self.guarantee.to_dict(),
-            "randomizer": _randomizer(self.randomizer),
+            "randomizer": described(self.randomizer)
+            | attributes(self.randomizer, *_SIZES, "slots"),
             "estimates": self.records(),
             "notes": list(self.notes),
             "warnings": list(self.warnings),
@@ -193,22 +210,20 @@ class Result(Tabular):
 
     def to_dict(self) -> Record:
         """Plain values, as the command line's ``--json`` prints them."""
-        first = self.columns[0]
+        columns = [column.to_dict() for column in self.columns]
         return {
             "guarantee": self.guarantee.to_dict(),
-            "columns": [column.to_dict() for column in self.columns],
-            "estimates": first.records(),
+            "columns": columns,
+            "estimates": columns[0]["estimates"],
             "notes": list(self.notes),
             "warnings": list(self.warnings),
-            "randomizer": _randomizer(first.randomizer),
+            "randomizer": columns[0]["randomizer"],
             "stages": dict(self.stages),
             "contains_truth": self.contains_truth,
         }
 
     def to_json(self, path: str | Path) -> None:
         """Write :meth:`to_dict` as a file."""
-        from shoal.report.page import finite
-
         text = json.dumps(finite(self.to_dict()), ensure_ascii=False, allow_nan=False, indent=1)
         Path(path).write_text(text + "\n", encoding="utf-8")
 
@@ -221,9 +236,47 @@ class Result(Tabular):
 
     def to_html(self) -> str:
         """One self-contained page."""
-        from shoal.report.page import html
-
-        return html(self)
+        columns, guarantee = self.columns, self.guarantee
+        local = guarantee.local_epsilon
+        names = [column.column for column in columns]
+        banner = element("strong", BANNER), element("p", _WARNING)
+        neighbours = f"neighbours: {guarantee.neighbouring} of one person's datum"
+        assumptions, remarks = (
+            element("ul", *(element("li", text) for text in texts))
+            for texts in ((neighbours, *guarantee.assumptions), (*self.warnings, *self.notes))
+        )
+        tables = (
+            element("section", element("h2", f"The estimates: {each.column}"), charts.table(each))
+            for each in columns
+        )
+        text = json.dumps(finite(statement(self)), ensure_ascii=False, allow_nan=False, indent=1)
+        # As JSON that may stand inside a script element.
+        embedded = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+        parts = {
+            "banner": element("aside", *banner, class_="banner", role="alert")
+            if self.contains_truth
+            else Markup(""),
+            "asked": names[0] if len(names) == 1 else f"{len(names)} questions",
+            "counted": counted(guarantee),
+            "people": f"{columns[0].n:,}",
+            "epsilon": up(guarantee.epsilon),
+            "delta": plain(guarantee.delta),
+            "local_epsilon": up(local) if math.isfinite(local) else "none",
+            "charts": join(*(charts.section(each, headed=len(columns) > 1) for each in columns)),
+            **sentences(guarantee),
+            "assumptions": assumptions,
+            "remarks": join(element("h2", "To know"), remarks) if "<li>" in remarks else Markup(""),
+            "tables": join(*tables),
+            "method": _method(self),
+            "statement": embedded,
+            "embedded": Markup(embedded),
+        }
+        home = resources.files(__package__ or "shoal.report")
+        shape, style = (
+            home.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "style.css")
+        )
+        body = Markup(shape.format_map({name: join(part) for name, part in parts.items()}))
+        return document(f"{', '.join(names)} · Shoal", body, head=[element("style", Markup(style))])
 
     def document(self, *, table: bool = True) -> Document:
         """The estimates (of one column, unless there is to be no table), the guarantee, notes."""
@@ -245,11 +298,6 @@ class Result(Tabular):
         """The estimates, the largest first, and the guarantee, as text."""
         tables = [str(Document(each.column, table=each.table())) for each in self.columns]
         return "\n\n".join([*tables, str(self.document(table=False))])
-
-
-def _randomizer(mechanism: Device) -> Record:
-    sizes = ("local_epsilon", "message_bits", "messages", "slots")
-    return described(mechanism) | {name: getattr(mechanism, name) for name in sizes}
 
 
 def items_table(items: Sequence[charts.Item], title: str) -> Table:
@@ -304,3 +352,108 @@ class Stages(dict[str, float]):
             if item is None:
                 return
             yield item
+
+
+# ------------------------------------------------------------ the guarantee, for everybody
+
+
+def _method(result: Result) -> Markup:
+    """How each question was asked, which heads its column where there are several."""
+    columns = result.columns
+    one = "person" if result.guarantee.rounds == 1 else "report"
+    devices = [column.randomizer for column in columns]
+    steps = {
+        "randomizer": [device.name for device in devices],
+        "ε0 of a report": [
+            up(device.local_epsilon) if math.isfinite(device.local_epsilon) else "none"
+            for device in devices
+        ],
+        f"messages of a {one}": [f"{device.messages:.4g}" for device in devices],
+        "size of a message": [f"{device.message_bits:.3g} bits" for device in devices],
+        "ε of this question": [up(column.guarantee.epsilon) for column in columns],
+        counted(result.guarantee): [f"{column.n:,}" for column in columns],
+    }
+    heads = ["", *(column.column for column in columns)] if len(columns) > 1 else []
+    return charts.html_table(heads, (((name, *cells), "") for name, cells in steps.items()))
+
+
+def sentences(guarantee: Guarantee) -> dict[str, str]:
+    """The meaning of the numbers, who is trusted, what holds without trust, how good the proof is.
+
+    And what the local epsilon is of: each person makes one report per column and round.
+    """
+    epsilon, local, lower = guarantee.epsilon, guarantee.local_epsilon, down(guarantee.lower)
+    many = guarantee.rounds * guarantee.columns
+    together = f"one person's {many} reports together"
+    crowd = "people must have followed the protocol"
+    if guarantee.rounds > 1:
+        followed = "reports must be from people who have followed the protocol"
+        crowd = f"{followed}, at most {guarantee.rounds:,} from each"
+    untrusted = "Nothing: if the names are kept, a report may give its sender's answer away."
+    if math.isfinite(local):
+        own, whole = ("report", "it") if many == 1 else ("reports", together)
+        delta = f" and δ0 = {up(guarantee.local_delta)}" if guarantee.local_delta else ""
+        untrusted = (
+            "If everybody else colludes and the names are kept after all, each person still has "
+            f"the noise in their own {own}: ε0 = {up(local)}{delta} for {whole}, so the odds "
+            f"move by at most a factor of {factor(local)}."
+        )
+    tightness = f"A proved upper bound (theorem: {guarantee.theorem})."
+    if guarantee.lower > 0 and guarantee.columns > 1:
+        tightness += f" Some data really lose at least {lower}, by one column alone."
+    elif guarantee.lower > 0:
+        least = f"No analysis of this collection can prove less than {lower}"
+        tightness += f" {least}: some data really lose that much."
+    return {
+        "meaning": (
+            "Take any one of the people in this collection. Whatever somebody believed about that "
+            "person's answer before, after seeing everything that comes out of the shuffler the "
+            f"odds between any two answers have moved by at most a factor of {factor(epsilon)} "
+            f"(ε = {up(epsilon)}), except with a probability of about "
+            f"δ = {plain(guarantee.delta)}. It does not matter what else they know, or how clever "
+            "they are."
+        ),
+        "trusted": (
+            f"One promise has to be kept: {guarantee.trust}. And at least {guarantee.n:,} of the "
+            f"{crowd}: they are the crowd that hides each of them."
+        ),
+        "untrusted": untrusted,
+        "tightness": tightness,
+        "reports": "each report alone" if many == 1 else together,
+    }
+
+
+# ------------------------------------------------------------ the privacy statement, for programs
+
+
+def statement(result: Result) -> dict[str, object]:
+    """The guarantee and how it comes about, as plain values."""
+    return {
+        "format": FORMAT,
+        "guarantee": result.guarantee.to_dict(),
+        "columns": [
+            {
+                "column": column.column,
+                "n": column.n,
+                "randomizer": attributes(column.randomizer, "name", *_SIZES),
+                "epsilon": column.guarantee.epsilon,
+                "delta": column.guarantee.delta,
+                "notes": list(column.notes),
+            }
+            for column in result.columns
+        ],
+        "notes": list(result.notes),
+        "warnings": list(result.warnings),
+        "contains_true_values": result.contains_truth,
+    }
+
+
+def finite(value: object) -> object:
+    """Values for strict JSON: what is not finite is null."""
+    if isinstance(value, Mapping):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -394,7 +394,7 @@ def _answers(
     # One list for both tables: what one of them lacks, the other may have.
     frames = [column.frame for column in columns]
     together = Column(columns[0].name, frames[0] if len(frames) == 1 else pl.concat(frames))
-    labels = reading.Choices.found(together, drop_nulls=True).labels
+    labels = reading.Choices.of(together, drop_nulls=True).labels
     return AnswerList(labels, notes=(reading.PUBLIC_LIST, *(() if closeness else (ONLY_GIVEN,))))
 
 

@@ -10,9 +10,8 @@ from typing import Literal
 
 from shoal.explain.text import measured
 from shoal.report import charts
-from shoal.report.charts import Axis, Item, percent, row, scale, whole
+from shoal.report.charts import Axis, Item, counted, key, percent, row, scale, whole
 from shoal.report.markup import Markup, element, join
-from shoal.report.page import counted
 from shoal.report.result import ColumnResult
 from shoal.values import MeanEstimate
 from shoal.web.dashboard.answers import MOST, Answer, as_asked
@@ -153,7 +152,8 @@ def _remark(answer: Answer) -> str:
 
 
 def _legend(shown: Sequence[Answer]) -> Markup:
-    keys = charts.share_keys(faint=not all(answer.significant for answer in shown))
+    faint = any(not answer.significant for answer in shown)
+    keys = [key(*each) for each in charts.SHARE_KEYS[: 2 + faint]]
     marked = {answer.separated for answer in shown if answer.significant}
     if True in marked:
         keys.append(_mark(_MARKS[True], "more than all smaller ones, beyond the noise"))

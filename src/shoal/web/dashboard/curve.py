@@ -86,11 +86,10 @@ class Curve:
 
     def _grid(self) -> Iterator[Markup]:
         axis, across = self.upward, self.across
-        for tick in axis.ticks():
+        for tick, text in axis.ticks().items():
             yield self._level(tick, "grid" if tick else "zero")
             if tick:
-                text, height = f"{tick:.{axis.decimals()}f}", self._y(tick) + 4
-                yield element("text", text, x=-6, y=height, text_anchor="end")
+                yield element("text", text, x=-6, y=self._y(tick) + 4, text_anchor="end")
         for tick in across.ticks():
             yield _named(short(tick), across.at(tick), _HEIGHT - 8)
         yield self._level(self.promised, "limit")

@@ -6,8 +6,9 @@ import math
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.explain.text import plain, up
-from shoal.report import page
+from shoal.report import charts
 from shoal.report.markup import Markup, element
+from shoal.report.result import sentences
 from shoal.service.analyzer.verdict import local_epsilon
 from shoal.service.survey import Survey
 from shoal.web.dashboard import chart, graphs
@@ -39,7 +40,7 @@ def result(snapshot: Snapshot, order: Order) -> Markup:
         "found",
         "What was found",
         *chart.found(found.only, snapshot.answers, order, address(survey)),
-        note(page.INTERVALS.format(what), kind="remark"),
+        note(charts.INTERVALS.format(what), kind="remark"),
         note(_shifted(what, bound, survey), kind="remark"),
         wide=True,
     )
@@ -294,7 +295,7 @@ def privacy(snapshot: Snapshot) -> Markup:
 
 
 def _statement(guarantee: Guarantee) -> list[Markup]:
-    said = page.sentences(guarantee)
+    said = sentences(guarantee)
     return [
         *(element("p", said[name]) for name in ("meaning", "trusted", "untrusted")),
         element(
