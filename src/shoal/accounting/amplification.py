@@ -37,17 +37,6 @@ _FAR_BELOW = 30.0  # deeper than this the logarithm would only mislead the root 
 Family = Callable[..., Randomizer]
 
 
-def target_delta(*, epsilon: float | None, delta: float | None, n: int) -> float:
-    """The delta at which epsilon is asked for; if an epsilon is given, delta is the answer."""
-    if epsilon is not None:
-        if delta is not None:
-            raise InvalidArgumentError("delta", delta, "epsilon or delta, not both")
-        checks.non_negative(epsilon=epsilon)
-    delta = default_delta(n) if delta is None else delta
-    checks.open_probability(delta=delta)
-    return delta
-
-
 def profile(
     randomizer: Randomizer | None = None,
     *,
@@ -101,7 +90,12 @@ def amplify(
     devices = Devices(randomizer, local_epsilon, deletion_epsilon, local_delta)
     crowd = Crowd(n, honest_fraction, honest_n, participation)
     rounds = checks.count(rounds=rounds)
-    at = target_delta(epsilon=epsilon, delta=delta, n=crowd.n)
+    if epsilon is not None:
+        checks.non_negative(epsilon=epsilon)
+        if delta is not None:
+            raise InvalidArgumentError("delta", delta, "epsilon or delta, not both")
+    at = default_delta(crowd.n) if delta is None else delta
+    checks.open_probability(delta=at)
     if bound not in {None, OPTIMAL_CLONES, CLONES}:
         if epsilon is not None:
             expected = f"a delta ({bound} answers with epsilon)"

@@ -116,11 +116,6 @@ class PairLaw:
         covered = math.fsum(self.mass)
         return 1.0 - covered if covered < _FULL_MASS else 0.0
 
-    @cached_property
-    def noise(self) -> float:
-        """How many times :data:`ROUNDING` a mass or a ratio errs by."""
-        return 1 + self.error / ROUNDING
-
     def values(self, epsilon: float) -> Array:
         """The value ``z = rho0 - e^epsilon rho1`` of each atom, without cancellation near 0."""
         if epsilon > LARGEST_LOG_RATIO:
@@ -129,7 +124,7 @@ class PairLaw:
 
     def sizes(self, epsilon: float) -> Array:
         """The value of each atom errs by at most :data:`ROUNDING` times this."""
-        return (self.rho0 + _grown(self.rho1, epsilon)) * self.noise
+        return (self.rho0 + _grown(self.rho1, epsilon)) * (1 + self.error / ROUNDING)
 
     def summands(self, n: int, epsilon: float) -> tuple[Array, Array]:
         """Values and their sizes, for the positive part of a sum of n of them.
@@ -146,7 +141,7 @@ class PairLaw:
         if not self.lost0.size:
             return ZERO
         opposing = _grown(self.lost1, epsilon)
-        error = 2 * ROUNDING * self.noise * (self.lost0 + opposing)
+        error = 2 * ROUNDING * (1 + self.error / ROUNDING) * (self.lost0 + opposing)
         gain = self.lost0 - opposing
         return Enclosure.between(
             float(np.maximum(gain - error, 0.0).sum()), float(np.maximum(gain + error, 0.0).sum())

@@ -202,13 +202,14 @@ class Saddle:
             growth = float(p @ np.abs(np.expm1(theta * z)))
         growth *= math.exp(-log_peak / n)
         drift = theta * float(tilted @ sizes)
-        change = n * (pair.noise * growth + drift) * z.size
+        noise = 1 + pair.error / ROUNDING
+        change = n * (noise * growth + drift) * z.size
         return cls(
             n,
             log_unit,
             z,
             sizes,
-            pair.noise,
+            noise,
             p,
             theta,
             log_peak,
@@ -508,7 +509,7 @@ def _mass_errors(pair: PairLaw, listed: Draws, n: int) -> tuple[float, float]:
 
     Every mass errs by a few ulps of itself, and the rest by as much as all masses together.
     """
-    rate = ROUNDING * pair.noise
+    rate = ROUNDING * (1 + pair.error / ROUNDING)
     rest_error = rate * min(1.0, math.fsum(pair.mass))
     if listed.implicit < pair.mass.size:
         return _RELATIVE_ERROR + n * rate, rest_error

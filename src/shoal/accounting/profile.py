@@ -238,8 +238,8 @@ class PrivacyProfile(Curve):
         pairs: Sequence[PairLaw] = self.law.pairs
         answer, cap = 0.0, float(self.local_epsilon)
         # The pair that is worst at one answer is usually worst at the next: solve it first.
-        while pairs:
-            deltas = [self._delta_of(pair, answer) for pair in pairs]
+        while pairs and answer < cap:
+            deltas = [integral.enclose(pair, n=self.n, epsilon=answer).upper for pair in pairs]
             worst = max(range(len(pairs)), key=deltas.__getitem__)
             if deltas[worst] <= delta:
                 break

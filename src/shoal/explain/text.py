@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 DIGITS = 5
 _NO_LIMIT = 500.0
@@ -17,13 +17,16 @@ _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 _MOST_DECIMALS = 9
 
 
-def up(value: float, digits: int = DIGITS) -> str:
+def up(value: float, digits: int = DIGITS, rounding: str = ROUND_CEILING) -> str:
     """An upper bound, never shown smaller than it is.
 
     >>> up(0.1181541), up(1e-6), up(0.0)
     ('0.11816', '1e-6', '0')
     """
-    return _rounded(value, digits, ROUND_CEILING)
+    if not math.isfinite(value):
+        return str(value)
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))
+    return re.sub(r"e([+-]?)0*(?=\d)", r"e\1", f"{float(rounded):.{digits}g}").replace("e+", "e")
 
 
 def down(value: float, digits: int = DIGITS) -> str:
@@ -32,7 +35,7 @@ def down(value: float, digits: int = DIGITS) -> str:
     >>> down(0.1170299)
     '0.11702'
     """
-    return _rounded(value, digits, ROUND_FLOOR)
+    return up(value, digits, ROUND_FLOOR)
 
 
 def factor(epsilon: float) -> str:
@@ -80,7 +83,8 @@ def measured(value: float, margin: float) -> str:
         if abs(decimals) <= _MOST_DECIMALS:
             text = f"{round(value, decimals) + 0.0:,.{max(0, decimals)}f}"
             return text.replace("-", "−")
-    return _tidy(f"{value:,.{DIGITS}g}").replace("-", "−")
+    shown = f"{value:,.{DIGITS}g}"
+    return (up(value, DIGITS, ROUND_HALF_EVEN) if "e" in shown else shown).replace("-", "−")
 
 
 def plain(value: float) -> str:
@@ -89,7 +93,7 @@ def plain(value: float) -> str:
     >>> plain(1e-06), plain(4.0)
     ('1e-6', '4')
     """
-    return _tidy(f"{value:.12g}")
+    return up(value, 12, ROUND_HALF_EVEN)
 
 
 def plural(count: int, noun: str) -> str:
@@ -135,17 +139,6 @@ def duration(seconds: float, *, exact: bool = False) -> str:
     return f"{seconds:,} seconds"
 
 
-def _rounded(value: float, digits: int, rounding: str) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    kept = Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))
-    return _tidy(f"{float(kept):.{digits}g}")
-
-
 def _fixed(value: float, decimals: int, rounding: str) -> str:
     rounded = Decimal(repr(float(value))).quantize(Decimal((0, (1,), -decimals)), rounding)
     return f"{rounded:f}"
-
-
-def _tidy(text: str) -> str:
-    return re.sub(r"e([+-]?)0*(?=\d)", r"e\1", text).replace("e+", "e")
