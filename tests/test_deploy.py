@@ -50,8 +50,9 @@ def parse(words):
         first = words[0]
         name, command, words = command.resolve_command(context, list(words))
         assert command is not None, f"there is no command {first}"
+        group = hasattr(command, "commands")
         context = command.make_context(
-            name, [] if hasattr(command, "commands") else list(words), parent=context
+            name, [] if group else list(words), parent=context, resilient_parsing=group
         )
     return context.params
 

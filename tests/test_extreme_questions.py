@@ -7,6 +7,7 @@ warns on the way.
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from functools import partial
 
 import numpy as np
@@ -190,7 +191,7 @@ def test_the_references_of_a_plan_are_those_of_the_formulas():
         assert errors.local(5, epsilon, 100).cell == pytest.approx(20 * math.sqrt(e) / (e - 1))
     for epsilon in (checks.SMALLEST_EPSILON, 1e5):
         for found in (errors.central(5, epsilon), errors.local(5, epsilon, 100)):
-            assert all(0 <= value < math.inf for value in found.to_dict().values())
+            assert all(0 <= value < math.inf for value in asdict(found).values())
 
 
 @pytest.mark.parametrize(("mu", "rounds"), [(1e-12, 10**14), (3e-13, 2 * 10**14), (1e-10, 10**12)])

@@ -36,6 +36,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
 
+_entropy = os.urandom  # tests put keys of their own in its place
+
+
 class Randomness(ABC):
     """Uniform bits, and what integers can be made of them without rounding."""
 
@@ -104,7 +107,7 @@ class SecureRandomness(Randomness):
         # are 1 in every container; forks by other means than Python's are not counted.
         process = (os.getpid(), _forks[0])
         if self._process != process or self._used + length > _REKEY_AFTER:
-            self._stream = Cipher(AES(os.urandom(16)), CTR(os.urandom(16))).encryptor()
+            self._stream = Cipher(AES(_entropy(16)), CTR(_entropy(16))).encryptor()
             self._process, self._used = process, 0
         self._used += length
         # The cipher asks for room for a block more than it writes.

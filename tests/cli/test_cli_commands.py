@@ -91,7 +91,7 @@ def test_the_demo_goes_from_the_question_to_the_report(run, tmp_path):
     assert finished.stderr == ""
     said = finished.stdout
     device = shoal.RandomizedResponse(k=24, epsilon=4)
-    epsilon = shoal.amplify(device, n=200_000).epsilon
+    epsilon = shoal.amplify(device, n=200_000, delta=1e-6).epsilon
     assert f"ε = {epsilon:.5f}"[:-1] in said
     assert "a factor of 1.071" in " ".join(said.split())
     chart = [line for line in said.splitlines() if "█" in line and "±" in line]

@@ -313,7 +313,7 @@ def test_an_answer_that_nobody_gave_is_covered_by_hashed_dummies(buckets, dummie
     device = shoal.HashedDummies(k=12, buckets=buckets, dummies=dummies)
     for n in range(10, 21):
         law = np.ones(1)
-        always, sometimes = n * device._always, device._sometimes / buckets
+        always, sometimes = n * device.always, device.sometimes / buckets
         for trials, share in ((always, 1 / buckets), (n, sometimes), (n, device.collision)):
             law = np.convolve(law, stats.binom.pmf(np.arange(trials + 1), trials, share))
         low, high = device.estimate(Counts(np.arange(law.size), n)).interval()

@@ -120,7 +120,7 @@ class Commands(Ours, TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own
         """Read the words, or show which there may be."""
-        return super().parse_args(ctx, args or ["--help"])
+        return super().parse_args(ctx, args or ([] if ctx.resilient_parsing else ["--help"]))
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer's own context
         """As they were registered in each panel."""

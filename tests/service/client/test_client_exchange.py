@@ -175,5 +175,5 @@ def test_the_ledger_is_rounded_up():
         for name in ("one", "two")
     ]
     lines = str(Ledger(tuple(rows))).splitlines()
-    assert lines[1].split() == ["one", "0.1487", "1e-6", "1.001", "1", "of", "1", "0"]
-    assert lines[3].split()[3:] == ["0.2974", "2e-6", "2.001"]  # 0.297344, 2.00002
+    assert lines[1].split() == ["one", "0.14868", "1e-6", "1.0001", "1", "of", "1", "0"]
+    assert lines[3].split()[3:] == ["0.29735", "2e-6", "2.0001"]  # 0.297344, 2.00002
