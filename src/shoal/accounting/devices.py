@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from shoal import checks
 from shoal.accounting.approximate import (
@@ -16,9 +16,11 @@ from shoal.accounting.approximate import (
     optimal_distance,
 )
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.noise.profile import NoiseProfile
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError, InvalidTypeError
+
+if TYPE_CHECKING:  # its package loads every protocol's noise
+    from shoal.accounting.noise.profile import NoiseProfile
 
 OPTIMAL_CLONES = "optimal-clones"
 CLONES = "clones"
@@ -101,7 +103,7 @@ class HasProfile(Protocol):
 
 
 Randomizer = BlanketLaw | HasLaw | HasProfile
-Profile = PrivacyProfile | ApproximateProfile | NoiseProfile
+Profile: TypeAlias = "PrivacyProfile | ApproximateProfile | NoiseProfile"
 
 
 def law_of(randomizer: Randomizer) -> BlanketLaw:
