@@ -49,7 +49,7 @@ class Curve(CurveViews):
     local_epsilon: float
     local_delta: float = 0.0
     theorem: str
-    scope: str
+    scope: str = ""  # a walk's is its guarantee's
 
     @property
     @abstractmethod
@@ -104,8 +104,8 @@ class Curve(CurveViews):
     def _facts(self) -> tuple[tuple[str, str], ...]:
         local = "" if math.isinf(self.local_epsilon) else f"ε0 = {up(self.local_epsilon)}"
         alone = (("no trust needed", local),) if local else ()
-        scope = getattr(self, "scope", "")  # a walk's is its guarantee's
-        return (("theorem", self.theorem), *([("for", scope)] if scope else []), *alone)
+        scope = (("for", self.scope),) if self.scope else ()
+        return (("theorem", self.theorem), *scope, *alone)
 
     def _points(self, deltas: Sequence[float]) -> list[tuple[float, float, float]]:
         return reached(self.epsilon, self.lower_epsilon, deltas)

@@ -181,13 +181,13 @@ def crossing(
         return 0.0
     epsilon = guess
     for _ in range(_MOST_STEPS):
-        if math.isnan(value):
-            raise UncertifiedError(value, value)
         if math.isfinite(high - low) and high - low <= RELATIVE_TOLERANCE * high:
             break
         if not low < epsilon < high:
             epsilon = _between(low, high)
         previous, before, at, value = at, value, epsilon, curve(epsilon)
+        if math.isnan(value) or math.isnan(before):
+            raise UncertifiedError(value, value)
         low, high = (at, high) if value > log_target else (low, at)
         run, rise = at - previous, value - before
         slope = min(rise / run, 0.0) if run and math.isfinite(rise) else 0.0

@@ -76,7 +76,7 @@ class AuditOptions(Options):
     )
     timeout: float | None = option("Seconds that the program may take for a block of lines.", _CODE)
     values: Values | None = option(
-        "Values worth trying as inputs: a,b,c.", _CODE, "LIST", parser=read_values, library="inputs"
+        "Values worth trying as inputs: a,b,c.", _CODE, "LIST", parser=read_values, keyword="inputs"
     )
     n: int | None = option("How many people report.", _CLAIM)
     epsilon: float | None = option("ε of all reports; what is proved if not given.", _CLAIM)

@@ -4,7 +4,7 @@
 
     class SgdOptions(Options):
         n: int | None = option("How many examples.", RUN)
-        noise: float | None = option("Deviation of the noise.", WANTED, library="noise_multiplier")
+        noise: float | None = option("Deviation of the noise.", WANTED, keyword="noise_multiplier")
 
         rules = (Required("n", "how many examples there are"), OneOf(("noise", "epsilon"), "…"))
 
@@ -112,7 +112,7 @@ class Declared(NamedTuple):
 
     default: Any
     name: str
-    library: str | None
+    keyword: str | None
     words: dict[str, Any]
 
 
@@ -123,18 +123,18 @@ def option(
     *,
     default: Any = _UNSAID,  # noqa: ANN401 - of the field's type
     name: str = "",
-    library: str | None = None,
+    keyword: str | None = None,
     **words: Any,  # noqa: ANN401 - Typer's own
 ) -> Any:  # noqa: ANN401 - stands for a value of the field's type
-    """An option; ``name`` and the ``library``'s keyword if they are not the field's.
+    """An option; ``name`` and the library's ``keyword`` if they are not the field's.
 
     A name without dashes is an argument's. It is required unless it has a default; an option is
     only if its default is ``...``.
     """
     if name and not name.startswith("-"):
-        return Declared(... if default is _UNSAID else default, name, library, {"help": text})
+        return Declared(... if default is _UNSAID else default, name, keyword, {"help": text})
     words |= {"help": text, "rich_help_panel": panel, "metavar": metavar}
-    return Declared(None if default is _UNSAID else default, name, library, words)
+    return Declared(None if default is _UNSAID else default, name, keyword, words)
 
 
 class Required(NamedTuple):
@@ -197,7 +197,7 @@ class BareOptions:
 
     def only(self, *names: str) -> dict[str, Any]:
         """Those of these options that were given, as the library's keywords: it has defaults."""
-        values = {self.declared[name].library or name: getattr(self, name) for name in names}
+        values = {self.declared[name].keyword or name: getattr(self, name) for name in names}
         return {
             name: value
             for name, value in values.items()
@@ -299,7 +299,7 @@ def _parameter(name: str, declared: Declared, hint: Any) -> inspect.Parameter:  
 def in_options(error: ShoalError, kind: type[BareOptions]) -> ShoalError:
     """What the library refuses, with the option that stands for the argument, if there is one."""
     names = {name: each.name for name, each in kind.declared.items()}
-    names |= {each.library: each.name for each in kind.declared.values() if each.library}
+    names |= {each.keyword: each.name for each in kind.declared.values() if each.keyword}
     if not isinstance(error, InvalidArgumentError) or error.name not in names:
         return error
     option = names[error.name]

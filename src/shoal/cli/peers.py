@@ -60,7 +60,7 @@ class PeersOptions(Options):
     categories: str | None = option("The public list of answers: a,b,c or a file.", _WHAT, "LIST")
     k: int | None = option("Instead: so many answers; 4 if not given.", _WHAT)
     randomizer: str = option("A randomizer of answers.", _WHAT, "NAME", default="grr")
-    local_epsilon: float = option("Its ε0.", _WHAT, default=2.0, library="epsilon")
+    local_epsilon: float = option("Its ε0.", _WHAT, default=2.0, keyword="epsilon")
     delta: float | None = option("δ; the smaller of 1e-6 and 1/(10 n) if not given.", _WHAT)
     seed: int = option("Of the overlay and of made-up answers.", default=0)
 

@@ -24,7 +24,7 @@ class PlanOptions(Options):
         "Messages one person may send on average; above 1 brings in protocols.", _TARGET
     )
     choose: str | None = option(
-        "Put this option first instead of the best.", _TARGET, "NAME", library="name"
+        "Put this option first instead of the best.", _TARGET, "NAME", keyword="name"
     )
     categories: int | None = option("One of so many answers.", _KIND)
     bounds: Bounds | None = option("A number between bounds.", _KIND)

@@ -69,7 +69,7 @@ class RunOptions(Options):
         "With --epsilon: messages one person may send on average (1).", _HOW
     )
     choose: str | None = option(
-        "With --epsilon: run this option of the plan, not the best.", _HOW, "NAME", library="name"
+        "With --epsilon: run this option of the plan, not the best.", _HOW, "NAME", keyword="name"
     )
     split: Split | None = option(
         "Several --column: divide ε and δ equally (as with --epsilon unless said), or compose: "

@@ -52,7 +52,7 @@ class ProcessOptions(BareOptions):
     migrate: bool = MIGRATE
     log: Path | None = option("Write the log to a file; standard error.", _LOG)
     log_level: Level = option("From which level on.", _LOG, default="info")
-    metrics_socket: int | None = option("", hidden=True, library="metrics_descriptor")
+    metrics_socket: int | None = option("", hidden=True, keyword="metrics_descriptor")
     with_parent: bool = option("", hidden=True)
 
     def home(self, role: Role) -> Home:
@@ -94,7 +94,7 @@ class ListenOptions(ProcessOptions):
     host: str = option("The address to listen on.", _WHERE, "HOST", default="127.0.0.1")
     port: int = option(_PORT, _WHERE, default=0)
     behind_proxy: bool = option("All requests come from one address: no limit for it.", _WHERE)
-    socket: int | None = option("", hidden=True, library="descriptor")
+    socket: int | None = option("", hidden=True, keyword="descriptor")
 
 
 class ShufflerOptions(ListenOptions):

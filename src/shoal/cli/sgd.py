@@ -31,7 +31,7 @@ class SgdOptions(Options):
     noise: float | None = option(
         "Deviation of the noise over the clipping norm; the answer is ε.",
         _QUESTION,
-        library="noise_multiplier",
+        keyword="noise_multiplier",
     )
     epsilon: float | None = option("ε; the answer is the noise.", _QUESTION)
     delta: float | None = option(

@@ -68,24 +68,24 @@ class SubmitOptions(Options):
     drop_nulls: bool = option("Leave out rows without an answer.", _MANY)
     processes: int = option("Processes that seal.", _MANY, default=1)
     max_local_epsilon: float | None = option(
-        "ε0 of a person's reports together, at most; 8.", _LIMITS, library="local_epsilon"
+        "ε0 of a person's reports together, at most; 8.", _LIMITS, keyword="local_epsilon"
     )
     max_epsilon: float | None = option(
-        "ε in the smallest batch, at most; 2.", _LIMITS, library="epsilon"
+        "ε in the smallest batch, at most; 2.", _LIMITS, keyword="epsilon"
     )
-    max_delta: float | None = option("δ, at most; 1e-5.", _LIMITS, library="delta")
-    min_crowd: int | None = option("Reports in a batch, at least; 100.", _LIMITS, library="minimum")
+    max_delta: float | None = option("δ, at most; 1e-5.", _LIMITS, keyword="delta")
+    min_crowd: int | None = option("Reports in a batch, at least; 100.", _LIMITS, keyword="minimum")
     max_total_epsilon: float | None = option(
-        "ε over all surveys, at most; 10.", _LIMITS, library="total_epsilon"
+        "ε over all surveys, at most; 10.", _LIMITS, keyword="total_epsilon"
     )
     max_total_delta: float | None = option(
-        "δ over all surveys, at most; 1e-4.", _LIMITS, library="total_delta"
+        "δ over all surveys, at most; 1e-4.", _LIMITS, keyword="total_delta"
     )
     max_total_local_epsilon: float | None = option(
-        "ε0 over all surveys that have one, at most; 40.", _LIMITS, library="total_local_epsilon"
+        "ε0 over all surveys that have one, at most; 40.", _LIMITS, keyword="total_local_epsilon"
     )
     host: list[str] | None = option(
-        "The only machines to talk to; may be repeated.", _LIMITS, "NAME", library="hosts"
+        "The only machines to talk to; may be repeated.", _LIMITS, "NAME", keyword="hosts"
     )
     any_local_epsilon: bool = option("Allow reports that only the crowd hides (ε0 = ∞).", _LIMITS)
     outbox: Path | None = option(

@@ -48,14 +48,14 @@ class TestOptions(Options):
     against: Path | None = option(
         "A reference instead of uniform: a CSV of answers and probabilities (or counts).",
         _WHAT,
-        library="reference",
+        keyword="reference",
     )
     with_: Path | None = option(
-        "A table of other people, with this column: do both answer alike?", _WHAT, library="second"
+        "A table of other people, with this column: do both answer alike?", _WHAT, keyword="second"
     )
     by: str | None = option("A column with two groups: do both answer alike?", _WHAT, "NAME")
     overlap: bool = option(
-        "People may be in both groups: ε is for two reports.", _WHAT, library="overlapping"
+        "People may be in both groups: ε is for two reports.", _WHAT, keyword="overlapping"
     )
     categories: str | None = option(
         "The public list of answers: a,b,c or a file with one per line. With --power also how "

@@ -44,10 +44,10 @@ class UpOptions(Options):
     directory: Path = option(
         "Where it is kept; taken up again if it exists.", name="DIR", default=Path("shoal-up")
     )
-    simulate: int | None = option("Let so many invented people answer.", _WHO, library="people")
+    simulate: int | None = option("Let so many invented people answer.", _WHO, keyword="people")
     question: str | None = option("The question of a new survey.", _WHAT, "TEXT")
     categories: str | None = option(
-        "Its answers, separated by commas.", _WHAT, "A,B,…", library="answers"
+        "Its answers, separated by commas.", _WHAT, "A,B,…", keyword="answers"
     )
     epsilon: float | None = option("What it promises to everybody; 1.", _WHAT)
     delta: float | None = option("At this delta; 1e-6.", _WHAT)

@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
-from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, TypeAlias
 
@@ -371,9 +370,9 @@ class OddsRandomizer(Randomizer):
 
     epsilon: float
 
-    @cached_property
-    def _odds(self) -> Odds:
-        raise NotImplementedError
+    @property
+    @abstractmethod
+    def _odds(self) -> Odds: ...
 
     @property
     def local_epsilon(self) -> float:

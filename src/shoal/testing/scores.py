@@ -30,6 +30,7 @@ the matrix M of κ over all messages: a diagonal one where different messages ha
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Self
@@ -178,7 +179,7 @@ def _without(values: Array, places: npt.NDArray[np.intp]) -> Array:
 # ------------------------------------------------------------------------------------- the scores
 
 
-class Scores:
+class Scores(ABC):
     """What a device's messages say about everybody's distribution, under one hypothesis.
 
     Each person sends one message, unless a class says otherwise: the counts are multinomial.
@@ -199,14 +200,14 @@ class Scores:
         """Expected messages of one person under the hypothesis, by number."""
         return self.expected(self.reference) if self.observed is None else self.observed
 
+    @abstractmethod
     def expected(self, probabilities: Array) -> Array:
         """Expected messages of one person whose answer has these probabilities, or of rows."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def variances(self) -> Array:
         """Variance of each score of one person."""
-        raise NotImplementedError
 
     @cached_property
     def weights(self) -> Array:
