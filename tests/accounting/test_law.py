@@ -1,4 +1,5 @@
 import math
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -13,9 +14,22 @@ from tables import randomizer_tables
 exact = settings(deadline=None, derandomize=True, max_examples=100)
 
 
-def signatures(law):
-    """The pairs up to float noise."""
-    return {pair.signature for pair in law.pairs}
+def alike(one, other):
+    """Whether two pairs have the same atoms, up to float noise."""
+    parts = attrgetter("mass", "rho0", "rho1", "lost0", "lost1")
+    return all(
+        a.shape == b.shape and np.allclose(a, b, rtol=1e-11, atol=0)
+        for a, b in zip(parts(one), parts(other), strict=True)
+    )
+
+
+def same(one, other):
+    """Whether two laws have the same pairs, up to float noise."""
+    return all(
+        any(alike(pair, candidate) for candidate in theirs.pairs)
+        for mine, theirs in ((one, other), (other, one))
+        for pair in mine.pairs
+    )
 
 
 @exact
@@ -24,7 +38,7 @@ def test_the_table_of_randomized_response_has_the_law_of_its_formula(k, epsilon)
     table = shoal.RandomizedResponse(k=k, epsilon=epsilon).table()
     from_table = BlanketLaw.from_table(table, local_epsilon=epsilon)
     formula = BlanketLaw.randomized_response(k=k, epsilon=epsilon)
-    assert signatures(from_table) == signatures(formula)
+    assert same(from_table, formula)
 
 
 @exact
@@ -34,7 +48,7 @@ def test_every_pair_of_a_table_is_normalised_and_both_orders_are_covered(table):
     for pair in law.pairs:
         for ratio, lost in ((pair.rho0, pair.lost0), (pair.rho1, pair.lost1)):
             assert math.isclose(pair.mass @ ratio + lost.sum(), 1.0, abs_tol=1e-12)
-        assert pair.reversed().signature in signatures(law)
+        assert any(alike(pair.reversed(), other) for other in law.pairs)
         assert pair.reversed().reversed() == pair
 
 
@@ -43,7 +57,7 @@ def test_every_pair_of_a_table_is_normalised_and_both_orders_are_covered(table):
 def test_permuting_inputs_and_outputs_does_not_change_the_law(table):
     shuffled = table[[2, 0, 3, 1]][:, ::-1]
     mine, theirs = BlanketLaw.from_table(table), BlanketLaw.from_table(shuffled)
-    assert signatures(mine) == signatures(theirs)
+    assert same(mine, theirs)
 
 
 @exact
@@ -51,7 +65,7 @@ def test_permuting_inputs_and_outputs_does_not_change_the_law(table):
 def test_participation_is_the_table_with_one_more_output(table, share):
     silent = np.hstack([share * table, np.full((len(table), 1), 1 - share)])
     taking_part = BlanketLaw.from_table(table).participating(share)
-    assert signatures(taking_part) == signatures(BlanketLaw.from_table(silent))
+    assert same(taking_part, BlanketLaw.from_table(silent))
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 4.0, 15.0])
