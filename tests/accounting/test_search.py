@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.accounting.search import Side, crossing, doubled, kept, largest, least, reached
+from shoal.accounting.search import Side, crossing, doubled, largest, least, root_below
 from shoal.errors import UncertifiedError
 
 thresholds = st.floats(1e-3, 1e3)
@@ -39,33 +39,42 @@ def test_halving_ends_on_the_named_side(threshold, geometric):
     assert last >= threshold * (1 - 2e-9)
 
 
-@given(thresholds, st.sampled_from([1, -1]), st.sampled_from([None, 1e-5]))
-def test_what_is_kept_is_kept_there(threshold, sign, step):
-    """A kink at the root, and evaluations that differ a little: Brent's root is on either side."""
+@given(thresholds, st.sampled_from([1, -1]), st.sampled_from([1, 3, 9]))
+def test_a_root_is_an_evaluated_point_below(threshold, sign, power):
+    """However flat the function is there, and although evaluations differ a little."""
     evaluated = {}
 
     def excess(x):
-        away = sign * (x - threshold)
-        evaluated[x] = away**3 + 1e-9 * threshold**3 * math.sin(1e9 * x)
+        away = sign * (x / threshold - 1)
+        evaluated[x] = away**power + 1e-12 * math.sin(1e9 * x)
         return evaluated[x]
 
-    low, high = threshold / 3, threshold * 2
-    place = kept(excess, low, high, tolerance=1e-7, step=step)
+    low, high, tolerance = threshold / 3, threshold * 2, 1e-7 * threshold
+    place = root_below(excess, low, high, tolerance=tolerance)
     assert evaluated[place] <= 0
-    assert abs(place - threshold) < 0.02 * max(1.0, threshold)
+    assert any(value > 0 and abs(x - place) <= tolerance for x, value in evaluated.items())
+    assert abs(place / threshold - 1) < 1e-7 + 2e-12 ** (1 / power)
+    assert len(evaluated) < 60
 
 
-@given(thresholds)
-def test_what_is_reached_is_reached_there(threshold):
-    evaluated = {}
+@given(thresholds, st.floats(0.5, 8.0))
+def test_a_smooth_root_takes_few_evaluations(threshold, power):
+    calls = []
 
     def excess(x):
-        evaluated[x] = math.log(x / threshold)
-        return evaluated[x]
+        calls.append(x)
+        return power * math.log(x / threshold)
 
-    place = reached(excess, threshold / 3, threshold * 2, tolerance=1e-3 * threshold)
-    assert evaluated[place] >= 0
-    assert place <= threshold * 1.01
+    place = root_below(excess, threshold / 1.3, threshold * 1.2, tolerance=0)
+    assert place == pytest.approx(threshold, rel=1e-15)
+    assert len(calls) <= 12
+
+
+@pytest.mark.parametrize("root", [0.25, 0.5, 1.0])
+@pytest.mark.parametrize("outside", [math.inf, math.nan])
+def test_a_root_beside_values_that_are_no_numbers(root, outside):
+    place = root_below(lambda x: -1.0 if x <= root else outside, 0.0, 2.0, tolerance=0)
+    assert place == root
 
 
 @given(st.floats(0.05, 3.0), st.floats(-60.0, -2.0), st.sampled_from(list(Side)))

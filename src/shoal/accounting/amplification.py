@@ -23,7 +23,7 @@ from shoal.accounting.devices import (
 )
 from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.search import kept, least
+from shoal.accounting.search import least, root_below
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 
 LARGEST_N = 10**15
@@ -32,6 +32,7 @@ _TOLERANCE = 1e-7
 _SLOW_TOLERANCE = 1e-5  # compositions take half a second each
 _AGREEMENT = 1e-7
 _SMALLEST_LOCAL_EPSILON = 1e-9  # as a share of the target
+_GROWTH = 1.3  # of a bracket: curves far above the target take long
 _FAR_BELOW = 30.0  # deeper than this the logarithm would only mislead the root finder
 
 Family = Callable[..., Randomizer]
@@ -160,7 +161,9 @@ def local_epsilon(
         randomizer = BlanketLaw.generic(candidate) if family is None else member(family, candidate)
         return _log_excess(Devices(randomizer).profile(crowd), rounds, epsilon, delta)
 
-    low = min(epsilon / rounds, cap)
+    # About what FMT21 allow: closer to the answer than epsilon, and mostly below it.
+    about = math.log(crowd.honest * (epsilon / rounds) ** 2 / (16 * math.log(4 / delta)))
+    low = min(max(epsilon / rounds, about), cap)
     while excess(low) > 0:
         low /= 2
         if low < _SMALLEST_LOCAL_EPSILON * epsilon:
@@ -169,12 +172,13 @@ def local_epsilon(
                 f"not even a local epsilon of {low:.2g} is small enough",
                 "use another family of randomizers or a weaker target",
             )
-    high = min(2 * low, cap)
+    high = min(_GROWTH * low, cap)
     while excess(high) <= 0:
         if high >= cap:
             return high
-        low, high = high, min(2 * high, cap)
-    return kept(excess, low, high, tolerance=_TOLERANCE if rounds == 1 else _SLOW_TOLERANCE)
+        low, high = high, min(_GROWTH * high, cap)
+    tolerance = _TOLERANCE if rounds == 1 else _SLOW_TOLERANCE
+    return root_below(excess, low, high, tolerance=tolerance * low)
 
 
 def required_n(

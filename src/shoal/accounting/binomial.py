@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
+import scipy
 
 from shoal.accounting.atoms import Array
 from shoal.errors import InvalidArgumentError
@@ -41,7 +41,7 @@ def log_pmf(counts: Array, *, n: int, probability: float) -> Array:
     above = np.cumsum(ratios[mode:])
     below = -np.cumsum(ratios[:mode][::-1])[::-1]
     relative = np.concatenate([below, [0.0], above])
-    return np.asarray(relative - logsumexp(relative))
+    return np.asarray(relative - scipy.special.logsumexp(relative))
 
 
 @dataclass(frozen=True)

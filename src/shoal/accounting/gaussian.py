@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy
 
 from shoal.accounting.atoms import Array
 from shoal.accounting.search import Side, crossing, log
@@ -32,8 +32,8 @@ def delta(mu: float, epsilon: float, *, side: Side = Side.UPPER) -> float:
     """
     if mu == 0:
         return max(0.0, -math.expm1(epsilon))
-    above = float(special.log_ndtr(mu / 2 - epsilon / mu))
-    below = epsilon + float(special.log_ndtr(-mu / 2 - epsilon / mu))
+    above = float(scipy.special.log_ndtr(mu / 2 - epsilon / mu))
+    below = epsilon + float(scipy.special.log_ndtr(-mu / 2 - epsilon / mu))
     difference = math.exp(above) * -math.expm1(min(below - above, 0.0))
     error = math.exp(above) * _LOG_ERROR * (1 - above - min(below, 0.0) + abs(epsilon))
     bound = difference + side.value * error
@@ -73,12 +73,12 @@ class Cells:
         low, high = self.edges[:-1] - mean, self.edges[1:] - mean
         right = low + high > 0
         upper, lower = np.where(right, -low, high), np.where(right, -high, low)
-        return np.asarray(special.ndtr(upper) - special.ndtr(lower), dtype=float)
+        return np.asarray(scipy.special.ndtr(upper) - scipy.special.ndtr(lower), dtype=float)
 
     def tails(self, mean: float) -> tuple[float, float]:
         """What it weighs below the first and above the last cut."""
         below, above = self.edges[0] - mean, mean - self.edges[-1]
-        return float(special.ndtr(below)), float(special.ndtr(above))
+        return float(scipy.special.ndtr(below)), float(scipy.special.ndtr(above))
 
     def ratios(self, mean: float) -> Array:
         """The likelihood ratio of N(mean, 1) over N(0, 1) at each cut."""

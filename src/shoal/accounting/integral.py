@@ -28,7 +28,7 @@ from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from shoal.accounting.atoms import ROUNDING, Array, PairLaw
 from shoal.accounting.enclosure import Enclosure
@@ -468,7 +468,7 @@ def draws(pair: PairLaw, n: int) -> Draws | None:
     log_implicit = math.log1p(-together) if together < 0.5 else math.log(masses[implicit])
     log_probability = (
         falling[total.astype(int)]
-        - special.gammaln(counts + 1).sum(axis=1)
+        - scipy.special.gammaln(counts + 1).sum(axis=1)
         + counts @ np.log(probabilities / together)
         + (n - total) * log_implicit
     )
@@ -521,7 +521,7 @@ def _largest_total(n: int, probability: float) -> int:
     """A total c with log Pr[Bin(n, p) > c] <= _LOG_TAIL, by Chernoff's bound; at most n."""
 
     def rare(c: int) -> bool:
-        parts = special.rel_entr([c / n, 1 - c / n], [probability, 1 - probability])
+        parts = scipy.special.rel_entr([c / n, 1 - c / n], [probability, 1 - probability])
         return -n * float(parts[0] + parts[1]) <= _LOG_TAIL
 
     low = min(n, math.ceil(n * probability))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
+import scipy
 
 from shoal import checks
 from shoal.accounting import binomial
@@ -40,7 +40,7 @@ def from_samples(samples: Samples, order: float) -> float:
     tilts = np.logaddexp((order - 1) * eps, -order * eps)
     with np.errstate(divide="ignore"):
         terms = np.log(chord) + tilts + np.log(_WEIGHTS * width / 2)
-    log_excess = float(special.logsumexp(terms)) + math.log(order * (order - 1))
+    log_excess = float(scipy.special.logsumexp(terms)) + math.log(order * (order - 1))
     return _from_log_excess(log_excess, order)
 
 
@@ -75,7 +75,7 @@ def clone_divergence(local_epsilon: float, clone_probability: float, n: int, ord
         for i in range(0, totals.size, _ROWS)
     ]
     left_out = 6 * math.exp(-depth + np.logaddexp(log_cap, math.log(order)))
-    log_excess = np.logaddexp(special.logsumexp(logs), math.log(left_out))
+    log_excess = np.logaddexp(scipy.special.logsumexp(logs), math.log(left_out))
     return min(_from_log_excess(float(log_excess), order), local_epsilon)
 
 
@@ -89,7 +89,7 @@ def binary_response_divergence(*, local_epsilon: float, n: int, order: float) ->
     checks.above_one(order=order)
     checks.positive(local_epsilon=local_epsilon)
     n = checks.count(n=n)
-    lie = float(special.expit(-local_epsilon))
+    lie = float(scipy.special.expit(-local_epsilon))
     counts = binomial.window(n=n - 1, probability=lie)
     log_pmf = binomial.log_pmf(counts, n=n - 1, probability=lie)
     log_others, log_fewer = np.append(log_pmf, -np.inf), np.append(-np.inf, log_pmf)
@@ -101,7 +101,7 @@ def binary_response_divergence(*, local_epsilon: float, n: int, order: float) ->
         # Both ends of the window stand for what lies beyond them: leave them out.
         inside = slice(1, -1) if log_p.size > 2 else slice(None)
         terms = (log_q + _log_convex_excess(log_p - log_q, order))[inside]
-        divergence = _from_log_excess(float(special.logsumexp(terms)), order)
+        divergence = _from_log_excess(float(scipy.special.logsumexp(terms)), order)
         divergences.append(divergence / (1 + 2 * _ROUNDING) ** 2)
     return max(divergences)
 
@@ -118,20 +118,20 @@ def _log_row_sums(
     zeros = np.minimum(zeros, high[:, None] + 1)
     inside = zeros <= high[:, None]
     zeros = np.minimum(zeros, high[:, None])
-    truth = special.expit(local_epsilon)
+    truth = scipy.special.expit(local_epsilon)
     ones = reports[:, None] - zeros
     first = truth * zeros + (1 - truth) * ones
     second = (1 - truth) * zeros + truth * ones
     log_weight = (
         log_pmf[:, None]
-        + special.gammaln(reports + 1)[:, None]
-        - special.gammaln(zeros + 1)
-        - special.gammaln(ones + 1)
+        + scipy.special.gammaln(reports + 1)[:, None]
+        - scipy.special.gammaln(zeros + 1)
+        - scipy.special.gammaln(ones + 1)
         - reports[:, None] * math.log(2)
         + np.log(2 * second / reports[:, None])
     )
     terms = log_weight + _log_convex_excess(np.log(first / second), order)
-    return float(special.logsumexp(np.where(inside, terms, -np.inf)))
+    return float(scipy.special.logsumexp(np.where(inside, terms, -np.inf)))
 
 
 def _log_convex_excess(log_ratio: Array, order: float) -> Array:

@@ -3,9 +3,7 @@
 Every search of the library is one of these, so that rounding to the safe side is done here only:
 
 * :func:`least` and :func:`largest` halve a bracket of a monotone condition;
-* :func:`kept` solves ``excess = 0`` quickly and steps back to where ``excess <= 0``;
-* :func:`reached` solves it for an excess that takes long: what was evaluated is all it looks at;
-* :func:`root` solves it to rounding, on neither side: for estimates that no guarantee rests on;
+* :func:`root_below` solves ``excess = 0`` in few evaluations, where ``excess <= 0``;
 * :func:`crossing` follows a falling privacy curve. log delta(epsilon) is smooth, falling and nearly
   quadratic, so secant steps on ``sqrt(-2 log delta)`` (nearly linear) converge in a handful of
   evaluations.
@@ -77,58 +75,39 @@ def doubled(holds: Callable[[int], bool], start: int, most: int) -> tuple[int, i
     return high // 2, high
 
 
-def kept(
-    excess: Callable[[float], float],
-    low: float,
-    high: float,
-    *,
-    tolerance: float,
-    step: float | None = None,
-) -> float:
-    """Where a monotone ``excess`` becomes 0, from the side where it is at most 0: it is so there.
-
-    ``excess`` is at most 0 at exactly one of the two ends. Steps lead back to it from a root on the
-    other side, each twice as long as the one before. ``tolerance`` is relative; with a first
-    ``step``, as for logarithms, it is absolute too.
-    """
-    from scipy import optimize
-
-    end, towards = (low, -1) if excess(low) <= 0 else (high, 1)
-    absolute = tolerance * abs(low) if step is None else tolerance
-    root = float(optimize.brentq(excess, low, high, xtol=absolute, rtol=max(tolerance, 1e-15)))
-    step = tolerance * abs(root) if step is None else step
-    while towards * (end - root) > 0 and excess(root) > 0:
-        root, step = root + towards * step, 2 * step
-    return root if towards * (end - root) > 0 else end
-
-
-def reached(
+def root_below(
     excess: Callable[[float], float], low: float, high: float, *, tolerance: float
 ) -> float:
-    """Where an ``excess`` that rises from ``low`` to ``high`` reaches 0: it has, there.
+    """Where ``excess`` becomes 0, from the side where it is at most 0: it is so there.
 
-    The least point evaluated of those at most ``tolerance`` before the root, or past it.
+    ``excess`` is at most 0 at exactly one of the two ends. The point is within ``tolerance``, or
+    the spacing of floats, of one where it is above 0. T. R. Chandrupatla, "A new hybrid
+    quadratic/bisection algorithm", Adv. Eng. Softw. 28 (1997): inverse quadratic interpolation
+    where three points allow it; the bracket is halved elsewhere.
 
-    >>> round(reached(lambda x: x * x - 50, 0.0, 100.0, tolerance=1e-3), 2)
-    7.07
+    >>> round(root_below(lambda x: x * x - 50, 0.0, 100.0, tolerance=1e-9), 6)
+    7.071068
     """
-    values: dict[float, float] = {}
-
-    def noted(x: float) -> float:
-        values[x] = excess(x)
-        return values[x]
-
-    near = root(noted, low, high, tolerance=tolerance) - tolerance
-    return min((x for x, value in values.items() if value >= 0 and x >= near), default=high)
-
-
-def root(
-    function: Callable[[float], float], low: float, high: float, *, tolerance: float = 2e-12
-) -> float:
-    """Where a function that has different signs at the two ends becomes 0, by Brent's method."""
-    from scipy import optimize
-
-    return float(optimize.brentq(function, low, high, xtol=tolerance))
+    a, at_a = low, excess(low)
+    b, at_b = high, excess(high)
+    part = 0.5
+    while True:
+        x = a + part * (b - a)
+        at_x = excess(x)
+        if (at_x <= 0) == (at_a <= 0):
+            c, at_c = a, at_a
+        else:
+            c, at_c, b, at_b = b, at_b, a, at_a
+        a, at_a = x, at_x  # the root is between a and b; a is between b and c
+        shortest = max(tolerance / 2, math.ulp(x)) / abs(b - a)
+        if shortest >= 0.5:
+            return a if at_a <= 0 else b
+        run, rise = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
+        part = 0.5
+        if rise**2 < run and (1 - rise) ** 2 < 1 - run:
+            part = at_a / (at_b - at_a) * at_c / (at_b - at_c)
+            part += (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
+        part = min(1 - shortest, max(shortest, part))
 
 
 def _halved(

@@ -18,7 +18,7 @@ from typing import Unpack
 
 from shoal import checks
 from shoal.accounting import gaussian
-from shoal.accounting.search import kept
+from shoal.accounting.search import root_below
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.explain.text import up
 from shoal.learning import permuted, steps
@@ -242,5 +242,5 @@ def _smallest_noise(run: Run, epsilon: float) -> float:
     low = high - math.log(2)
     while excess(low) <= 0:
         low, high = low - math.log(2), low
-    root = kept(excess, low, high, tolerance=_TOLERANCE, step=_TOLERANCE / 4)
-    return float(_UPWARDS.create_decimal(repr(math.exp(root))))
+    log_noise = root_below(excess, low, high, tolerance=_TOLERANCE)
+    return float(_UPWARDS.create_decimal(repr(math.exp(log_noise))))

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from scipy import special
+import scipy
 
 from shoal.accounting import gaussian, integral
 from shoal.accounting.approximate import ApproximateProfile, optimal_distance
@@ -101,7 +101,7 @@ class Blanket:
         all ways to join the two, the one where they are never large together is the worst.
         """
         mu, a = self.own, math.exp(self.level)
-        end = mu - float(special.ndtri(self.lost))
+        end = mu - float(scipy.special.ndtri(self.lost))
         cells = Cells.between(-end, end, _WIDTH)
         up, down = cells.ratios(mu), cells.ratios(-mu)
         weight, first = cells.masses(0.0), cells.raised(mu)
@@ -109,7 +109,7 @@ class Blanket:
         mass = np.concatenate([first, second, weight - first - second]) / a
         rho0 = a * np.concatenate([up[1:], up[:-1], up[:-1]])
         rho1 = a * np.concatenate([down[1:], down[:-1], down[1:]])
-        near, far = float(special.ndtr(mu - end)), float(special.ndtr(-mu - end))
+        near, far = float(scipy.special.ndtr(mu - end)), float(scipy.special.ndtr(-mu - end))
         atoms = zip(mass.tolist(), rho0.tolist(), rho1.tolist(), strict=True)
         return PairLaw.of(atoms, lost=[(near, 0.0), (0.0, near), (far, 0.0), (0.0, far)])
 
@@ -243,9 +243,9 @@ def _alone(run: Run) -> float:
     Phi(far - 2 unit - t) + others Phi(-t) on the other.
     """
     lines = np.linspace(0.0, 2 * run.reach + _WITNESS_DEPTH, _LINES)
-    first = special.ndtr(2 * run.reach - lines) * (1 - _ROUNDING) - run.delta
-    second = special.ndtr(2 * run.reach - 2 / run.noise - lines)
-    second = (second + (run.blocks - 1) * special.ndtr(-lines)) * (1 + _ROUNDING)
+    first = scipy.special.ndtr(2 * run.reach - lines) * (1 - _ROUNDING) - run.delta
+    second = scipy.special.ndtr(2 * run.reach - 2 / run.noise - lines)
+    second = (second + (run.blocks - 1) * scipy.special.ndtr(-lines)) * (1 + _ROUNDING)
     telling = (first > 0) & (second > 0)
     losses = np.log(first[telling] / second[telling])
     return max(0.0, float(losses.max(initial=0.0)))

@@ -64,7 +64,7 @@ from scipy import special
 from shoal import checks
 from shoal.accounting.devices import Randomizer
 from shoal.accounting.guarantee import Guarantee, default_delta
-from shoal.accounting.search import doubled, least, root
+from shoal.accounting.search import doubled, least, root_below
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.explain.text import plural
 from shoal.network import law
@@ -591,13 +591,14 @@ def mean_bound(average: float, runs: int, failure: float) -> float:
     """
     allowed = -math.log(failure) / runs
 
-    def excess(mean: float) -> float:
+    def likelihood(mean: float) -> float:
+        """Positive while the average is likely enough."""
         entropy = special.rel_entr(average, mean) + special.rel_entr(1 - average, 1 - mean)
-        return float(entropy) - allowed if mean > average else -allowed
+        return allowed - float(entropy) if mean > average else allowed
 
-    if average >= 1 or excess(1 - 1e-15) <= 0:
+    if average >= 1 or likelihood(1 - 1e-15) >= 0:
         return 1.0
-    mean = root(excess, average, 1 - 1e-15, tolerance=1e-16)
+    mean = root_below(likelihood, average, 1 - 1e-15, tolerance=1e-16)
     return min(1.0, mean * (1 + 1e-9) + 1e-15)
 
 

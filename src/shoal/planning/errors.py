@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from scipy import special
 
 from shoal.randomizers.base import AnswerMechanism, Mechanism, NumberMechanism, VectorMechanism
 from shoal.values import Array
@@ -19,6 +18,7 @@ _SAMPLED_CELLS = 100_000
 _NODES = 512  # of a quadrature whose error is far below any digit that is shown
 _EDGE = 3.2
 _AT_ONCE = 1 << 20
+_erf = np.vectorize(math.erf, otypes=[float])  # of few values: loading SciPy's takes longer
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def central(k: int, epsilon: float) -> Errors:
     cell = math.sqrt(0.5) * _inverse_sinh(rate / 2)  # sqrt(2 a)/(1 - a) for a = e^-rate
     noises = 1 if one_is_enough else k
     # E max of k Laplace variables, in standard deviations: the k-th harmonic number / sqrt 2.
-    largest = float(special.digamma(noises + 1) + np.euler_gamma) / math.sqrt(2)
+    largest = float(np.sum(1 / np.arange(1, noises + 1))) / math.sqrt(2)
     return Errors(cell * math.sqrt(k), cell * largest, cell)
 
 
@@ -121,5 +121,5 @@ def expected_largest(deviations: Array) -> float:
         scales = math.sqrt(2) * values
         for start in range(0, values.size, _AT_ONCE // _NODES):
             piece = slice(start, start + _AT_ONCE // _NODES)
-            inside += np.log(special.erf(times[:, None] / scales[piece])) @ counts[piece]
+            inside += np.log(_erf(times[:, None] / scales[piece])) @ counts[piece]
     return float(-np.expm1(inside) @ weights * reach)

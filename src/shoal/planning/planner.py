@@ -583,7 +583,7 @@ def _crossing(excess: Callable[[float], float], low: float, high: float) -> floa
         [low, *(min(high, low + _STRIDE * i) for i in range(1, strides + 1))]
     ):
         if excess(end) <= 0:
-            return search.kept(excess, start, end, tolerance=1e-4, step=1e-3)
+            return search.root_below(excess, start, end, tolerance=1e-4)
     return None
 
 

@@ -38,7 +38,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from shoal import checks
 from shoal.accounting.law import BlanketLaw
@@ -221,7 +221,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
         # Ranks are counted from the top in the cap, where they may be tiny, by symmetry.
         ranks = uniform * np.where(inside, self.cap, 1 - self.cap)
         heights = np.where(inside, -1.0, 1.0) * self._heights(ranks)
-        across: Array = special.ndtri(_uniforms(randomness, n * d)).reshape(n, d)
+        across: Array = scipy.special.ndtri(_uniforms(randomness, n * d)).reshape(n, d)
         across -= np.einsum("ij,ij->i", across, vectors)[:, None] * vectors
         factors = self._assembled(heights, across)
         return np.asarray(heights[:, None] * vectors + factors[:, None] * across)
@@ -351,8 +351,8 @@ class PrivUnit(CapRandomizer):
 
     def _reach(self, shares: Array) -> Array:
         a = self._half
-        rim = special.betaincinv(a, a, shares)
-        logs = a * np.log(4 * rim * (1 - rim)) - np.log(2 * a) - special.betaln(0.5, a)
+        rim = scipy.special.betaincinv(a, a, shares)
+        logs = a * np.log(4 * rim * (1 - rim)) - np.log(2 * a) - scipy.special.betaln(0.5, a)
         return np.asarray(np.exp(logs), dtype=np.float64)
 
     def _square(self, shares: Array, contrasts: Array) -> Array:
@@ -362,14 +362,14 @@ class PrivUnit(CapRandomizer):
     def _along(self, share: float, contrast: float) -> float:
         """Under the reference law E<u, v>^2 = 1/d, of which ((d - 1) g I(c) + c)/d in the cap."""
         a, d = self._half, self.dimension
-        height = 1 - 2 * float(special.betaincinv(a, a, share))
+        height = 1 - 2 * float(scipy.special.betaincinv(a, a, share))
         reach = float(self._reach(np.asarray(share)))
         inside = ((d - 1) * height * reach + share) / d
         # The density is 1 - contrast c outside the cap, and larger by the contrast within.
         return (1 - contrast * share) / d + contrast * inside
 
     def _heights(self, ranks: Array) -> Array:
-        return np.asarray(2 * special.betaincinv(self._half, self._half, ranks) - 1)
+        return np.asarray(2 * scipy.special.betaincinv(self._half, self._half, ranks) - 1)
 
     def _assembled(self, heights: Array, across: Array) -> Array:
         lengths = np.sqrt(np.einsum("ij,ij->i", across, across))
@@ -404,18 +404,18 @@ class PrivUnitG(CapRandomizer):
     name: ClassVar[str] = "privunitg"
 
     def _reach(self, shares: Array) -> Array:
-        return _density(special.ndtri(shares)) / math.sqrt(self.dimension)
+        return _density(scipy.special.ndtri(shares)) / math.sqrt(self.dimension)
 
     def _square(self, shares: Array, contrasts: Array) -> Array:
-        z = -np.asarray(special.ndtri(shares))
+        z = -np.asarray(scipy.special.ndtri(shares))
         return 1 + z * _density(z) * contrasts / self.dimension
 
     def _along(self, share: float, contrast: float) -> float:
-        z = -float(special.ndtri(share))
+        z = -float(scipy.special.ndtri(share))
         return (1 + z * float(_density(np.asarray(z))) * contrast) / self.dimension
 
     def _heights(self, ranks: Array) -> Array:
-        return np.asarray(special.ndtri(ranks) / math.sqrt(self.dimension))
+        return np.asarray(scipy.special.ndtri(ranks) / math.sqrt(self.dimension))
 
     def _assembled(self, heights: Array, across: Array) -> Array:
         del across

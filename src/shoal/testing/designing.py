@@ -233,7 +233,7 @@ def _least_n(name: str, question: Question, guess: int, target: float) -> int | 
         if low <= math.log(2):
             return 2
         low, high = max(low - math.log(2), math.log(2)), low
-    return people(search.reached(excess, low, high, tolerance=_CLOSE))
+    return people(search.root_below(lambda x: -excess(x), low, high, tolerance=_CLOSE))
 
 
 # --------------------------------------------------------------------------------------- the design

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting import gaussian, search
+from shoal.accounting import gaussian
 from shoal.accounting.devices import Crowd
+from shoal.accounting.search import root_below
 from shoal.engines.columns import MOST_ANSWERS
 from shoal.errors import InvalidArgumentError
 from shoal.randomness import Randomness
@@ -25,6 +26,7 @@ SMALLEST_DISTANCE = 1e-8  # without any noise it takes sqrt(k)/distance^2 people
 _SUM_TOLERANCE = 1e-6
 _EVEN = 1e-9
 _LEAST_FRACTION = 0.05
+_CLOSE = 1e-12
 
 
 class Wishes(TypedDict, total=False):
@@ -173,11 +175,15 @@ def batch_fraction(epsilon: float, delta: float) -> float:
     low = high / 2
     while gaussian.delta(low, epsilon) > delta:
         low /= 2
-    one = search.root(lambda mu: gaussian.delta(mu, epsilon) - delta, low, high) / math.sqrt(2)
+    two = root_below(lambda mu: gaussian.delta(mu, epsilon) - delta, low, high, tolerance=_CLOSE)
+    one = two / math.sqrt(2)
     if gaussian.delta(one, _LEAST_FRACTION * epsilon) <= delta:
         return _LEAST_FRACTION
-    return search.root(
-        lambda part: gaussian.delta(one, part * epsilon) - delta, _LEAST_FRACTION, 1.0
+    return root_below(
+        lambda part: gaussian.delta(one, part * epsilon) - delta,
+        _LEAST_FRACTION,
+        1.0,
+        tolerance=_CLOSE,
     )
 
 
