@@ -12,9 +12,6 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import AES
-from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from shoal.errors import InvalidArgumentError
 
@@ -107,6 +104,11 @@ class SecureRandomness(Randomness):
         # are 1 in every container; forks by other means than Python's are not counted.
         process = (os.getpid(), _forks[0])
         if self._process != process or self._used + length > _REKEY_AFTER:
+            # Here: whoever only plans draws nothing, and need not load it.
+            from cryptography.hazmat.primitives.ciphers import Cipher
+            from cryptography.hazmat.primitives.ciphers.algorithms import AES
+            from cryptography.hazmat.primitives.ciphers.modes import CTR
+
             self._stream = Cipher(AES(_entropy(16)), CTR(_entropy(16))).encryptor()
             self._process, self._used = process, 0
         self._used += length
