@@ -209,7 +209,9 @@ def test_an_unreachable_crowd_is_said():
         shoal.required_n(epsilon=0.01, local_epsilon=40, delta=1e-6)
 
 
-@pytest.mark.parametrize("family", ["HadamardResponse", "SubsetSelection", "ProjectiveGeometryResponse"])
+@pytest.mark.parametrize(
+    "family", ["HadamardResponse", "SubsetSelection", "ProjectiveGeometryResponse"]
+)
 @pytest.mark.parametrize("n", [2000, 2472, 2536, 5000])
 def test_other_sets_of_outputs_are_looked_for_beyond_a_first_answer(family, n):
     """Where they begin, delta falls: the largest local epsilon is not where it first fails."""
