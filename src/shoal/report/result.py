@@ -100,20 +100,17 @@ class ColumnResult:
 
     def table(self) -> Table:
         """The estimates with their 95 % intervals, to the digits of their error, largest first."""
+        items = charts.items(self.labels, self.estimate, self.truth)
         if isinstance(self.estimate, MeanEstimate):
-            item = charts.Item("", self.estimate.mean, *self.estimate.interval())
             heads = ("mean", "95 % interval")
-            return Table(heads, (Row(item.cells),), frozenset({0}), self.column)
-        return items_table(charts.items(self.labels, self.estimate, self.truth), self.column)
+            return Table(heads, (Row(items[0].cells),), frozenset({0}), self.column)
+        return items_table(items, self.column)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The estimates with their 95 % intervals, the largest first, at most 40 of them."""
-        if isinstance(self.estimate, MeanEstimate):
-            items = [charts.Item("mean", self.estimate.mean, *self.estimate.interval())]
-        else:
-            items = charts.items(self.labels, self.estimate, self.truth)
+        items = charts.items(self.labels, self.estimate, self.truth)
         shown, more = items[: charts.SHOWN], len(items) - charts.SHOWN
-        what = "share of the answers, %" if isinstance(self.estimate, Estimate) else "mean"
+        what = "fraction of the answers, %" if isinstance(self.estimate, Estimate) else "mean"
         rest = f"; {more:,} more" if more > 0 else ""
         with plots.on(ax, 1.5 + 0.26 * len(shown)) as axes:
             plots.dots(
@@ -182,7 +179,7 @@ class Result(Tabular):
 
     @property
     def truth(self) -> Array | None:
-        """The true shares, or the true mean, of the only column, if asked for."""
+        """The true fractions, or the true mean, of the only column, if it is compared."""
         return self.only.truth
 
     @property
@@ -256,7 +253,7 @@ class Result(Tabular):
             "banner": element("aside", *banner, class_="banner", role="alert")
             if self.contains_truth
             else Markup(""),
-            "asked": names[0] if len(names) == 1 else f"{len(names)} questions",
+            "question": names[0] if len(names) == 1 else f"{len(names)} questions",
             "counted": counted(guarantee),
             "people": f"{columns[0].n:,}",
             "epsilon": up(guarantee.epsilon),
@@ -302,7 +299,7 @@ class Result(Tabular):
 
 def items_table(items: Sequence[charts.Item], title: str) -> Table:
     """Answers, or coordinates, with their intervals, to the digits of their margins."""
-    heads = ("answer", "share") if items and items[0].unit else ("coordinate", "mean")
+    heads = ("answer", "fraction") if items and items[0].unit else ("coordinate", "mean")
     rows = tuple(Row((item.label, *item.cells)) for item in items)
     return Table((*heads, "95 % interval"), rows, frozenset({1}), title)
 
