@@ -30,7 +30,7 @@ from shoal.planning.planner import plan as make_plan
 from shoal.protocols.base import Device
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
-from shoal.report.result import ColumnResult, Result, Stages
+from shoal.report.result import ColumnResult, Result, Stages, remarks
 from shoal.values import Array, Counts
 
 __all__ = ["ColumnResult", "Result", "run", "shuffle"]
@@ -374,15 +374,10 @@ def _collected(
 def _notes(
     columns: Sequence[ColumnResult], guarantee: Guarantee, *, divided: bool
 ) -> tuple[str, ...]:
-    several = len(columns) > 1
-    notes = [
-        f"{column.column}: {note}" if several else note
-        for column in columns
-        for note in column.notes
-    ]
+    notes = remarks(columns, "notes")
     if divided:
         notes.append(f"each of the {len(columns)} columns has an equal part of epsilon and delta")
-    elif several:
+    elif len(columns) > 1:
         notes.append(
             f"each of the {len(columns)} columns has a budget of its own; "
             f"together they cost epsilon {up(guarantee.epsilon)}"

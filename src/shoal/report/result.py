@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -88,8 +88,7 @@ class ColumnResult:
     def to_dict(self) -> Record:
         """Plain values."""
         return {
-            "column": self.column,
-            "n": self.n,
+            **attributes(self, "column", "n"),
             "guarantee": self.guarantee.to_dict(),
             "randomizer": described(self.randomizer)
             | attributes(self.randomizer, *_SIZES, "slots"),
@@ -136,13 +135,7 @@ class Result(Tabular):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to know before relying on it."""
-        several = len(self.columns) > 1
-        own = (
-            f"{column.column}: {warning}" if several else warning
-            for column in self.columns
-            for warning in column.warnings
-        )
-        return (*own, *self.guarantee.warnings)
+        return (*remarks(self.columns, "warnings"), *self.guarantee.warnings)
 
     @property
     def contains_truth(self) -> bool:
@@ -238,7 +231,7 @@ class Result(Tabular):
         names = [column.column for column in columns]
         banner = element("strong", BANNER), element("p", _WARNING)
         neighbours = f"neighbours: {guarantee.neighbouring} of one person's datum"
-        assumptions, remarks = (
+        assumptions, known = (
             element("ul", *(element("li", text) for text in texts))
             for texts in ((neighbours, *guarantee.assumptions), (*self.warnings, *self.notes))
         )
@@ -262,7 +255,7 @@ class Result(Tabular):
             "charts": join(*(charts.section(each, headed=len(columns) > 1) for each in columns)),
             **sentences(guarantee),
             "assumptions": assumptions,
-            "remarks": join(element("h2", "To know"), remarks) if "<li>" in remarks else Markup(""),
+            "remarks": join(element("h2", "To know"), known) if "<li>" in known else Markup(""),
             "tables": join(*tables),
             "method": _method(self),
             "statement": embedded,
@@ -295,6 +288,12 @@ class Result(Tabular):
         """The estimates, the largest first, and the guarantee, as text."""
         tables = [str(Document(each.column, table=each.table())) for each in self.columns]
         return "\n\n".join([*tables, str(self.document(table=False))])
+
+
+def remarks(columns: Sequence[ColumnResult], what: Literal["notes", "warnings"]) -> list[str]:
+    """The notes or the warnings of all columns, under the name of each if they are several."""
+    own = [(column.column, text) for column in columns for text in getattr(column, what)]
+    return [f"{name}: {text}" if len(columns) > 1 else text for name, text in own]
 
 
 def items_table(items: Sequence[charts.Item], title: str) -> Table:
@@ -430,11 +429,9 @@ def statement(result: Result) -> dict[str, object]:
         "guarantee": result.guarantee.to_dict(),
         "columns": [
             {
-                "column": column.column,
-                "n": column.n,
+                **attributes(column, "column", "n"),
                 "randomizer": attributes(column.randomizer, "name", *_SIZES),
-                "epsilon": column.guarantee.epsilon,
-                "delta": column.guarantee.delta,
+                **attributes(column.guarantee, "epsilon", "delta"),
                 "notes": list(column.notes),
             }
             for column in result.columns
