@@ -165,9 +165,17 @@ def run(
     for step in steps:
         done = sum(each.n for each in results)
         results.append(_collected(step, bits, stages, progress, done, total, truth=compare_truth))
-    notes = _notes(results, guarantee, divided=parts > 1)
+    notes = remarks(results, "notes")
+    if parts > 1:
+        notes.append(f"each of the {parts} columns has an equal part of epsilon and delta")
+    elif len(results) > 1:
+        notes.append(
+            f"each of the {len(results)} columns has a budget of its own; "
+            f"together they cost epsilon {up(guarantee.epsilon)}"
+        )
+    notes += [RUN_HERE, ORDERLESS, *[NOT_PRIVATE] * compare_truth]
     seconds = {stage: round(taken, 3) for stage, taken in stages.items()}
-    return Result(columns=tuple(results), guarantee=guarantee, notes=notes, stages=seconds)
+    return Result(columns=tuple(results), guarantee=guarantee, notes=tuple(notes), stages=seconds)
 
 
 def _required(values: T | Mapping[str, T] | None, name: str, what: str) -> T:
@@ -369,20 +377,3 @@ def _collected(
         notes=step.notes,
         warnings=step.warnings,
     )
-
-
-def _notes(
-    columns: Sequence[ColumnResult], guarantee: Guarantee, *, divided: bool
-) -> tuple[str, ...]:
-    notes = remarks(columns, "notes")
-    if divided:
-        notes.append(f"each of the {len(columns)} columns has an equal part of epsilon and delta")
-    elif len(columns) > 1:
-        notes.append(
-            f"each of the {len(columns)} columns has a budget of its own; "
-            f"together they cost epsilon {up(guarantee.epsilon)}"
-        )
-    notes += [RUN_HERE, ORDERLESS]
-    if any(column.truth is not None for column in columns):
-        notes.append(NOT_PRIVATE)
-    return tuple(notes)

@@ -221,7 +221,10 @@ class VectorEstimate:
         Together: Bonferroni over the coordinates.
         """
         checks.open_probability(level=level)
-        outside = (1 - level) / self.mean.size if simultaneous else 1 - level
+        return self._limits((1 - level) / self.mean.size if simultaneous else 1 - level)
+
+    def _limits(self, outside: float) -> tuple[Array, Array]:
+        """What each coordinate is outside of with this probability."""
         if self.noise is not None:
             return score_limits(self.mean, n=self.n, noise=self.noise, outside=outside)
         reach = NormalDist().inv_cdf(1 - outside / 2) * self.standard_errors

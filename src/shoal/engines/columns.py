@@ -414,12 +414,14 @@ def coded(
     drop_nulls: bool,
 ) -> list[Coded]:
     """Every column ready for the devices; with a norm, the vectors that the columns are."""
+    import polars as pl
+
     frame = table(data, names)
     if norm is not None:
         return [Vectors.bounded(Rows(tuple(names), frame), norm, drop_nulls=drop_nulls)]
     made: list[Coded] = []
     for name in names:
-        values = column(frame, name)
+        values = Column(name, frame.select(pl.col(name).alias(_VALUE)))
         listed, limits = chosen(categories, name), chosen(bounds, name)
         if limits is None:
             made.append(Choices.of(values, listed, drop_nulls=drop_nulls))
