@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from shoal import checks
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Dash, Look
 
@@ -48,6 +49,7 @@ class Table:
 
     def column(self, name: str) -> tuple[Value, ...]:
         """One column, with its gaps."""
+        checks.refuse(name not in self.names, f"one of {', '.join(self.names)}", column=name)
         at = self.names.index(name)
         return tuple(row[at] for row in self.rows)
 
