@@ -24,14 +24,15 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.binomial import BinomialWindow
-from shoal.accounting.noise import (
-    Divergence,
+from shoal.accounting.noise.profile import Divergence
+from shoal.accounting.noise.zero_sum import (
     one_bin_delta,
     one_bin_gamma,
     two_bin_delta,
     two_bin_gamma,
+    zero_sum_histogram_mean,
+    zero_sum_mean,
 )
-from shoal.accounting.noise.zero_sum import zero_sum_histogram_mean, zero_sum_mean
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, Whole, margins, ragged

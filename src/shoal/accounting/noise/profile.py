@@ -24,7 +24,7 @@ _TOTAL_VARIATION = 0.4  # of two normals whose loss has standard deviation 1, to
 class Divergence:
     """An upper bound on a hockey-stick divergence: a function of epsilon and fixed parameters.
 
-    >>> from shoal.accounting.noise import one_bin_delta
+    >>> from shoal.accounting.noise.zero_sum import one_bin_delta
     >>> bound = Divergence.of(one_bin_delta, n=10_000, gamma=0.00341)
     >>> f"{bound(1.0):.2e}"
     '9.88e-07'
