@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache
 from typing import Literal, cast, get_args
 
 import numpy as np
@@ -399,19 +399,9 @@ def _all_laws(process: Process, rounds: int) -> tuple[Array, float]:
         if 2.0 * n * n * rounds.bit_length() / _DENSE_SPEED < sparse:
             # A product of sums adds n roundings.
             roundings = process.roundings(rounds) + (rounds - 1) * n
-            return _power(process.transitions.toarray(), rounds), growth(roundings)
+            power = np.linalg.matrix_power(process.transitions.toarray(), rounds)
+            return power, growth(roundings)
     return moved(process, np.arange(n), rounds).T, process.rounding(rounds)
-
-
-def _power(matrix: Array, exponent: int) -> Array:
-    """A power by squaring."""
-    parts = []
-    while exponent:
-        if exponent & 1:
-            parts.append(matrix)
-        exponent >>= 1
-        matrix = matrix @ matrix if exponent else matrix
-    return reduce(np.matmul, parts)
 
 
 def _pairwise(pairs: Leading, rounds: int, nodes: Nodes) -> tuple[Array, Array]:
