@@ -27,7 +27,7 @@ _ABSENCE = 1e-12  # what a crowd smaller than counted on may cost of delta
 
 @dataclass(frozen=True)
 class Crowd:
-    """People asked, the fraction of them that is honest, and how likely each one takes part.
+    """How many people there are, which fraction is honest, and how likely each one takes part.
 
     Dropped-out and dishonest people hide nobody: the guarantee counts on ``honest`` of them,
     rounded down.
@@ -59,7 +59,7 @@ class Crowd:
 
     @property
     def present(self) -> int:
-        """So many honest people, one given among them, take part but for :attr:`absence`."""
+        """So many honest people, a fixed one included, take part but for :attr:`absence`."""
         if self.participation == 1:
             return self.honest
         from scipy import stats

@@ -6,7 +6,7 @@ Three of them, for three kinds of object, all giving the hockey-stick divergence
 * :func:`two_atom_delta`, the pair of distributions that every "clones" theorem reduces to;
 * :func:`enumerate_law`, any blanket law, by listing all multisets of draws;
 * :func:`enumerate_shuffle` and :func:`worst_shuffle`, the truth itself: the shuffled reports of
-  a randomizer given as a table, for given data or for the worst data.
+  a randomizer's table, for some data or for the worst data.
 
 They serve small n, published baselines and cross-checks.
 """
@@ -101,14 +101,14 @@ def _near_mean(
     low, high = max(0, math.floor(mean - reach)), min(others, math.ceil(mean + reach))
     counts = np.arange(low, high + 1, dtype=np.float64)
     below, above = float(binomial.cdf(low - 1)), float(binomial.sf(high))
-    values, u = _given_clones(counts, epsilon, local_epsilon)
+    values, u = _conditional(counts, epsilon, local_epsilon)
     inside = float(binomial.pmf(counts) @ values) * (1 + SPECIAL_ERROR)
     # The conditional divergence is u without clones, and does not grow with their number.
     outside = below * u + above * float(values[-1])
     return inside, outside, below == above == 0.0 or counts.size > _MOST_COUNTS
 
 
-def _given_clones(clones: Array, epsilon: float, local_epsilon: float) -> tuple[Array, float]:
+def _conditional(clones: Array, epsilon: float, local_epsilon: float) -> tuple[Array, float]:
     """P - x Q given the number of clones, rounded up, and without any."""
     scale = 1 + math.exp(-local_epsilon)
     # expm1 keeps u accurate where epsilon is close to local_epsilon.

@@ -60,7 +60,7 @@ def enclose(pair: PairLaw, *, n: int, epsilon: float, tolerance: float | None = 
     """Enclosure of delta(epsilon) for n people and one ordered pair of inputs.
 
     Relative accuracy is kept in the far tail (delta = 1e-100). ``tolerance`` is the relative width
-    aimed at: 3e-4 unless said, less where delta hardly depends on epsilon. The interval is valid
+    aimed at: 3e-4 by default, less where delta hardly depends on epsilon. The interval is valid
     whatever its width.
     """
     values = pair.values(epsilon)

@@ -227,7 +227,7 @@ class Spread:
         return StopLoss(at, self.losses(users, at))
 
     def losses(self, users: Nodes, at: Array) -> Array:
-        """The largest stop-loss of these people at given points, the first of them 0."""
+        """The largest stop-loss of these people at some points, the first of them 0."""
         rows, moments = self._known_of(users)
         values = law.stop_loss(rows, self.minimum, at) if len(rows) else np.zeros(at.size)
         if moments is not None:

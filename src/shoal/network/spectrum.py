@@ -45,7 +45,7 @@ _FACTORING = 1e9  # products that take about a second
 _POWER_SLACK = 1e-13
 _LANCZOS_CHUNK = 40
 _LANCZOS_MOST = 1200
-_TINY = 1e-12  # a Krylov space that ends before it was asked to
+_TINY = 1e-12  # a Krylov space that ends early
 
 
 @dataclass(frozen=True)
@@ -221,8 +221,8 @@ def inertia_bound(operator: Operator, *, suggested: float, precision: float) -> 
     By Sylvester's law of inertia, L D Lᵀ has as many negative eigenvalues as D. If θ I - S has one
     and θ I + S none, then 1 is the only eigenvalue of S above θ in size. The factors come from an
     LU factorisation with pivots on the diagonal alone: the same permutation of rows and columns,
-    and U = D Lᵀ up to rounding. With the computed factors, B = L D Lᵀ and M the matrix that was
-    asked about,
+    and U = D Lᵀ up to rounding. With the computed factors, B = L D Lᵀ and M the shifted
+    matrix,
 
         ‖M - B‖ <= ‖M - L U‖ + ‖L (U - D Lᵀ)‖ <= γ_k ‖|L| |U| 1‖_∞ + ‖|L| |U - D Lᵀ| 1‖_∞ = η,
 

@@ -26,8 +26,8 @@ one to the messages in S_x \ S_y or in S_y \ S_x, where dummies are equally like
 
     δ <= (1−c) E[ max_a Pr[A >= a | C] − e^ε Pr[A >= a+1 | C] ],    A ~ Bin(C, 1/2),
 
-where C counts dummies that hit either with probability 2 (1−c)/b each. What is told away is that
-messages in both sets support either datum: at (1, 1e-6) it asks for a part of 1.6/b more noise.
+where C counts dummies that hit either with probability 2 (1−c)/b each. The bound ignores
+that messages in both sets support either datum: at (1, 1e-6) that costs a fraction 1.6/b of noise.
 """
 
 from __future__ import annotations

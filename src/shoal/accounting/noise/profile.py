@@ -137,7 +137,7 @@ def least_mean(
     """Return the least mean in (0, largest] with ``delta_of(mean) <= delta``, or infinity.
 
     ``delta_of`` falls from 1 at mean 0 like ``exp(-c mean)``, so the search runs over the square
-    root of the mean. The mean returned is one at which ``delta_of`` was evaluated and kept the
+    root of the mean. The mean returned is one at which ``delta_of`` was evaluated and met the
     target: nothing depends on the curve being monotone except that no smaller mean would do.
     """
 
