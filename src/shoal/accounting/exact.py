@@ -150,8 +150,8 @@ def enumerate_law(
         raise InvalidTableError("law", tuple(mass), "finite numbers >= 0")
     if math.fsum(mass) > 1 + _SUM_TOLERANCE:
         raise InvalidTableError("mass", tuple(mass), "masses of sum at most 1")
-    if math.comb(size + len(mass), len(mass)) > MOST_MULTISETS:
-        raise InvalidArgumentError("n", n, f"at most {MOST_MULTISETS} multisets of draws")
+    many = math.comb(size + len(mass), len(mass)) > MOST_MULTISETS
+    checks.refuse(many, f"at most {MOST_MULTISETS} multisets of draws", n=n)
     growth = math.exp(epsilon)
     values = [a - growth * b for a, b in zip(rho0, rho1, strict=True)]
     rest = 1.0 - math.fsum(mass)
@@ -219,8 +219,8 @@ def worst_shuffle(table: npt.ArrayLike, *, n: float, epsilon: float) -> float:
     rows = _checked_table(table)
     people = checks.count(n=n)
     checks.non_negative(epsilon=epsilon)
-    if math.comb(people + len(rows), len(rows)) > MOST_MULTISETS:
-        raise InvalidArgumentError("n", n, f"at most {MOST_MULTISETS} multisets of inputs")
+    many = math.comb(people + len(rows), len(rows)) > MOST_MULTISETS
+    checks.refuse(many, f"at most {MOST_MULTISETS} multisets of inputs", n=n)
     strides = _strides(rows, people)
     growth = math.exp(epsilon)
     worst = 0.0
@@ -248,8 +248,8 @@ def _after_report(law: Array, row: Array, strides: Sequence[int]) -> Array:
 def _strides(rows: Array, people: int) -> list[int]:
     messages = rows.shape[1]
     strides = [0, *((people + 1) ** power for power in range(messages - 1))]
-    if people * strides[-1] > MOST_CELLS:
-        raise InvalidArgumentError("n", people, f"at most {MOST_CELLS} cells of message counts")
+    expected = f"at most {MOST_CELLS} cells of message counts"
+    checks.refuse(people * strides[-1] > MOST_CELLS, expected, n=people)
     return strides
 
 

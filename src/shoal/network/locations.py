@@ -201,7 +201,7 @@ class Spread:
     @cached_property
     def floor(self) -> Floor:
         """How far the common part is below the stationary law."""
-        return Floor.of(self.minimum, self.stationary)
+        return Floor(self.minimum, self.stationary)
 
     def group(self, *, quantile: float = 1.0, user: int | None = None) -> Nodes:
         """One person, or the fraction ``quantile`` of all whose reports are spread best."""

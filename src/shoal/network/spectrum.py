@@ -453,19 +453,13 @@ class Leading:
 
     def chi_squared(self, rounds: int) -> Array:
         """χ²_u(t) = P^(2t)(u, u)/π_u - 1, rounded up; the first pair makes up for the 1."""
-        rounds, stationary = 2 * checks.count(0, rounds=rounds), self.walk.stationary
-        unseen, decay, error = self._left_out(rounds, refined=False)
-        powers = self.vectors * self.values**rounds
-        inside: Array = np.einsum("uk,uk->u", powers[:, 1:], self.vectors[:, 1:])
-        inside += decay * unseen + error
-        plain = np.asarray(inside / stationary * (1 + growth(8)))
-        if rounds <= _BACK:
-            return plain
-        unseen, decay, error = self._left_out(rounds)
-        inside = np.square(self.vectors[:, 1:]) @ self.values[1:] ** rounds
-        inside += decay * unseen
-        inside += error
-        return np.asarray(np.minimum(plain, inside / stationary * (1 + growth(16))))
+        steps = 2 * checks.count(0, rounds=rounds)
+        seen = np.square(self.vectors[:, 1:]) @ self.values[1:] ** steps
+        bounds = []
+        for refined in (False, True):
+            unseen, decay, error = self._left_out(steps, refined=refined)
+            bounds.append((seen + decay * unseen + error) / self.walk.stationary)
+        return np.asarray(np.minimum(*bounds) * (1 + growth(16)))
 
     def unseen(self, rounds: int) -> Array:
         """About how much the eigenpairs leave open of P_u(u)/π_u: who should be looked at."""

@@ -59,7 +59,7 @@ class Withheld:
     @lru_cache(maxsize=16)
     def of(cls, n: int, gamma: float) -> Withheld:
         """The law for 0 < gamma < 1."""
-        return cls(BinomialWindow.of(n=n, probability=gamma))
+        return cls(BinomialWindow(n=n, probability=gamma))
 
     @property
     def mean(self) -> float:
