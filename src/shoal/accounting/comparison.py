@@ -116,9 +116,6 @@ class Comparisons(list[Comparison], Tabular):
             plots.dots(axes, rows, levels=known, xlabel=xlabel)
         return axes
 
-    def _repr_html_(self) -> str:
-        return self.document().to_html()
-
     def __str__(self) -> str:
         """The table, as text."""
         return str(self.document())

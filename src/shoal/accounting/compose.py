@@ -15,7 +15,7 @@ from shoal.accounting import renyi
 from shoal.accounting.atoms import Array
 from shoal.accounting.profile import Curve, Numbers, each, pure_samples
 from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
-from shoal.explain.views import CurveViews, reached
+from shoal.explain.views import CurveViews
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -125,9 +125,6 @@ class ComposedProfile(CurveViews):
 
     def _facts(self) -> tuple[tuple[str, str], ...]:
         return (("rounds", f"{self.rounds:,}, {THEOREMS['pld']}"),)
-
-    def _points(self, deltas: Sequence[float]) -> list[tuple[float, float, float]]:
-        return reached(self.epsilon, self.lower_epsilon, deltas)
 
     def renyi(self, order: float) -> float:
         """Rényi divergences add up over adaptive rounds."""

@@ -24,7 +24,7 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.search import Side
 from shoal.errors import OutOfRegimeError, UnreachableTargetError
 from shoal.explain.text import up
-from shoal.explain.views import CurveViews, reached
+from shoal.explain.views import CurveViews
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -106,9 +106,6 @@ class Curve(CurveViews):
         alone = (("no trust needed", local),) if local else ()
         scope = (("for", self.scope),) if self.scope else ()
         return (("theorem", self.theorem), *scope, *alone)
-
-    def _points(self, deltas: Sequence[float]) -> list[tuple[float, float, float]]:
-        return reached(self.epsilon, self.lower_epsilon, deltas)
 
     def quick_delta(self, epsilon: float) -> float:
         """An upper bound like ``delta``, for sampling: perhaps less tight, never unsound."""
