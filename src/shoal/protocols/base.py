@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.noise import Divergence, NoiseProfile
+from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.randomizers.base import (
     AnswerMechanism,

@@ -14,16 +14,15 @@ import numpy.typing as npt
 import scipy
 
 from shoal import checks
-from shoal.accounting.noise import (
-    Divergence,
+from shoal.accounting.noise.binary import binary_delta, binary_lambda
+from shoal.accounting.noise.near_central import (
     NearCentralNoise,
-    binary_delta,
-    binary_lambda,
+    NegativeBinomial,
     incomplete_delta,
     near_central_calibration,
     near_central_delta,
 )
-from shoal.accounting.noise.near_central import NegativeBinomial
+from shoal.accounting.noise.profile import Divergence
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, NumberedEnvelopes, Whole, margins

@@ -13,14 +13,13 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.compose import ComposedProfile
-from shoal.accounting.noise import (
-    Divergence,
-    NoiseProfile,
+from shoal.accounting.noise.dummies import (
     dummies_delta,
     dummies_rho,
     hashed_dummies_delta,
     hashed_dummies_rho,
 )
+from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import InvalidArgumentError
 from shoal.protocols import shares
 from shoal.protocols.base import (

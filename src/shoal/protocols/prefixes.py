@@ -55,7 +55,7 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting import amplification
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.noise import Divergence
+from shoal.accounting.noise.profile import Divergence
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.protocols.base import NumberedEnvelopes, Whole
 from shoal.protocols.detection import Background, Channel, Ladder

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.noise import Divergence, NoiseProfile
-from shoal.accounting.noise.profile import checked_epsilon
+from shoal.accounting.noise.profile import Divergence, NoiseProfile, checked_epsilon
 from shoal.accounting.noise.split import (
     LEAST_SHARES,
     MOST_SHARES,

@@ -24,14 +24,15 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.binomial import BinomialWindow
-from shoal.accounting.noise import (
-    Divergence,
+from shoal.accounting.noise.profile import Divergence
+from shoal.accounting.noise.zero_sum import (
     one_bin_delta,
     one_bin_gamma,
     two_bin_delta,
     two_bin_gamma,
+    zero_sum_histogram_mean,
+    zero_sum_mean,
 )
-from shoal.accounting.noise.zero_sum import zero_sum_histogram_mean, zero_sum_mean
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, Whole, margins, ragged
@@ -58,7 +59,7 @@ class Withheld:
     @lru_cache(maxsize=16)
     def of(cls, n: int, gamma: float) -> Withheld:
         """The law for 0 < gamma < 1."""
-        return cls(BinomialWindow.of(n=n, probability=gamma))
+        return cls(BinomialWindow(n=n, probability=gamma))
 
     @property
     def mean(self) -> float:

@@ -39,7 +39,7 @@ from scipy import stats
 from shoal import checks
 from shoal.accounting import search
 from shoal.accounting.amplification import local_epsilon
-from shoal.accounting.noise import dummies_rho
+from shoal.accounting.noise.dummies import dummies_rho
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.protocols.base import Device
 from shoal.protocols.dummies import PartitionedDummies, UniformDummies
