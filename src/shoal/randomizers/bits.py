@@ -27,6 +27,7 @@ from shoal.randomizers.base import (
     Odds,
     Rows,
     Support,
+    SupportEstimates,
     byte_rows,
     checked_rows,
     source,
@@ -41,7 +42,7 @@ _SHARED_BITS = 12
 _LAST_KEY = (1 << 32) - 1
 
 
-class BitRandomizer(CategoryRandomizer):
+class BitRandomizer(CategoryRandomizer, SupportEstimates):
     """A message is a row of k bits, the first answer's first, padded with zeros to whole bytes.
 
     It supports the answers whose bits are set.

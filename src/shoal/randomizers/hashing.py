@@ -24,6 +24,7 @@ from shoal.randomizers.base import (
     Odds,
     Rows,
     Support,
+    SupportEstimates,
     byte_rows,
     checked_rows,
     encode_integers,
@@ -46,7 +47,7 @@ Functions = tuple[Words, Words]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalHashing(CategoryRandomizer):
+class LocalHashing(CategoryRandomizer, SupportEstimates):
     """Draw a hash function into g buckets; report it, and the answer's bucket by g-ary response.
 
     The function is ``h(x) = ((u x + v) mod p) mod g`` with p = 2^61 - 1, u uniform on

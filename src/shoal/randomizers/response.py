@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from shoal.randomizers.base import (
     NumberedMessages,
     Odds,
     Support,
+    SupportEstimates,
     check_table,
     source,
 )
@@ -42,9 +43,11 @@ LARGEST_SPACE = 20_000_000  # vectors that the Fourier transform of an estimate 
 _NEGLIGIBLE = 1e-6  # below this epsilon the best space no longer changes
 _CHUNK = 1 << 16  # reports worked on at once, so that they stay in the cache
 
+Scalar = TypeVar("Scalar", np.int64, np.float64)
+
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(NumberedMessages, CategoryRandomizer):
+class RandomizedResponse(NumberedMessages, CategoryRandomizer, SupportEstimates):
     """Tell the truth with odds e^epsilon : 1 against each other answer.
 
     Citations: Warner 1965 for two answers; Kairouz, Bonawitz, Ramage 2016 (arXiv 1602.07387) for k.
@@ -269,7 +272,7 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         counts = self.counted(batch)
         cells = counts.cells.reshape(self.layout.blocks, self.layout.width)
         homes, (scale, least) = self.homes, self._scale
-        fractions = scale * _transformed(cells)[homes] / counts.n
+        fractions = scale * walsh(cells)[homes] / counts.n
         # Only messages of the block count, each with the square of the scale: this is the variance
         # with unbiased estimates of the fractions of the answer and of its block. Given the
         # messages of the block, it is as much less as the fraction is more.
@@ -302,16 +305,22 @@ def _members(pattern: int, width: int) -> Flags:
     return np.asarray(np.bitwise_count(np.arange(width) & pattern) % 2 == 0)
 
 
-def _transformed(cells: Codes) -> Codes:
-    """Walsh-Hadamard transform of each row: entry t is sum_j (-1)^(ones of j & t) cells[j]."""
-    blocks, width = cells.shape
-    values, stride = cells, 1
+def walsh(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """Walsh-Hadamard transform over the last axis: Σ_j (-1)^(ones of j & t) values[j].
+
+    >>> walsh(np.array([1.0, 2.0, 3.0, 4.0])).tolist()
+    [10.0, -2.0, -4.0, 0.0]
+    """
+    width = values.shape[-1]
+    sums, stride = values.copy(), 1
     while stride < width:
-        halves = values.reshape(blocks, -1, 2, stride)
-        first, second = halves[:, :, 0], halves[:, :, 1]
-        values = np.stack([first + second, first - second], axis=2).reshape(blocks, width)
+        halves = sums.reshape(*values.shape[:-1], -1, 2, stride)
+        first, second = halves[..., 0, :], halves[..., 1, :]
+        first += second
+        second *= -2
+        second += first
         stride *= 2
-    return values
+    return sums
 
 
 def mixed(words: Words) -> Words:
@@ -485,7 +494,7 @@ def _is_prime(number: int) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer):
+class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer, SupportEstimates):
     """Send a point orthogonal to the answer's with odds e^epsilon : 1 against any other point.
 
     Answers and messages are points of the projective space of F_q^t, K = (q^t - 1)/(q - 1) >= k of
