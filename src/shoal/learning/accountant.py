@@ -26,7 +26,7 @@ from shoal.learning import permuted, steps
 from shoal.learning.run import ADD_OR_REMOVE, REPLACE, Run, RunOptions, Sampling
 
 LARGEST_EPSILON = 50.0
-MOST_BLOCKS = 10**12  # permuted steps of an epoch that noise is found for: each try takes long
+MOST_BLOCKS = 10**12  # steps of an epoch that noise is sought for: each trial takes long
 COMPARED = (
     (Sampling.PERMUTATION, REPLACE),
     (Sampling.REPLACEMENT, REPLACE),
@@ -74,7 +74,7 @@ class LearningGuarantee(Run):
 
     ``local`` is the epsilon, at the same delta, of one step seen by somebody who knows whose
     examples it used. ``lower`` is a number that no better analysis of the same run can go below,
-    0 where none is known; it is computed when first asked for.
+    0 where none is known; it is computed when first used.
     """
 
     epsilon: float
@@ -442,16 +442,16 @@ def _smallest_noise(run: Run, epsilon: float) -> float:
     checks.positive(epsilon=epsilon)
     expected = f"epsilon <= {LARGEST_EPSILON:g} (more is no guarantee)"
     checks.refuse(epsilon > LARGEST_EPSILON, expected, epsilon=epsilon)
-    if run.sampling is Sampling.PERMUTATION and run.blocks > MOST_BLOCKS:
+    if run.sampling is not Sampling.FIXED and run.blocks > MOST_BLOCKS:
         raise UnreachableTargetError(
             f"({epsilon:g}, {run.delta:g})-DP",
             f"noise is not sought for more than {MOST_BLOCKS:.0e} steps an epoch",
-            "use larger batches, or say the noise",
+            "use larger batches, or choose the noise",
         )
 
     @cache
     def excess(log_noise: float) -> float:
-        """log of the epsilon reached, over the target; at most 0 if it is kept."""
+        """log of the epsilon reached, over the target; at most 0 if it holds."""
         reached = epsilon_of(replace(run, noise_multiplier=math.exp(log_noise)))
         return math.log(min(max(reached / epsilon, _FAR_BELOW), 1 / _FAR_BELOW))
 

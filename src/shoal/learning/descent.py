@@ -186,7 +186,7 @@ _LOGISTIC = Logistic()
 class Fit:
     """A trained linear model with its guarantee, which covers the iterates too.
 
-    ``losses``, if they were asked for, are the examples' own: the guarantee does not cover them.
+    ``losses``, filled by ``history``, are the examples' own: the guarantee does not cover them.
     """
 
     weights: Array

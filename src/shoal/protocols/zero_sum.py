@@ -105,8 +105,8 @@ class Withheld:
         return self._first(failing <= beta)
 
     def _first(self, holds: Flags) -> int:
-        found = np.flatnonzero(holds)
-        return int(self.window.counts[found[0]]) if found.size else self.window.n
+        places = np.flatnonzero(holds)
+        return int(self.window.counts[places[0]]) if places.size else self.window.n
 
     def squared_error(self, counts: Array) -> Array:
         """E[(estimate − s)²] of answers that s people gave: bias included.
@@ -201,10 +201,10 @@ class ZeroSum(AnswerEnvelopes):
         truths = category_codes(values, self.k)
         checks.refuse(not truths.size, "at least one value", values=0)
         # A count has one cell only, that of the answer 1.
-        given = np.bincount(truths, minlength=self.k)[-self.outputs :]
+        counts = np.bincount(truths, minlength=self.k)[-self.outputs :]
         first, table = simulation_table(truths.size, self.gamma)
-        withheld = first + table.draw(given.size, source(randomness))
-        return Counts(given + truths.size - withheld, truths.size)
+        withheld = first + table.draw(counts.size, source(randomness))
+        return Counts(counts + truths.size - withheld, truths.size)
 
     def accuracy(self, n: int, beta: float) -> float:
         """Return the α that all errors together keep with probability 1 − beta, for all data.
@@ -258,7 +258,7 @@ class ZeroSumCount(ZeroSum):
 
     name: ClassVar[str] = "zero-sum-count"
     theorem = "zero-sum count, exact divergence"
-    scope = "everybody sends its bit and one more with a fixed chance, each by itself"
+    scope = "everybody sends its bit and one more with a fixed probability, each by itself"
     outputs = 1  # only how often it was sent matters
 
     k: int = field(default=2, init=False)
@@ -374,8 +374,8 @@ class ZeroSumHistogram(ZeroSum):
 def _published_gamma(mean: float, *, n: int, epsilon: float, delta: float) -> float:
     people, needed = checks.count(n=n), math.ceil(2 * mean)
     if people < needed:
-        given = {"n": people, "epsilon": float(epsilon), "delta": float(delta)}
-        raise OutOfRegimeError("the published noise", f"n >= {needed}", given, "calibrated")
+        question = {"n": people, "epsilon": float(epsilon), "delta": float(delta)}
+        raise OutOfRegimeError("the published noise", f"n >= {needed}", question, "calibrated")
     return mean / people
 
 
@@ -383,8 +383,8 @@ def _published_error(mean: float, *, n: int, beta: float, least: float) -> float
     """(nγ + (4√2/3) √(nγ log(1/β)))/n, by Bernstein's inequality for log(1/β) <= nγ/2."""
     checks.open_probability(beta=beta)
     if beta < least:
-        given = {"beta": float(beta)}
-        raise OutOfRegimeError("the published error", f"beta >= {least:.3g}", given, "accuracy")
+        question = {"beta": float(beta)}
+        raise OutOfRegimeError("the published error", f"beta >= {least:.3g}", question, "accuracy")
     return (mean + 4 * math.sqrt(2) / 3 * math.sqrt(mean * math.log(1 / beta))) / n
 
 
@@ -499,7 +499,7 @@ class SparseHistogram(AnswerEnvelopes):
         return Withheld.of(people, self.gamma).largest(allowed / self.k)
 
     def significant(self, estimate: Estimate, beta: float = 0.05) -> Array:
-        """The estimated shares, with those that noise alone can explain set to zero.
+        """The estimated fractions, with those that noise alone can explain set to zero.
 
         With probability 1 − beta no answer that nobody gave is left over. What is left is the
         unbiased estimate; an answer given by fewer people than :meth:`threshold` may be lost.
@@ -507,8 +507,8 @@ class SparseHistogram(AnswerEnvelopes):
         shape = estimate.frequencies.shape
         checks.refuse(shape != (self.k,), f"an estimate of {self.k} answers", estimate=shape)
         received = np.rint(estimate.counts + estimate.n * self.gamma)
-        kept = received > self.threshold(estimate.n, beta)
-        return np.where(kept, estimate.frequencies, 0.0)
+        significant = received > self.threshold(estimate.n, beta)
+        return np.where(significant, estimate.frequencies, 0.0)
 
 
 def distinct_answers(k: int, added: Whole, bits: Randomness) -> Whole:
@@ -552,20 +552,20 @@ def copies_table(k: int, gamma: float, most: int | None) -> shares.CountTable:
     leave over falls on the likeliest count.
     """
     with decimal.localcontext(decimal.Context(prec=_DIGITS)):
-        share, total = Decimal(gamma), Decimal(2) ** _TOTAL_BITS
-        mode = min(int((k + 1) * share), k)
-        chance = (1 - share) ** k
-        odds, weights, lost = share / (1 - share), [], Decimal(0)
+        probability, total = Decimal(gamma), Decimal(2) ** _TOTAL_BITS
+        mode = min(int((k + 1) * probability), k)
+        pmf = (1 - probability) ** k
+        odds, weights, lost = probability / (1 - probability), [], Decimal(0)
         for count in range(1 + (k if most is None else min(k, most))):
-            weight = int(chance * total)
+            weight = int(pmf * total)
             if count > mode and not weight:
                 break
             weights.append(weight)
-            lost += chance - weight / total if count != mode else 0
-            chance *= odds * (k - count) / (count + 1)
-        # From here on each chance is at most this part of the one before.
+            lost += pmf - weight / total if count != mode else 0
+            pmf *= odds * (k - count) / (count + 1)
+        # From here on each probability is at most this part of the one before.
         falling = odds * (k - len(weights)) / (len(weights) + 1)
-        lost += chance / (1 - falling)
+        lost += pmf / (1 - falling)
         error = float(lost * (1 + Decimal(10) ** -12))
     weights[mode] += 2**_TOTAL_BITS - sum(weights)
     return shares.CountTable(np.cumsum(np.array(weights, dtype=np.uint64)), error)

@@ -64,7 +64,7 @@ def uniformity(
     ``options`` are those of :func:`~shoal.testing.design`: delta, level, coin, messages_cap,
     randomizer, partitions, symbols, honest_fraction; and simulations, seed and randomness. The seed
     is that of the simulated null distribution alone; public coins are drawn and messages randomized
-    securely unless a simulation's ``randomness`` is given. Unless said, there are 1,999
+    securely unless a simulation's ``randomness`` is given. By default there are 1,999
     ``simulations``, or some 100/level where that is more.
 
     >>> import numpy as np
@@ -162,7 +162,7 @@ class AnswerList:
 
 @dataclass(frozen=True, eq=False)
 class TableTest:
-    """The verdict on a column, the design it was found with, and what to know of both.
+    """The verdict on a column, the design it was made with, and what to know of both.
 
     ``names`` are those of the groups of people: one, or two that are compared.
     """
@@ -382,7 +382,7 @@ def _answers(
     *,
     closeness: bool,
 ) -> AnswerList:
-    """The public list of answers: the one that is given, or that of the data."""
+    """The public list of answers: the one named, or that of the data."""
     if isinstance(reference, Mapping):
         labels = tuple(map(label_of, reference))
         _require_list("reference", ",".join(labels), labels)
