@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import decimal
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -277,8 +278,7 @@ class ZeroSumCount(ZeroSum):
     @classmethod
     def published(cls, *, n: int, epsilon: float, delta: float) -> Self:
         """The paper's γ = (50/(ε²n)) log(2/δ), for ε <= 1 and n >= (100/ε²) log(2/δ)."""
-        mean = zero_sum_mean(epsilon=epsilon, delta=delta)
-        return cls(gamma=_published_gamma(mean, n=n, epsilon=epsilon, delta=delta))
+        return cls(gamma=_published_mean(zero_sum_mean, n, epsilon, delta) / n)
 
     @staticmethod
     def published_accuracy(*, n: int, epsilon: float, delta: float, beta: float) -> float:
@@ -287,8 +287,7 @@ class ZeroSumCount(ZeroSum):
         What ``published`` keeps with probability 1 − beta, in the paper's form and with a constant
         derived here; never below ``accuracy``.
         """
-        mean = zero_sum_mean(epsilon=epsilon, delta=delta)
-        _published_gamma(mean, n=n, epsilon=epsilon, delta=delta)
+        mean = _published_mean(zero_sum_mean, n, epsilon, delta)
         return _published_error(mean, n=n, beta=beta, least=delta**25)
 
     def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
@@ -342,14 +341,12 @@ class ZeroSumHistogram(ZeroSum):
     @classmethod
     def published(cls, *, k: int, n: int, epsilon: float, delta: float) -> Self:
         """The paper's noise: that of the count at (ε/2, δ/2), for every answer."""
-        mean = zero_sum_histogram_mean(epsilon=epsilon, delta=delta)
-        return cls(k=k, gamma=_published_gamma(mean, n=n, epsilon=epsilon, delta=delta))
+        return cls(k=k, gamma=_published_mean(zero_sum_histogram_mean, n, epsilon, delta) / n)
 
     @staticmethod
     def published_accuracy(*, n: int, epsilon: float, delta: float, beta: float) -> float:
         """The count's α at (ε/2, δ/2) and β/n, for the largest error of all answers."""
-        mean = zero_sum_histogram_mean(epsilon=epsilon, delta=delta)
-        _published_gamma(mean, n=n, epsilon=epsilon, delta=delta)
+        mean = _published_mean(zero_sum_histogram_mean, n, epsilon, delta)
         checks.open_probability(beta=beta)
         return _published_error(mean, n=n, beta=beta / n, least=(delta / 2) ** 25)
 
@@ -371,12 +368,14 @@ class ZeroSumHistogram(ZeroSum):
         return Divergence.of(two_bin_delta, n=n, gamma=self.gamma)
 
 
-def _published_gamma(mean: float, *, n: int, epsilon: float, delta: float) -> float:
+def _published_mean(noise: Callable[..., float], n: int, epsilon: float, delta: float) -> float:
+    """nγ of the paper's noise, where it covers so few people."""
+    mean = noise(epsilon=epsilon, delta=delta)
     people, needed = checks.count(n=n), math.ceil(2 * mean)
     if people < needed:
         question = {"n": people, "epsilon": float(epsilon), "delta": float(delta)}
         raise OutOfRegimeError("the published noise", f"n >= {needed}", question, "calibrated")
-    return mean / people
+    return mean
 
 
 def _published_error(mean: float, *, n: int, beta: float, least: float) -> float:
