@@ -389,9 +389,9 @@ class SupportEstimates(AnswerMechanism):
     """Estimates from how many messages support each answer."""
 
     @property
-    @abstractmethod
     def _support(self) -> Support:
         """How often a message supports the true answer, and any other."""
+        raise NotImplementedError
 
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Unbiased estimates of the fraction of each answer, from the messages that support it."""
@@ -422,7 +422,7 @@ class SupportEstimates(AnswerMechanism):
         return self._support.variance(frequencies, n=n)
 
 
-class CategoryRandomizer(OddsRandomizer, AnswerMechanism):
+class CategoryRandomizer(OddsRandomizer, SupportEstimates):
     """A randomizer of one of k answers."""
 
     most_answers: ClassVar[int] = checks.LARGEST_COUNT

@@ -27,7 +27,6 @@ from shoal.randomizers.base import (
     Odds,
     Rows,
     Support,
-    SupportEstimates,
     byte_rows,
     checked_rows,
     source,
@@ -42,7 +41,7 @@ _SHARED_BITS = 12
 _LAST_KEY = (1 << 32) - 1
 
 
-class BitRandomizer(CategoryRandomizer, SupportEstimates):
+class BitRandomizer(CategoryRandomizer):
     """A message is a row of k bits, the first answer's first, padded with zeros to whole bytes.
 
     It supports the answers whose bits are set.

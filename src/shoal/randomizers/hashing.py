@@ -24,7 +24,6 @@ from shoal.randomizers.base import (
     Odds,
     Rows,
     Support,
-    SupportEstimates,
     byte_rows,
     checked_rows,
     encode_integers,
@@ -47,7 +46,7 @@ Functions = tuple[Words, Words]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalHashing(CategoryRandomizer, SupportEstimates):
+class LocalHashing(CategoryRandomizer):
     """Draw a hash function into g buckets; report it, and the answer's bucket by g-ary response.
 
     The function is ``h(x) = ((u x + v) mod p) mod g`` with p = 2^61 - 1, u uniform on
