@@ -40,8 +40,7 @@ from shoal.service.client.key_lists import key_list_url
 from shoal.service.client.outbox import Route
 from shoal.service.client.randomize import Values
 from shoal.service.clock import Clock, system_clock
-from shoal.service.keyring.key_list import KeyList
-from shoal.service.keyring.schedule import ROLES
+from shoal.service.keyring.key_list import ROLES, KeyList
 from shoal.service.processes import executor
 from shoal.service.survey import Survey
 from shoal.service.survey.files import read_survey

@@ -14,7 +14,7 @@ from example_surveys import example
 from shoal.sealing import canonical
 from shoal.service.client import Policy, PolicyError
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.keyring.identity import Identity, fingerprint
+from shoal.service.keyring.key_list import Identity, fingerprint
 from shoal.service.survey import Survey
 
 KEY, OTHER = "ab" * 32, "cd" * 32

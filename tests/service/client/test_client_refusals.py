@@ -37,7 +37,7 @@ from shoal.service.client import (
     SurveyRefusedError,
 )
 from shoal.service.client.outbox import ReportId
-from shoal.service.keyring.identity import Identity
+from shoal.service.keyring.key_list import Identity
 from shoal.service.survey import Batches, Survey
 
 

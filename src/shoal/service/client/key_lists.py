@@ -27,7 +27,7 @@ from shoal.service.client.outbox import Outbox, Route
 from shoal.service.client.randomize import Keys
 from shoal.service.clock import Clock
 from shoal.service.keyring import CACHE_SECONDS, ContradictionError, KeyList, Role
-from shoal.service.keyring.schedule import ROLES
+from shoal.service.keyring.key_list import ROLES
 
 
 def key_list_url(route: Route, role: Role) -> str:

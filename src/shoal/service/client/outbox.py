@@ -42,7 +42,7 @@ from shoal.service.client.errors import OutboxError, SurveyRefusedError
 from shoal.service.client.randomize import Drawn, Values
 from shoal.service.closing import Closing
 from shoal.service.keyring import ContradictionError, KeyList, Role
-from shoal.service.keyring.history import Before, Contradiction, digest, numbered
+from shoal.service.keyring.key_list import Before, Contradiction, digest, numbered
 from shoal.service.survey import Party, Survey
 from shoal.service.wire import Wire
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import duration, moment
-from shoal.service.keyring.key_list import KeyInfo
-from shoal.service.keyring.keyring import Keyring, Rotation
-from shoal.service.keyring.lifecycle import NUMBERS
-from shoal.service.keyring.schedule import CACHE_SECONDS, DAY, HOUR, KeyState
+from shoal.service.keyring.key_list import DAY, HOUR, KeyInfo, KeyState
+from shoal.service.keyring.keys import Keyring, Rotation
+from shoal.service.keyring.rotation import CACHE_SECONDS, NUMBERS
 
 _FEW_NUMBERS = 12
 _SOON = 3 * DAY

@@ -9,9 +9,8 @@ from pathlib import Path
 from shoal.errors import ShoalError
 from shoal.sealing import MalformedError, SurveyId, parsed
 from shoal.sealing.identity import LARGEST_CONFIGURATION
-from shoal.service.keyring.identity import fingerprint
-from shoal.service.keyring.index import NAME
-from shoal.service.keyring.schedule import Role
+from shoal.service.keyring.key_list import Role, fingerprint
+from shoal.service.keyring.keys import INDEX
 from shoal.service.survey.complaints import complaint
 from shoal.service.survey.survey import Survey
 
@@ -56,7 +55,7 @@ def party_fingerprint(role: Role, key: str) -> str:
     if _FINGERPRINT.fullmatch(key):
         return key
     given = Path(key)
-    path = next((p for p in (given, given / NAME, given / "keys" / NAME) if p.is_file()), None)
+    path = next((p for p in (given, given / INDEX, given / "keys" / INDEX) if p.is_file()), None)
     if path is None:
         raise SurveyFileError(
             f"expected --{role}-key to be 64 hexadecimal digits or a file with them, or the "
