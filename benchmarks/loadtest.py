@@ -43,7 +43,7 @@ from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring.key_list import ROLES, KeyList
 from shoal.service.processes import executor
 from shoal.service.survey import Survey
-from shoal.service.survey.files import read_survey
+from shoal.service.survey.document import read_survey
 from shoal.service.wire import HEADER_BYTES, VERSION, Wire
 
 # ------------------------------------------------------------------------------------- what is sent

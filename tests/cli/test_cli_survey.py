@@ -203,7 +203,7 @@ def test_a_survey_is_checked(run, written):
     said = run(f"survey check {written} --id {survey.id}").stdout
     assert str(survey.id) in said
     assert "of the promised 2.5" in said
-    assert "another survey: its name is" in run(f"survey check {written} --id {KEY}").refusal()
+    assert "another survey: its id is" in run(f"survey check {written} --id {KEY}").refusal()
     assert "64 lower-case" in run(f"survey check {written} --id x").refusal()
 
 

@@ -30,11 +30,9 @@ from shoal.planning import Plan, plan
 from shoal.planning.errors import of_categories, of_numbers
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
-from shoal.service.survey.batches import Batches
+from shoal.service.survey.document import LARGEST_LOCAL, Batches, Survey
 from shoal.service.survey.party import Party
 from shoal.service.survey.promise import Terms, promised
-from shoal.service.survey.stated import LARGEST_LOCAL
-from shoal.service.survey.survey import Survey
 
 _TOLERANCE = 1e-3  # of the search for one report's share, in logarithms
 _STRIDE = 0.4  # of the search for a bracket, in logarithms
@@ -96,7 +94,12 @@ class Design:
     @property
     def terms(self) -> Terms:
         """What the promise counts on besides the mechanism."""
-        return Terms.of(self)
+        return Terms(
+            delta=self.delta,
+            reports_per_person=self.reports_per_person,
+            dishonest=self.dishonest,
+            participation=self.participation,
+        )
 
     @property
     def crowd(self) -> int:

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Protocol
 
 from shoal.accounting.amplification import amplify
 from shoal.accounting.compose import Method
@@ -19,19 +18,6 @@ _LARGEST_DELTA = 0.5  # beyond, a smaller delta is asked about: its epsilon hold
 _LEAST_LOSS_DELTA = 1e-13  # below, loss distributions are never precise enough
 _OTHERS: tuple[Method, ...] = ("renyi", "advanced")
 _MARGIN = 1 + 2**-50  # more than the two functions of taking_part round off
-
-
-class _Told(Protocol):
-    """Whatever says all of it."""
-
-    @property
-    def delta(self) -> float: ...
-    @property
-    def reports_per_person(self) -> int: ...
-    @property
-    def dishonest(self) -> float: ...
-    @property
-    def participation(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,19 +37,9 @@ class Terms:
     dishonest: float = 0.0
     participation: float = 1.0
 
-    @classmethod
-    def of(cls, told: _Told) -> Terms:
-        """Those of a survey, or of the wish for one."""
-        return cls(
-            delta=told.delta,
-            reports_per_person=told.reports_per_person,
-            dishonest=told.dishonest,
-            participation=told.participation,
-        )
-
     def honest(self, valid: int) -> int:
         """How many of so many valid reports may be counted on: n'."""
-        # The share as it was written: 0.1 is one tenth, not the float next to it.
+        # The fraction as it was written: 0.1 is one tenth, not the float next to it.
         return math.floor(valid * (1 - Fraction(repr(float(self.dishonest)))))
 
     def crowd(self, valid: int) -> int:

@@ -9,7 +9,7 @@ from shoal.explain.text import duration, moment, plain, up
 from shoal.randomizers.base import NumberMechanism
 from shoal.report import finite
 from shoal.service.survey.design import expected_error, tells_nothing
-from shoal.service.survey.survey import Survey
+from shoal.service.survey.document import Survey
 from shoal.service.wire import Wire
 
 _ANSWERS_SHOWN = 8

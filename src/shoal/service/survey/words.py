@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from shoal.accounting.guarantee import Guarantee
 from shoal.explain.document import Document
 from shoal.explain.text import factor, plain, up
-from shoal.service.survey.chances import cases, told
-from shoal.service.survey.survey import Survey
+from shoal.service.survey.document import Survey
+from shoal.service.survey.mechanisms import cases, device_words
 from shoal.service.wire import Wire
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -59,7 +59,7 @@ class Sentences:
 def sentences(survey: Survey) -> Sentences:
     """The sentences of a survey."""
     kept = survey.guarantee(survey.batches.minimum)
-    device = told(survey)
+    device = device_words(survey)
     said = (
         Statement("crowd", "Hidden in a crowd", _crowd(survey, kept)),
         Statement("collude", "Who would have to work together", _collude(survey)),
