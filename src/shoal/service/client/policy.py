@@ -166,8 +166,8 @@ class Policy:
 
 def _check_at_most(asked: float, allowed: float, what: str) -> None:
     if not asked <= allowed:
-        said = _CROWD_ONLY if asked == math.inf else None  # no other number of a survey may be
-        raise PolicyError("at most", asked=asked, allowed=allowed, what=what, said=said)
+        crowd_only = _CROWD_ONLY if asked == math.inf else None  # no other number may be
+        raise PolicyError("at most", asked=asked, allowed=allowed, what=what, sentence=crowd_only)
 
 
 def survey_of(source: Source, *, name: str | None, policy: Policy) -> Exchange[Survey]:

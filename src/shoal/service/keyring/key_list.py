@@ -145,8 +145,14 @@ class KeyInfo:
 
     def at(self, now: int) -> KeyInfo:
         """With the state that its times give it."""
-        begins = (self.active_from, self.expires_at, self.deletes_at)
-        return replace(self, state=list(KeyState)[sum(now >= moment for moment in begins)])
+        state = KeyState.DELETED
+        if now < self.active_from:
+            state = KeyState.PENDING
+        elif now < self.expires_at:
+            state = KeyState.ACTIVE
+        elif now < self.deletes_at:
+            state = KeyState.EXPIRED
+        return replace(self, state=state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,25 +212,25 @@ class KeyList:
 
         ``role`` is what the keys are wanted for. States are those at ``now``.
         """
-        found, signature, content = _read(data)
-        if found.fingerprint != fingerprint:
-            reason = f"it is of {found.fingerprint} ({found.role}), not of {fingerprint}"
+        key_list, signature, content = _read(data)
+        if key_list.fingerprint != fingerprint:
+            reason = f"it is of {key_list.fingerprint} ({key_list.role}), not of {fingerprint}"
             raise KeyListError(reason, "somebody else answers at this address: send nothing")
-        if not is_signed(found.identity, signature, content):
+        if not is_signed(key_list.identity, signature, content):
             raise KeyListError("its signature is wrong", "it was changed on the way: send nothing")
-        if role is not None and role != found.role:
-            reason = f"it has keys of the {found.role}, not of the {role}"
+        if role is not None and role != key_list.role:
+            reason = f"it has keys of the {key_list.role}, not of the {role}"
             raise KeyListError(reason, "the survey names the wrong party: send nothing")
         here = moment(now, seconds=True)
-        if now > found.valid_until:
-            until = moment(found.valid_until, seconds=True)
+        if now > key_list.valid_until:
+            until = moment(key_list.valid_until, seconds=True)
             reason = f"it was valid until {until} UTC, now is {here} UTC"
             raise KeyListError(reason, _FETCH)
-        if is_ahead(found.issued, now):
-            issued = moment(found.issued, seconds=True)
+        if is_ahead(key_list.issued, now):
+            issued = moment(key_list.issued, seconds=True)
             reason = f"it was issued at {issued} UTC, and here it is {here} UTC"
             raise KeyListError(reason, "set this machine's clock, then fetch it again")
-        return replace(found, keys=tuple(key.at(now) for key in found.keys))
+        return replace(key_list, keys=tuple(key.at(now) for key in key_list.keys))
 
     def current(self, suite: str, now: int) -> PublicKey:
         """The key to seal with: of those in use the newest."""
@@ -265,7 +271,7 @@ def _read(data: bytes) -> tuple[KeyList, bytes, bytes]:
     issued, valid_until = _time(content, "issued"), _time(content, "valid_until")
     if issued >= valid_until:
         raise MalformedError(_WHAT, "a list that is valid for a while")
-    found = KeyList(
+    key_list = KeyList(
         role=content["role"],
         issued=issued,
         valid_until=valid_until,
@@ -273,7 +279,7 @@ def _read(data: bytes) -> tuple[KeyList, bytes, bytes]:
         identity=_bytes(document["identity"], PUBLIC_BYTES),
         document=data,
     )
-    return found, _bytes(document["signature"], SIGNATURE_BYTES), canonical(content)
+    return key_list, _bytes(document["signature"], SIGNATURE_BYTES), canonical(content)
 
 
 def _keys(stored: Plain) -> tuple[KeyInfo, ...]:
@@ -326,12 +332,12 @@ def _bytes(value: Any, length: int | None = None) -> bytes:  # noqa: ANN401 - wh
     if not isinstance(value, str):
         raise malformed
     try:
-        found = bytes.fromhex(value)
+        raw = bytes.fromhex(value)
     except ValueError:
         raise malformed from None
-    if found.hex() != value or (length is not None and len(found) != length):
+    if raw.hex() != value or (length is not None and len(raw) != length):
         raise malformed
-    return found
+    return raw
 
 
 @dataclass(frozen=True)
@@ -349,9 +355,9 @@ def digest(document: bytes) -> bytes:
     return sha256(document).digest()
 
 
-def numbered(found: KeyList) -> dict[int, str]:
+def numbered(key_list: KeyList) -> dict[int, str]:
     """The fingerprint of every key of a list, by the key's number."""
-    return {key.number: key.public.fingerprint for key in found.keys}
+    return {key.number: key.public.fingerprint for key in key_list.keys}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,17 +372,17 @@ class Before:
     digest: bytes = b""
     keys: Mapping[int, str] = field(default_factory=dict)
 
-    def check(self, found: KeyList) -> None:
+    def check(self, key_list: KeyList) -> None:
         """Refuse a list that cannot come after what was seen."""
-        self.check_keys(found)
-        same = found.issued == self.issued and self.digest
-        if same and digest(found.document) != self.digest:
-            when = f"{moment(found.issued, seconds=True)} UTC"
+        self.check_keys(key_list)
+        same = key_list.issued == self.issued and self.digest
+        if same and digest(key_list.document) != self.digest:
+            when = f"{moment(key_list.issued, seconds=True)} UTC"
             reason = f"two different lists say that they were issued at {when}"
             raise ContradictionError(reason, _LIE)
-        if found.issued < self.issued:
+        if key_list.issued < self.issued:
             when, before = (
-                f"{moment(issued, seconds=True)} UTC" for issued in (found.issued, self.issued)
+                f"{moment(issued, seconds=True)} UTC" for issued in (key_list.issued, self.issued)
             )
             reason = f"it was issued at {when}, one of {before} was seen before"
             raise KeyListError(reason, _LATER)
@@ -391,9 +397,9 @@ class Before:
         made = [key.created for key in ahead.keys if key.created <= now]
         return replace(self, issued=max(made, default=-1), digest=b"")
 
-    def check_keys(self, found: KeyList) -> None:
+    def check_keys(self, key_list: KeyList) -> None:
         """Refuse another key under a number that is taken."""
-        for number, fingerprint in numbered(found).items():
+        for number, fingerprint in numbered(key_list).items():
             if self.keys.get(number, fingerprint) != fingerprint:
                 reason = f"key {number} was another key before"
                 raise ContradictionError(reason, _LIE)

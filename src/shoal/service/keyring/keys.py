@@ -22,7 +22,7 @@ from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SUITES, KeyPair, Plain, PublicKey, SealingError, canonical
 from shoal.service.clock import Clock, system_clock
-from shoal.service.keyring import rotation, secrets
+from shoal.service.keyring import rotation
 from shoal.service.keyring.errors import (
     DamagedKeyringError,
     IdentityOfflineError,
@@ -41,7 +41,19 @@ from shoal.service.keyring.key_list import (
     unverified,
 )
 from shoal.service.keyring.rotation import Ring, Schedule
-from shoal.service.keyring.secrets import Protection, Secrets, no_keys, protection_kind
+from shoal.service.keyring.secrets import (
+    LOCK,
+    Protection,
+    Secrets,
+    check_private,
+    locked,
+    new_directory,
+    no_keys,
+    protection_kind,
+    read_private,
+    shred,
+    write_private,
+)
 
 INDEX = "index.json"
 VERSION = 1
@@ -85,7 +97,7 @@ class Index:
     def read(cls, directory: Path) -> Index:
         """From its file."""
         path = directory / INDEX
-        content = secrets.read_private(path)
+        content = read_private(path)
         try:
             stored = json.loads(content)
             local = stored.pop("local")
@@ -113,7 +125,7 @@ class Index:
             ],
         }
         signed: dict[str, Any] = json.loads(self.listed.document)
-        secrets.write_private(directory / INDEX, canonical(signed | {"local": local}))
+        write_private(directory / INDEX, canonical(signed | {"local": local}))
 
     def is_stale(self, now: int) -> bool:
         """Whether its list should be signed anew: half its time is over, or lies ahead."""
@@ -166,10 +178,10 @@ class Change:
     index no longer has.
     """
 
-    def __init__(self, index: Index, held: Secrets, now: int) -> None:
+    def __init__(self, index: Index, secrets: Secrets, now: int) -> None:
         self.ring: Ring = index.ring
         self._index = index
-        self._secrets = held
+        self._secrets = secrets
         self._now = now
 
     def adopt(self) -> list[KeyInfo]:
@@ -222,7 +234,7 @@ class Change:
         """Shred the secrets of keys that are deleted, and what was never finished."""
         for number in self._secrets.numbers():
             if number < self.ring.unused and number not in self.ring.alive:
-                secrets.shred(self._secrets.path(number))
+                shred(self._secrets.path(number))
         self._secrets.shred_unfinished()
 
 
@@ -233,10 +245,10 @@ class Keyring:
     accepts, which is all that a front end needs, and opens nothing.
     """
 
-    def __init__(self, directory: Path, clock: Clock, held: Secrets, index: Index) -> None:
+    def __init__(self, directory: Path, clock: Clock, secrets: Secrets, index: Index) -> None:
         self.directory = directory
         self._clock = clock
-        self._secrets = held
+        self._secrets = secrets
         self._index = index
         self._seen = _stamp(directory)
         self._pairs: dict[int, KeyPair] = {}
@@ -272,12 +284,12 @@ class Keyring:
             identity = Secrets(path.parent, role, protection, path).identity()
         now = clock()
         ring = Ring(schedule=schedule or Schedule(), looked=now, unused=first)
-        with secrets.new_directory(directory) as place:
-            held = Secrets(place, role, protection)
-            held.write_identity(identity)
+        with new_directory(directory) as place:
+            secrets = Secrets(place, role, protection)
+            secrets.write_identity(identity)
             for suite in suites:
                 pair = KeyPair.generate(number=ring.unused, suite=suite)
-                held.write_pair(pair)
+                secrets.write_pair(pair)
                 ring = rotation.added(ring, pair.public, now, at_once=True)
             Index.signed(identity, rotation.settled(ring, now), now).write(place)
         return cls.open(directory, protection=protection, clock=clock)
@@ -295,10 +307,10 @@ class Keyring:
         directory = Path(directory)
         if not (directory / INDEX).is_file():
             raise no_keys(directory)
-        secrets.check_private(directory)
+        check_private(directory)
         index = Index.read(directory)
-        held = Secrets(directory, index.listed.role, protection, identity)
-        opened = cls(directory, clock, held, index)
+        secrets = Secrets(directory, index.listed.role, protection, identity)
+        opened = cls(directory, clock, secrets, index)
         opened._check()
         return opened
 
@@ -524,7 +536,7 @@ class Keyring:
     @contextmanager
     def _changing(self, now: int) -> Iterator[Change]:
         """One change at a time: read what is there, change it, write it, then shred."""
-        with secrets.locked(self.directory / secrets.LOCK):
+        with locked(self.directory / LOCK):
             index = Index.read(self.directory)
             change = Change(index, self._secrets, now)
             yield change
@@ -550,10 +562,10 @@ def _rotation(keys: Sequence[KeyInfo], number: int) -> Rotation:
 def _stamp(directory: Path) -> tuple[int, int, int]:
     """What is different after the index was replaced."""
     try:
-        found = (directory / INDEX).stat()
+        stamp = (directory / INDEX).stat()
     except OSError as error:
         raise KeyringError(f"cannot read {directory}: {error.strerror or error}") from error
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return stamp.st_mtime_ns, stamp.st_ino, stamp.st_size
 
 
 @dataclass(frozen=True)
@@ -597,9 +609,9 @@ class Revival:
 
     def check(self) -> None:
         """Refuse what could not be finished."""
-        index, held = self._read()
-        if not held.can_sign:
-            raise IdentityOfflineError(held.identity_path)
+        index, secrets = self._read()
+        if not secrets.can_sign:
+            raise IdentityOfflineError(secrets.identity_path)
         if is_ahead(index.listed.issued, self.now):
             text = f"this machine's clock says {self.now}, and the keys' list was signed later"
             raise KeyringError(f"{text}, at {index.listed.issued}; set the clock")
@@ -611,9 +623,9 @@ class Revival:
     def revive(self, doomed: Doomed) -> Revived:
         """Delete the keys that are doomed, skip numbers, and sign a list that is newer than any."""
         self.check()
-        with secrets.locked(self.directory / secrets.LOCK):
-            index, held = self._read()
-            change = Change(index, held, self.now)
+        with locked(self.directory / LOCK):
+            index, secrets = self._read()
+            change = Change(index, secrets, self.now)
             change.adopt()
             before = {key.number for key in change.ring.keys}
             first = max(self.first_number, change.ring.unused)
@@ -627,7 +639,7 @@ class Revival:
             change.tick([key.number for key in change.ring.keys])
             ring = rotation.settled(change.ring, self.now)
             issued = max(self.now, index.listed.issued + 1)  # a later list has a later time
-            Index.signed(held.identity(), ring, issued).write(self.directory)
+            Index.signed(secrets.identity(), ring, issued).write(self.directory)
             change.clean()
         numbers = {key.number for key in ring.keys}
         return Revived(

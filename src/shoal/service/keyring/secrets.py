@@ -75,10 +75,10 @@ def fresh_bytes(length: int) -> bytes:
 
 def exposed(path: Path) -> int | None:
     """The mode of a file or directory, if others may read or change it."""
-    found = path.stat()
-    mode = stat.S_IMODE(found.st_mode)
+    status = path.stat()
+    mode = stat.S_IMODE(status.st_mode)
     others = mode & _OTHERS
-    if others == _GROUP_READS and found.st_uid == _ROOT and _is_credential(path):
+    if others == _GROUP_READS and status.st_uid == _ROOT and _is_credential(path):
         return None
     return mode if others else None
 
@@ -323,14 +323,14 @@ class _Passphrase(_Encrypted):
         super().__init__({"scrypt": {"n": 1 << cost, "r": _BLOCK, "p": _LANES, "salt": salt}})
 
     def _derive(self, parameters: Mapping[str, Any]) -> bytes:
-        given = parameters["scrypt"]
-        n, r, p = given["n"], given["r"], given["p"]
+        scrypt = parameters["scrypt"]
+        n, r, p = scrypt["n"], scrypt["r"], scrypt["p"]
         if (r, p) != (_BLOCK, _LANES) or n not in {
             1 << cost for cost in range(LOWEST_COST, HIGHEST_COST + 1)
         }:
             message = f"scrypt with n={n}, r={r}, p={p}"
             raise ValueError(message)
-        return Scrypt(bytes.fromhex(given["salt"]), _KEY_BYTES, n, r, p).derive(self._text)
+        return Scrypt(bytes.fromhex(scrypt["salt"]), _KEY_BYTES, n, r, p).derive(self._text)
 
 
 class _KeyFile(_Encrypted):

@@ -112,7 +112,7 @@ class Design:
 
         Of several reports each is planned for about its share, to choose by; see ``device``.
         """
-        found = plan(
+        options = plan(
             epsilon=self._share,
             delta=self.terms.delta_taking_part,
             n=self.crowd,
@@ -121,7 +121,7 @@ class Design:
             local_epsilon_cap=self.local_epsilon_cap,
             messages_cap=self.messages_cap,
         )
-        return found if self.choose is None else found.choose(self.choose)
+        return options if self.choose is None else options.choose(self.choose)
 
     @cached_property
     def device(self) -> Device:
@@ -151,10 +151,10 @@ class Design:
         def excess(logarithm: float) -> float:
             try:
                 device = make(math.exp(logarithm))
-                found = promised(device, self.terms, self.batches.minimum).epsilon
+                epsilon = promised(device, self.terms, self.batches.minimum).epsilon
             except ShoalError:  # noise that so few people cannot make
                 return 1.0
-            return math.log(found / self.epsilon)
+            return math.log(epsilon / self.epsilon)
 
         low = high = math.log(start)
         while excess(low) > 0:

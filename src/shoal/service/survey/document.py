@@ -180,8 +180,9 @@ class Stated:
     @classmethod
     def from_bytes(cls, data: bytes) -> Stated:
         """From a survey's bytes: quickly, and without knowing whether the rest makes sense."""
+        stored = cast("Mapping[str, Any]", parsed(data))
         with _reading():
-            return cls.restored(cast("Mapping[str, Any]", parsed(data)))
+            return cls.restored(stored)
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> Stated:

@@ -82,14 +82,14 @@ def _response(survey: Survey) -> DeviceWords:
 
 
 def _one_answer(survey: Survey, truth: Fraction) -> DeviceWords:
-    others, said = len(survey.answers) - 1, cases(truth)
+    others, often = len(survey.answers) - 1, cases(truth)
     another = (
         "the other one" if others == 1 else f"one of the other {others:,}, each as likely as any"
     )
     return _words(
-        f"One answer leaves your device, and chance decides which: yours in {said}, another one "
+        f"One answer leaves your device, and chance decides which: yours in {often}, another one "
         "otherwise.",
-        f"Your device draws a random number. In {said} it reports your answer; otherwise "
+        f"Your device draws a random number. In {often} it reports your answer; otherwise "
         f"{another}. Which case it was is written down nowhere.",
         _DENIABLE,
     )
@@ -97,11 +97,11 @@ def _one_answer(survey: Survey, truth: Fraction) -> DeviceWords:
 
 def _fitting(truth: Fraction, how: str) -> DeviceWords:
     """A message that fits some of the answers."""
-    said = cases(truth)
+    often = cases(truth)
     return _words(
         "One message leaves your device, and chance decides which: one that fits your answer, as "
-        f"it may fit others, in {said}, and one that does not otherwise.",
-        f"{how} In {said} your device sends a message that fits your answer, otherwise one "
+        f"it may fit others, in {often}, and one that does not otherwise.",
+        f"{how} In {often} your device sends a message that fits your answer, otherwise one "
         "that does not. Which case it was is written down nowhere.",
         _DENIABLE,
     )
@@ -141,11 +141,11 @@ def _subset(survey: Survey) -> DeviceWords:
     size, answers = _whole(device, "size"), len(survey.answers)
     if size == 1:
         return _one_answer(survey, truth)
-    said = cases(truth)
+    often = cases(truth)
     return _words(
         f"A list of {size:,} answers leaves your device, and chance decides which: yours is on it "
-        f"in {said}.",
-        f"Your device draws {size:,} of the {answers:,} answers. In {said} yours is one of "
+        f"in {often}.",
+        f"Your device draws {size:,} of the {answers:,} answers. In {often} yours is one of "
         "them, otherwise it is not; the others are drawn without looking at it.",
         _DENIABLE,
     )

@@ -60,9 +60,9 @@ class Terms:
         largest = max(self.delta, _LARGEST_DELTA)
         if self.delta >= largest * self.taking_part:
             return largest
-        found = self.delta / self.taking_part
+        delta = self.delta / self.taking_part
         exact = Fraction(self.delta) / Fraction(self.taking_part)
-        return found if found <= exact else math.nextafter(found, 0.0)
+        return delta if delta <= exact else math.nextafter(delta, 0.0)
 
 
 def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
@@ -75,16 +75,16 @@ def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
             f"{honest} honest ones leave nobody to hide {reports} of one person among",
             "ask for a larger minimum or fewer reports per person",
         )
-    found = _accounted(device, crowd, terms.delta_taking_part, reports)
+    guarantee = _accounted(device, crowd, terms.delta_taking_part, reports)
     as_accounted = reports == 1 and terms.taking_part == 1
     return replace(
-        found,
+        guarantee,
         n=honest,
         delta=terms.delta,
-        assumptions=_assumptions(found, valid, honest, terms),
+        assumptions=_assumptions(guarantee, valid, honest, terms),
         # What is claimed for several reports, or for a coin, is another claim than the one below
         # which no analysis can go.
-        lower_bound=found.lower_bound if as_accounted else lambda: 0.0,
+        lower_bound=guarantee.lower_bound if as_accounted else lambda: 0.0,
     )
 
 
@@ -96,21 +96,21 @@ def _accounted(device: Device, crowd: int, delta: float, rounds: int) -> Guarant
             return account()
         except PrecisionError:  # they are quicker and tighter, but not for every delta
             pass
-    found: list[Guarantee] = []
+    guarantees: list[Guarantee] = []
     for composition in _OTHERS:
         try:
-            found.append(account(composition=composition))
+            guarantees.append(account(composition=composition))
         except (OutOfRegimeError, UnreachableTargetError):
-            if not found and composition == _OTHERS[-1]:
+            if not guarantees and composition == _OTHERS[-1]:
                 raise
-    return min(found, key=lambda kept: kept.epsilon)
+    return min(guarantees, key=lambda guarantee: guarantee.epsilon)
 
 
-def _assumptions(found: Guarantee, valid: int, honest: int, terms: Terms) -> tuple[str, ...]:
+def _assumptions(guarantee: Guarantee, valid: int, honest: int, terms: Terms) -> tuple[str, ...]:
     reports, participation = terms.reports_per_person, terms.participation
     plural = "s" * (reports > 1)
     stated = [
-        found.assumptions[0],
+        guarantee.assumptions[0],
         f"at least {honest:,} of {valid:,} valid reports are from people who follow the protocol",
         f"one person sends at most {reports} report{plural} over the survey's life",
         "that this is so is assumed, not enforced, unless tokens are used",
