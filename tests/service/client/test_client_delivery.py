@@ -409,6 +409,7 @@ def test_sync_and_async_have_the_same_methods():
         )
         assert [str(one) for one in ours.values()] == [str(one) for one in theirs.values()]
         assert inspect.iscoroutinefunction(getattr(AsyncClient, name))
+        assert "Exchange" not in str(inspect.signature(getattr(Client, name)))
 
 
 def test_requests_say_nothing_about_the_device(tmp_path, clock, monkeypatch):

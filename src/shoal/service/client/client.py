@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing, closing
 from functools import wraps
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from inspect import Signature, signature
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -121,6 +122,7 @@ def _blocking(
             step, result = _advanced(exchange, self._perform(step))
         return result  # type: ignore[return-value]  # it is what the exchange returned
 
+    method.__signature__ = _signature(start)  # type: ignore[attr-defined]
     return method
 
 
@@ -136,7 +138,13 @@ def _awaited(
             step, result = await asyncio.to_thread(_advanced, exchange, outcome)
         return result  # type: ignore[return-value]  # it is what the exchange returned
 
+    method.__signature__ = _signature(start)  # type: ignore[attr-defined]
     return method
+
+
+def _signature(start: Callable[..., object]) -> Signature:
+    """What a caller gives; what comes back is not the exchange but its result."""
+    return signature(start).replace(return_annotation=Signature.empty)
 
 
 def _advanced(exchange: Exchange[T], outcome: Outcome) -> tuple[Request | Wait | None, T | None]:

@@ -454,7 +454,7 @@ class Outbox(Closing):
         settings = ", ".join(f"{name} = ?" for name in columns)
         self._change(f"UPDATE reports SET {settings} WHERE {_HERE}", *columns.values(), *report.key)
 
-    def reckon(self, now: int) -> None:
+    def correct_clock(self, now: int) -> None:
         """What was put off while the clock was ahead waits as long as was meant, from now on."""
         late = f"said > ? AND {_WAITING}"
         with self._transaction():

@@ -259,7 +259,7 @@ class Protocol:
         """Try what waits and is due; ``everything`` does not wait until it is."""
         flushed = []
         now = self.clock()
-        self.outbox.reckon(now)
+        self.outbox.correct_clock(now)
         for report, route in self.outbox.waiting(due=None if everything else now):
             before = self.outbox.row(report)
             try:
@@ -325,7 +325,7 @@ class Protocol:
     ) -> Exchange[str]:
         """Try until it is done, or until the tries of this call are; why it waits then."""
         settings = self.settings
-        self.outbox.reckon(self.clock())
+        self.outbox.correct_clock(self.clock())
         for attempt in range(1, settings.tries + 1):
             row, now = self.outbox.row(report), self.clock()
             if row.state == "done":
