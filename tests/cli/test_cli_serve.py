@@ -11,7 +11,7 @@ import pytest
 from running_kit import Quick
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.keyring.schedule import ROLES
+from shoal.service.keyring.key_list import ROLES
 from shoal.service.running import analyzer_process, shuffler_process, surroundings
 from shoal.service.running.embedded import Embedded, Ports
 from shoal.service.running.findings import State

@@ -94,7 +94,7 @@ class NewOptions(SecretOptions, Options):
 def new(options: NewOptions) -> None:
     """Make the keys of a new shuffler or analyzer, and print what surveys say of them."""
     from shoal.service.keyring import Inheritance, Keyring, Schedule
-    from shoal.service.keyring.schedule import DAY
+    from shoal.service.keyring.key_list import DAY
     from shoal.service.keyring.words import new_document
 
     schedule = Schedule(

@@ -67,7 +67,7 @@ class SecretOptions(BareOptions):
 
     def protection(self, keys: Path, identity: Path | None = None) -> Protection:
         """The protection that the keys in this directory were made with."""
-        from shoal.service.keyring.secret_files import protection_kind
+        from shoal.service.keyring.secrets import protection_kind
 
         return self.protection_of(protection_kind(keys, identity))
 
@@ -94,11 +94,11 @@ class SecretOptions(BareOptions):
     def passphrase(self, *, new: bool) -> str:
         """From the file, from the environment, or from whoever sits at the terminal."""
         if self.passphrase_file is not None:
-            from shoal.service.keyring import files
+            from shoal.service.keyring import secrets
 
             path = self.passphrase_file
             try:
-                text = files.read_private(path, known="the passphrase").decode("utf-8")
+                text = secrets.read_private(path, known="the passphrase").decode("utf-8")
             except UnicodeDecodeError:
                 raise RefusedError(f"cannot read {path}: it is not text in UTF-8") from None
             if not "".join(text.splitlines()[:1]):

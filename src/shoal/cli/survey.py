@@ -196,8 +196,11 @@ def new(options: NewOptions) -> None:
         from shoal.service.clock import system_clock
         from shoal.service.survey import Party, summary
         from shoal.service.survey.design import telling_minimum, tells_nothing
-        from shoal.service.survey.files import party_fingerprint, refuse_overwriting
-        from shoal.service.survey.survey import LONGEST_TEXT
+        from shoal.service.survey.document import (
+            LONGEST_TEXT,
+            party_fingerprint,
+            refuse_overwriting,
+        )
 
         labels = () if options.categories is None else tuple(files.read_list(options.categories))
         design = options.design(labels)
@@ -245,7 +248,7 @@ def show_survey(options: ShowOptions) -> None:
         from shoal.service.client.policy import Policy
         from shoal.service.clock import system_clock
         from shoal.service.survey import summary
-        from shoal.service.survey.files import read_survey
+        from shoal.service.survey.document import read_survey
 
         read, now = read_survey(options.file), system_clock()
         exceeded = [str(each) for each in Policy().exceeded(read)]
@@ -254,19 +257,19 @@ def show_survey(options: ShowOptions) -> None:
 
 
 class CheckOptions(ShowOptions):
-    """Which survey, and the name it must have."""
+    """Which survey, and the id it must have."""
 
-    survey_id: str | None = option("The name it must have.", metavar="HEX", name="--id")
+    survey_id: str | None = option("The id it must have.", metavar="HEX", name="--id")
 
 
 @command(survey, name="check")
 def check_survey(options: CheckOptions) -> None:
-    """Whether a file is a survey that keeps what it promises; its name, which is its hash."""
+    """Whether a file is a survey that keeps what it promises; its id, which is its hash."""
     with working("checking"):
         from shoal.explain.document import Document
         from shoal.explain.text import plain, up
         from shoal.service.clock import system_clock
-        from shoal.service.survey.files import read_survey
+        from shoal.service.survey.document import read_survey
         from shoal.service.survey.summary import closed_note
 
         read = read_survey(options.file, options.survey_id)
@@ -301,7 +304,7 @@ def add(options: AddOptions) -> None:
     home = options.home("shoal survey add")
     from shoal.service.clock import system_clock
     from shoal.service.running import registering
-    from shoal.service.survey.files import read_survey
+    from shoal.service.survey.document import read_survey
     from shoal.service.survey.summary import closed_note
 
     read = read_survey(options.file)
@@ -342,7 +345,7 @@ def list_surveys(options: PartyOptions) -> None:
 class RemoveOptions(PartyOptions):
     """Which survey, and whose."""
 
-    survey: str = option("The survey's name; its first digits will do.", name="ID")
+    survey: str = option("The survey's id; its first digits will do.", name="ID")
     directory: Path = option(_PARTY, _WHO, "DIR", name="--from", default=...)
 
 

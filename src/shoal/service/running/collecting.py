@@ -18,7 +18,7 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Protection
-from shoal.service.keyring.files import exposed
+from shoal.service.keyring.secrets import exposed
 from shoal.service.opening import Pool
 from shoal.service.running.home import Home
 from shoal.service.running.registering import analyzer_store, check_party

@@ -26,8 +26,8 @@ from shoal.errors import InvalidArgumentError
 from shoal.sealing import MalformedError
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import Keyring, Protection, Role
-from shoal.service.keyring.files import TEMPORARY, write_private
-from shoal.service.keyring.schedule import ROLES
+from shoal.service.keyring.key_list import ROLES
+from shoal.service.keyring.secrets import TEMPORARY, write_private
 from shoal.service.running.home import Home, HomeError
 from shoal.service.running.registering import opened
 from shoal.service.running.settings import LOCAL

@@ -18,9 +18,9 @@ import sqlalchemy as sa
 from shoal.explain.document import Document
 from shoal.explain.text import moment, plural
 from shoal.service.clock import Clock, system_clock
-from shoal.service.keyring import files, index
-from shoal.service.keyring.index import Index
-from shoal.service.keyring.secret_files import IDENTITY, key_files, protection_kind
+from shoal.service.keyring import keys, secrets
+from shoal.service.keyring.keys import Index
+from shoal.service.keyring.secrets import IDENTITY, key_files, protection_kind
 from shoal.service.running.backup import archive, manifest
 from shoal.service.running.backup.copying import Snapshot, snapshot
 from shoal.service.running.backup.errors import BackupError, GoneError, disk
@@ -146,9 +146,9 @@ def _beside(target: Path) -> tempfile.TemporaryDirectory[str]:
 
 def _ring(home: Home) -> dict[str, bytes]:
     """All files of the keys, as they are at one moment: encrypted, if they are."""
-    with files.locked(home.keys / files.LOCK):
-        found = [home.keys / IDENTITY, home.keys / index.NAME, *key_files(home.keys)]
-        return {f"keys/{path.name}": files.read_private(path) for path in found if path.is_file()}
+    with secrets.locked(home.keys / secrets.LOCK):
+        found = [home.keys / IDENTITY, home.keys / keys.INDEX, *key_files(home.keys)]
+        return {f"keys/{path.name}": secrets.read_private(path) for path in found if path.is_file()}
 
 
 def _write_small(

@@ -14,7 +14,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from shoal.service.keyring.schedule import ROLES, Role
+from shoal.service.keyring.key_list import ROLES, Role
 
 NAME = "manifest.json"
 VERSION = 1

@@ -24,7 +24,7 @@ from shoal.service.analyzer.keeping import needed_keys
 from shoal.service.clock import Clock, system_clock
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
-from shoal.service.keyring.reviving import Doomed, Revival, Revived, next_number
+from shoal.service.keyring.keys import Doomed, Revival, Revived, next_number
 from shoal.service.running.backup import archive, copying, manifest, settling
 from shoal.service.running.backup.archive import Archive
 from shoal.service.running.backup.errors import BackupError, DamagedBackupError, disk

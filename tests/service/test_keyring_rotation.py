@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import KeyPair
-from shoal.service.keyring import KeyringError, KeyState, Schedule, lifecycle
+from shoal.service.keyring import KeyringError, KeyState, Schedule, rotation
 from shoal.service.keyring.key_list import MOST_KEYS
-from shoal.service.keyring.lifecycle import Ring
+from shoal.service.keyring.rotation import Ring
 
 START = 1_800_000_000
 HOUR, DAY = 3600, 86_400
@@ -34,19 +34,19 @@ class Model:
         return self.true + self.wrong
 
     def add(self, **how):
-        ring = lifecycle.added(self.ring, PAIRS[self.ring.unused].public, self.now, **how)
-        self.ring = lifecycle.settled(ring, self.now)
+        ring = rotation.added(self.ring, PAIRS[self.ring.unused].public, self.now, **how)
+        self.ring = rotation.settled(ring, self.now)
 
     def tick(self, keep=()):
-        ring = lifecycle.passed(self.ring, self.now, keep)
+        ring = rotation.passed(self.ring, self.now, keep)
         for key in ring.keys:
             if key.state is KeyState.DELETED:
                 self.deleted[key.number] = self.true
-        for begins in lifecycle.due_successors(ring, self.now).values():
-            if lifecycle.has_room(ring):
+        for begins in rotation.due_successors(ring, self.now).values():
+            if rotation.has_room(ring):
                 new = PAIRS[ring.unused].public
-                ring = lifecycle.added(ring, new, self.now, begins=begins)
-        self.ring = lifecycle.settled(ring, self.now)
+                ring = rotation.added(ring, new, self.now, begins=begins)
+        self.ring = rotation.settled(ring, self.now)
 
     def after(self, seconds):
         self.true += seconds
@@ -63,27 +63,26 @@ class Model:
             self.true += amount  # nobody looks
         elif step == "jump":
             self.wrong += amount
-        elif step == "rotate" and lifecycle.has_room(self.ring):
+        elif step == "rotate" and rotation.has_room(self.ring):
             self.add()
         elif step == "retire":
             self.retire(self.ring.keys[amount % len(self.ring.keys)].number)
 
     def retire(self, number):
-        self.ring = lifecycle.settled(lifecycle.seen(self.ring, self.now), self.now)
-        if lifecycle.needs_replacement(self.ring, number) is None:
-            ring = lifecycle.retired(self.ring, number, self.now, delete=False)
-            self.ring = lifecycle.settled(ring, self.now)
+        self.ring = rotation.settled(rotation.seen(self.ring, self.now), self.now)
+        if rotation.needs_replacement(self.ring, number) is None:
+            ring = rotation.retired(self.ring, number, self.now, delete=False)
+            self.ring = rotation.settled(ring, self.now)
 
     def states(self):
         return {key.number: key.state for key in self.ring.keys}
 
     def key(self, number):
-        found = self.ring.find(number)
-        return found and found.key
+        return self.ring.find(number)
 
     def accepts(self, number):
         found = self.ring.find(number)
-        return found is not None and lifecycle.accepts(found, self.ring, self.now)
+        return found is not None and rotation.accepts(found, self.ring, self.now)
 
 
 def test_a_life():
@@ -107,7 +106,7 @@ def test_a_life():
     assert model.accepts(0)
     model.after(1)
     assert not model.accepts(0)  # and yet it opens what it took
-    assert lifecycle.opens(model.ring.find(0), model.now)
+    assert rotation.opens(model.ring.find(0), model.now)
     model.after(HOUR - 1)
     assert model.states() == {0: EXPIRED, 1: ACTIVE}
     model.after(1)
@@ -209,7 +208,7 @@ def test_retiring_the_key_in_use_starts_the_next_at_once():
     assert model.key(0).expires_at == model.key(1).active_from == START
     assert model.key(0).deletes_at == START + 14 * DAY
     model.days(13)
-    again = lifecycle.retired(model.ring, 0, model.now, delete=False)
+    again = rotation.retired(model.ring, 0, model.now, delete=False)
     assert again == model.ring  # its time does not begin anew
 
 
@@ -243,7 +242,7 @@ def test_rotating_by_hand_does_not_wait_for_what_is_planned():
 def test_retiring_a_pending_key_leaves_the_one_in_use():
     model = Model()
     model.add()
-    assert lifecycle.needs_replacement(model.ring, 1) is None
+    assert rotation.needs_replacement(model.ring, 1) is None
     model.retire(1)
     assert model.states() == {0: ACTIVE}
     model.tick()
@@ -252,9 +251,9 @@ def test_retiring_a_pending_key_leaves_the_one_in_use():
 
 def test_the_last_key_needs_a_replacement():
     model = Model()
-    assert lifecycle.needs_replacement(model.ring, 0) == SUITE
+    assert rotation.needs_replacement(model.ring, 0) == SUITE
     with pytest.raises(KeyringError, match="key 5 opens nothing here: this ring has keys 0"):
-        lifecycle.needs_replacement(model.ring, 5)
+        rotation.needs_replacement(model.ring, 5)
 
 
 def test_numbers_end():
@@ -263,7 +262,7 @@ def test_numbers_end():
     model.add(at_once=True)
     assert model.states() == {255: ACTIVE}
     with pytest.raises(KeyringError, match="make a new ring"):
-        lifecycle.check_room(model.ring)
+        rotation.check_room(model.ring)
     model.days(31)
     assert model.states() == {255: ACTIVE}  # the last key stays in use
     assert model.key(255).expires_at > model.now
@@ -274,7 +273,7 @@ def test_lists_do_not_grow_without_end():
     for _ in range(MOST_KEYS - 1):
         model.add()
     with pytest.raises(KeyringError, match="retire one"):
-        lifecycle.check_room(model.ring)
+        rotation.check_room(model.ring)
 
 
 @pytest.mark.parametrize(
@@ -331,5 +330,5 @@ def model_holds(model):
     assert not set(numbers) & set(model.deleted)
     for key in keys:
         assert key.created <= key.active_from <= key.expires_at <= key.deletes_at
-    settled = lifecycle.settled(model.ring, model.now)
-    assert lifecycle.settled(settled, model.now) == settled
+    settled = rotation.settled(model.ring, model.now)
+    assert rotation.settled(settled, model.now) == settled

@@ -30,9 +30,9 @@ from shoal.service.keyring import (
     Schedule,
     UnsafePermissionsError,
     WrongSecretError,
-    files,
+    secrets,
 )
-from shoal.service.keyring.protection import LOWEST_COST
+from shoal.service.keyring.secrets import LOWEST_COST
 
 NOW = 1_800_000_000
 HOUR, DAY = 3600, 86_400
@@ -124,17 +124,17 @@ def test_wider_permissions_are_refused_with_advice(place, ring, clock, name):
 def test_a_credential_that_systemd_hands_over_is_private(
     tmp_path, monkeypatch, owner, mode, where, taken
 ):
-    monkeypatch.setattr(files, "_ROOT", os.getuid() if owner is None else owner)
+    monkeypatch.setattr(secrets, "_ROOT", os.getuid() if owner is None else owner)
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "credentials"))
     path = tmp_path / where / "passphrase"
     path.parent.mkdir()
     path.write_bytes(b"sesame")
     path.chmod(mode)
     if taken:
-        assert files.read_private(path) == b"sesame"
+        assert secrets.read_private(path) == b"sesame"
     else:
         with pytest.raises(UnsafePermissionsError):
-            files.read_private(path)
+            secrets.read_private(path)
 
 
 def test_secrets_are_not_on_the_disk(place, clock):
@@ -177,16 +177,16 @@ def test_other_costs_are_not_even_tried(place, clock, n):
     Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
     stored = json.loads((place / "identity").read_bytes())
     stored["scrypt"]["n"] = n
-    files.write_private(place / "identity", json.dumps(stored, separators=(",", ":")).encode())
+    secrets.write_private(place / "identity", json.dumps(stored, separators=(",", ":")).encode())
     with pytest.raises(DamagedKeyringError):
         Keyring.open(place, protection=guarded(), clock=clock)
 
 
 def test_a_key_file_opens_what_it_closed(place, clock, tmp_path):
     first, second, short = (tmp_path / name for name in ("first", "second", "short"))
-    files.write_private(first, bytes(range(32)))
-    files.write_private(second, bytes(range(1, 33)))
-    files.write_private(short, bytes(31))
+    secrets.write_private(first, bytes(range(32)))
+    secrets.write_private(second, bytes(range(1, 33)))
+    secrets.write_private(short, bytes(31))
     Keyring.create(place, role="shuffler", protection=Protection.key_file(first), clock=clock)
     assert Keyring.open(place, protection=Protection.key_file(first), clock=clock).pair(0)
     with pytest.raises(WrongSecretError, match="not its key file"):
@@ -203,11 +203,11 @@ def test_secrets_do_not_stand_in_for_each_other(place, clock):
     ring.rotate()
     clock.advance(HOUR)
     content = (place / "key-000").read_bytes()
-    files.write_private(place / "key-001", content)
+    secrets.write_private(place / "key-001", content)
     fresh = Keyring.open(place, protection=guarded(), clock=clock)
     with pytest.raises(DamagedKeyringError, match="holds key 0"):
         fresh.pair(1)
-    files.write_private(place / "key-001", content.replace(b"key 0", b"key 1"))
+    secrets.write_private(place / "key-001", content.replace(b"key 0", b"key 1"))
     with pytest.raises(WrongSecretError):
         fresh.pair(1)
 
@@ -216,7 +216,7 @@ def test_another_rings_secret_is_not_the_one_in_the_list(ring, place, clock, tmp
     other = Keyring.create(
         tmp_path / "other", role="shuffler", protection=Protection.none(), clock=clock
     )
-    files.write_private(place / "key-000", (other.directory / "key-000").read_bytes())
+    secrets.write_private(place / "key-000", (other.directory / "key-000").read_bytes())
     with pytest.raises(DamagedKeyringError, match="not the one in the list"):
         ring.pair(0)
 
@@ -312,11 +312,11 @@ def test_shredding_writes_over_the_file_itself(tmp_path):
     path, link = tmp_path / "secret", tmp_path / "link"
     path.write_bytes(b"secret" * 20)
     os.link(path, link)  # another name for the same bytes on the disk
-    files.shred(path)
+    secrets.shred(path)
     assert not path.exists()
     assert len(link.read_bytes()) == 120
     assert b"secret" not in link.read_bytes()
-    files.shred(path)
+    secrets.shred(path)
 
 
 def test_pending_and_unknown_keys_open_nothing(ring, clock):
@@ -520,7 +520,7 @@ def test_what_is_left_of_a_lost_ring_goes_on(place, clock, tmp_path):
 def test_a_damaged_index_is_noticed(ring, place, damage):
     content = (place / "index.json").read_bytes()
     assert damage(content) != content
-    files.write_private(place / "index.json", damage(content))
+    secrets.write_private(place / "index.json", damage(content))
     with pytest.raises(DamagedKeyringError, match="restore it from a backup"):
         ring.reload_if_changed()
 
@@ -593,9 +593,9 @@ def test_a_lock_that_is_never_freed_is_reported(place, ring):
     del ring
     lock = place / "lock"
     with (
-        files.locked(lock),
+        secrets.locked(lock),
         pytest.raises(KeyringBusyError, match="another process"),
-        files.locked(lock, patience=0.05),
+        secrets.locked(lock, patience=0.05),
     ):
         pass
 
@@ -603,14 +603,14 @@ def test_a_lock_that_is_never_freed_is_reported(place, ring):
 DYING = """
 import os, signal, sys
 from pathlib import Path
-from shoal.service.keyring import Keyring, Protection, files
+from shoal.service.keyring import Keyring, Protection, secrets
 place, moment, act, now = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-write, shred = files.write_private, files.shred
+write, shred = secrets.write_private, secrets.shred
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 def dying_write(path, content):
     if moment == "before-" + path.name:
-        path.with_name(path.name + files.TEMPORARY).write_bytes(content[:40])
+        path.with_name(path.name + secrets.TEMPORARY).write_bytes(content[:40])
         die()
     write(path, content)
     if moment == "after-" + path.name:
@@ -621,7 +621,7 @@ def dying_shred(path):
     shred(path)
     if moment == "after-shred" and path.name.startswith("key-0") and path.suffix == "":
         die()
-files.write_private, files.shred = dying_write, dying_shred
+secrets.write_private, secrets.shred = dying_write, dying_shred
 ring = Keyring.open(place, protection=Protection.none(), clock=lambda: now)
 ring.rotate() if act == "rotate" else ring.tick()
 """

@@ -1,4 +1,4 @@
-"""From an answer to what may leave the device: the coin, the noise, and nothing else.
+"""From an answer to what may leave the device: the coin, the noise, the seals, and nothing else.
 
 An answer that cannot be used is refused without repeating it: errors end up in logs.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +20,10 @@ from shoal.errors import InvalidArgumentError
 from shoal.explain.text import plain
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.randomness import Randomness
+from shoal.sealing import PublicKey
 from shoal.service.client.errors import NOTHING_SENT, ClientError
 from shoal.service.survey import Survey
+from shoal.service.wire import Wire
 
 Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Answer = str | float
@@ -28,6 +32,8 @@ Answers = Sequence[Answer] | Values
 _COIN_BITS = 62
 _NOT_SHOWN = "(not shown)"
 _LISTED = 20
+_FINGERPRINT_DIGITS = 32
+_PIECE = 500  # reports that one process seals at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +43,22 @@ class Drawn:
     asked: int
     people: int
     messages: bytes
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys a report is sealed with."""
+
+    analyzer: PublicKey
+    shuffler: PublicKey
+
+    @property
+    def named(self) -> str:
+        """Which keys they are: a number alone could be that of another key one day."""
+        return ",".join(
+            f"{key.number}:{key.fingerprint[:_FINGERPRINT_DIGITS]}"
+            for key in (self.analyzer, self.shuffler)
+        )
 
 
 def values_of(survey: Survey, answers: Answers) -> Values:
@@ -97,34 +119,59 @@ def column_values(survey: Survey, table: Path, column: str, *, drop_nulls: bool 
 def draw(survey: Survey, values: Values, *, randomness: Randomness | None = None) -> Drawn:
     """Toss everybody's coin and randomize the values of those who take part.
 
-    The chance of taking part is rounded down to a multiple of 2^-62, so it is at most what the
-    survey promises.
+    The probability of taking part is rounded down to a multiple of 2^-62, so it is at most what
+    the survey promises.
     """
-    source = sources.secure() if randomness is None else randomness
-    taking = _coins(survey.participation, len(values), source)
-    kept = values[taking]
-    if not kept.size:
+    taking_part = values
+    if survey.participation < 1:
+        source = sources.secure() if randomness is None else randomness
+        odds = np.uint64(math.floor(survey.participation * (1 << _COIN_BITS)))
+        taking_part = values[source.below(1 << _COIN_BITS, len(values)) < odds]
+    if not taking_part.size:
         return Drawn(len(values), 0, b"")
     device = survey.device
-    rows = device.encode(device.randomize(kept, randomness=randomness))  # type: ignore[arg-type]
-    return Drawn(len(values), int(kept.size), np.ascontiguousarray(rows).tobytes())
+    rows = device.encode(device.randomize(taking_part, randomness=randomness))  # type: ignore[arg-type]
+    return Drawn(len(values), int(taking_part.size), np.ascontiguousarray(rows).tobytes())
 
 
-def _coins(participation: float, size: int, source: Randomness) -> npt.NDArray[np.bool_]:
-    if participation == 1:
-        return np.ones(size, dtype=np.bool_)
-    odds = np.uint64(math.floor(participation * (1 << _COIN_BITS)))
-    return source.below(1 << _COIN_BITS, size) < odds
+def seal_many(
+    survey: Survey,
+    values: Values,
+    keys: Keys,
+    *,
+    randomness: Randomness | None = None,
+    pool: Executor | None = None,
+) -> list[bytes]:
+    """Everybody's randomized and sealed report; those who do not take part have none.
+
+    ``values`` are what the mechanism takes: numbers of answers, or numbers within bounds.
+    """
+    drawn = draw(survey, values, randomness=randomness)
+    return seal(Wire.of(survey), drawn.messages, keys, pool=pool)
+
+
+def seal(wire: Wire, messages: bytes, keys: Keys, *, pool: Executor | None = None) -> list[bytes]:
+    """Reports of messages that were drawn: ``slots`` of them make one."""
+    size = _PIECE * wire.slots * wire.message_bytes
+    pieces = [messages[start : start + size] for start in range(0, len(messages), size)]
+    mapped = map if pool is None or len(pieces) < 2 else pool.map
+    return list(chain.from_iterable(mapped(_seal_piece, repeat(wire), pieces, repeat(keys))))
+
+
+def _seal_piece(wire: Wire, messages: bytes, keys: Keys) -> list[bytes]:
+    rows = np.frombuffer(messages, dtype=np.uint8)
+    people = rows.reshape(-1, wire.slots, wire.message_bytes)
+    return [wire.seal(slots, analyzer=keys.analyzer, shuffler=keys.shuffler) for slots in people]
 
 
 def _codes(survey: Survey, answers: Sequence[Answer]) -> npt.NDArray[np.int64]:
-    places = {answer: place for place, answer in enumerate(survey.answers)}
-    found = [places.get(answer, -1) if isinstance(answer, str) else -1 for answer in answers]
-    if -1 in found:
+    codes = {answer: code for code, answer in enumerate(survey.answers)}
+    coded = [codes.get(answer, -1) if isinstance(answer, str) else -1 for answer in answers]
+    if -1 in coded:
         listed = ", ".join(map(repr, survey.answers[:_LISTED]))
         more = ", …" if len(survey.answers) > _LISTED else ""
         raise InvalidArgumentError("answer", _NOT_SHOWN, f"one of the answers {listed}{more}")
-    return np.array(found, dtype=np.int64)
+    return np.array(coded, dtype=np.int64)
 
 
 def _checked_codes(codes: Values, k: int) -> npt.NDArray[np.int64]:
