@@ -18,7 +18,7 @@ from shoal.randomizers.response import RandomizedResponse
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app
 from shoal.service.http.limits import Limits
 from shoal.service.survey import Batches, Party
-from shoal.web import answering, assets
+from shoal.web import assets, pages
 
 HOSTILE = "<script>alert(1)</script> “'\"><img src=x onerror=alert(2)> &amp; {{7*7}}"
 SHUFFLER = Party(url="https://shuffler.example:8443/base", fingerprint="ab" * 32)
@@ -72,7 +72,7 @@ def built(tmp_path_factory):
 def client(analyzer, built):
     assert built.is_dir()
     parts = AnalyzerPages(store=analyzer.store, keyring=analyzer.keyring, limits=Limits())
-    routes = [*assets.routes(), *answering.routes(parts)]
+    routes = [*assets.routes(), *pages.survey_routes(parts)]
     app = analyzer_app(analyzer.store, analyzer.keyring, pages=routes)
     with serving(app) as url, httpx.Client(base_url=url, timeout=60) as made:
         yield made

@@ -298,6 +298,41 @@ def bounds(column: ColumnResult) -> tuple[float, float] | None:
     return None if low is None or high is None else (float(low), float(high))
 
 
+@dataclass(frozen=True)
+class MeanChart:
+    """A mean on the axis of its bounds, and on a closer one if its interval is narrow."""
+
+    name: str
+    n: int
+    mean: float
+    low: float
+    high: float
+    axes: tuple[Axis, ...]
+    truth: float | None
+
+    @classmethod
+    def of(cls, column: ColumnResult, estimate: MeanEstimate) -> MeanChart:
+        """The chart of a column."""
+        low, high = estimate.interval(LEVEL)
+        around = _AROUND * (high - low)
+        close = Axis.between(estimate.mean - around, estimate.mean + around)
+        limits = bounds(column)
+        axis = close if limits is None else Axis(*limits)
+        narrow = high - low < _NARROW * (axis.high - axis.low)
+        truth = None if column.truth is None else float(column.truth.ravel()[0])
+        axes = (axis, close) if narrow else (axis,)
+        return cls(column.column, column.n, estimate.mean, low, high, axes, truth)
+
+    @property
+    def margin(self) -> float:
+        """Half the width of the interval."""
+        return (self.high - self.low) / 2
+
+    def shown(self, value: float) -> str:
+        """A value to the digits of the margin."""
+        return measured(value, self.margin)
+
+
 def mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Markup:
     """The mean on the axis of the bounds; below it the interval, drawn larger, if it is narrow."""
     low, high = estimate.interval(LEVEL)

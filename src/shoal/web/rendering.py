@@ -1,56 +1,54 @@
-"""What every page here has around it: its head, and headers that let it do no more than it must."""
+"""Pages as answers: made from a template, with headers that let them do no more than they must."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from shoal.report.markup import Markup, document, element
+from shoal.explain.text import duration
+from shoal.report import rendering
 from shoal.service.http import asking
 from shoal.web import assets
+
+templates = rendering.environment(Path(__file__).parent / "templates")
+templates.globals |= {"asset": assets.asset, "NOT_BUILT": assets.NOT_BUILT, "infinity": math.inf}
+templates.filters["duration"] = duration
 
 
 def policy(connect: Iterable[str] = ()) -> str:
     """The Content-Security-Policy: everything from here; ``connect`` are other origins to ask."""
-    asked = " ".join(["'self'", *connect])
+    origins = " ".join(["'self'", *connect])
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        f"connect-src {asked}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        f"connect-src {origins}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     )
 
 
 def page(
-    title: str,
-    body: Sequence[str],
+    template: str,
     *,
-    styles: Sequence[str] = (),
-    scripts: Sequence[str] = (),
-    head: Sequence[Markup] = (),
     connect: Iterable[str] = (),
     status: int = 200,
     headers: Mapping[str, str] | None = None,
+    **values: object,
 ) -> HTMLResponse:
-    """A whole page; ``body`` is what its body element holds, text escaped unless it is markup."""
-    top = [
-        element("link", rel="icon", href="data:,"),
-        *head,
-        *map(assets.style, styles),
-        *map(assets.script, scripts),
-    ]
-    told = {
+    """The page that a template makes of values."""
+    always = {
         "Content-Security-Policy": policy(connect),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",
-        **(headers or {}),
     }
-    return HTMLResponse(document(title, *body, head=top), status, told)
+    text = rendering.render(templates, template, **values)
+    return HTMLResponse(text, status, {**always, **(headers or {})})
 
 
 def address(request: Request) -> str:
-    """What was asked for, with its query."""
+    """Path and query of a request."""
     query = request.url.query
     return f"{request.url.path}?{query}" if query else request.url.path
 
@@ -58,5 +56,4 @@ def address(request: Request) -> str:
 async def without_slash(request: Request) -> Response:
     """To the same address without the slash at its end."""
     path, mark, query = address(request).partition("?")
-    going = f"{path.rstrip('/')}{mark}{query}"
-    return RedirectResponse(going, 303, headers=asking.NOT_KEPT)
+    return RedirectResponse(f"{path.rstrip('/')}{mark}{query}", 303, headers=asking.NOT_KEPT)
