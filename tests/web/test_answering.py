@@ -211,6 +211,14 @@ def test_a_survey_that_is_over_or_has_not_begun_says_so(client, analyzer):
     assert analyzer.clock() == START
 
 
+def test_where_results_appear_is_told_if_everybody_may_read_them(analyzer):
+    survey = analyzer.plain
+    for public, address in ((True, f"/dashboard/surveys/{survey.id}"), (False, None)):
+        response = pages.survey_page(survey, START, public_results=public)
+        (element,) = Page(response.body.decode()).all("shoal-survey")
+        assert element.get("results") == address
+
+
 def test_no_such_survey_is_said_in_words(client):
     for name in ("0" * 64, "nonsense", "%3Cscript%3E"):
         found = client.get(f"/answer/{name}")

@@ -54,7 +54,8 @@ def survey_routes(analyzer: AnalyzerPages) -> list[Route]:
             survey = await run_in_threadpool(analyzer.store.survey, name)
         except (MalformedError, UnknownSurveyError):
             return rendering.page("no_survey.html", status=404, cut_off=False)
-        return await run_in_threadpool(survey_page, survey, analyzer.store.clock())
+        now, public = analyzer.store.clock(), analyzer.public_results
+        return await run_in_threadpool(survey_page, survey, now, public_results=public)
 
     return [
         Route(f"/answer/{_WORKER}", _worker, name="worker"),
@@ -66,7 +67,7 @@ def survey_routes(analyzer: AnalyzerPages) -> list[Route]:
     ]
 
 
-def survey_page(survey: Survey, now: int) -> Response:
+def survey_page(survey: Survey, now: int, *, public_results: bool = False) -> Response:
     """The question, the form, what is promised, and how it is kept.
 
     The script ``survey.js`` builds the same elements where a survey is embedded; it finds them by
@@ -80,6 +81,7 @@ def survey_page(survey: Survey, now: int) -> Response:
         report_bytes=Wire.of(survey).report_bytes,
         analyzer=host(survey.analyzer.url),
         closed=_closed(survey, now),
+        results=f"{HOME}/surveys/{survey.id}" if public_results else "",
         few=FEW,
         shown=SHOWN,
         connect=(origin(survey.shuffler.url),),
