@@ -176,9 +176,17 @@ def _may_install() -> Command | None:
         return None
     if _is_root():
         return ()
-    if shutil.which("sudo") and _finishes(("sudo", "-n", "true")) is None:
+    if shutil.which("sudo") and _allows_sudo() and _finishes(("sudo", "-n", "true")) is None:
         return ("sudo", "-n")
     return None
+
+
+def _allows_sudo() -> bool:
+    """Whoever runs this is asked, or has said so before: SHOAL_SUDO=yes or no."""
+    answer = os.environ.get("SHOAL_SUDO")
+    if answer is None and sys.stdin.isatty():
+        answer = input("Chromium, for the tests, can be installed with sudo apt-get. Do so? [y/N] ")
+    return (answer or "").strip().lower() in {"y", "yes"}
 
 
 def _is_root() -> bool:

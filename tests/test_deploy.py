@@ -7,12 +7,15 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
 import typer.main
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from repository import PACKAGE, ROOT, text_files
 from shoal.cli import app
@@ -148,7 +151,9 @@ def test_containers_agree_on_ports_paths_and_names(side):
 def test_the_image_is_made_of_what_there_is():
     text = read("Containerfile")
     images = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
-    assert images == ["node:22-slim", "python:3.12-slim-trixie", "python:3.12-slim-trixie"]
+    assert images == ["${NODE_IMAGE}", "${PYTHON_IMAGE}", "${PYTHON_IMAGE}"]
+    defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
+    assert defaults == {"NODE_IMAGE": "node:22-slim", "PYTHON_IMAGE": "python:3.12-slim-trixie"}
     sources = re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE)
     for name in " ".join(sources).split():
         assert (ROOT / name).exists(), name
@@ -164,6 +169,23 @@ def test_the_scripts_have_all_that_they_are_built_from():
             source = (script.parent / name).resolve()
             if not source.is_relative_to(browser):
                 assert f"COPY {source.relative_to(ROOT).as_posix()} /source/" in stage
+
+
+def test_the_lock_file_has_what_a_server_needs_by_hash_and_from_nowhere():
+    text = read("requirements.lock")
+    assert "://" not in text
+    entries = re.split(r"^(?=[a-z])", text, flags=re.MULTILINE)[1:]
+    locked = {}
+    for entry in entries:
+        name, version = re.match(r"([a-z0-9.-]+)==([^\s;]+)", entry).groups()
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), name
+        locked[canonicalize_name(name)] = version
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    for text in (*project["dependencies"], *extras["server"], *extras["postgres"]):
+        requirement = Requirement(text)
+        version = locked[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(version), text
 
 
 def test_images_come_without_a_host():

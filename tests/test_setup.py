@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -148,17 +149,24 @@ def test_every_way_is_tried_and_its_failure_told(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("root", "sudo", "apt", "first"),
+    ("root", "sudo", "said", "apt", "first"),
     [
-        (True, None, True, ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get")),
-        (False, "exit 0", True, ("sudo", "-n", "env")),
-        (False, "exit 1", True, (sys.executable, "-m", "playwright")),
-        (False, None, True, (sys.executable, "-m", "playwright")),
-        (True, None, False, (sys.executable, "-m", "playwright")),
+        (True, None, None, True, ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get")),
+        (False, "exit 0", "yes", True, ("sudo", "-n", "env")),
+        (False, "exit 0", "no", True, (sys.executable, "-m", "playwright")),
+        (False, "exit 0", None, True, (sys.executable, "-m", "playwright")),  # nobody to be asked
+        (False, "exit 1", "yes", True, (sys.executable, "-m", "playwright")),
+        (False, None, "yes", True, (sys.executable, "-m", "playwright")),
+        (True, None, None, False, (sys.executable, "-m", "playwright")),
     ],
 )
-def test_the_package_manager_is_used_only_by_who_may(tmp_path, monkeypatch, root, sudo, apt, first):
+def test_the_package_manager_is_used_only_by_who_may(
+    tmp_path, monkeypatch, root, sudo, said, apt, first
+):
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("SHOAL_SUDO", raising=False)
+    if said:
+        monkeypatch.setenv("SHOAL_SUDO", said)
     monkeypatch.delenv("SHOAL_CHROMIUM", raising=False)
     monkeypatch.setattr(components, "_is_root", lambda: root)
     if sudo:
@@ -168,6 +176,16 @@ def test_the_package_manager_is_used_only_by_who_may(tmp_path, monkeypatch, root
     ways = components._chromium_ways()
     assert ways[0].commands[0][:3] == first
     assert ways[-1].commands[0][1:3] == ("-m", "playwright")
+
+
+@pytest.mark.parametrize(("typed", "allowed"), [("y", True), ("Yes ", True), ("", False)])
+def test_sudo_is_asked_for(monkeypatch, typed, allowed):
+    monkeypatch.delenv("SHOAL_SUDO", raising=False)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    questions = []
+    monkeypatch.setattr("builtins.input", lambda question: questions.append(question) or typed)
+    assert components._allows_sudo() is allowed
+    assert "sudo" in questions[0]
 
 
 def test_without_anything_the_script_succeeds_and_says_why(tmp_path):

@@ -207,3 +207,16 @@ def test_a_class_is_no_randomizer_and_may_be_no_family():
 def test_an_unreachable_crowd_is_said():
     with pytest.raises(shoal.UnreachableTargetError, match="not even"):
         shoal.required_n(epsilon=0.01, local_epsilon=40, delta=1e-6)
+
+
+@pytest.mark.parametrize(
+    "family", ["HadamardResponse", "SubsetSelection", "ProjectiveGeometryResponse"]
+)
+@pytest.mark.parametrize("n", [2000, 2472, 2536, 5000])
+def test_other_sets_of_outputs_are_looked_for_beyond_a_first_answer(family, n):
+    """Where they begin, delta falls: the largest local epsilon is not where it first fails."""
+    made = partial(getattr(shoal, family), k=30)
+    largest = shoal.local_epsilon(made, epsilon=0.5, delta=1e-6, n=n)
+    assert shoal.profile(made(epsilon=largest), n=n).delta(0.5) <= 1e-6
+    for beyond in (0.01, 0.15, 0.3):
+        assert shoal.profile(made(epsilon=largest + beyond), n=n).delta(0.5) > 1e-6

@@ -319,7 +319,8 @@ def test_intervals_claim_no_more_than_the_noise(analyzer, client):
         found = page(client, survey)
         assert f"A 95 % interval is of {what} {said} not false reports." in found.of["found"]
         written = client.get(path(survey, "/download/report.html")).text
-        assert f"A 95 % interval is of {what} {said} not false reports." in written
+        whose = what.replace("share", "fraction")
+        assert f"A 95 % interval is of {whose} {said} not false reports." in written
     found = page(client, analyzer.plain)
     assert "95 % interval, of the noise alone" in found.of["chart"]
     assert "more than all smaller ones, beyond the noise" in found.of["chart"]

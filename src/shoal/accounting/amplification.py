@@ -33,6 +33,7 @@ _SLOW_TOLERANCE = 1e-5  # compositions take half a second each
 _AGREEMENT = 1e-7
 _SMALLEST_LOCAL_EPSILON = 1e-9  # as a share of the target
 _GROWTH = 1.3  # of a bracket: curves far above the target take long
+_AHEAD = (0.3, 0.15)  # about what other sets of outputs are worth
 _FAR_BELOW = 30.0  # deeper than this the logarithm would only mislead the root finder
 
 Family = Callable[..., Randomizer]
@@ -144,7 +145,9 @@ def local_epsilon(
     """The largest local epsilon, at most ``cap``, whose shuffled reports keep (epsilon, delta).
 
     For any randomizers, or for a ``family``: a callable that takes ``epsilon=`` and returns a
-    randomizer or a law. The answer is rounded down: it keeps the target.
+    randomizer or a law. The answer is rounded down: it keeps the target. Where a family takes
+    other sets of outputs as epsilon grows (subset selection, Hadamard response), delta falls there:
+    a little beyond a first answer is looked at, too.
 
     >>> round(local_epsilon(epsilon=1, delta=1e-6, n=10**6), 2)
     10.06
@@ -172,13 +175,17 @@ def local_epsilon(
                 f"not even a local epsilon of {low:.2g} is small enough",
                 "use another family of randomizers or a weaker target",
             )
-    high = min(_GROWTH * low, cap)
-    while excess(high) <= 0:
-        if high >= cap:
-            return high
-        low, high = high, min(_GROWTH * high, cap)
     tolerance = _TOLERANCE if rounds == 1 else _SLOW_TOLERANCE
-    return root_below(excess, low, high, tolerance=tolerance * low)
+    ahead = [low]
+    while ahead:
+        low = high = ahead[0]
+        while excess(high) <= 0:
+            if high >= cap:
+                return high
+            low, high = high, min(_GROWTH * high, cap)
+        low = root_below(excess, low, high, tolerance=tolerance * low)
+        ahead = [low + step for step in _AHEAD if low + step <= cap and excess(low + step) <= 0]
+    return low
 
 
 def required_n(

@@ -79,7 +79,13 @@ class RestoreOptions(SecretOptions, Options):
     """Which backup, where to, and what is known of the loss."""
 
     backup: Path = option("The backup.", name="FILE")
-    to: Path = option("A directory that is not there yet, or empty.", _RESTORED, "DIR", default=...)
+    to: Path = option(
+        "A directory that is not there yet, or empty.",
+        _RESTORED,
+        "DIR",
+        default=...,
+        keyword="directory",
+    )
     waiting: Literal["keep", "drop"] | None = option(
         "Of a shuffler: drop the reports that waited, because a batch may have been closed "
         "since the backup; or keep them, because none was.",
@@ -106,14 +112,9 @@ def restore(options: RestoreOptions) -> None:
 
     home.private()
     wanted = backups.Restoring(
-        backup=options.backup,
-        directory=options.to,
         unlock=lambda keys: options.protection(keys, options.identity),
-        store=options.store,
         waiting=options.waiting and backups.Waiting(options.waiting),
-        identity=options.identity,
-        first_number=options.first_number,
-        migrate=options.migrate,
+        **options.only("backup", "to", "store", "identity", "first_number", "migrate"),
     )
     with working("restoring") as progress:
         restored = backups.restore(wanted, progress=progress)

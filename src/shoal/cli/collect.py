@@ -81,8 +81,7 @@ def collect(options: CollectOptions) -> None:
         home,
         tokens=None if options.offline else tokens,
         unlock=options.protection,
-        processes=options.processes,
-        migrate=options.migrate,
+        **options.only("processes", "migrate"),
     )
     with opened as (store, worker):
         surveys = store.surveys()

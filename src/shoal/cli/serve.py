@@ -13,12 +13,12 @@ from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOpt
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Role
-    from shoal.service.running.home import Home
-    from shoal.service.running.settings import Listening
+    from shoal.service.running.settings import Settings
 
 _WHERE = "Where it listens"
 _LOG = "What it tells"
 _LISTENING = ("host", "port", "socket", "metrics_host", "metrics_port", "metrics_socket")
+_SETTINGS = ("identity", "migrate", "processes", "pause", "behind_proxy")
 
 serve = typer.Typer(
     cls=Commands,
@@ -55,37 +55,40 @@ class ProcessOptions(BareOptions):
     metrics_socket: int | None = option("", hidden=True, keyword="metrics_descriptor")
     with_parent: bool = option("", hidden=True)
 
-    def home(self, role: Role) -> Home:
-        """The party's directory; refused if it is not, or if what a server needs is missing."""
+    def begin(self, role: Role) -> Settings:
+        """Open the keys, begin to log and to follow the parent; what the process is started with.
+
+        A directory that is not the party's is refused first, and so is a missing component.
+        """
         from shoal.service.running.extras import need_party
 
         need_party("shoal serve", self.store)
-        from shoal.service.running.home import Home
+        from shoal.cli.files import writing_to
+        from shoal.service.running import children, connections, logs
+        from shoal.service.running.home import Home, private
         from shoal.service.running.places import refuse_both
+        from shoal.service.running.settings import Listening, Settings
 
         refuse_both(self.directory)
         home = Home(directory=self.directory, role=role, store=self.store)
         home.check()
         home.check_role()
-        return home
-
-    def listening(self) -> Listening:
-        """Where it listens, and where its metrics are."""
-        from shoal.service.running.settings import Listening
-
-        return Listening(**self.only(*(name for name in _LISTENING if name in self.declared)))
-
-    def begin(self) -> None:
-        """Begin to log, and to follow the parent."""
-        from shoal.cli.files import writing_to
-        from shoal.service.running import children, connections, home, logs
-
-        home.private()
+        protection = None
+        if isinstance(self, KeyOptions):
+            protection = self.protection(home.keys, self.identity)
+        private()
         connections.allow_many_files()
         with writing_to(self.log or Path()):
             logs.configure(to=self.log, level=self.log_level)
         if self.with_parent:
             children.follow_parent()
+        listening, settings = (
+            self.only(*(name for name in names if name in self.declared))
+            for names in (_LISTENING, _SETTINGS)
+        )
+        return Settings(
+            home=home, protection=protection, listening=Listening(**listening), **settings
+        )
 
 
 class ListenOptions(ProcessOptions):
@@ -93,7 +96,9 @@ class ListenOptions(ProcessOptions):
 
     host: str = option("The address to listen on.", _WHERE, "HOST", default="127.0.0.1")
     port: int = option(_PORT, _WHERE, default=0)
-    behind_proxy: bool = option("All requests come from one address: no limit for it.", _WHERE)
+    behind_proxy: bool = option(
+        "All requests come from one address: no limit for it.", _WHERE, keyword="proxied"
+    )
     socket: int | None = option("", hidden=True, keyword="descriptor")
 
 
@@ -110,52 +115,39 @@ def shuffler(options: ShufflerOptions) -> None:
 
     It opens nothing: shoal serve worker does, with the same DIR.
     """
-    home = options.home("shuffler")
-    options.begin()
-    from shoal.service.running.settings import Settings
+    settings = options.begin("shuffler")
     from shoal.service.running.shuffler_process import run_shuffler
     from shoal.service.running.siblings import run_siblings
 
-    settings = Settings(
-        home=home,
-        listening=options.listening(),
-        migrate=options.migrate,
-        proxied=options.behind_proxy,
-    )
     if options.workers > 1:
         run_siblings(settings, options.workers, log=options.log, level=options.log_level)
     else:
         run_shuffler(settings)
 
 
-class WorkerOptions(SecretOptions, ProcessOptions):
-    """A worker, which opens what the shuffler takes in."""
+class KeyOptions(SecretOptions, ProcessOptions):
+    """Who opens envelopes."""
 
     identity: Path | None = IDENTITY
     processes: int = PROCESSES
+
+
+class WorkerOptions(KeyOptions):
+    """A worker, which opens what the shuffler takes in."""
+
     pause: float = option(_PAUSE, WORK, default=1.0)
 
 
 @command(serve)
 def worker(options: WorkerOptions) -> None:
     """Open, close, mix and delete what the shuffler takes in. As many as wanted may run."""
-    home = options.home("shuffler")
-    protection = options.protection(home.keys, options.identity)
-    options.begin()
-    from shoal.service.running.settings import Settings
+    settings = options.begin("shuffler")
     from shoal.service.running.shuffler_process import run_worker
 
-    run_worker(
-        Settings(
-            home=home,
-            protection=protection,
-            listening=options.listening(),
-            **options.only("identity", "migrate", "processes", "pause"),
-        )
-    )
+    run_worker(settings)
 
 
-class AnalyzerOptions(SecretOptions, ListenOptions):
+class AnalyzerOptions(KeyOptions, ListenOptions):
     """An analyzer, which collects and publishes."""
 
     port: int = option(_PORT, _WHERE, default=8461)
@@ -164,23 +156,18 @@ class AnalyzerOptions(SecretOptions, ListenOptions):
     )
     no_collecting: bool = option("Only show results; shoal collect gets them.", WORK)
     public_results: bool = option("Anybody may read results, without a token.", WORK)
-    identity: Path | None = IDENTITY
-    processes: int = PROCESSES
     pause: float = option(_PAUSE, WORK, default=30.0)
 
 
 @command(serve)
 def analyzer(options: AnalyzerOptions) -> None:
     """Collect batches, publish what they tell, and show it."""
-    home = options.home("analyzer")
-    protection = options.protection(home.keys, options.identity)
-    options.begin()
+    settings = options.begin("analyzer")
     import logging
 
     from shoal.service.running import logs
     from shoal.service.running.analyzer_process import run_analyzer
     from shoal.service.running.collecting import TokenFile
-    from shoal.service.running.settings import Settings
     from shoal.web import assets
     from shoal.web.pages import pages
 
@@ -190,13 +177,7 @@ def analyzer(options: AnalyzerOptions) -> None:
         logs.say("browser_scripts_missing", level=logging.WARNING, **values)
     token_file = options.shuffler_token or options.directory / "token"
     run_analyzer(
-        Settings(
-            home=home,
-            protection=protection,
-            listening=options.listening(),
-            proxied=options.behind_proxy,
-            **options.only("identity", "migrate", "processes", "pause"),
-        ),
+        settings,
         tokens=None if options.no_collecting else TokenFile(token_file),
         public_results=options.public_results,
         pages=pages,

@@ -170,6 +170,7 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
     from shoal.service.client.drawing import column_values, values_of
     from shoal.service.client.machine import NEEDS_PROXY
     from shoal.service.survey.words import promise_document
+    from shoal.values import attributes
 
     asks = not (options.yes or options.json) and sys.stdin.isatty()
     answer = None if options.answer == "-" else options.answer
@@ -202,13 +203,8 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
     if isinstance(outcome, Queued):
         flushing = options.flushing(proxied=outcome.reason == NEEDS_PROXY)
         document = replace(document, sentences=(f"send it with {flushing}",))
-    promise = {
-        "epsilon": promised.epsilon,
-        "delta": promised.delta,
-        "local_epsilon": promised.local_epsilon,
-        "minimum": survey.batches.minimum,
-        "reports_per_person": survey.reports_per_person,
-    }
+    promise = attributes(promised, "epsilon", "delta", "local_epsilon")
+    promise |= {"minimum": survey.batches.minimum, **attributes(survey, "reports_per_person")}
     name = type(outcome).__name__.lower()
     return {"outcome": name, **asdict(outcome), "promise": promise}, document
 

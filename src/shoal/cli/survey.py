@@ -165,16 +165,13 @@ class NewOptions(Options):
         if device is not None and self.minimum is None:
             minimum = least_minimum(device, epsilon=self.epsilon, terms=Terms(**terms))
         return Design(
-            epsilon=self.epsilon,
             batches=Batches(
                 minimum=minimum,
                 target=2 * minimum if self.target is None else self.target,
-                max_age=self.max_age,
-                small=self.small,
+                **self.only("max_age", "small"),
             ),
             categories=len(labels) if self.bounds is None else None,
-            bounds=self.bounds,
-            local_epsilon_cap=self.local_epsilon_cap,
+            **self.only("epsilon", "bounds", "local_epsilon_cap"),
             messages_cap=messages_limit(self.messages_cap, self.randomizer),
             choose=self.randomizer,
             given=device,
@@ -187,12 +184,7 @@ class NewOptions(Options):
         plan = Plan.load(path)
         question = plan.question
         if (question.categories or 0) != answers or question.bounds != self.bounds:
-            kind = f"a vector of {question.dimension} coordinates"
-            if question.categories is not None:
-                kind = f"one of {question.categories} answers"
-            elif question.bounds is not None:
-                kind = f"a number from {question.bounds[0]:g} to {question.bounds[1]:g}"
-            raise RefusedError(f"{path} is a plan for another question: {kind}")
+            raise RefusedError(f"{path} is a plan for another question: {question}")
         return plan.randomizer
 
 

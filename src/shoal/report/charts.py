@@ -1,4 +1,4 @@
-"""Charts and tables of estimates: the shares of answers, a mean, a mean vector.
+"""Charts and tables of estimates: the fractions of answers, a mean, a mean vector.
 
 A chart has a row for each answer or coordinate, drawn on an axis in percent of its length.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal.explain.text import measured
 from shoal.report.markup import Markup, element, join
-from shoal.values import Array, Estimate, MeanEstimate, VectorEstimate
+from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, VectorEstimate
 
 if TYPE_CHECKING:
     from shoal.accounting.guarantee import Guarantee
@@ -25,7 +25,7 @@ LEVEL = 0.95
 HEIGHT = 26  # of a row
 INTERVAL = "95 % interval, of the noise alone"
 SHARE_KEYS = (  # the last where some bars are faint
-    ("fill", "estimated share"),
+    ("fill", "estimated fraction"),
     ("reach", INTERVAL),
     ("fill pale", "cannot be told from nobody"),
 )
@@ -46,7 +46,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class Item:
-    """An answer's share in percent, or a coordinate of the mean, and its interval.
+    """An answer's fraction in percent, a mean or a coordinate of it, and its interval.
 
     ``total`` is people, about, or the sum over them. What is not ``significant`` may be mere noise.
     """
@@ -76,10 +76,12 @@ class Item:
         return self.shown(self.value), f"{self.shown(self.low)} to {self.shown(self.high)}"
 
 
-def items(
-    labels: Sequence[str], estimate: Estimate | VectorEstimate, truth: Array | None = None
-) -> list[Item]:
-    """The answers, largest first, or the coordinates, in the order of the columns."""
+def items(labels: Sequence[str], estimate: AnyEstimate, truth: Array | None = None) -> list[Item]:
+    """The answers, largest first, the coordinates, in the order of the columns, or the mean."""
+    if isinstance(estimate, MeanEstimate):
+        true = None if truth is None else float(truth.ravel()[0])
+        ends = estimate.interval(LEVEL)
+        return [Item("mean", estimate.mean, *ends, estimate.sum, truth=true)]
     if not labels:
         return []
     low, high = estimate.interval(LEVEL)
@@ -88,10 +90,8 @@ def items(
         order, significant = np.arange(values.size), np.full(values.size, fill_value=True)
     else:
         values, totals, scale, unit = estimate.frequencies, estimate.counts, 100, " %"
-        order, significant = (
-            np.argsort(-values, kind="stable"),
-            values >= estimate.noise_floor(LEVEL),
-        )
+        order = np.argsort(-values, kind="stable")
+        significant = values >= estimate.noise_floor(LEVEL)
     return [
         Item(
             label=labels[i],
@@ -109,7 +109,7 @@ def items(
 
 
 def percent(value: float, margin: float) -> str:
-    """A share in percent, to the two digits of its margin.
+    """A percentage, to the two digits of its margin.
 
     >>> percent(49.613, 0.0872)
     '49.613 %'
@@ -256,30 +256,30 @@ def axis_of(rows: Sequence[Item]) -> Axis:
 def section(column: ColumnResult, *, headed: bool) -> Markup:
     """The chart of a column, under its name if it is ``headed``, and how to read it."""
     heading = [element("h2", column.column)] if headed else []
-    shares = isinstance(column.estimate, Estimate)
-    hints = [INTERVALS.format("a share" if shares else "the mean")]
+    fractions = isinstance(column.estimate, Estimate)
+    hints = [INTERVALS.format("a fraction" if fractions else "the mean")]
     if isinstance(column.estimate, MeanEstimate):
         drawn = mean_chart(column, column.estimate)
     else:
         rows = items(column.labels, column.estimate, column.truth)
         drawn = chart(rows, column.column)
-        if shares and any(row.value < 0 for row in rows[:SHOWN]):
-            hints.insert(0, "A share below zero is noise around zero: read it as few or none.")
+        if fractions and any(row.value < 0 for row in rows[:SHOWN]):
+            hints.insert(0, "A fraction below zero is noise around zero: read it as few or none.")
     return element("section", *heading, drawn, *(element("p", x, class_="more") for x in hints))
 
 
 def chart(rows: Sequence[Item], name: str) -> Markup:
-    """Bars of shares, or dots of coordinates, with their intervals; beyond ``SHOWN`` how many."""
+    """Bars of fractions, or dots of coordinates, with intervals; beyond ``SHOWN`` how many."""
     if not rows:
         return element("p", "No answer stands out from the noise.")
-    shown, shares = rows[:SHOWN], rows[0].unit != ""
+    shown, fractions = rows[:SHOWN], rows[0].unit != ""
     axis = axis_of(shown)
     keys = [("reach", f"mean of the coordinate, {INTERVAL}")]
-    if shares:
+    if fractions:
         keys = [*SHARE_KEYS[: 2 + any(not item.significant for item in shown)]]
     if shown[0].truth is not None:
-        keys.append(("truth", f"true {'share' if shares else 'mean'}: not private"))
-    what = "answers" if shares else "coordinates"
+        keys.append(("truth", f"true {'fraction' if fractions else 'mean'}: not private"))
+    what = "answers" if fractions else "coordinates"
     more = f"and {len(rows) - len(shown):,} more {what}, in the table below"
     bars = [row(axis, item) for item in shown]
     return element(
@@ -288,7 +288,7 @@ def chart(rows: Sequence[Item], name: str) -> Markup:
         element("div", *bars, scale(axis, rows[0].unit), class_="bars"),
         element("p", more, class_="more") if len(rows) > len(shown) else "",
         class_="chart",
-        aria_label=f"Estimated {'shares of the answers to' if shares else 'mean of'} {name}",
+        aria_label=f"Estimated {'fractions of the answers to' if fractions else 'mean of'} {name}",
     )
 
 
@@ -335,20 +335,19 @@ class MeanChart:
 
 def mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Markup:
     """The mean on the axis of the bounds; below it the interval, drawn larger, if it is narrow."""
-    low, high = estimate.interval(LEVEL)
-    margin = (high - low) / 2
+    (mean,) = items((), estimate, column.truth)
+    low, high, truth = mean.low, mean.high, mean.truth
     around = _AROUND * (high - low)
-    close = Axis.between(estimate.mean - around, estimate.mean + around)
+    close = Axis.between(mean.value - around, mean.value + around)
     limits = bounds(column)
     axis = close if limits is None else Axis(*limits)
-    truth = None if column.truth is None else float(column.truth.ravel()[0])
 
     def drawn(axis: Axis) -> Markup:
         ends = {"x1": pc(axis.at(low)), "x2": pc(axis.at(high))}
         parts = [
             element("line", x1="0%", x2="100%", y1=18, y2=18, class_="zero"),
             element("line", **ends, y1=18, y2=18, class_="reach thick"),
-            element("circle", cx=pc(axis.at(estimate.mean)), cy=18, r=6, class_="fill"),
+            element("circle", cx=pc(axis.at(mean.value)), cy=18, r=6, class_="fill"),
             *([] if truth is None else [upright(axis.at(truth), 4, 32, "truth")]),
         ]
         for end, place, anchor in ((axis.low, "0%", "start"), (axis.high, "100%", "end")):
@@ -359,14 +358,14 @@ def mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Markup:
     axes = [drawn(axis)]
     if high - low < _NARROW * (axis.high - axis.low):
         axes += [element("p", "closer:", class_="more"), drawn(close)]
-    mean, reach, first, last = (measured(x, margin) for x in (estimate.mean, margin, low, high))
+    value, interval = mean.cells
     return element(
         "figure",
-        element("p", mean, element("small", f" ± {reach}")),
+        element("p", value, element("small", f" ± {mean.shown(mean.margin)}")),
         *axes,
         class_="chart mean",
         role="img",
-        aria_label=f"{column.column}: mean {mean}, 95 % interval {first} to {last}",
+        aria_label=f"{column.column}: mean {value}, 95 % interval {interval}",
     )
 
 
@@ -396,25 +395,23 @@ def counted(guarantee: Guarantee) -> str:
 def table(column: ColumnResult) -> Markup:
     """Every estimate with its limits."""
     estimate, true = column.estimate, column.truth is not None
+    rows = items(column.labels, estimate, column.truth)
     lines: list[tuple[Sequence[str], str]] = []
     if isinstance(estimate, MeanEstimate):
-        low, high = estimate.interval(LEVEL)
-        for name, factor in (("mean", 1), ("sum", estimate.n)):
-            margin = factor * (high - low) / 2
-            mean, *ends = (measured(factor * x, margin) for x in (estimate.mean, low, high))
-            lines.append(((name, mean, " to ".join(ends)), ""))
-        if column.truth is not None:
-            mean = measured(float(column.truth.ravel()[0]), (high - low) / 2)
-            true_mean = element("td", mean, class_="true")
+        (mean,), n = rows, estimate.n
+        total = Item("sum", n * mean.value, n * mean.low, n * mean.high)
+        lines += [((item.label, *item.cells), "") for item in (mean, total)]
+        if mean.truth is not None:
+            true_mean = element("td", mean.shown(mean.truth), class_="true")
             lines.append((("true mean: not private", true_mean, ""), ""))
         heads = ["", "estimate", "95 % interval"]
         return element("div", html_table(heads, lines), class_="wide")
     what, heads = "coordinates", ["coordinate", "mean", "95 % interval", "standard error", "sum"]
     if isinstance(estimate, Estimate):
         about = f"{counted(column.guarantee)}, about"
-        what, heads = "answers", ["answer", "share", "95 % interval", about]
+        what, heads = "answers", ["answer", "fraction", "95 % interval", about]
     heads += [f"true {heads[1]}"] * true
-    for each in items(column.labels, estimate, column.truth):
+    for each in rows:
         cells = [each.label, *each.cells]
         if isinstance(estimate, VectorEstimate):
             cells.append(measured(each.error, each.error))

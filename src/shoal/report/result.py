@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -88,8 +88,7 @@ class ColumnResult:
     def to_dict(self) -> Record:
         """Plain values."""
         return {
-            "column": self.column,
-            "n": self.n,
+            **attributes(self, "column", "n"),
             "guarantee": self.guarantee.to_dict(),
             "randomizer": described(self.randomizer)
             | attributes(self.randomizer, *_SIZES, "slots"),
@@ -100,20 +99,17 @@ class ColumnResult:
 
     def table(self) -> Table:
         """The estimates with their 95 % intervals, to the digits of their error, largest first."""
+        items = charts.items(self.labels, self.estimate, self.truth)
         if isinstance(self.estimate, MeanEstimate):
-            item = charts.Item("", self.estimate.mean, *self.estimate.interval())
             heads = ("mean", "95 % interval")
-            return Table(heads, (Row(item.cells),), frozenset({0}), self.column)
-        return items_table(charts.items(self.labels, self.estimate, self.truth), self.column)
+            return Table(heads, (Row(items[0].cells),), frozenset({0}), self.column)
+        return items_table(items, self.column)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The estimates with their 95 % intervals, the largest first, at most 40 of them."""
-        if isinstance(self.estimate, MeanEstimate):
-            items = [charts.Item("mean", self.estimate.mean, *self.estimate.interval())]
-        else:
-            items = charts.items(self.labels, self.estimate, self.truth)
+        items = charts.items(self.labels, self.estimate, self.truth)
         shown, more = items[: charts.SHOWN], len(items) - charts.SHOWN
-        what = "share of the answers, %" if isinstance(self.estimate, Estimate) else "mean"
+        what = "fraction of the answers, %" if isinstance(self.estimate, Estimate) else "mean"
         rest = f"; {more:,} more" if more > 0 else ""
         with plots.on(ax, 1.5 + 0.26 * len(shown)) as axes:
             plots.dots(
@@ -139,13 +135,7 @@ class Result(Tabular):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to know before relying on it."""
-        several = len(self.columns) > 1
-        own = (
-            f"{column.column}: {warning}" if several else warning
-            for column in self.columns
-            for warning in column.warnings
-        )
-        return (*own, *self.guarantee.warnings)
+        return (*remarks(self.columns, "warnings"), *self.guarantee.warnings)
 
     @property
     def contains_truth(self) -> bool:
@@ -182,7 +172,7 @@ class Result(Tabular):
 
     @property
     def truth(self) -> Array | None:
-        """The true shares, or the true mean, of the only column, if asked for."""
+        """The true fractions, or the true mean, of the only column, if it is compared."""
         return self.only.truth
 
     @property
@@ -241,7 +231,7 @@ class Result(Tabular):
         names = [column.column for column in columns]
         banner = element("strong", BANNER), element("p", _WARNING)
         neighbours = f"neighbours: {guarantee.neighbouring} of one person's datum"
-        assumptions, remarks = (
+        assumptions, known = (
             element("ul", *(element("li", text) for text in texts))
             for texts in ((neighbours, *guarantee.assumptions), (*self.warnings, *self.notes))
         )
@@ -256,7 +246,7 @@ class Result(Tabular):
             "banner": element("aside", *banner, class_="banner", role="alert")
             if self.contains_truth
             else Markup(""),
-            "asked": names[0] if len(names) == 1 else f"{len(names)} questions",
+            "question": names[0] if len(names) == 1 else f"{len(names)} questions",
             "counted": counted(guarantee),
             "people": f"{columns[0].n:,}",
             "epsilon": up(guarantee.epsilon),
@@ -265,7 +255,7 @@ class Result(Tabular):
             "charts": join(*(charts.section(each, headed=len(columns) > 1) for each in columns)),
             **sentences(guarantee),
             "assumptions": assumptions,
-            "remarks": join(element("h2", "To know"), remarks) if "<li>" in remarks else Markup(""),
+            "remarks": join(element("h2", "To know"), known) if "<li>" in known else Markup(""),
             "tables": join(*tables),
             "method": _method(self),
             "statement": embedded,
@@ -300,9 +290,15 @@ class Result(Tabular):
         return "\n\n".join([*tables, str(self.document(table=False))])
 
 
+def remarks(columns: Sequence[ColumnResult], what: Literal["notes", "warnings"]) -> list[str]:
+    """The notes or the warnings of all columns, under the name of each if they are several."""
+    own = [(column.column, text) for column in columns for text in getattr(column, what)]
+    return [f"{name}: {text}" if len(columns) > 1 else text for name, text in own]
+
+
 def items_table(items: Sequence[charts.Item], title: str) -> Table:
     """Answers, or coordinates, with their intervals, to the digits of their margins."""
-    heads = ("answer", "share") if items and items[0].unit else ("coordinate", "mean")
+    heads = ("answer", "fraction") if items and items[0].unit else ("coordinate", "mean")
     rows = tuple(Row((item.label, *item.cells)) for item in items)
     return Table((*heads, "95 % interval"), rows, frozenset({1}), title)
 
@@ -433,11 +429,9 @@ def statement(result: Result) -> dict[str, object]:
         "guarantee": result.guarantee.to_dict(),
         "columns": [
             {
-                "column": column.column,
-                "n": column.n,
+                **attributes(column, "column", "n"),
                 "randomizer": attributes(column.randomizer, "name", *_SIZES),
-                "epsilon": column.guarantee.epsilon,
-                "delta": column.guarantee.delta,
+                **attributes(column.guarantee, "epsilon", "delta"),
                 "notes": list(column.notes),
             }
             for column in result.columns
