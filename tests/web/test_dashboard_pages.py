@@ -18,7 +18,6 @@ from dashboard_kit import Page, dashboard_of, login, shown
 from shoal.explain.text import measured, up
 from shoal.randomizers.grid import Duchi
 from shoal.randomizers.response import RandomizedResponse
-from shoal.report.charts import percent
 from shoal.service.analyzer import schema
 from shoal.service.analyzer.documents import written
 from shoal.service.analyzer.remembered import Remembered
@@ -133,7 +132,7 @@ def test_an_unknown_survey_is_told_of_without_advice_for_operators(client):
 
 def rounded(estimate, part):
     margin = 50 * (estimate["high"] - estimate["low"])
-    return percent(100 * estimate[part], margin)
+    return f"{measured(100 * estimate[part], margin)} %"
 
 
 def every_page(analyzer):
@@ -315,12 +314,11 @@ def test_without_a_result_the_page_says_so(analyzer, client, name, said):
 
 def test_intervals_claim_no_more_than_the_noise(analyzer, client):
     said = "among those who answered, and counts the noise alone: not who happened to answer, and"
-    for survey, what in ((analyzer.plain, "a share"), (analyzer.number, "the mean")):
+    for survey, what in ((analyzer.plain, "a fraction"), (analyzer.number, "the mean")):
         found = page(client, survey)
         assert f"A 95 % interval is of {what} {said} not false reports." in found.of["found"]
         written = client.get(path(survey, "/download/report.html")).text
-        whose = what.replace("share", "fraction")
-        assert f"A 95 % interval is of {whose} {said} not false reports." in written
+        assert f"A 95 % interval is of {what} {said} not false reports." in written
     found = page(client, analyzer.plain)
     assert "95 % interval, of the noise alone" in found.of["chart"]
     assert "more than all smaller ones, beyond the noise" in found.of["chart"]
@@ -371,8 +369,8 @@ def test_many_answers_are_folded_and_in_either_order(analyzer, client):
 def test_the_smallest_answer_is_compared_with_none(analyzer, client):
     found = page(client, analyzer.plain)
     first, *_, last = [each["aria-label"] for each in found.all("div") if "data-value" in each]
-    assert first.endswith("; more than the answers with smaller percentages, beyond the noise")
-    assert "smaller percentages" not in last
+    assert first.endswith("; more than the answers with smaller fractions, beyond the noise")
+    assert "smaller fractions" not in last
     assert found.of["table"].count("–") == 1
 
 

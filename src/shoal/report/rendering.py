@@ -5,6 +5,7 @@ Charts and the head of a page are templates of this directory; other rooms bring
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -36,6 +37,7 @@ def environment(*directories: Path) -> Environment:
     made.filters |= {
         "at": "{:.3f}%".format,  # a place on an axis, for an attribute
         "count": "{:,}".format,
+        "finite": lambda epsilon: up(epsilon) if math.isfinite(epsilon) else "none",
         "measured": measured,
         "moment": moment,
         "number": number,

@@ -41,6 +41,7 @@ class AnswerChart:
     column: ColumnResult
     answers: Sequence[Answer]
     order: Order
+    kind = "fractions"
 
     @classmethod
     def of(cls, column: ColumnResult, answers: Sequence[Answer], order: Order) -> AnswerChart:

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from shoal.errors import ShoalError
-from shoal.report.charts import INTERVALS, MeanChart
+from shoal.report.charts import Chart
 from shoal.report.result import ColumnResult, sentences
 from shoal.sealing import SealingError, SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
@@ -62,7 +62,6 @@ _TITLES = {
 
 rendering.templates.globals |= {
     "FILES": FILES,
-    "INTERVALS": INTERVALS,
     "MOST": MOST,
     "ORDERS": ORDERS,
     "REASONS": REASONS,
@@ -70,7 +69,6 @@ rendering.templates.globals |= {
     "sentences": sentences,
     "short": short,
 }
-rendering.templates.tests["mean"] = lambda chart: isinstance(chart, MeanChart)
 
 
 class Dashboard:
@@ -317,9 +315,9 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _chart(column: ColumnResult, listed: Sequence[Answer], order: Order) -> AnswerChart | MeanChart:
+def _chart(column: ColumnResult, listed: Sequence[Answer], order: Order) -> AnswerChart | Chart:
     if isinstance(column.estimate, MeanEstimate):
-        return MeanChart.of(column, column.estimate)
+        return Chart.of(column)
     return AnswerChart.of(column, listed, order)
 
 

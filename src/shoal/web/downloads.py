@@ -188,7 +188,7 @@ def _draw_bars(axes: Any, shown: Sequence[Answer]) -> None:  # noqa: ANN401 - of
         label.set_parse_math(False)
     axes.invert_yaxis()
     axes.axvline(0, color=_QUIET, linewidth=0.8)
-    axes.set_xlabel("percent")
+    axes.set_xlabel("fraction, %")
 
 
 def _draw_mean(axes: Any, estimate: MeanEstimate) -> None:  # noqa: ANN401 - of the library
