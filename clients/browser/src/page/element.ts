@@ -251,7 +251,7 @@ export class ShoalSurvey extends HTMLElement {
   #results(): HTMLElement {
     const [when, where] = words.results(this.#survey);
     const address = this.getAttribute("results");
-    return h("p", {}, when, address === null ? where : h("a", { href: address }, "on this page"), ".");
+    return h("p", {}, when, address === null ? where : h("a", { href: address }, "on the results page"), ".");
   }
 
   #again(used: number): HTMLElement[] {
