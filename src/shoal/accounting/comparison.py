@@ -116,10 +116,6 @@ class Comparisons(list[Comparison], Tabular):
             plots.dots(axes, rows, levels=known, xlabel=xlabel)
         return axes
 
-    def __str__(self) -> str:
-        """The table, as text."""
-        return str(self.document())
-
 
 def compare(
     randomizer: Randomizer | None = None,

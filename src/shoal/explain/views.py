@@ -25,15 +25,22 @@ _UPPER = Look("proved", plots.BLUE, plots.SOLID, 2.4)
 _LOWER = Look("lower bound", plots.BLACK, plots.DOTTED, 1.8)
 
 
-class Tabular(ABC):
-    """What has a table: as a data frame of Polars or of pandas, and in a notebook."""
+class Explained(ABC):
+    """What has a document: as text, and in a notebook."""
 
     @abstractmethod
     def document(self) -> Document:
-        """The table and what belongs to it, in words."""
+        """What it says, in words and tables."""
+
+    def __str__(self) -> str:
+        return str(self.document())
 
     def _repr_html_(self) -> str:
         return self.document().to_html()
+
+
+class Tabular(Explained):
+    """What has a table: as a data frame of Polars or of pandas, too."""
 
     @abstractmethod
     def records(self) -> list[dict[str, object]]:

@@ -22,6 +22,7 @@ from shoal.accounting.search import Side, root_below
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, plural, up
+from shoal.explain.views import Explained
 from shoal.learning import permuted, steps
 from shoal.learning.run import ADD_OR_REMOVE, REPLACE, Run, RunOptions, Sampling
 
@@ -69,7 +70,7 @@ class Route:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearningGuarantee(Run):
+class LearningGuarantee(Run, Explained):
     """A training run and its (epsilon, delta): an upper bound for all iterates, what it assumes.
 
     ``local`` is the epsilon, at the same delta, of one step seen by somebody who knows whose
@@ -170,13 +171,6 @@ class LearningGuarantee(Run):
             ),
             warnings=self.warnings,
         )
-
-    def __str__(self) -> str:
-        """One readable block."""
-        return str(self.document())
-
-    def _repr_html_(self) -> str:
-        return self.document().to_html()
 
 
 @dataclass(frozen=True)
