@@ -18,25 +18,23 @@ from starlette.routing import Route
 
 from shoal.errors import ShoalError
 from shoal.report.charts import Chart
-from shoal.report.result import ColumnResult, sentences
+from shoal.report.result import ColumnResult
 from shoal.sealing import SealingError, SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
-from shoal.service.analyzer.opened import REASONS
 from shoal.service.analyzer.remembered import Remembered, Version
 from shoal.service.errors import NotAuthorizedError, UnknownBatchError
 from shoal.service.http import asking
 from shoal.service.http.problems import Problem, ProblemError, problem_of
 from shoal.service.keyring import KeyList, KeyringError
-from shoal.service.keyring.words import advice, coming
+from shoal.service.keyring.words import advice
 from shoal.service.survey import Survey
 from shoal.values import MeanEstimate
 from shoal.web import assets, rendering
 from shoal.web.access import Access, Visitor, to_login
 from shoal.web.background import PATIENCE, Background, Crowd, Progress, ask_shuffler
-from shoal.web.charts import ORDERS, AnswerChart, Curve, Order, Timeline, short
+from shoal.web.charts import ORDERS, AnswerChart, Curve, Order, Timeline
 from shoal.web.downloads import FILES
 from shoal.web.snapshot import (
-    MOST,
     Answer,
     Snapshot,
     Snapshots,
@@ -58,16 +56,6 @@ _TITLES = {
     404: "Not here",
     429: "Too many requests",
     503: "Not now",
-}
-
-rendering.templates.globals |= {
-    "FILES": FILES,
-    "MOST": MOST,
-    "ORDERS": ORDERS,
-    "REASONS": REASONS,
-    "coming": coming,
-    "sentences": sentences,
-    "short": short,
 }
 
 

@@ -11,11 +11,28 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from shoal.explain.text import duration
 from shoal.report import rendering
+from shoal.report.result import sentences
+from shoal.service.analyzer.opened import REASONS
 from shoal.service.http import asking
+from shoal.service.keyring.words import coming
 from shoal.web import assets
+from shoal.web.charts import ORDERS, short
+from shoal.web.downloads import FILES
+from shoal.web.snapshot import MOST
 
 templates = rendering.environment(Path(__file__).parent / "templates")
-templates.globals |= {"asset": assets.asset, "NOT_BUILT": assets.NOT_BUILT, "infinity": math.inf}
+templates.globals |= {
+    "FILES": FILES,
+    "MOST": MOST,
+    "NOT_BUILT": assets.NOT_BUILT,
+    "ORDERS": ORDERS,
+    "REASONS": REASONS,
+    "asset": assets.asset,
+    "coming": coming,
+    "infinity": math.inf,
+    "sentences": sentences,
+    "short": short,
+}
 templates.filters["duration"] = duration
 
 
