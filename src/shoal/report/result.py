@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -30,8 +29,8 @@ from shoal.planning import Plan
 from shoal.protocols.base import Device
 from shoal.randomizers.registry import described
 from shoal.report import charts
-from shoal.report.charts import counted
-from shoal.report.markup import Markup, document, element, join
+from shoal.report.charts import Chart, counted
+from shoal.report.rendering import environment, render
 from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record, attributes
 
 if TYPE_CHECKING:
@@ -39,11 +38,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FORMAT = "shoal privacy statement 1"
-BANNER = "Contains true values: not private"
-_WARNING = (
-    "The true answers were drawn beside the estimates to compare them. The guarantee below "
-    "does not cover this page: do not pass it on."
-)
 _SIZES = ("local_epsilon", "message_bits", "messages")
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -226,47 +220,18 @@ class Result(Tabular):
 
     def to_html(self) -> str:
         """One self-contained page."""
-        columns, guarantee = self.columns, self.guarantee
-        local = guarantee.local_epsilon
-        names = [column.column for column in columns]
-        banner = element("strong", BANNER), element("p", _WARNING)
-        neighbours = f"neighbours: {guarantee.neighbouring} of one person's datum"
-        assumptions, known = (
-            element("ul", *(element("li", text) for text in texts))
-            for texts in ((neighbours, *guarantee.assumptions), (*self.warnings, *self.notes))
-        )
-        tables = (
-            element("section", element("h2", f"The estimates: {each.column}"), charts.table(each))
-            for each in columns
-        )
         text = json.dumps(finite(statement(self)), ensure_ascii=False, allow_nan=False, indent=1)
-        # As JSON that may stand inside a script element.
-        embedded = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-        parts = {
-            "banner": element("aside", *banner, class_="banner", role="alert")
-            if self.contains_truth
-            else Markup(""),
-            "question": names[0] if len(names) == 1 else f"{len(names)} questions",
-            "counted": counted(guarantee),
-            "people": f"{columns[0].n:,}",
-            "epsilon": up(guarantee.epsilon),
-            "delta": plain(guarantee.delta),
-            "local_epsilon": up(local) if math.isfinite(local) else "none",
-            "charts": join(*(charts.section(each, headed=len(columns) > 1) for each in columns)),
-            **sentences(guarantee),
-            "assumptions": assumptions,
-            "remarks": join(element("h2", "To know"), known) if "<li>" in known else Markup(""),
-            "tables": join(*tables),
-            "method": _method(self),
-            "statement": embedded,
-            "embedded": Markup(embedded),
-        }
-        home = resources.files(__package__ or "shoal.report")
-        shape, style = (
-            home.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "style.css")
+        return render(
+            environment(),
+            "page.html",
+            result=self,
+            guarantee=self.guarantee,
+            charts=[Chart.of(column) for column in self.columns],
+            counted=counted(self.guarantee),
+            words=sentences(self.guarantee),
+            # As JSON that may stand inside a script element.
+            statement=text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
         )
-        body = Markup(shape.format_map({name: join(part) for name, part in parts.items()}))
-        return document(f"{', '.join(names)} · Shoal", body, head=[element("style", Markup(style))])
 
     def document(self, *, table: bool = True) -> Document:
         """The estimates (of one column, unless there is to be no table), the guarantee, notes."""
@@ -351,26 +316,6 @@ class Stages(dict[str, float]):
 
 
 # ------------------------------------------------------------ the guarantee, for everybody
-
-
-def _method(result: Result) -> Markup:
-    """How each question was asked, which heads its column where there are several."""
-    columns = result.columns
-    one = "person" if result.guarantee.rounds == 1 else "report"
-    devices = [column.randomizer for column in columns]
-    steps = {
-        "randomizer": [device.name for device in devices],
-        "ε0 of a report": [
-            up(device.local_epsilon) if math.isfinite(device.local_epsilon) else "none"
-            for device in devices
-        ],
-        f"messages of a {one}": [f"{device.messages:.4g}" for device in devices],
-        "size of a message": [f"{device.message_bits:.3g} bits" for device in devices],
-        "ε of this question": [up(column.guarantee.epsilon) for column in columns],
-        counted(result.guarantee): [f"{column.n:,}" for column in columns],
-    }
-    heads = ["", *(column.column for column in columns)] if len(columns) > 1 else []
-    return charts.html_table(heads, (((name, *cells), "") for name, cells in steps.items()))
 
 
 def sentences(guarantee: Guarantee) -> dict[str, str]:
