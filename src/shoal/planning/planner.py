@@ -35,11 +35,12 @@ from shoal.randomizers.base import (
     VectorMechanism,
 )
 from shoal.randomizers.registry import CATEGORIES, by_name, described
-from shoal.randomizers.vectors import LARGEST_DIMENSION, Ball
 from shoal.values import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from shoal.randomizers.vectors import Ball
 
 Family = Callable[..., Randomizer]
 
@@ -104,7 +105,7 @@ class Question:
         if self.norm is not None:
             if self.dimension is None:
                 raise InvalidArgumentError("norm", self.norm, "a norm beside dimension only")
-            Ball(dimension=self.dimension, norm=self.norm)  # which checks them
+            _ = self.ball  # which checks them
         if self.bounds is not None:
             checks.bounds(*self.bounds)
 
@@ -113,6 +114,8 @@ class Question:
         """The vectors in question, if they may be shorter than the norm."""
         if self.dimension is None or self.norm is None:
             return None
+        from shoal.randomizers.vectors import Ball
+
         return Ball(dimension=self.dimension, norm=self.norm)
 
     def __str__(self) -> str:
@@ -513,7 +516,7 @@ def plan(
     options, reason = _ranked(_options(question), question)
     if options[0].errors is None:
         advice = "collect more reports or weaken the target"
-        if dimension is not None and dimension >= LARGEST_DIMENSION:
+        if dimension is not None and dimension >= checks.LARGEST_DIMENSION:
             advice = "ask for fewer coordinates"
         raise UnreachableTargetError(
             f"({epsilon:g}, {question.delta:g})-DP with n={n}",
