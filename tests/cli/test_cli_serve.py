@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from running_kit import Quick
+from shoal.service.db import Database
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.keyring.schedule import ROLES
@@ -18,7 +19,6 @@ from shoal.service.running.findings import State
 from shoal.service.running.registering import analyzer_store
 from shoal.service.running.server import CannotListenError, address, adopted, listen
 from shoal.service.running.settings import Listening, Settings
-from shoal.service.store import Database
 from shoal.web import assets
 
 KINDS = ["shuffler", "worker", "analyzer"]

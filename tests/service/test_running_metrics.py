@@ -17,8 +17,8 @@ from shoal.service.running.embedded import Embedded, Ports
 from shoal.service.running.figures import disk_figures, key_figures
 from shoal.service.running.findings import fail, ok
 from shoal.service.running.health import Readiness
+from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import Arrival
 
 
 def values(found):
@@ -130,7 +130,7 @@ def test_no_figure_moves_with_one_report_of_an_open_batch(tmp_path):
         found = metrics.registry(sources)
 
         def shown_after(some, *, opening=True):
-            store.receive([Arrival(survey.id, 0, b"".join(some))])
+            store.reports.receive([Arrival(survey.id, 0, b"".join(some))])
             while opening and worker.step():
                 pass
             return generate_latest(found)

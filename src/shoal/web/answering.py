@@ -36,7 +36,7 @@ def routes(analyzer: AnalyzerPages) -> list[Route]:
         addresses.charge(asking.sender(request), 1)
         try:
             name = SurveyId.from_text(request.path_params["survey"])
-            survey = await run_in_threadpool(analyzer.store.survey, name)
+            survey = await run_in_threadpool(analyzer.store.surveys.get, name)
         except (MalformedError, UnknownSurveyError):
             return _unknown()
         return await run_in_threadpool(_page, survey, analyzer.store.clock())

@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 
 from shoal.service.running.figures import short
 from shoal.service.running.metrics import counters, gauges, two_digits
-from shoal.service.store import ShufflerStore
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
 _SURVEY = ["survey"]
@@ -30,8 +30,8 @@ class BatchFigures:
 
     def figures(self) -> Iterable[Metric]:
         """All of them."""
-        surveys = self._store.surveys()
-        totals = {short(survey.id): self._store.counters(survey.id) for survey in surveys}
+        surveys = self._store.surveys.all()
+        totals = {short(survey.id): self._store.batches.counters(survey.id) for survey in surveys}
         yield self._states(surveys)
         yield self._last_sizes(surveys)
         yield from _totals(totals)
@@ -39,7 +39,7 @@ class BatchFigures:
         yield self._progress(surveys)
 
     def _progress(self, surveys: list[Survey]) -> Metric:
-        shares = {short(survey.id): self._store.progress(survey.id).share for survey in surveys}
+        shares = {short(survey.id): self._store.progress.of(survey.id).share for survey in surveys}
         return gauges(
             "minimum_reached_ratio",
             "How much of the least crowd the open batch had lately, in quarters.",
@@ -55,12 +55,12 @@ class BatchFigures:
             (
                 ([short(survey.id), state], count)
                 for survey in surveys
-                for state, count in sorted(self._store.states(survey.id).items())
+                for state, count in sorted(self._store.batches.states(survey.id).items())
             ),
         )
 
     def _last_sizes(self, surveys: list[Survey]) -> Metric:
-        sizes = {short(survey.id): self._store.last_size(survey.id) for survey in surveys}
+        sizes = {short(survey.id): self._store.batches.last_size(survey.id) for survey in surveys}
         return gauges(
             "last_batch_reports",
             "Valid reports of the batch that closed last, to two digits.",
@@ -75,7 +75,7 @@ class BatchFigures:
                 name = short(survey.id)
                 before, left_out = self._left_out.get(name, ({}, {}))
                 if before != totals[name]:
-                    left_out = self._store.tallies(survey.id)
+                    left_out = self._store.reports.tallies(survey.id)
                     self._left_out[name] = (totals[name], left_out)
                 rows += [
                     ([name, reason], two_digits(left_out.get(reason, 0)))

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from shoal.errors import ShoalError
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db import Database
 from shoal.service.keyring import Keyring, Protection, Role
 from shoal.service.running.places import KEYS
-from shoal.service.store import Database
 
 DATABASE = "store.sqlite"
 STORE_VARIABLE = "SHOAL_STORE"

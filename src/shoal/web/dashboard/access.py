@@ -16,11 +16,11 @@ from starlette.responses import RedirectResponse, Response
 
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
+from shoal.service.db.tokens import TokenScope
 from shoal.service.errors import ForbiddenError, NotAuthorizedError
 from shoal.service.http import asking, bodies
 from shoal.service.http.limits import Addresses
 from shoal.service.http.problems import Problem, ProblemError
-from shoal.service.store.values import TokenScope
 from shoal.web.dashboard import layout
 from shoal.web.dashboard.sessions import Sessions
 

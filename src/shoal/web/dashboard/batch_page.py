@@ -6,8 +6,8 @@ from shoal.errors import ShoalError
 from shoal.report.markup import Markup, element
 from shoal.report.result import ColumnResult
 from shoal.service.analyzer.collection import Collection
+from shoal.service.analyzer.release_decision import guaranteed
 from shoal.service.analyzer.results import column
-from shoal.service.analyzer.verdict import guaranteed
 from shoal.service.survey import Survey
 from shoal.web.dashboard import chart
 from shoal.web.dashboard.access import Visitor

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from shoal.report.charts import key
 from shoal.report.markup import Markup, element, join
-from shoal.service.analyzer import schema
+from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collection import Collection
 from shoal.web.dashboard.access import Visitor
 from shoal.web.dashboard.graphs import Timeline

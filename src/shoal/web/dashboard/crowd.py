@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
-from shoal.service.analyzer.verdict import guaranteed
+from shoal.service.analyzer.release_decision import guaranteed
 from shoal.service.survey import Survey
 from shoal.service.survey.promise import promised
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from shoal.report import finite, html, statement
 from shoal.report.result import Result
-from shoal.service.analyzer.documents import written
+from shoal.service.analyzer.publish import written
 from shoal.service.analyzer.results import SurveyResults, survey_results
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.web.assets import missing

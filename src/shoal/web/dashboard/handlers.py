@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from shoal.errors import ShoalError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
-from shoal.service.analyzer.remembered import Remembered, Version
+from shoal.service.analyzer.results import ResultCache, Version
 from shoal.service.errors import NotAuthorizedError, UnknownBatchError
 from shoal.service.http import asking
 from shoal.service.http.problems import Problem, ProblemError, problem_of
@@ -60,13 +60,13 @@ class Dashboard:
         self._keyring = analyzer.keyring
         self.access = Access(analyzer)
         self._snapshots = Snapshots(analyzer.store)
-        self._files = Remembered()
+        self._files = ResultCache()
 
         def ask_about(name: SurveyId) -> Progress:
-            return ask(self._store.survey(name))
+            return ask(self._store.surveys.get(name))
 
         def compute(name: SurveyId) -> Crowd:
-            return crowd(self._store.survey(name))
+            return crowd(self._store.surveys.get(name))
 
         self._progress = Later(ask_about, lasts=lambda told: told.lasts, patience=patience)
         self._crowds = Later(compute, patience=patience)
@@ -104,7 +104,7 @@ class Dashboard:
         return await run_in_threadpool(self._surveys, visitor, _number(request, "page"))
 
     def _surveys(self, visitor: Visitor, page: int) -> Response:
-        known = self._store.surveys()
+        known = self._store.surveys.all()
         visible = [each for each in known if self.access.may_list(visitor, each.id)]
         pages = max(1, -(-len(visible) // list_page.PAGE))
         page = min(page, pages)
@@ -137,8 +137,8 @@ class Dashboard:
         )
         if visitor.operator:
             shown = shown.for_operators(
-                under_way=self._store.collections(name),
-                keys=keys.keys(survey, self._keyring, self._store.copies(), now),
+                under_way=self._store.collections.of(name),
+                keys=keys.keys(survey, self._keyring, self._store.key_lists.all(), now),
             )
         version = _digest(snapshot.version, State.of(survey, now), shown.progress, shown.crowd)
         return layout.page(survey.question, *shown.body(), who=visitor.scope, version=version)
@@ -155,10 +155,10 @@ class Dashboard:
         return Response(body, media_type="application/json", headers=headers)
 
     def _current(self, name: SurveyId) -> str:
-        survey, now = self._store.survey(name), self._store.clock()
+        survey, now = self._store.surveys.get(name), self._store.clock()
         progress = self._progressed(survey, now)
         state = State.of(survey, now)
-        return _digest(self._store.version(name), state, progress, self._crowds.get(name))
+        return _digest(self._store.results.version(name), state, progress, self._crowds.get(name))
 
     def _progressed(self, survey: Survey, now: int) -> Progress | None:
         return self._progress.get(survey.id) if may_wait(survey, now) else None
@@ -177,7 +177,7 @@ class Dashboard:
             raise UnknownBatchError(batch)
         if line.withheld is not None and not visitor.operator:
             raise NotAuthorizedError
-        held = self._store.collection(name, batch)
+        held = self._store.collections.find(name, batch)
         body = batch_page.body(snapshot.survey, line, held, visitor=visitor, order=order)
         title = f"Batch {batch[: batches.SHORT]}"
         return layout.page(title, *body, who=visitor.scope)

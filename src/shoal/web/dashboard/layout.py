@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from starlette.responses import HTMLResponse
 
 from shoal.report.markup import Markup, element
-from shoal.service.store.values import TokenScope
+from shoal.service.db.tokens import TokenScope
 from shoal.web import assets, shell
 from shoal.web.dashboard.parts import NOTHING, link
 

@@ -9,7 +9,7 @@ from shoal.explain.text import plain, up
 from shoal.report import charts
 from shoal.report.markup import Markup, element
 from shoal.report.result import sentences
-from shoal.service.analyzer.verdict import local_epsilon
+from shoal.service.analyzer.release_decision import local_epsilon
 from shoal.service.survey import Survey
 from shoal.web.dashboard import chart, graphs
 from shoal.web.dashboard.chart import Order

@@ -14,9 +14,8 @@ from threading import Lock
 
 from shoal import checks, randomness
 from shoal.service.clock import Clock
+from shoal.service.db.tokens import Tokens, TokenScope, hashed
 from shoal.service.errors import NotAuthorizedError
-from shoal.service.store.tokens import Tokens, hashed
-from shoal.service.store.values import TokenScope
 
 LIFETIME = 12 * 3600  # seconds
 MOST = 1000  # at once; the oldest go

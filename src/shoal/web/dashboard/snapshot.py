@@ -15,11 +15,10 @@ from threading import Lock
 
 from shoal.report.result import Result
 from shoal.sealing import SurveyId
-from shoal.service.analyzer import schema
+from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collection import Collection
-from shoal.service.analyzer.documents import Document
-from shoal.service.analyzer.remembered import Version
-from shoal.service.analyzer.results import SurveyResults
+from shoal.service.analyzer.publish import Document
+from shoal.service.analyzer.results import SurveyResults, Version
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.survey import Survey
 from shoal.values import Counts
@@ -133,7 +132,9 @@ class Snapshots:
 
     def get(self, name: SurveyId) -> Snapshot:
         """As it is now."""
-        version = self._store.version(name)  # before: what comes meanwhile is asked for again
+        version = self._store.results.version(
+            name
+        )  # before: what comes meanwhile is asked for again
         kept = self._kept.get(name)
         if kept is not None and kept.version == version:
             return kept
@@ -146,21 +147,21 @@ class Snapshots:
 
 def read(store: AnalyzerStore, name: SurveyId, version: Version) -> Snapshot:
     """What a survey has found: all of it follows from the documents that are there first."""
-    survey = store.survey(name)
-    hours = store.published_hours(name)
-    entries = {entry["batch"]: entry for entry in store.ledger(name)}
-    collections = store.collections(name)
+    survey = store.surveys.get(name)
+    hours = store.results.hours(name)
+    entries = {entry["batch"]: entry for entry in store.ledger.entries(name)}
+    collections = store.collections.of(name)
     lines = [_line(each, hours, entries[each.batch]) for each in collections if each.batch in hours]
     lines.sort(key=attrgetter("batch"))
     lines.sort(key=attrgetter("published"), reverse=True)
     told = [line for line in lines if line.withheld is None]
-    counts = store.counts(name)
+    counts = store.results.counts(name)
     found = SurveyResults(
         survey=survey,
         batches=tuple(line.document() for line in lines),
         refused=(),
         life={
-            **store.life(name),
+            **store.ledger.spent(name),
             "epsilon": max(
                 (line.epsilon for line in told if line.epsilon is not None), default=None
             ),

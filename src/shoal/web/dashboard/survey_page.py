@@ -9,7 +9,7 @@ from enum import StrEnum
 from shoal.explain.text import plain
 from shoal.report.markup import Markup, element, join
 from shoal.service.analyzer.collection import Collection
-from shoal.service.analyzer.opened import REASONS
+from shoal.service.analyzer.decode import REASONS
 from shoal.service.survey import Survey
 from shoal.web.dashboard import batches, panels
 from shoal.web.dashboard.access import Visitor

@@ -1,0 +1,91 @@
+"""Everything the shuffler remembers.
+
+A directory holds segments (sealed reports as they came), parts (sealed records of opened reports)
+and batches (shuffled files); the database says which of them count. Several processes may work on
+one store: whatever one of them does is one transaction, and long work is claimed by lease.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from shoal.service.clock import HOUR, Clock
+from shoal.service.db import files
+from shoal.service.db.database import Database
+from shoal.service.db.files import LEAST_FREE, DiskSpace
+from shoal.service.db.key_lists import KeyLists
+from shoal.service.db.store_id import StoreId
+from shoal.service.db.surveys import Surveys
+from shoal.service.db.tags import forget_key
+from shoal.service.db.tokens import Tokens
+from shoal.service.shuffler.batches import Batches
+from shoal.service.shuffler.garbage import Garbage
+from shoal.service.shuffler.progress import ProgressCache
+from shoal.service.shuffler.reports import Reports
+from shoal.service.shuffler.segments import Segments
+from shoal.service.shuffler.tables import RELEASED, SHUFFLED, TRACES, batches, extents, parts
+
+TREE = "shuffler"
+
+
+class ShufflerStore:
+    """The store of one shuffler; ``key_lists`` are the analyzers'.
+
+    The tables must be there and of this version (see ``Database.migrate``), and the directory must
+    be theirs. What looks useless is deleted after ``grace`` seconds; below ``least_free`` bytes of
+    free disk nothing is taken in.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        directory: Path,
+        clock: Clock,
+        *,
+        grace: float = HOUR,
+        least_free: int = LEAST_FREE,
+    ) -> None:
+        database.require(TREE)
+        self.id = StoreId(database, files.create_directory(directory))
+        self.id.settle(holds=_holds(directory), refers=_refers(database))
+        self._database = database
+        self._segments = Segments(directory / "segments", clock, grace=grace)
+        self.surveys = Surveys(database, TRACES)
+        self.tokens = Tokens(database, clock, self.surveys)
+        self.key_lists = KeyLists(database, clock)
+        self.batches = Batches(database, self.surveys, directory, clock, grace=grace)
+        self.progress = ProgressCache(database, self.surveys, clock)
+        self.garbage = Garbage(database, self._segments, self.batches, grace=grace)
+        space = DiskSpace(directory, least_free)
+        self.reports = Reports(database, self.surveys, self._segments, self.batches, space, clock)
+
+    def forget_key(self, key: int) -> int:
+        """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""
+        return forget_key(self._database, key)
+
+    def close(self) -> None:
+        """Let go of the files; the database is its owner's to close."""
+        self._segments.close()
+
+
+def _holds(directory: Path) -> bool:
+    """Whether there are reports in a directory, in whatever form."""
+    directories = (directory / name for name in ("segments", "parts", "batches"))
+    with files.disk("looking at the directory"):
+        return any(any(each.iterdir()) for each in directories if each.is_dir())
+
+
+def _refers(database: Database) -> bool:
+    """Whether the database says that there are."""
+    files_of = batches.c.state.in_((SHUFFLED, RELEASED))
+    with database.read() as connection:
+        return any(
+            connection.execute(sa.select(sa.literal(1)).where(sa.exists(query))).first()
+            for query in (
+                sa.select(extents.c.id),
+                sa.select(parts.c.name),
+                sa.select(batches.c.id).where(files_of),
+            )
+        )
