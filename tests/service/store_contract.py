@@ -362,6 +362,43 @@ class StoreContract:
         assert open_all(store) == 10
         assert states(database) == [("OPEN", 10)]
 
+    # The end of a survey
+
+    def test_the_data_of_a_survey_that_is_over_is_deleted(
+        self, store, database, directory, clock, survey
+    ):
+        """Reports that wait, an open batch, a shuffled one; another survey keeps its own."""
+        other = make_survey("other", days=90)
+        store.surveys.add(other)
+        every = store.tokens.add("all", None, 400 * DAY)
+        store.tokens.add("one", survey.id, 400 * DAY)
+        fill(store, survey, range(20))
+        store.batches.advance()
+        shuffle(store)
+        fill(store, survey, range(20, 25))
+        send(store, survey, range(25, 30))
+        send(store, other, range(100, 103))
+        waiting = make_reports(survey, range(25, 30))
+        segments = directory / "segments"
+        assert any(waiting in path.read_bytes() for path in segments.iterdir())
+        with pytest.raises(NotReadyError, match="not over"):
+            store.delete_survey(survey.id)
+        clock.advance(31 * DAY + HOUR)
+        deleted = store.delete_survey(survey.id)
+        assert deleted.counts == {"tags": 30, "tokens": 1, "waiting": 1, "batches": 2, "files": 3}
+        assert "the number of the survey's row" in deleted.left[0]
+        assert deleted.to_dict()["left"] == list(deleted.left)
+        assert names(directory / "parts") == names(directory / "batches") == []
+        assert not any(waiting in path.read_bytes() for path in segments.iterdir())
+        assert [rows_of(database, table) for table in (schema.batches, schema.parts)] == [0, 0]
+        assert rows_of(database, schema.counters) == 0
+        assert rows_of(database, schema.tags) == 3
+        with pytest.raises(UnknownSurveyError):
+            store.surveys.get(survey.id)
+        assert store.tokens.check(every, other.id).survey is None
+        claim = store.reports.claim(100, LEASE)
+        assert store.reports.read(claim) == make_reports(other, range(100, 103))
+
     # Claims
 
     def test_claims_are_as_large_as_asked(self, store, survey):

@@ -23,6 +23,7 @@ from shoal.service.db import tables as common
 from shoal.service.errors import (
     LeaseLostError,
     NotAuthorizedError,
+    NotReadyError,
     StoreVersionError,
     SurveyInUseError,
     UnknownBatchError,
@@ -266,3 +267,28 @@ def test_the_version_is_another_whenever_results_are(analyzer):
     store.collections.move(other, schema.REFUSED, reason="that")
     seen.append(store.results.version(survey.id))
     assert len(set(seen)) == len(seen)
+
+
+def test_the_data_of_a_survey_that_is_over_is_deleted(analyzer):
+    survey, other, store = analyzer.asking(), analyzer.asking(name="another"), analyzer.store
+    store.tokens.add("reader", survey.id, 400 * 86_400)
+    analyzer.shuffler.put(survey, sealed(survey, analyzer.keyring, [0] * 60 + [1] * 40))
+    analyzer.collect(survey)
+    left = store.incoming / f"{store.surveys.row(survey.id).number}-{SECOND}.batch"
+    left.write_bytes(b"not opened yet")
+    kept = store.incoming / f"{store.surveys.row(other.id).number}-{SECOND}.batch"
+    kept.write_bytes(b"another's")
+    with pytest.raises(NotReadyError, match="not over"):
+        store.delete_survey(survey.id)
+    analyzer.clock.advance(40 * 86_400)
+    deleted = store.delete_survey(survey.id)
+    counts = {"tags": 100, "results": 1, "ledger": 1, "collections": 1, "tokens": 1, "files": 1}
+    assert deleted.counts == counts
+    assert "what readers have downloaded" in deleted.left
+    assert store.surveys.all() == [other]
+    assert [path.name for path in store.incoming.iterdir()] == [kept.name]
+    with analyzer.database.read() as connection:
+        for table in (*schema.TRACES, common.tokens):
+            assert connection.execute(table.select()).first() is None
+    with pytest.raises(UnknownSurveyError):
+        store.results.of(survey.id)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import LEASE, Collections
 from shoal.service.analyzer.ledger import Ledger
 from shoal.service.analyzer.publish import Results
-from shoal.service.analyzer.tables import TRACES
+from shoal.service.analyzer.tables import TRACES, collections, ledger, results
 from shoal.service.clock import Clock
-from shoal.service.db.database import Database
-from shoal.service.db.files import create_directory
+from shoal.service.db.database import POSTGRESQL, Database
+from shoal.service.db.files import create_directory, disk, remove
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.store_id import StoreId
-from shoal.service.db.surveys import Surveys
-from shoal.service.db.tags import forget_key
+from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
+from shoal.service.db.tables import tags
+from shoal.service.db.tags import forget, forget_key
 from shoal.service.db.tokens import Tokens
 
 TREE = "analyzer"
@@ -42,6 +44,21 @@ class AnalyzerStore:
         self.collections = Collections(database, self.surveys, clock, lease=lease)
         self.ledger = Ledger(database, self.surveys, self.collections)
         self.results = Results(database, self.surveys, self.collections)
+
+    def delete_survey(self, survey: SurveyId) -> Deleted:
+        """Delete all data of a survey that is over, its results too, and the survey."""
+        row = self.surveys.ended(survey, self.clock())
+        counts = {"tags": forget(self._database, tags.c.survey == row.number)}
+        with self._database.write() as connection:
+            for table in (results, ledger, collections, tags):
+                deleted = connection.execute(table.delete().where(table.c.survey == row.number))
+                counts[table.name] = counts.get(table.name, 0) + deleted.rowcount
+            counts["tokens"] = self.surveys.forget(connection, row.number, survey)
+        with disk("deleting a batch"):
+            counts["files"] = remove(self.incoming.glob(f"{row.number}-*"))
+        postgresql = self._database.dialect == POSTGRESQL
+        left = (*LEFT, LEFT_BY_POSTGRESQL) if postgresql else LEFT
+        return Deleted(counts, (*left, "what readers have downloaded"))
 
     def forget_key(self, key: int) -> int:
         """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""

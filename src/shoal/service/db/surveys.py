@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from shoal.sealing import SurveyId
 from shoal.service.db.database import SQLITE, Database
 from shoal.service.db.tables import surveys, tokens
-from shoal.service.errors import SurveyInUseError, UnknownSurveyError
+from shoal.service.errors import NotReadyError, SurveyInUseError, UnknownSurveyError
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
 
@@ -31,6 +31,23 @@ class SurveyRow:
     wire: Wire
 
 
+@dataclass(frozen=True)
+class Deleted:
+    """What was deleted of a survey, by its kind, and in words what is left."""
+
+    counts: dict[str, int]
+    left: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        return {"deleted": dict(self.counts), "left": list(self.left)}
+
+
+LEFT = (
+    "the number of the survey's row, without its name and its content",
+    "what backups hold that were made before",
+)
+LEFT_BY_POSTGRESQL = "rows that PostgreSQL deleted, until its next vacuum, and its own log"
 _REMOVED = b""  # the configuration of a survey that was removed
 
 
@@ -109,12 +126,25 @@ class Surveys:
                 raise UnknownSurveyError(str(survey))
             if self._any(connection, number):
                 raise SurveyInUseError(str(survey))
-            revoked = connection.execute(tokens.delete().where(tokens.c.survey == number)).rowcount
-            nameless = sha256(b"removed %d " % number + survey.digest).digest()
-            values = {"id": nameless, "configuration": _REMOVED}
-            connection.execute(surveys.update().where(mine).values(values))
+            return self.forget(connection, number, survey)
+
+    def forget(self, connection: sa.Connection, number: int, survey: SurveyId) -> int:
+        """Forget a survey, of which nothing else is left, and its tokens; how many those were."""
+        revoked = connection.execute(tokens.delete().where(tokens.c.survey == number)).rowcount
+        nameless = sha256(b"removed %d " % number + survey.digest).digest()
+        values = {"id": nameless, "configuration": _REMOVED}
+        connection.execute(surveys.update().where(surveys.c.number == number).values(values))
         self._rows.pop(survey, None)
         return revoked
+
+    def ended(self, survey: SurveyId, now: int) -> SurveyRow:
+        """A survey whose last batch can have closed; another is refused."""
+        row = self.row(survey)
+        ends = row.survey.not_after + row.survey.batches.max_age
+        if now <= ends:
+            what = f"the data of survey {survey}"
+            raise NotReadyError(what, "the survey is not over", retry_after=ends - now + 1)
+        return row
 
     def _numbers(self) -> dict[SurveyId, int]:
         query = sa.select(surveys.c.number, surveys.c.id)

@@ -28,7 +28,7 @@ for ever.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,15 @@ from shoal.service.shuffler.tables import (
     SEALED,
     SHUFFLED,
     batches,
+    counters,
     extents,
     parts,
 )
 from shoal.service.survey import Batches as BatchRules
 
 PAGE = 1000
+UNOPENED = ("rejected", "unreadable")
+_AT_CLOSE = " at close"
 _STEPS = 24  # of a batch's greatest age, if that is shorter than a day
 _WAIT = 10  # seconds until a sealed batch may be shuffled
 _WAIT_OPEN = 600
@@ -185,10 +188,23 @@ class Batches:
                 hopeless = {batch for row in rows for batch in _locked(connection, row, now)}
                 dying = self._hopeless.over(hopeless if expire else ())
                 for row in rows:
-                    transitions += _advanced(connection, row, now, dying)
+                    moved = _advanced(connection, row, now, dying)
+                    if any(transition.state != CARRIED for transition in moved):
+                        self._note_unopened(connection, row.number)
+                    transitions += moved
         if any(transition.state == SEALED for transition in transitions):
             failpoints.reached("batch.sealed")
         return transitions
+
+    def _note_unopened(self, connection: sa.Connection, survey: int) -> None:
+        """What did not open comes among others: its number is told as of the last close."""
+        for name, value in _unopened(connection, survey).items():
+            add = self._database.insert(counters).values(
+                survey=survey, name=name + _AT_CLOSE, value=value
+            )
+            connection.execute(
+                add.on_conflict_do_update(index_elements=["survey", "name"], set_={"value": value})
+            )
 
     # Sealed batches are shuffled
 
@@ -353,12 +369,7 @@ class Batches:
         """Files first: a crash in between leaves rows that say what is still to be deleted."""
         with self._database.read() as connection:
             names = connection.scalars(sa.select(parts.c.name).where(parts.c.batch == batch)).all()
-        with files.disk("deleting a batch"):
-            files.remove(self.parts_directory / name for name in names)
-            files.sync_directory(self.parts_directory)
-            if state in {ACKED, EXPIRED}:
-                files.remove(self.files_directory.glob(f"{batch}-*"))
-                files.sync_directory(self.files_directory)
+        self.remove_files(names, [batch] if state in {ACKED, EXPIRED} else [])
         failpoints.reached("purge.files-deleted")
         with self._database.write() as connection:
             connection.execute(parts.delete().where(parts.c.batch == batch))
@@ -367,6 +378,16 @@ class Batches:
                 .where(batches.c.id == batch, batches.c.state == ACKED)
                 .values(state=PURGED)
             )
+
+    def remove_files(self, names: Iterable[str], ids: Iterable[str]) -> int:
+        """Delete parts by their names, and the shuffled files of batches; how many there were."""
+        with files.disk("deleting a batch"):
+            removed = files.remove(self.parts_directory / name for name in names)
+            files.sync_directory(self.parts_directory)
+            for batch in ids:
+                removed += files.remove(self.files_directory.glob(f"{batch}-*"))
+            files.sync_directory(self.files_directory)
+        return removed
 
     # Figures of closed batches, which may be published
 
@@ -384,6 +405,12 @@ class Batches:
             "reports": int(closed.valid),
             "expired_batches": expired.number,
         }
+
+    def unopened(self, survey: SurveyId) -> dict[str, int]:
+        """Reports that did not open, by the reason, when a batch closed last."""
+        number = self._surveys.row(survey).number
+        with self._database.read() as connection:
+            return _unopened(connection, number, _AT_CLOSE)
 
     def states(self, survey: SurveyId) -> dict[str, int]:
         """How many batches that can be or were collected are in which state."""
@@ -405,6 +432,12 @@ class Batches:
         with self._database.read() as connection:
             size: int | None = connection.execute(query).scalar()
         return size
+
+
+def _unopened(connection: sa.Connection, survey: int, when: str = "") -> dict[str, int]:
+    query = sa.select(counters.c.name, counters.c.value).where(counters.c.survey == survey)
+    values = {row.name: row.value for row in connection.execute(query)}
+    return {name: values.get(name + when, 0) for name in UNOPENED}
 
 
 def _locked(connection: sa.Connection, row: SurveyRow, now: int) -> list[str]:

@@ -42,6 +42,7 @@ from shoal.service.shuffler.segments import Extent, Segments, lock_number
 from shoal.service.shuffler.tables import counters, extents
 
 Parts = Mapping[int, tuple[bytes, int]]  # analyzer's key number -> sealed records, reports
+COUNTED = ("opened", "rejected", "unreadable")
 NARROWER = 4  # each earlier attempt divides the size of a claim by 2^4
 # A row is a tuple, and a tuple has a method called count.
 _WAITING: sa.Select[Any] = sa.select(
@@ -252,6 +253,17 @@ class Reports:
             raise
         failpoints.reached("opening.after-commit")
 
+    def delete_all(self, connection: sa.Connection, row: SurveyRow) -> list[Extent]:
+        """Delete all reports of a survey that wait to be opened; where they are."""
+        size = row.wire.report_bytes
+        mine = extents.c.survey == row.number
+        waiting = [
+            Extent(each.segment, each.start, each.reports * size)
+            for each in connection.execute(_WAITING.where(mine)).all()
+        ]
+        connection.execute(extents.delete().where(mine))
+        return waiting
+
     def dead_letter(self, claim: Claim) -> None:
         """Give up on reports that cannot be opened: they are gone, and counted as unreadable."""
         row = self._surveys.row(claim.survey)
@@ -273,7 +285,7 @@ class Reports:
         query = sa.select(counters.c.name, counters.c.value).where(counters.c.survey == number)
         with self._database.read() as connection:
             rows = connection.execute(query.order_by(counters.c.name)).all()
-        return {row.name: row.value for row in rows}
+        return {row.name: row.value for row in rows if row.name in COUNTED}
 
 
 def count(

@@ -13,10 +13,11 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 
 from shoal import checks
@@ -93,6 +94,24 @@ class Segments:
         if len(found) != extent.bytes:
             raise UnreadableError(extent.segment, expected)
         return found
+
+    def erase(self, extents: Iterable[Extent]) -> None:
+        """Write zeros over extents that nobody refers to any more."""
+        with files.disk("erasing reports"):
+            for name, stretches in groupby(sorted(extents, key=_segment), key=_segment):
+                try:
+                    file = os.open(self._path(name), os.O_WRONLY | os.O_CLOEXEC)
+                except FileNotFoundError:
+                    continue
+                try:
+                    size = os.fstat(file).st_size
+                    for each in stretches:
+                        length = min(each.bytes, size - each.start)  # it may have been cut short
+                        os.pwrite(file, bytes(max(0, length)), each.start)
+                    files.forget_time(file)
+                    files.sync_data(file)
+                finally:
+                    os.close(file)
 
     def collect(self, live: Callable[[], set[str]], busy: Busy = lambda _: set()) -> int:
         """Delete the segments that nobody refers to; how many.
@@ -196,6 +215,10 @@ class Segments:
 def lock_number(segment: str) -> int:
     """The number of a segment's lock in a server: 64 bits of a hash, with a sign."""
     return int.from_bytes(sha256(segment.encode()).digest()[:8], signed=True)
+
+
+def _segment(extent: Extent) -> str:
+    return extent.segment
 
 
 def _locked(file: int) -> bool:
