@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,7 +13,7 @@ import sqlalchemy as sa
 
 import shuffler_kit
 from analyzer_kit import Analyzer
-from shoal.service.db import migrations
+from migration_kit import next_step  # noqa: F401 - a fixture
 
 
 @pytest.fixture(scope="session")
@@ -87,33 +85,3 @@ def analyzer(tmp_path):
     made = Analyzer(tmp_path / "analyzer")
     yield made
     made.close()
-
-
-@dataclass(frozen=True)
-class NextStep:
-    """What the next version of Shoal does to the tables of the shuffler."""
-
-    before: str = "0004"
-    revision: str = "0005"
-    column: str = "next"
-
-
-@pytest.fixture
-def next_step(tmp_path, monkeypatch):
-    """A step after the first tables, which has none yet: it adds a column to the extents."""
-    step = NextStep()
-    scripts = tmp_path / "scripts"
-    shutil.copytree(migrations._SCRIPTS, scripts)
-    (scripts / "shuffler" / "r0005_next.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\n"
-        f"revision, down_revision = {step.revision!r}, {step.before!r}\n"
-        "branch_labels = depends_on = None\n"
-        "def upgrade():\n"
-        f"    column = sa.Column({step.column!r}, sa.Integer, nullable=False, server_default='0')\n"
-        "    op.add_column('extents', column)\n",
-        encoding="utf-8",
-    )
-    monkeypatch.setattr(migrations, "_SCRIPTS", scripts)
-    migrations._scripts.cache_clear()
-    yield step
-    migrations._scripts.cache_clear()

@@ -485,7 +485,7 @@ def _collect(half, stop, done, token):
 
 def _worker(directory, token, number, role):
     signals = directory / "signals"
-    half = Half(role, directory / role, system_clock, node=f"process {number}")
+    half = Half(role, directory / role, system_clock)
     (signals / f"ready {number}").touch()
     while not (signals / "go").exists():
         time.sleep(0.005)

@@ -10,8 +10,10 @@ import pytest
 from analyzer_kit import START, Analyzer, Others, sealed
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collect import Collector
-from shoal.service.analyzer.collection import LEASE
-from shoal.service.errors import LeaseLostError
+from shoal.service.analyzer.collection import LEASE, Collections
+from shoal.service.analyzer.publish import Results
+from shoal.service.analyzer.worker import AnalyzerWorker
+from shoal.service.errors import LeaseLostError, StoreUnavailableError
 from shoal.service.failpoints import NAMES
 from shoal.service.opening import Pool
 
@@ -194,6 +196,48 @@ def test_long_work_keeps_its_lease(analyzer):
 
     collector = Collector(store, analyzer.keyring, survey, Slow(), SlowPool(0))
     assert collector.step().published == (BATCH,)
+
+
+def test_a_full_disk_keeps_nobody_for_longer_than_a_lease(analyzer, monkeypatch):
+    """What cannot be written cannot be given back either."""
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+
+    def full(*_words):
+        raise StoreUnavailableError("writing", "database or disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Results, "publish", full)
+        patched.setattr(Collections, "release", full)
+        patched.setattr(Collections, "renew", full)
+        with pytest.raises(StoreUnavailableError):
+            analyzer.collect(survey)
+    assert analyzer.collect(survey).leased == 1
+    analyzer.clock.advance(LEASE)
+    assert analyzer.collect(survey).published == (BATCH,)
+    assert_published_once(analyzer, survey)
+
+
+def test_a_worker_looks_again_when_the_lease_of_the_dead_has_ended(analyzer, others):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    others.collect(analyzer.directory, "analysis.opened")
+    worker = AnalyzerWorker(
+        analyzer.store, analyzer.keyring, lambda _survey: analyzer.shuffler, Pool(0), interval=900
+    )
+    waits = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout=None):
+            waits.append(timeout)
+            analyzer.clock.advance(int(timeout))
+            if timeout == worker._interval:
+                self.set()
+            return self.is_set()
+
+    worker.run(Stop())
+    assert waits == [LEASE, 900]
+    assert_published_once(analyzer, survey)
 
 
 def test_a_file_that_somebody_deleted_is_fetched_again(analyzer, others):
