@@ -237,6 +237,27 @@ def test_a_lease_that_somebody_took_over_costs_nothing(shuffler, monkeypatch, ca
     assert shuffler.released() == [40]
 
 
+def test_workers_that_are_too_slow_blame_no_report(shuffler, monkeypatch):
+    """Every one of them is taken for dead, and opens all of it nevertheless."""
+    shuffler.receive(shuffler.reports(40))
+    original = Pool.open_reports
+
+    def overtaken(pool, wire, pair, body, **named):
+        shuffler.clock.advance(601)
+        assert shuffler.store.reports.claim(100, 6).count == 40
+        return original(pool, wire, pair, body, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Pool, "open_reports", overtaken)
+        worker = shuffler.worker(attempts=2)
+        for _ in range(12):
+            worker._open()
+            shuffler.clock.advance(601)
+    assert shuffler.tallies() == {}
+    shuffler.work()
+    assert shuffler.released() == [40]
+
+
 def test_long_work_keeps_its_lease(shuffler, monkeypatch):
     shuffler.receive(shuffler.reports(40))
     renewed = threading.Event()

@@ -217,6 +217,16 @@ class Reports:
         """Count so many attempts more, or less."""
         self._change(claim, {"attempts": extents.c.attempts + attempts})
 
+    def acquit(self, claim: Claim) -> None:
+        """These reports open, though the lease ran out meanwhile: no attempt on them counts."""
+        mine = [
+            sa.and_(extents.c.segment == each.segment, extents.c.start == each.start)
+            for each in claim.extents
+        ]
+        with self._database.write() as connection:
+            for each in mine:
+                connection.execute(extents.update().where(each).values(attempts=0))
+
     def _change(self, claim: Claim, values: dict[str, Any]) -> None:
         self._leases.change(claim.owner, values, rows=len(claim.extents))
 

@@ -278,7 +278,11 @@ class ShufflerWorker:
         taken = opened.counts.keys() if known else self._some_keys(survey, opened)
         parts = {key: (opened.by_key[key], opened.counts[key]) for key in taken}
         rejected = claim.count - sum(count for _, count in parts.values())
-        reports.finish(claim, parts, rejected, opened.unopened)
+        try:
+            reports.finish(claim, parts, rejected, opened.unopened)
+        except LeaseLostError:  # whoever is slow, it is not they
+            reports.acquit(claim)
+            raise
 
     def _some_keys(self, survey: Survey, opened: OpenedReports) -> list[int]:
         """The keys to open batches for, while nobody knows which ones the analyzer has."""
