@@ -358,7 +358,7 @@ class StoreContract:
             with pytest.raises(StoreUnavailableError):
                 store.reports.finish(claim, {0: (records(survey, 10), 10)}, 0)
         assert states(database) == []
-        store.reports.give_back(claim)
+        store.reports.leases.release(claim.owner, rows=claim.rows)
         assert open_all(store) == 10
         assert states(database) == [("OPEN", 10)]
 
@@ -448,9 +448,10 @@ class StoreContract:
             store.reports.finish(late, parts, 0)
         assert names(directory / "parts") == []
         for refused in (
-            store.reports.give_back,
+            lambda work: store.reports.leases.release(work.owner, rows=work.rows),
             store.reports.dead_letter,
-            lambda work: store.reports.renew(work, LEASE),
+            lambda work: store.reports.recount(work, -1),
+            lambda work: store.reports.leases.renew(work.owner, LEASE, rows=work.rows),
         ):
             with pytest.raises(LeaseLostError):
                 refused(late)
@@ -472,7 +473,7 @@ class StoreContract:
         send(store, survey, range(10))
         claim = store.reports.claim(100, LEASE)
         clock.advance(LEASE - 1)
-        store.reports.renew(claim, LEASE)
+        store.reports.leases.renew(claim.owner, LEASE, rows=claim.rows)
         clock.advance(LEASE - 1)
         assert again.reports.claim(100, LEASE) is None
         store.reports.finish(claim, {}, 10)

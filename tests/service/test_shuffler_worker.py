@@ -14,6 +14,7 @@ from running_kit import wait_for
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import KeyPair
 from shoal.service.batch_file import BatchFile
+from shoal.service.db.leases import Leases
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import IdentityOfflineError, Keyring
 from shoal.service.opening import Pool
@@ -261,19 +262,19 @@ def test_workers_that_are_too_slow_blame_no_report(shuffler, monkeypatch):
 def test_long_work_keeps_its_lease(shuffler, monkeypatch):
     shuffler.receive(shuffler.reports(40))
     renewed = threading.Event()
-    original, renew = Pool.open_reports, Reports.renew
+    original, renew = Pool.open_reports, Leases.renew
 
     def slow(pool, wire, pair, body, **named):
         assert renewed.wait(10)
         assert shuffler.store.reports.claim(100, 60) is None
         return original(pool, wire, pair, body, **named)
 
-    def noted(store, work, seconds):
-        renew(store, work, seconds)
+    def noted(leases, owner, seconds, **named):
+        renew(leases, owner, seconds, **named)
         renewed.set()
 
     monkeypatch.setattr(Pool, "open_reports", slow)
-    monkeypatch.setattr(Reports, "renew", noted)
+    monkeypatch.setattr(Leases, "renew", noted)
     worker = shuffler.worker(lease=1)
     while worker.step():
         pass
