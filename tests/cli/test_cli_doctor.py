@@ -27,7 +27,7 @@ from shoal.service.running.doctor.party import Examined
 from shoal.service.running.doctor.remote import Remote
 from shoal.service.running.embedded import Embedded, Ports
 from shoal.service.running.findings import State
-from shoal.service.store import Arrival
+from shoal.service.shuffler.reports import Arrival
 from shoal.web import assets
 
 DAY = 86_400
@@ -176,7 +176,7 @@ def test_tokens_that_end(embedded):
 def test_reports_that_nobody_opens_and_a_batch_that_nobody_closes(embedded):
     home, survey = embedded.home("shuffler"), embedded.survey()
     with registering.opened(home) as store:
-        store.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
+        store.reports.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
     waiting = findings(home.directory)["shuffler", "opening"]
     assert (waiting.state, waiting.advice) == (State.WARN, "start a worker: shoal serve worker DIR")
     assert not any(digit in waiting.detail for digit in "0123456789")
@@ -204,7 +204,7 @@ def test_a_survey_of_other_keys(embedded):
 def test_a_survey_that_the_analyzer_does_not_know(embedded):
     with registering.opened(embedded.home("shuffler")) as store:
         other = replace(embedded.survey(), name="another")
-        store.add_survey(other)
+        store.surveys.add(other)
     name = f"survey {str(other.id)[:12]}"
     told = examine([str(embedded.directory)]).parts["both together"]
     states = {finding.check: finding.state for finding in told}
@@ -402,7 +402,7 @@ def test_keys_to_come_count_and_expired_ones_while_something_waits_for_them(embe
     assert told["shuffler", "key 0"].state is State.WARN
     assert ("shuffler", "reports for key 0") not in told
     with registering.opened(home) as store:
-        store.receive([Arrival(survey.id, 0, arrived)])
+        store.reports.receive([Arrival(survey.id, 0, arrived)])
     waiting = findings(home.directory, lambda: now)["shuffler", "reports for key 0"]
     assert waiting.state is State.FAIL
     assert waiting.detail == "reports wait for it, and its secret is gone"
@@ -425,7 +425,7 @@ def test_a_deleted_key_needs_no_secret(embedded):
 def test_a_worker_that_failed_is_not_at_it(embedded):
     home, survey = embedded.home("shuffler"), embedded.survey()
     with registering.opened(home) as store:
-        store.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
+        store.reports.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
     lose(home.keys)
     assert opened(embedded) == {}
     found = findings(home.directory)["shuffler", "opening"]
@@ -433,4 +433,4 @@ def test_a_worker_that_failed_is_not_at_it(embedded):
     assert "could not open them" in found.detail
     assert "work_failed" in found.advice
     with registering.opened(home) as store:
-        assert store.claim_extents(10, 600) is None  # tried again when its lease has run out
+        assert store.reports.claim(10, 600) is None  # tried again when its lease has run out

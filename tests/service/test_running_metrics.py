@@ -17,8 +17,8 @@ from shoal.service.running.embedded import Embedded, Ports
 from shoal.service.running.figures import disk_figures, key_figures
 from shoal.service.running.findings import fail, ok
 from shoal.service.running.health import Readiness
+from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import Arrival
 
 
 def values(found):
@@ -130,7 +130,7 @@ def test_no_figure_moves_with_one_report_of_an_open_batch(tmp_path):
         found = metrics.registry(sources)
 
         def shown_after(some, *, opening=True):
-            store.receive([Arrival(survey.id, 0, b"".join(some))])
+            store.reports.receive([Arrival(survey.id, 0, b"".join(some))])
             while opening and worker.step():
                 pass
             return generate_latest(found)
@@ -147,12 +147,20 @@ def test_no_figure_moves_with_one_report_of_an_open_batch(tmp_path):
         assert not {298.0, 299.0, 300.0} & set(open_still.values())
         assert open_still["shoal_reports_total", named] == 0.0
         assert not [key for key in open_still if key[0] == "shoal_batches"]
+        rejected = ("shoal_unopened_reports_total", *sorted(["rejected", named]))
+        restarted = values(metrics.registry([BatchFigures(store).figures]))
+        assert open_still[rejected] == restarted[rejected] == 0.0, "no batch has closed yet"
         shown_after(sent[299:])
         closed = values(found)
         assert closed["shoal_last_batch_reports", named] == 300.0
         assert closed["shoal_batches", *sorted(["SHUFFLED", named])] == 1.0
         assert closed["shoal_reports_total", named] == 300.0
-        assert closed["shoal_unopened_reports_total", *sorted(["rejected", named])] == 1.0
+        assert closed[rejected] == 1.0
+        store.reports.receive([Arrival(survey.id, 0, b"\1\0" + b"x" * (len(sent[0]) - 2))])
+        while worker.step():
+            pass
+        restarted = values(metrics.registry([BatchFigures(store).figures]))
+        assert restarted[rejected] == values(found)[rejected] == 1.0, "as of the last close"
 
 
 def test_secrets_that_are_lost_are_counted(tmp_path):

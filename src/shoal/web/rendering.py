@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from shoal.explain import rendering
 from shoal.explain.text import duration
 from shoal.report.result import TEMPLATES, sentences
-from shoal.service.analyzer.opened import REASONS
+from shoal.service.analyzer.decode import REASONS
 from shoal.service.http import asking
 from shoal.service.keyring.words import coming
 from shoal.web import assets

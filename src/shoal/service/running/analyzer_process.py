@@ -13,7 +13,7 @@ from typing import TypeAlias
 from prometheus_client.core import Metric
 
 from shoal.service.analyzer.app import AnalyzerPages, Pages, analyzer_app, no_pages
-from shoal.service.analyzer.documents import Document
+from shoal.service.analyzer.publish import Document
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.opening import Pool
@@ -107,7 +107,7 @@ def _collecting(
         AnalyzerWorker(
             parts.store,
             parts.keyring,
-            partial(sources, tokens, parts.store.surveys),
+            partial(sources, tokens, parts.store.surveys.all),
             pool,
             interval=settings.pause,
             steady=clock.is_steady,
@@ -134,8 +134,8 @@ def _work(worker: AnalyzerWorker, stop: threading.Event) -> None:
 
 def ledger_figures(store: AnalyzerStore) -> Iterable[Metric]:
     """What was published, what it cost, and what was left out of it."""
-    surveys = store.surveys()
-    lives = {short(survey.id): store.life(survey.id) for survey in surveys}
+    surveys = store.surveys.all()
+    lives = {short(survey.id): store.ledger.spent(survey.id) for survey in surveys}
     yield gauges(
         "ledger_epsilon",
         "What one person may have lost towards readers of what was published so far, at its delta.",
@@ -154,7 +154,7 @@ def ledger_figures(store: AnalyzerStore) -> Iterable[Metric]:
         ["survey"],
         (([survey], life["batches"]) for survey, life in lives.items()),
     )
-    found = {short(survey.id): store.collections(survey.id) for survey in surveys}
+    found = {short(survey.id): store.collections.of(survey.id) for survey in surveys}
     yield gauges(
         "collections",
         "Batches that were asked for, by state.",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from threading import Lock
 
 from prometheus_client.core import Metric
 
 from shoal.service.running.figures import short
 from shoal.service.running.metrics import counters, gauges, two_digits
-from shoal.service.store import ShufflerStore
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
 _SURVEY = ["survey"]
-_NOT_IN_A_BATCH = ("rejected", "unreadable")
 
 
 class BatchFigures:
@@ -25,21 +23,19 @@ class BatchFigures:
 
     def __init__(self, store: ShufflerStore) -> None:
         self._store = store
-        self._lock = Lock()
-        self._left_out: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
 
     def figures(self) -> Iterable[Metric]:
         """All of them."""
-        surveys = self._store.surveys()
-        totals = {short(survey.id): self._store.counters(survey.id) for survey in surveys}
+        surveys = self._store.surveys.all()
+        totals = {short(survey.id): self._store.batches.counters(survey.id) for survey in surveys}
         yield self._states(surveys)
         yield self._last_sizes(surveys)
         yield from _totals(totals)
-        yield self._not_opened(surveys, totals)
+        yield self._not_opened(surveys)
         yield self._progress(surveys)
 
     def _progress(self, surveys: list[Survey]) -> Metric:
-        shares = {short(survey.id): self._store.progress(survey.id).share for survey in surveys}
+        shares = {short(survey.id): self._store.progress.of(survey.id).share for survey in surveys}
         return gauges(
             "minimum_reached_ratio",
             "How much of the least crowd the open batch had lately, in quarters.",
@@ -55,12 +51,12 @@ class BatchFigures:
             (
                 ([short(survey.id), state], count)
                 for survey in surveys
-                for state, count in sorted(self._store.states(survey.id).items())
+                for state, count in sorted(self._store.batches.states(survey.id).items())
             ),
         )
 
     def _last_sizes(self, surveys: list[Survey]) -> Metric:
-        sizes = {short(survey.id): self._store.last_size(survey.id) for survey in surveys}
+        sizes = {short(survey.id): self._store.batches.last_size(survey.id) for survey in surveys}
         return gauges(
             "last_batch_reports",
             "Valid reports of the batch that closed last, to two digits.",
@@ -68,19 +64,12 @@ class BatchFigures:
             (([survey], two_digits(size)) for survey, size in sizes.items() if size is not None),
         )
 
-    def _not_opened(self, surveys: list[Survey], totals: dict[str, dict[str, int]]) -> Metric:
-        rows: list[tuple[list[str], float]] = []
-        with self._lock:
-            for survey in surveys:
-                name = short(survey.id)
-                before, left_out = self._left_out.get(name, ({}, {}))
-                if before != totals[name]:
-                    left_out = self._store.tallies(survey.id)
-                    self._left_out[name] = (totals[name], left_out)
-                rows += [
-                    ([name, reason], two_digits(left_out.get(reason, 0)))
-                    for reason in _NOT_IN_A_BATCH
-                ]
+    def _not_opened(self, surveys: list[Survey]) -> Metric:
+        rows = [
+            ([short(survey.id), reason], two_digits(count))
+            for survey in surveys
+            for reason, count in self._store.batches.unopened(survey.id).items()
+        ]
         text = "Reports that could not be opened, when a batch closed last, to two digits."
         return counters("unopened_reports", text, ["survey", "reason"], rows)
 

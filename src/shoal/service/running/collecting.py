@@ -10,10 +10,15 @@ from functools import partial
 from pathlib import Path
 
 from shoal.errors import InvalidArgumentError, ShoalError
-from shoal.service.analyzer import schema
+from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.http_source import HttpSource, Patience
-from shoal.service.analyzer.source import BatchSource, SourceUnavailableError, ask_for_token
+from shoal.service.analyzer.source import (
+    BatchSource,
+    HttpSource,
+    SourceUnavailableError,
+    Timeouts,
+    ask_for_token,
+)
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.clock import system_clock
@@ -161,9 +166,9 @@ def opened_analyzer(
             return
         tokens.check()
         keyring = home.keyring(unlock(home.keys))
-        check_party(store.surveys(), keyring, system_clock())
+        check_party(store.surveys.all(), keyring, system_clock())
         pool = stack.enter_context(Pool(processes))
-        worker = AnalyzerWorker(store, keyring, partial(sources, tokens, store.surveys), pool)
+        worker = AnalyzerWorker(store, keyring, partial(sources, tokens, store.surveys.all), pool)
         yield store, stack.enter_context(worker)
 
 
@@ -172,7 +177,7 @@ def ask_again(store: AnalyzerStore, surveys: Sequence[Survey], digits: str) -> N
     refused = [
         (survey, each.batch)
         for survey in surveys
-        for each in store.collections(survey.id)
+        for each in store.collections.of(survey.id)
         if each.state == schema.REFUSED
     ]
     chosen = [pair for pair in refused if digits and pair[1].startswith(digits)]
@@ -181,12 +186,12 @@ def ask_again(store: AnalyzerStore, surveys: Sequence[Survey], digits: str) -> N
         expected = f"the first digits of one refused batch ({known})"
         raise InvalidArgumentError("again", digits, expected)
     ((survey, batch),) = chosen
-    store.again(survey.id, batch)
+    store.collections.again(survey.id, batch)
 
 
 def try_token(tokens: TokenFile, known: Sequence[Survey], survey: Survey) -> None:
     """Refuse a token for which the shuffler of a survey gives no list of batches."""
     token = tokens.token(survey, known)
-    patience = Patience(silence=_TRIAL, listing=_TRIAL)
-    with closing(HttpSource(survey.shuffler.url, survey.id, token, patience=patience)) as source:
+    timeouts = Timeouts(silence=_TRIAL, listing=_TRIAL)
+    with closing(HttpSource(survey.shuffler.url, survey.id, token, timeouts=timeouts)) as source:
         source.check()

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.core import Metric
 
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db.key_lists import KeyLists
 from shoal.service.running.findings import Finding, fail, ok, warn, worst
 from shoal.service.running.metrics import gauge
-from shoal.service.store import ShufflerStore
-from shoal.service.store.copies import Copies
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
 _CHECK = "analyzer keys"
@@ -23,13 +23,13 @@ _DAY = 86_400
 _SHOWN = 12
 
 
-def copy_findings(surveys: Iterable[Survey], copies: Copies, now: int) -> Iterator[Finding]:
+def copy_findings(surveys: Iterable[Survey], key_lists: KeyLists, now: int) -> Iterator[Finding]:
     """The copy of every analyzer of a survey that is not over, and whether one contradicted."""
     still = [survey for survey in surveys if now <= survey.not_after]
     parties = {survey.analyzer.fingerprint: survey.analyzer for survey in still}
     for name, party in parties.items():
         check = f"keys of {party.url}"
-        found = copies.find(name)
+        found = key_lists.find(name)
         if found is None:
             yield warn(check, "there is no copy yet", _REACH)
         elif found.valid_until < now:
@@ -40,7 +40,7 @@ def copy_findings(surveys: Iterable[Survey], copies: Copies, now: int) -> Iterat
         else:
             days = (found.valid_until - now) // _DAY
             yield ok(check, f"copied, signed for {days} days more")
-    for each in copies.contradictions():
+    for each in key_lists.contradictions():
         told = f"{each.fingerprint[:_SHOWN]}… signed lists that contradict each other"
         advice = f"{each.reason}: both are in the table contradictions; talk to its operator"
         yield fail(_CHECK, told, advice)
@@ -52,7 +52,7 @@ def copies_check(store: ShufflerStore, clock: Clock = system_clock) -> Finding:
     Reports that were sealed before are taken without any copy, so this is never a failure: one
     would have a load balancer send them nowhere.
     """
-    found = list(copy_findings(store.surveys(), store.copies, clock()))
+    found = list(copy_findings(store.surveys.all(), store.key_lists, clock()))
     bad = [each for each in found if each.state is worst(found)]
     if not bad or not bad[0].advice:
         return ok(_CHECK, f"{len(found)} copied")
@@ -62,8 +62,8 @@ def copies_check(store: ShufflerStore, clock: Clock = system_clock) -> Finding:
 def copy_figures(store: ShufflerStore, clock: Clock = system_clock) -> Iterable[Metric]:
     """How many analyzers' lists are lacking, and how many were refused as contradictions."""
     now = clock()
-    names = {each.analyzer.fingerprint for each in store.surveys() if now <= each.not_after}
-    kept = {name: store.copies.find(name) for name in names}
+    names = {each.analyzer.fingerprint for each in store.surveys.all() if now <= each.not_after}
+    kept = {name: store.key_lists.find(name) for name in names}
     lacking = sum(copy is None or not copy.is_usable(now) for copy in kept.values())
     yield gauge(
         "lacking_key_lists", "Analyzers without a copy of their keys that devices take.", lacking
@@ -71,5 +71,5 @@ def copy_figures(store: ShufflerStore, clock: Clock = system_clock) -> Iterable[
     yield gauge(
         "contradicting_key_lists",
         "Signed lists of analyzers that contradict each other.",
-        len(store.copies.contradictions()),
+        len(store.key_lists.contradictions()),
     )

@@ -203,10 +203,10 @@ class Embedded:
     def _register(self, survey: Survey, clock: Clock) -> str:
         """Tell both parties of the survey; the token for the analyzer."""
         with opened(self.home("analyzer"), migrate=True, clock=clock) as store:
-            store.add_survey(survey)
+            store.surveys.add(survey)
         lifetime = survey.not_after - clock() + 30 * DAY
         with opened(self.home("shuffler"), migrate=True, clock=clock) as store:
-            store.add_survey(survey)
+            store.surveys.add(survey)
             return store.tokens.add("up", survey.id, lifetime)
 
 

@@ -12,15 +12,14 @@ Everything in it is for one user's eyes.
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.errors import ShoalError
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db import Database
 from shoal.service.keyring import Keyring, Protection, Role
 from shoal.service.running.places import KEYS
-from shoal.service.store import Database
 
 DATABASE = "store.sqlite"
 STORE_VARIABLE = "SHOAL_STORE"
@@ -118,8 +117,3 @@ def refuse_file(directory: Path) -> None:
 def private() -> None:
     """Whatever this process writes from now on is for its user alone."""
     os.umask(0o077)
-
-
-def node() -> str:
-    """What this process signs its leases with."""
-    return f"{socket.gethostname()}:{os.getpid()}"

@@ -10,12 +10,13 @@ from typing import Generic, TypeVar
 
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import system_clock
+from shoal.service.db import Database
 from shoal.service.keyring import Keyring
 from shoal.service.running import logs
 from shoal.service.running.home import Home
 from shoal.service.running.registering import check_party
 from shoal.service.running.settings import Settings
-from shoal.service.store import Database, ShufflerStore
+from shoal.service.shuffler.store import ShufflerStore
 
 Store = TypeVar("Store", ShufflerStore, AnalyzerStore)
 
@@ -36,7 +37,7 @@ def opened(settings: Settings, made: Callable[[Home, Database], Store]) -> Itera
     keyring = home.keyring(settings.protection, identity=settings.identity)
     with closing(home.database(migrate=settings.migrate)) as database:
         store = made(home, database)
-        check_party(store.surveys(), keyring, system_clock())
+        check_party(store.surveys.all(), keyring, system_clock())
         _tell_of_secrets(home, keyring)
         yield Parts(database, keyring, store)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db import Database
 from shoal.service.keyring import Keyring, KeyState, Role
 from shoal.service.keyring.words import regain
 from shoal.service.running.findings import Finding, fail, ok, warn
-from shoal.service.store import Database
 
 
 def store_check(database: Database, role: Role) -> Finding:

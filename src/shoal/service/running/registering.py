@@ -15,12 +15,13 @@ from shoal.explain.text import moment, plural
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db import Database
+from shoal.service.db.tokens import TokenScope
 from shoal.service.errors import SurveyInUseError
 from shoal.service.keyring import Keyring
-from shoal.service.running.home import Home, HomeError, node, refuse_file
+from shoal.service.running.home import Home, HomeError, refuse_file
 from shoal.service.running.places import KEYS, refuse_both
-from shoal.service.store import Database, ShufflerStore
-from shoal.service.store.values import TokenScope
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
 DAY = 86_400
@@ -82,7 +83,7 @@ def home_of(directory: Path, store: str | None = None) -> Home:
 
 def shuffler_store(home: Home, database: Database, clock: Clock = system_clock) -> ShufflerStore:
     """A shuffler's store in its database and directory."""
-    return ShufflerStore(database, home.directory, clock, node=node())
+    return ShufflerStore(database, home.directory, clock)
 
 
 def analyzer_store(home: Home, database: Database, clock: Clock = system_clock) -> AnalyzerStore:
@@ -118,8 +119,8 @@ def add_survey(survey: Survey, home: Home) -> bool:
     if home.role == "analyzer" and expired < max_age:
         raise ShortScheduleError(expired, max_age)
     with opened(home) as store:
-        known = any(found.id == survey.id for found in store.surveys())
-        store.add_survey(survey)
+        known = any(found.id == survey.id for found in store.surveys.all())
+        store.surveys.add(survey)
     return not known
 
 
@@ -145,7 +146,7 @@ class Registered:
 def surveys_of(home: Home) -> list[Registered]:
     """The surveys that a party collects for, in the order they were added."""
     with opened(home) as store:
-        return [Registered(each, store.survey_taken(each.id)) for each in store.surveys()]
+        return [Registered(each, store.surveys.taken(each.id)) for each in store.surveys.all()]
 
 
 def surveys_document(home: Home, registered: Sequence[Registered]) -> Document:
@@ -175,12 +176,12 @@ def remove_survey(home: Home, digits: str) -> tuple[SurveyId, int]:
     version would not add can be removed as well.
     """
     with opened(home) as store:
-        name = _named(store.survey_names(), digits)
+        name = _named(store.surveys.names(), digits)
         try:
-            return name, store.remove_survey(name)
+            return name, store.surveys.remove(name)
         except SurveyInUseError as error:
             taken = "reports" if home.role == "shuffler" else "collected batches"
-            ends = moment(store.survey(name).not_after)
+            ends = moment(store.surveys.get(name).not_after)
             message = f"it has {taken}: it ends by itself on {ends} (UTC)"
             raise CannotRemoveError(f"survey {name} stays: {message}") from error
 
@@ -204,7 +205,7 @@ def make_token(
     """A token for one survey (its first digits are enough) or for all; it is nowhere else."""
     lifetime = checks.count(days=days) * DAY
     with opened(home) as store:
-        chosen = None if survey is None else find_survey(store.surveys(), survey)
+        chosen = None if survey is None else find_survey(store.surveys.all(), survey)
         name: SurveyId | None = None if chosen is None else chosen.id
         return store.tokens.add(label, name, lifetime), chosen
 

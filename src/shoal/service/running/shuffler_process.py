@@ -22,9 +22,9 @@ from shoal.service.running.server import address, serve, stopping
 from shoal.service.running.settings import Settings, measured
 from shoal.service.running.surroundings import Steadiness, disk
 from shoal.service.shuffler.app import shuffler_app
-from shoal.service.shuffler.notary import Notary
+from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import ShufflerStore
 
 _Opened: TypeAlias = Parts[ShufflerStore]
 
@@ -37,7 +37,7 @@ def _opened(settings: Settings) -> Iterator[_Opened]:
 
 def _store_check(parts: _Opened) -> Finding:
     """Whether the database answers, and the directory is the one that belongs to it."""
-    parts.store.check_place()
+    parts.store.id.check()
     return store_check(parts.database, "shuffler")
 
 
@@ -89,7 +89,7 @@ def run_worker(settings: Settings) -> None:
             parts.keyring,
             pool,
             pace=pace,
-            notary=Notary(parts.store),
+            fetcher=KeyListFetcher(parts.store),
             steady=clock.is_steady,
         )
         with measured(settings.listening, _figures(settings, parts), readiness), stopping(stop.set):

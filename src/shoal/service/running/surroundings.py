@@ -18,7 +18,7 @@ _NOT_BEFORE = 1_767_225_600  # 2026-01-01: no clock that is right says less
 def disk(directory: Path) -> Finding:
     """Whether there is room for more."""
     # Here, so that the clock can be looked at where there are no databases.
-    from shoal.service.store.room import LEAST_FREE
+    from shoal.service.db.files import LEAST_FREE
 
     free = shutil.disk_usage(directory).free
     told = f"{free / (1 << 30):.1f} GiB free"

@@ -18,10 +18,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from shoal.service.db.files import sync_directory
 from shoal.service.running.backup import manifest as manifests
 from shoal.service.running.backup.errors import BackupError, DamagedBackupError, GoneError, disk
 from shoal.service.running.backup.manifest import Entry, Manifest, Range
-from shoal.service.store.files import sync_directory
 
 MODE = 0o600
 _PIECE = 1 << 20

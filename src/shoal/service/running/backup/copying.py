@@ -19,11 +19,11 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
+from shoal.service.db.database import POSTGRESQL, SQLITE
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.running.backup import manifest as manifests
 from shoal.service.running.backup.archive import Progress
 from shoal.service.running.backup.errors import BackupError
-from shoal.service.store.database import POSTGRESQL, SQLITE
 
 _PAGES = 4096
 _PATIENCE = 30.0

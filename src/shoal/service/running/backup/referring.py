@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from shoal.service.analyzer import schema as analyzer
+from shoal.service.analyzer import tables as analyzer
+from shoal.service.db.tables import surveys
 from shoal.service.keyring import Role
 from shoal.service.running.backup.manifest import Range
-from shoal.service.store import schema as shuffler
+from shoal.service.shuffler import tables as shuffler
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
 
@@ -76,7 +77,7 @@ def _segments(connection: sa.Connection) -> dict[str, tuple[Range, ...]]:
 
 
 def _report_bytes(connection: sa.Connection, number: int) -> int:
-    query = sa.select(shuffler.surveys.c.configuration).where(shuffler.surveys.c.number == number)
+    query = sa.select(surveys.c.configuration).where(surveys.c.number == number)
     survey = Survey.from_bytes(bytes(connection.execute(query).scalar_one()))
     return Wire.of(survey).report_bytes
 

@@ -20,8 +20,11 @@ from sqlalchemy.engine import make_url
 
 from shoal.explain.document import Document
 from shoal.explain.text import moment
-from shoal.service.analyzer.keeping import needed_keys
+from shoal.service.analyzer.key_retention import needed_keys
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db import Database
+from shoal.service.db.database import POSTGRESQL, SQLITE
+from shoal.service.db.files import create, forget_time, sync_directory
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
 from shoal.service.keyring.keys import Doomed, Revival, Revived, next_number
@@ -33,10 +36,7 @@ from shoal.service.running.backup.referring import needed
 from shoal.service.running.home import Home
 from shoal.service.running.registering import analyzer_store, store_of
 from shoal.service.running.waiting import Waiting
-from shoal.service.store import Database
-from shoal.service.store.database import POSTGRESQL, SQLITE
-from shoal.service.store.files import create, forget_time, sync_directory
-from shoal.service.store.schema import extents
+from shoal.service.shuffler.tables import extents
 
 _DIRECTORIES = ("segments", "parts", "batches", "incoming")
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from shoal.service.analyzer import schema as analyzer
+from shoal.service.analyzer import tables as analyzer
+from shoal.service.db import Database
 from shoal.service.keyring import Role
-from shoal.service.store import Database
-from shoal.service.store.counting import count
-from shoal.service.store.schema import ACCEPTS, EXPIRED, batches, extents, parts
+from shoal.service.shuffler.reports import count
+from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts
 
 _HOUR = 3600
 _FREE = {"owner": None, "lease_until": None}

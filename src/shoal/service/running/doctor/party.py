@@ -12,9 +12,15 @@ import sqlalchemy as sa
 
 from shoal.errors import ShoalError
 from shoal.explain.text import duration, moment
-from shoal.service.analyzer import schema as analyzer_schema
-from shoal.service.analyzer.keeping import longest_carried
+from shoal.service.analyzer import tables as analyzer_schema
+from shoal.service.analyzer.key_retention import longest_carried
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db import Database
+from shoal.service.db.key_lists import KeyLists
+from shoal.service.db.leases import Leases
+from shoal.service.db.store_id import StoreId
+from shoal.service.db.surveys import Surveys
+from shoal.service.db.tables import tokens
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
 from shoal.service.keyring import KeyInfo, KeyList, Keyring, KeyringError, KeyState
 from shoal.service.keyring.words import regain
@@ -22,10 +28,7 @@ from shoal.service.running.copies import copy_findings
 from shoal.service.running.findings import Finding, fail, guarded, ok, warn
 from shoal.service.running.home import Home
 from shoal.service.running.surroundings import disk
-from shoal.service.store import Database, leases, schema
-from shoal.service.store.copies import Copies
-from shoal.service.store.place import Place
-from shoal.service.store.surveys import SurveyTable
+from shoal.service.shuffler import tables as schema
 from shoal.service.survey import Survey
 
 DAY = 86_400
@@ -168,18 +171,17 @@ def _store_findings(
         advice = "it is made when the service starts, or with its first survey"
         found.append(warn("store", "there is none yet", advice))
         return ()
-    database = Database(home.url, patience=5.0)
+    database = Database(home.url, timeout=5.0)
     try:
         revision = database.revision(home.role)
         database.require(home.role)
         found.append(ok("store", f"{database.dialect}, revision {revision}"))
-        tables = schema if home.role == "shuffler" else analyzer_schema
-        found += _place_findings(Place(database, home.directory, tables.store))
-        surveys = tuple(known.survey for known in SurveyTable(database, tables.surveys).all())
+        found += _directory_findings(StoreId(database, home.directory))
+        surveys = tuple(Surveys(database, ()).all())
         found += _survey_findings(home, surveys, keyring, now)
-        found += _token_findings(database, tables.tokens, now)
+        found += _token_findings(database, now)
         if home.role == "shuffler":
-            found += copy_findings(surveys, Copies(database, schema.COPIES), now)
+            found += copy_findings(surveys, KeyLists(database), now)
         waiting = _shuffler_waits if home.role == "shuffler" else _analyzer_waits
         found += waiting(database, now)
         if keyring is not None:
@@ -189,14 +191,12 @@ def _store_findings(
     return surveys
 
 
-def _place_findings(place: Place) -> Iterator[Finding]:
+def _directory_findings(store_id: StoreId) -> Iterator[Finding]:
     """Whether the directory is the database's own, once they have been tied together."""
-    with place.database.read() as connection:
-        bound = connection.scalar(sa.select(place.table.c.bound))
-    if not bound:
+    if not store_id.is_bound():
         return
     try:
-        place.check()
+        store_id.check()
     except StoreVersionError as error:
         yield fail("directory", error.found, error.advice)
     else:
@@ -240,9 +240,9 @@ def _schedule(home: Home, survey: Survey, keyring: Keyring, now: int) -> Finding
     return None
 
 
-def _token_findings(database: Database, table: sa.Table, now: int) -> Iterator[Finding]:
+def _token_findings(database: Database, now: int) -> Iterator[Finding]:
     with database.read() as connection:
-        rows = connection.execute(sa.select(table.c.label, table.c.expires)).all()
+        rows = connection.execute(sa.select(tokens.c.label, tokens.c.expires)).all()
     for row in rows:
         left = row.expires - now
         name, advice = f"token {row.label}", "make a new one: shoal keys token"
@@ -262,11 +262,11 @@ def _shuffler_waits(database: Database, now: int) -> Iterator[Finding]:
             sa.select(sa.func.count()).select_from(schema.extents)
         ).scalar()
         held = connection.scalar(
-            sa.select(sa.func.count()).where(leases.worked_on(schema.extents, now))
+            sa.select(sa.func.count()).where(
+                Leases(database, schema.extents, lambda: now).worked_on()
+            )
         )
-        tried = connection.scalar(
-            sa.select(sa.func.count()).where(extents.owner.is_not(None), extents.lease_until > now)
-        )
+        tried = connection.scalar(sa.select(sa.func.count()).where(extents.lease_until > now))
         rows = connection.execute(
             sa.select(batches.id, batches.state, batches.closed, batches.lease_until).where(
                 batches.state.in_([schema.SEALED, schema.SHUFFLED, schema.RELEASED])
@@ -292,7 +292,7 @@ def _shuffler_waits(database: Database, now: int) -> Iterator[Finding]:
         yield ok("opening", "nothing waits" if not waiting else "a worker is at it")
     for row in rows:
         yield _batch_waits(row, now)
-    surveys = SurveyTable(database, schema.surveys)
+    surveys = Surveys(database, ())
     for each in late:
         overdue = now - each.since - surveys.numbered(each.survey).survey.batches.max_age
         if overdue > _STUCK:

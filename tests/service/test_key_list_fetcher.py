@@ -1,0 +1,488 @@
+"""The shuffler keeps one copy of each analyzer's list of keys, and shows it to everybody."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from threading import Event, Thread
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+import shuffler_kit
+from client_kit import DAY, NOW, QUICK, Owner
+from http_kit import serving
+from running_kit import wait_for
+from service.store_contract import migrated_under_load
+from shoal.sealing import KeyPair
+from shoal.service.client import AsyncClient, Policy, Sent
+from shoal.service.db import Database
+from shoal.service.db.key_lists import MOST_CONTRADICTIONS, KeyLists
+from shoal.service.keyring import ContradictionError, KeyList, KeyListError
+from shoal.service.keyring.key_list import Identity, unverified
+from shoal.service.opening import Pool
+from shoal.service.shuffler import key_list_fetcher as fetchers
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
+from shoal.service.shuffler.store import ShufflerStore
+from shoal.service.survey import Party
+from shuffler_kit import client_of, post
+
+PEOPLE = 12
+
+
+class Analyzer:
+    """An analyzer at an address: what it answers, and how often it was asked."""
+
+    def __init__(self):
+        self.owner = Owner("analyzer")
+        self.answer = None
+        self.asked = []
+
+    @property
+    def party(self):
+        return Party(url="https://analyzer.example", fingerprint=self.owner.fingerprint)
+
+    def handle(self, request):
+        self.asked.append(str(request.url))
+        if callable(self.answer):
+            return self.answer(request)
+        return httpx.Response(
+            200, content=self.owner.document() if self.answer is None else self.answer
+        )
+
+    @property
+    def transport(self):
+        return httpx.MockTransport(self.handle)
+
+
+@pytest.fixture
+def analyzer():
+    return Analyzer()
+
+
+@pytest.fixture
+def shuffler(tmp_path, analyzer):
+    made = shuffler_kit.made(tmp_path / "shuffler", analyzer=analyzer.party)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def fetcher(shuffler, analyzer):
+    return KeyListFetcher(shuffler.store, shuffler.clock, transport=analyzer.transport)
+
+
+def personal(owner, number=0, issued=None):
+    """A list with another key under a number, signed by the same identity."""
+    mine = Owner(owner.role)
+    mine.first = mine.newest = number
+    mine.issued = owner.issued if issued is None else issued
+    pair = KeyPair.generate(number=number)
+    mine.pair = lambda _number: pair
+    return mine.document(), pair
+
+
+def shown(shuffler):
+    """What a process of the shuffler that just started shows."""
+    found = shuffler.store.key_lists.find(shuffler.survey.analyzer.fingerprint)
+    return None if found is None else found.document
+
+
+# ------------------------------------------------------------------------- what it is there for
+
+
+class _Devices(httpx.AsyncBaseTransport):
+    """Devices reach the shuffler, and an analyzer that answers one of them otherwise."""
+
+    def __init__(self, app, personal):
+        self.app = httpx.ASGITransport(app=app)
+        self.personal = personal
+        self.hosts, self.bodies = set(), []
+
+    async def handle_async_request(self, request):
+        self.hosts.add(request.url.host)
+        if request.url.host == "analyzer.example":
+            return httpx.Response(200, content=self.personal)
+        if request.method == "POST":
+            self.bodies.append(await request.aread())
+        reply = await self.app.handle_async_request(request)
+        await reply.aread()
+        return httpx.Response(reply.status_code, headers=reply.headers, content=reply.content)
+
+
+async def _answered(shuffler, transport, directory):
+    async with transport.app.app.router.lifespan_context(transport.app.app):
+        for person in range(PEOPLE):
+            async with AsyncClient(
+                directory / str(person),
+                transport=transport,
+                clock=shuffler.clock,
+                policy=Policy(minimum=2),
+                settings=QUICK,
+            ) as client:
+                assert isinstance(await client.report(shuffler.survey, "red"), Sent)
+
+
+def test_an_analyzer_cannot_give_a_person_a_key_of_their_own(tmp_path, shuffler, analyzer, fetcher):
+    document, pair = personal(analyzer.owner)
+    assert fetcher.step() == 1
+    devices = _Devices(shuffler.app(), document)
+    asyncio.run(_answered(shuffler, devices, tmp_path / "devices"))
+    assert devices.hosts == {"shuffler.example"}
+    wire, outer = shuffler.wire, shuffler.keyring.pair(0)
+    records = [wire.open_report(body, outer)[1] for body in devices.bodies]
+    body = b"".join(records)
+    everybody = Pool(0).open_records(wire, analyzer.owner.pair(0), body)
+    targeted = Pool(0).open_records(wire, pair, body)
+    assert (len(everybody.messages), len(targeted.messages)) == (PEOPLE, 0)
+
+
+# ---------------------------------------------------------------------------- over HTTP
+
+
+def test_devices_wait_until_there_is_a_copy(shuffler, analyzer, fetcher):
+    path = f"{shuffler.path}/keys/analyzer"
+    with serving(shuffler.app()) as url, client_of(url) as client:
+        waiting = client.get(path)
+        assert (waiting.status_code, waiting.json()["type"][-11:]) == (503, "no_keys_yet")
+        assert int(waiting.headers["retry-after"]) > 0
+        assert fetcher.step() == 1
+        found = client.get(path)
+        assert found.content == analyzer.owner.document()
+        assert found.headers["content-type"] == "application/json"
+        own = client.get("/v1/keys")
+        assert found.headers["cache-control"] == own.headers["cache-control"]
+        assert client.head(path).status_code == 200
+        assert client.get(f"/v1/surveys/{'0' * 64}/keys/analyzer").status_code == 404
+        shuffler.clock.advance(301 * DAY)  # the signature has ended
+        assert client.get(path).status_code == 503
+
+
+def test_all_processes_show_the_same_bytes(tmp_path, shuffler, analyzer, fetcher):
+    fetcher.step()
+    database = Database(f"sqlite:///{tmp_path / 'shuffler' / 'store.sqlite'}")
+    other = ShufflerStore(database, tmp_path / "shuffler", shuffler.clock)
+    assert other.key_lists.find(analyzer.owner.fingerprint).document == analyzer.owner.document()
+    other.close()
+    database.close()
+
+
+# ------------------------------------------------------------------------- which lists count
+
+
+def test_a_newer_list_takes_the_place_of_an_older_one(shuffler, analyzer, fetcher):
+    assert fetcher.step() == 1
+    old = analyzer.owner.document()
+    analyzer.owner.rotate()
+    assert fetcher.step() == 0  # it was asked a moment ago
+    assert shown(shuffler) == old
+    shuffler.clock.advance(3600)
+    assert fetcher.step() == 1
+    new = analyzer.owner.document()
+    assert shown(shuffler) == new
+    analyzer.answer = old
+    shuffler.clock.advance(3600)
+    assert fetcher.step() == 0
+    assert shown(shuffler) == new
+    assert shuffler.store.key_lists.contradictions() == []
+    assert shuffler.store.key_lists.keys(analyzer.owner.fingerprint) == {0, 1}
+
+
+def test_two_lists_of_one_moment_convict_the_analyzer(shuffler, analyzer, fetcher, caplog):
+    fetcher.step()
+    known = analyzer.owner.document()
+    # The same keys, and only valid for longer: still two documents.
+    changed = unverified(known)
+    analyzer.answer = KeyList.signed(
+        analyzer.owner.identity,
+        changed.keys,
+        issued=changed.issued,
+        valid_until=changed.valid_until + 1,
+    ).to_bytes()
+    shuffler.clock.advance(3600)
+    assert fetcher.step() == 0
+    assert shown(shuffler) == known
+    (found,) = shuffler.store.key_lists.contradictions()
+    assert "two different lists" in found.reason
+    assert (found.known, found.document) == (known, analyzer.answer)
+    for document in (found.known, found.document):
+        proof = KeyList.verified(document, fingerprint=found.fingerprint, now=NOW, role="analyzer")
+        assert proof.issued == analyzer.owner.issued
+    assert [record.message for record in caplog.records] == ["contradicting_keys"]
+    analyzer.answer = None
+    analyzer.owner.rotate()
+    shuffler.clock.advance(3600)
+    assert fetcher.step() == 1  # an honest list goes on; what was found stays
+    assert len(shuffler.store.key_lists.contradictions()) == 1
+
+
+def test_a_number_is_never_another_key(shuffler, analyzer, fetcher):
+    fetcher.step()
+    analyzer.owner.rotate()  # key 0 is not listed any more
+    shuffler.clock.advance(3600)
+    assert fetcher.step() == 1
+    known = analyzer.owner.document()
+    analyzer.answer, _ = personal(analyzer.owner, number=0, issued=analyzer.owner.issued + 100)
+    for _ in range(3):
+        shuffler.clock.advance(3600)
+        assert fetcher.step() == 0
+        assert shown(shuffler) == known
+    (found,) = shuffler.store.key_lists.contradictions()
+    assert found.reason == "key 0 was another key before"
+
+
+def test_a_list_from_clocks_that_were_ahead_gives_way(shuffler, analyzer, fetcher):
+    owner = analyzer.owner
+    fetcher.step()
+    shuffler.clock.advance(20 * DAY)  # here and at the analyzer
+    owner.rotate()
+    owner.issued = NOW + 20 * DAY
+    assert fetcher.step() == 1
+    ahead = owner.document()
+    shuffler.clock.advance(-20 * DAY + 3600)  # and set right, here first
+    assert fetcher.step() == 0
+    assert shown(shuffler) == ahead
+    owner.issued = NOW + 60
+    # What was seen meanwhile counts: its numbers are taken.
+    analyzer.answer, _ = personal(owner, number=1)
+    shuffler.clock.advance(3600)
+    assert fetcher.step() == 0
+    (found,) = shuffler.store.key_lists.contradictions()
+    assert (found.reason, found.known) == ("key 1 was another key before", ahead)
+    analyzer.answer = None
+    shuffler.clock.advance(3600)
+    assert fetcher.step() == 1
+    right = owner.document()
+    assert shown(shuffler) == right
+    # From here on there is no way back again.
+    for issued in (NOW + 59, NOW + 20 * DAY):
+        owner.issued = issued
+        shuffler.clock.advance(3600)
+        assert fetcher.step() == 0
+        assert shown(shuffler) == right
+    assert len(shuffler.store.key_lists.contradictions()) == 1
+
+
+def test_nothing_from_before_its_newest_key_takes_the_place_of_a_list_that_is_ahead(
+    shuffler, analyzer
+):
+    owner, copies = analyzer.owner, shuffler.store.key_lists
+    owner.rotate(forget=False)
+    first, second = unverified(owner.document()).keys
+
+    def listed(issued, *keys):
+        until = NOW + 300 * DAY
+        return KeyList.signed(owner.identity, keys, issued=issued, valid_until=until)
+
+    second = replace(second, created=NOW - 100, active_from=NOW - 100)
+    meanwhile = replace(second, number=2, created=NOW + 20 * DAY, active_from=NOW + 20 * DAY)
+    shuffler.clock.advance(20 * DAY)
+    assert copies.keep(listed(NOW + 20 * DAY, first, second, meanwhile))
+    shuffler.clock.advance(-20 * DAY)
+    with pytest.raises(KeyListError, match="seen before"):  # an old one, played back
+        copies.keep(listed(NOW - 101, first))
+    assert copies.contradictions() == []
+    assert copies.keep(listed(NOW - 100, first, second))
+
+
+def test_evidence_does_not_fill_the_disk(shuffler, analyzer, fetcher):
+    fetcher.step()
+    for later in range(MOST_CONTRADICTIONS + 3):
+        document, _ = personal(analyzer.owner, issued=analyzer.owner.issued + later)
+        with pytest.raises(ContradictionError):
+            shuffler.store.key_lists.keep(unverified(document))
+    assert len(shuffler.store.key_lists.contradictions()) == MOST_CONTRADICTIONS
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_of_two_that_come_at_once_one_counts(store_urls, kind, tmp_path):
+    """Two workers are shown different lists of one moment: all devices still get one of them."""
+    owner = Owner("analyzer")
+    document, _ = personal(owner)
+    databases = [Database(store_urls[kind], timeout=20) for _ in range(2)]
+    databases[0].migrate("shuffler")
+    stores = [
+        ShufflerStore(each, tmp_path, shuffler_kit.ManualClock(NOW))
+        for number, each in enumerate(databases)
+    ]
+
+    def keep(store, data):
+        try:
+            return store.key_lists.keep(unverified(data))
+        except ContradictionError:
+            return None
+
+    with ThreadPoolExecutor(2) as pool:
+        told = list(pool.map(keep, stores, [owner.document(), document]))
+    assert sorted(told, key=str) == [None, True]
+    kept = {store.key_lists.find(owner.fingerprint).document for store in stores}
+    assert kept == {[owner.document(), document][told.index(True)]}
+    assert len(stores[0].key_lists.contradictions()) == 1
+    for store, database in zip(stores, databases, strict=True):
+        store.close()
+        database.close()
+
+
+def _slow(_request):
+    async def pieces():
+        while True:
+            yield b" "
+            await asyncio.sleep(0.01)
+
+    return httpx.Response(200, content=pieces())
+
+
+def _other_identity():
+    return Owner("analyzer").document(Identity("analyzer", bytes(32)))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"{}",
+        b"[" * 60_000,
+        b" " * 70_000,
+        _other_identity(),
+        Owner("shuffler").document(),
+        lambda _: httpx.Response(302, headers={"location": "https://elsewhere.example/v1/keys"}),
+        lambda _: httpx.Response(
+            200, content=Owner("analyzer").document(), headers={"content-encoding": "br"}
+        ),
+        lambda _: httpx.Response(500, content=Owner("analyzer").document()),
+        lambda request: (_ for _ in ()).throw(httpx.ConnectError("away", request=request)),
+        _slow,
+    ],
+    ids=[
+        *("empty", "no list", "nested", "long", "other identity", "other role", "redirect"),
+        *("encoding", "status", "away", "slow"),
+    ],
+)
+def test_what_is_not_the_analyzers_list_is_not_kept(
+    shuffler, analyzer, fetcher, answer, monkeypatch
+):
+    monkeypatch.setattr(fetchers, "DEADLINE", 0.3)
+    analyzer.answer = answer
+    assert fetcher.step() == 0
+    assert shown(shuffler) is None
+    assert analyzer.asked == ["https://analyzer.example/v1/keys"]
+    analyzer.answer = None
+    shuffler.clock.advance(1)
+    assert fetcher.step() == 1
+
+
+def test_it_asks_soon_again_and_ever_less_often(shuffler, analyzer, fetcher):
+    analyzer.answer = lambda _: httpx.Response(503)
+    asked = []
+    for second in range(2000):
+        before = len(analyzer.asked)
+        fetcher.step()
+        if len(analyzer.asked) > before:
+            asked.append(second)
+        shuffler.clock.advance(1)
+    gaps = [later - sooner for sooner, later in pairwise(asked)]
+    assert gaps == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600]
+
+
+def test_requests_tell_nothing_and_keep_nothing(shuffler, analyzer, fetcher):
+    seen = []
+
+    def answer(request):
+        seen.append(dict(request.headers))
+        content = analyzer.owner.document()
+        return httpx.Response(200, content=content, headers={"set-cookie": "who=shuffler"})
+
+    analyzer.answer = answer
+    for _ in range(2):
+        fetcher.step()
+        shuffler.clock.advance(3600)
+    assert len(seen) == 2
+    assert seen[0] == seen[1]
+    assert not {"cookie", "authorization", "referer"} & set(seen[1])
+
+
+def test_surveys_that_are_over_are_left_alone(shuffler, analyzer, fetcher):
+    shuffler.clock.advance(31 * DAY)
+    assert fetcher.step() == 0
+    assert analyzer.asked == []
+
+
+# ------------------------------------------------------------------------------ beside the work
+
+
+def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer, fetcher):
+    hanging, free, stop = Event(), Event(), Event()
+
+    def answer(_request):
+        hanging.set()
+        free.wait(30)
+        return httpx.Response(200, content=analyzer.owner.document())
+
+    analyzer.answer = answer
+    worker = shuffler.worker(fetcher=fetcher, pause=0.01)
+    with serving(shuffler.app()) as url, client_of(url) as client:
+        thread = Thread(target=worker.run, args=(stop,))
+        thread.start()
+        assert hanging.wait(20)
+        assert post(client, shuffler, shuffler.reports(3)).status_code == 202
+        wait_for(lambda: shuffler.tallies().get("opened"))
+        stop.set()
+        thread.join(10)
+        assert not thread.is_alive()
+    free.set()
+    time.sleep(0.05)
+    assert shown(shuffler) is None  # what comes after the end is not written
+
+
+def test_a_running_worker_has_the_list_soon(shuffler, analyzer, fetcher):
+    stop = Event()
+    worker = shuffler.worker(fetcher=fetcher, pause=0.01)
+    thread = Thread(target=worker.run, args=(stop,))
+    thread.start()
+    wait_for(lambda: shown(shuffler))
+    stop.set()
+    thread.join(10)
+    assert shown(shuffler) == analyzer.owner.document()
+
+
+# ---------------------------------------------------------------------------- older tables
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_live_shuffler_gets_its_tables(store_urls, kind, analyzer, next_step):
+    """A process of the version before goes on taking reports in while the tables are made."""
+    database = Database(store_urls[kind], timeout=20)
+    other = Database(store_urls[kind], timeout=20)
+    survey = shuffler_kit.survey_of("a" * 64, analyzer=analyzer.party)
+    taken = migrated_under_load(database, other, survey, begin=next_step.before)
+    database.require("shuffler")
+    copies = KeyLists(database)
+    assert copies.keep(unverified(analyzer.owner.document()))
+    assert copies.find(survey.analyzer.fingerprint).document == analyzer.owner.document()
+    with database.read() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(schema.extents)) == taken
+    database.close()
+    other.close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_an_analyzers_older_copies_give_way(store_urls, kind):
+    owner = Owner("shuffler")
+    database = Database(store_urls[kind])
+    database.migrate("analyzer")
+    with database.write() as connection:
+        insert = sa.text("INSERT INTO copies (fingerprint, document) VALUES (:name, :document)")
+        connection.execute(insert, {"name": owner.fingerprint, "document": b"an older list"})
+    copies = KeyLists(database)
+    assert copies.all() == {owner.fingerprint: b"an older list"}
+    assert copies.keep(unverified(owner.document()))
+    assert not copies.keep(unverified(owner.document()))
+    with pytest.raises(ContradictionError):
+        copies.keep(unverified(personal(owner)[0]))
+    assert copies.all() == {owner.fingerprint: owner.document()}
+    database.close()
