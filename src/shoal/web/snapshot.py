@@ -219,9 +219,8 @@ class Snapshots:
 
     def get(self, name: SurveyId) -> Snapshot:
         """As it is now."""
-        version = self._store.results.version(
-            name
-        )  # before: what comes meanwhile is asked for again
+        # Before: what comes meanwhile is asked for again.
+        version = self._store.results.version(name)
         with self._locks.setdefault(name, Lock()):
             newest = self._newest.get(name)
             if newest is None or newest.version != version:
