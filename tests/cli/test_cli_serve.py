@@ -10,13 +10,13 @@ import pytest
 
 from running_kit import Quick
 from shoal.service.errors import StoreVersionError
+from shoal.service.http.server import CannotListenError, address, adopted, listen
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.keyring.schedule import ROLES
 from shoal.service.running import analyzer_process, shuffler_process, surroundings
 from shoal.service.running.embedded import Embedded, Ports
 from shoal.service.running.findings import State
 from shoal.service.running.registering import analyzer_store
-from shoal.service.running.server import CannotListenError, address, adopted, listen
 from shoal.service.running.settings import Listening, Settings
 from shoal.service.store import Database
 from shoal.web import assets

@@ -18,8 +18,9 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from running_kit import wait_for
+from shoal.service.http.server import Background, address, listen
 from shoal.service.running.children import Child, ChildFailedError, Children, TooSlowError
-from shoal.service.running.server import Background, address, listen, stopping
+from shoal.service.running.server import stopping
 
 
 def test_a_request_that_has_begun_is_answered_and_the_application_closes_after_it():

@@ -78,10 +78,11 @@ class ProcessOptions(BareOptions):
     def begin(self) -> None:
         """Begin to log, and to follow the parent."""
         from shoal.cli.files import writing_to
-        from shoal.service.running import children, connections, home, logs
+        from shoal.service.http import server
+        from shoal.service.running import children, home, logs
 
         home.private()
-        connections.allow_many_files()
+        server.allow_many_files()
         with writing_to(self.log or Path()):
             logs.configure(to=self.log, level=self.log_level)
         if self.with_parent:

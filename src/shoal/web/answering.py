@@ -13,7 +13,7 @@ from shoal.report.markup import element
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.errors import UnknownSurveyError
-from shoal.service.http import asking
+from shoal.service.http import requests
 from shoal.service.http.limits import Addresses
 from shoal.service.survey import Survey
 from shoal.service.survey.words import day
@@ -33,7 +33,7 @@ def routes(analyzer: AnalyzerPages) -> list[Route]:
     addresses = Addresses(analyzer.limits)
 
     async def answer(request: Request) -> Response:
-        addresses.charge(asking.sender(request), 1)
+        addresses.charge(requests.sender(request), 1)
         try:
             name = SurveyId.from_text(request.path_params["survey"])
             survey = await run_in_threadpool(analyzer.store.survey, name)

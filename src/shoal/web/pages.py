@@ -7,7 +7,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from shoal.service.analyzer.app import AnalyzerPages
-from shoal.service.http import asking
+from shoal.service.http import requests
 from shoal.web import answering, assets, dashboard
 from shoal.web.dashboard.layout import HOME
 
@@ -23,4 +23,4 @@ def pages(analyzer: AnalyzerPages) -> list[Route]:
 
 
 async def _begin(_request: Request) -> Response:
-    return RedirectResponse(HOME, 303, headers=asking.NOT_KEPT)
+    return RedirectResponse(HOME, 303, headers=requests.NOT_KEPT)

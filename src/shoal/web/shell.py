@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from shoal.report.markup import Markup, document, element
-from shoal.service.http import asking
+from shoal.service.http import requests
 from shoal.web import assets
 
 
@@ -59,4 +59,4 @@ async def without_slash(request: Request) -> Response:
     """To the same address without the slash at its end."""
     path, mark, query = address(request).partition("?")
     going = f"{path.rstrip('/')}{mark}{query}"
-    return RedirectResponse(going, 303, headers=asking.NOT_KEPT)
+    return RedirectResponse(going, 303, headers=requests.NOT_KEPT)

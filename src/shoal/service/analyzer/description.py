@@ -10,23 +10,21 @@ from shoal.service.analyzer.opened import REASONS
 from shoal.service.analyzer.promise import PROMISE
 from shoal.service.http import openapi
 from shoal.service.http.openapi import (
+    BATCH,
+    EVERYWHERE,
     JSON,
     NUMBER,
+    OBJECT,
+    SURVEY,
+    SURVEY_PATH,
     TEXT,
+    TOKENS,
+    UNKNOWN,
     Content,
     Operation,
     Parameter,
     Schema,
     as_json,
-)
-from shoal.service.http.operations import (
-    BATCH,
-    EVERYWHERE,
-    OBJECT,
-    SURVEY,
-    SURVEY_PATH,
-    TOKENS,
-    UNKNOWN,
     keys_operation,
     survey_operation,
 )

@@ -16,7 +16,7 @@ from shoal.service.analyzer.promise import promise_document
 from shoal.service.analyzer.remembered import Remembered
 from shoal.service.analyzer.results import survey_results
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.http import asking
+from shoal.service.http import requests
 from shoal.service.http.limits import Addresses, Limits
 from shoal.service.http.openapi import JSON
 from shoal.service.http.problems import Problem, ProblemError
@@ -41,7 +41,7 @@ class Handlers:
     async def keys(self, request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
         self._charge(request)
-        return await asking.key_list(self.keyring)
+        return await requests.key_list(self.keyring)
 
     async def shuffler_keys(self, request: Request) -> Response:
         """The newest list of keys that a shuffler showed to this analyzer."""
@@ -69,15 +69,15 @@ class Handlers:
     async def survey(self, request: Request) -> Response:
         """The survey's canonical configuration, whose hash is its name."""
         self._charge(request)
-        found = await run_in_threadpool(self.store.survey, asking.survey_named(request))
-        return asking.configuration(found.to_bytes())
+        found = await run_in_threadpool(self.store.survey, requests.survey_named(request))
+        return requests.configuration(found.to_bytes())
 
     async def promise(self, request: Request) -> Response:
         """What one person is promised."""
         self._charge(request)
-        found = await run_in_threadpool(self.store.survey, asking.survey_named(request))
+        found = await run_in_threadpool(self.store.survey, requests.survey_named(request))
         body = written(await run_in_threadpool(promise_document, found))
-        return Response(body, media_type=JSON, headers=asking.KEPT)
+        return Response(body, media_type=JSON, headers=requests.KEPT)
 
     async def results(self, request: Request) -> Response:
         """The result of every batch, and of all together."""
@@ -94,16 +94,16 @@ class Handlers:
 
         body = self._made.get(name, wanted, version, make)
         if wanted != CSV:
-            return Response(body, media_type=JSON, headers=asking.NOT_KEPT)
+            return Response(body, media_type=JSON, headers=requests.NOT_KEPT)
         file = f'attachment; filename="{str(name)[:16]}.csv"'
-        headers = {**asking.NOT_KEPT, "Content-Disposition": file}
+        headers = {**requests.NOT_KEPT, "Content-Disposition": file}
         return Response(body, media_type=f"{CSV}; charset=utf-8", headers=headers)
 
     async def result(self, request: Request) -> Response:
         """The result of one batch, as it was published."""
         name = await self._authorized(request)
-        body = await run_in_threadpool(self.store.result, name, asking.batch_named(request))
-        return Response(body, media_type=JSON, headers=asking.NOT_KEPT)
+        body = await run_in_threadpool(self.store.result, name, requests.batch_named(request))
+        return Response(body, media_type=JSON, headers=requests.NOT_KEPT)
 
     async def ledger(self, request: Request) -> Response:
         """What every batch tells about a person in it."""
@@ -118,13 +118,13 @@ class Handlers:
     async def _authorized(self, request: Request) -> SurveyId:
         """The survey's name, if its results are for everybody or the request shows a token."""
         self._charge(request)
-        name = asking.survey_named(request)
+        name = requests.survey_named(request)
         if not self.public_results:
-            await run_in_threadpool(self.store.tokens.check, asking.bearer(request), name)
+            await run_in_threadpool(self.store.tokens.check, requests.bearer(request), name)
         return name
 
     def _charge(self, request: Request) -> None:
-        self._addresses.charge(asking.sender(request), 1)
+        self._addresses.charge(requests.sender(request), 1)
 
 
 def _wanted(request: Request) -> str:
@@ -141,4 +141,4 @@ def _wanted(request: Request) -> str:
 
 
 def _json(value: Mapping[str, Any]) -> Response:
-    return Response(written(value), media_type=JSON, headers=asking.NOT_KEPT)
+    return Response(written(value), media_type=JSON, headers=requests.NOT_KEPT)

@@ -1,18 +1,37 @@
-"""An application made of described operations: routes, problems, and who may use them."""
+"""An application made of described operations: routes, problems, and who may use them.
+
+Scripts of any site may use what everybody may use (cross-origin resource sharing).
+A survey's page, and pages that embed one, are on another origin than the shuffler that they send
+to. A browser lets their scripts do so only if the answers say that they may. These answers say so
+to everybody, in the same bytes, whether or not a request names an origin: what depends on who asks
+could tell who asked. Credentials are never part of it, and what needs a token is left out: no
+browser has one.
+
+A browser asks first whether it may send bytes (a preflight). That is answered from memory, and the
+answer holds for a day.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Lifespan
+from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from shoal.service.http import openapi
-from shoal.service.http.cors import CrossOrigin
 from shoal.service.http.openapi import Operation
 from shoal.service.http.problems import Observe, exception_handlers, unobserved
+
+DAY = 86400
+EVERYBODY = (
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-expose-headers", b"retry-after"),
+)
+_PARAMETER = re.compile(r"\{[^}]*\}")
 
 
 class Application(Starlette):
@@ -44,3 +63,62 @@ class Application(Starlette):
     def build_middleware_stack(self) -> ASGIApp:
         """All of it within, even what answers for a defect."""
         return CrossOrigin(super().build_middleware_stack(), self._operations, self._shared)
+
+
+class CrossOrigin:
+    """An application, of which scripts of any site may use these operations and paths.
+
+    ``paths`` are such that are only read, and that no operation describes.
+    """
+
+    def __init__(
+        self, app: ASGIApp, operations: Iterable[Operation], paths: Iterable[str] = ()
+    ) -> None:
+        self._app = app
+        methods: dict[str, set[str]] = {path: {"GET", "HEAD"} for path in paths}
+        for operation in operations:
+            if operation.cross_origin:
+                reading = {"HEAD"} if operation.method == "GET" and operation.head else set()
+                methods.setdefault(operation.path, set()).update({operation.method}, reading)
+        self._preflights = [
+            (re.compile(_pattern(path)), _preflight(found)) for path, found in methods.items()
+        ]
+        self._shared = re.compile("|".join(_pattern(path) for path in methods) or r"(?!)")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer preflights, and let all other answers say who may read them."""
+        if scope["type"] != "http" or not self._shared.fullmatch(scope["path"]):
+            await self._app(scope, receive, send)
+        elif scope["method"] == "OPTIONS":
+            answer = next(
+                made for known, made in self._preflights if known.fullmatch(scope["path"])
+            )
+            await answer(scope, receive, send)
+        else:
+            await self._app(scope, receive, _saying_so(send))
+
+
+def _saying_so(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *EVERYBODY]
+        await send(message)
+
+    return sending
+
+
+def _pattern(path: str) -> str:
+    """As routes are matched: a parameter is anything but a slash."""
+    return "[^/]+".join(re.escape(part) for part in _PARAMETER.split(path))
+
+
+def _preflight(methods: Iterable[str]) -> Response:
+    allowed = ", ".join(sorted({*methods, "OPTIONS"}))
+    headers = {name.decode(): value.decode() for name, value in EVERYBODY[:1]}
+    headers |= {
+        "access-control-allow-methods": allowed,
+        "access-control-allow-headers": "content-type",
+        "access-control-max-age": str(DAY),
+        "allow": allowed,
+    }
+    return Response(status_code=204, headers=headers)

@@ -16,6 +16,7 @@ from shoal.service.analyzer.app import AnalyzerPages, Pages, analyzer_app, no_pa
 from shoal.service.analyzer.documents import Document
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.worker import AnalyzerWorker
+from shoal.service.http.server import address
 from shoal.service.opening import Pool
 from shoal.service.running import logs
 from shoal.service.running.collecting import TokenFile, sources
@@ -25,7 +26,7 @@ from shoal.service.running.metrics import Figures, Observations, gauges, two_dig
 from shoal.service.running.parts import Parts, opened
 from shoal.service.running.ready import keys_check, store_check
 from shoal.service.running.registering import analyzer_store
-from shoal.service.running.server import address, serve
+from shoal.service.running.server import serve
 from shoal.service.running.settings import Settings, measured
 from shoal.service.running.surroundings import Steadiness, disk
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import httpx
 
 from shoal.service.analyzer.results import SurveyResults, survey_results
+from shoal.service.http.server import CannotListenError, address, listen
 from shoal.service.running.children import Child, Children
 from shoal.service.running.embedded import Embedded, Ports, Wanted
 from shoal.service.running.home import STORE_VARIABLE, HomeError, private
 from shoal.service.running.people import Crowd
 from shoal.service.running.registering import analyzer_store
-from shoal.service.running.server import CannotListenError, address, listen
 from shoal.service.running.settings import LOCAL
 from shoal.service.survey import Survey
 

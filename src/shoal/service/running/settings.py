@@ -10,12 +10,12 @@ from pathlib import Path
 
 from shoal import checks
 from shoal.service.http.limits import Limits
+from shoal.service.http.server import Background, address, adopted, listen
 from shoal.service.keyring import Protection
 from shoal.service.running import logs
 from shoal.service.running.health import Readiness
 from shoal.service.running.home import Home
 from shoal.service.running.metrics import Figures, metrics_app, registry
-from shoal.service.running.server import Background, address, adopted, listen
 
 LOCAL = "127.0.0.1"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TypeAlias
 
+from shoal.service.http.server import address
 from shoal.service.opening import Pool
 from shoal.service.running import logs
 from shoal.service.running.batch_figures import BatchFigures
@@ -18,7 +19,7 @@ from shoal.service.running.metrics import Figures, Observations
 from shoal.service.running.parts import Parts, opened
 from shoal.service.running.ready import keys_check, store_check
 from shoal.service.running.registering import shuffler_store
-from shoal.service.running.server import address, serve, stopping
+from shoal.service.running.server import serve, stopping
 from shoal.service.running.settings import Settings, measured
 from shoal.service.running.surroundings import Steadiness, disk
 from shoal.service.shuffler.app import shuffler_app

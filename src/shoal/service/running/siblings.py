@@ -10,10 +10,11 @@ import threading
 from pathlib import Path
 
 from shoal.errors import InvalidArgumentError
+from shoal.service.http.server import address
 from shoal.service.running import logs
 from shoal.service.running.children import Child, Children
 from shoal.service.running.home import STORE_VARIABLE
-from shoal.service.running.server import address, stopping
+from shoal.service.running.server import stopping
 from shoal.service.running.settings import Settings
 
 MOST = 64

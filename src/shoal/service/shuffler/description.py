@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from shoal.service.http import openapi
-from shoal.service.http.openapi import Operation, Parameter, as_bytes, as_json
-from shoal.service.http.operations import (
+from shoal.service.http.openapi import (
     BATCH,
     OBJECT,
     SURVEY,
     SURVEY_PATH,
     TOKENS,
     UNKNOWN,
+    Operation,
+    Parameter,
+    as_bytes,
+    as_json,
     keys_operation,
     survey_operation,
 )

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from shoal.sealing import Plain
 from shoal.service.clock import Clock
-from shoal.service.http import asking, bodies
+from shoal.service.http import requests
 from shoal.service.http.limits import Addresses, Limits
 from shoal.service.http.openapi import BYTES, JSON
 from shoal.service.http.problems import RETRY_SECONDS, Problem, ProblemError
@@ -45,7 +45,7 @@ class Handlers:
     async def keys(self, request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
         self._charge(request)
-        return await asking.key_list(self.keyring)
+        return await requests.key_list(self.keyring)
 
     async def analyzer_keys(self, request: Request) -> Response:
         """The survey's analyzer's signed list of keys, the same bytes for everybody."""
@@ -59,13 +59,13 @@ class Handlers:
                 kind="no_keys_yet", status=503, detail=detail, retry_after=RETRY_SECONDS
             )
             raise ProblemError(waiting)
-        return Response(found.document, media_type=JSON, headers=asking.KEPT)
+        return Response(found.document, media_type=JSON, headers=requests.KEPT)
 
     async def survey(self, request: Request) -> Response:
         """The survey's canonical configuration, whose hash is its name."""
         self._charge(request)
         asked = await self._about(request)
-        return asking.configuration(asked.body)
+        return requests.configuration(asked.body)
 
     async def send_reports(self, request: Request) -> Response:
         """Keep reports; the answer comes when they are durable."""
@@ -90,7 +90,7 @@ class Handlers:
         """The batches that can be collected, or were."""
         asked = await self._authorized(request)
         after = request.query_params.get("after")
-        if after is not None and not asking.HEX32.fullmatch(after):
+        if after is not None and not requests.HEX32.fullmatch(after):
             raise ProblemError(_malformed("after", "the id of a batch: 32 hexadecimal digits"))
         found = await run_in_threadpool(self.store.batches, asked.survey.id, after)
         return small({"batches": [_shown(info) for info in found]})
@@ -98,21 +98,21 @@ class Handlers:
     async def batch(self, request: Request) -> Response:
         """The whole batch, the same bytes whenever the same request asks."""
         asked = await self._authorized(request)
-        batch = asking.batch_named(request)
+        batch = requests.batch_named(request)
         name = request.headers.get(REQUEST_HEADER)
-        if name is None or not asking.HEX32.fullmatch(name):
+        if name is None or not requests.HEX32.fullmatch(name):
             expected = "32 hexadecimal digits that this collection chose for itself"
             raise ProblemError(_malformed(f"the header {REQUEST_HEADER}", expected))
         path = await run_in_threadpool(self.store.release, asked.survey.id, batch, name)
         stream, length = await run_in_threadpool(_opened, path)
-        headers = {"Content-Length": str(length), **asking.NOT_KEPT}
+        headers = {"Content-Length": str(length), **requests.NOT_KEPT}
         return StreamingResponse(_pieces(stream), media_type=BYTES, headers=headers)
 
     async def acknowledge(self, request: Request) -> Response:
         """The batch has arrived whole, and may be deleted here."""
         asked = await self._authorized(request)
-        batch = asking.batch_named(request)
-        given = await bodies.read_record(
+        batch = requests.batch_named(request)
+        given = await requests.read_record(
             request, limit=_ACK_BYTES, seconds=self.limits.body_seconds
         )
         name, digest = _acknowledgement(given)
@@ -120,14 +120,14 @@ class Handlers:
         return small({"batch": batch, "digest": digest})
 
     def _charge(self, request: Request) -> bytes | None:
-        return self.addresses.charge(asking.sender(request), 1)
+        return self.addresses.charge(requests.sender(request), 1)
 
     async def _about(self, request: Request) -> Asked:
         text = request.path_params["survey"]
         found = self._asked.get(text)
         if found is not None:
             return found
-        survey = await run_in_threadpool(self.store.survey, asking.survey_named(request))
+        survey = await run_in_threadpool(self.store.survey, requests.survey_named(request))
         found = self._asked[text] = Asked.of(survey)
         self.uploads.meet(found)
         return found
@@ -135,14 +135,14 @@ class Handlers:
     async def _authorized(self, request: Request) -> Asked:
         """The survey, if the request shows a token for it; without one nothing is told of it."""
         self._charge(request)
-        token = asking.bearer(request)
-        await run_in_threadpool(self.store.check_token, token, asking.survey_named(request))
+        token = requests.bearer(request)
+        await run_in_threadpool(self.store.check_token, token, requests.survey_named(request))
         return await self._about(request)
 
 
 def _acknowledgement(given: Mapping[str, str]) -> tuple[str, str]:
     name, digest = given.get("request", ""), given.get("digest", "")
-    if set(given) != {"request", "digest"} or not asking.HEX32.fullmatch(name):
+    if set(given) != {"request", "digest"} or not requests.HEX32.fullmatch(name):
         raise ProblemError(_malformed("the body", '{"request": 32 digits, "digest": 64 digits}'))
     if not _HEX64.fullmatch(digest):
         raise ProblemError(_malformed("digest", "64 hexadecimal digits"))

@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.errors import ForbiddenError, NotAuthorizedError
-from shoal.service.http import asking, bodies
+from shoal.service.http import requests
 from shoal.service.http.limits import Addresses
 from shoal.service.http.problems import Problem, ProblemError
 from shoal.service.store.values import TokenScope
@@ -61,7 +61,7 @@ class Access:
 
     def charge(self, request: Request, cost: int = 1) -> None:
         """Count a request of its address."""
-        self._addresses.charge(asking.sender(request), cost)
+        self._addresses.charge(requests.sender(request), cost)
 
     async def anybody(self, request: Request) -> TokenScope | None:
         """Who is logged in, if anybody is."""
@@ -106,7 +106,7 @@ class Access:
         except NotAuthorizedError:
             return layout.login_form(WRONG, going=going, status=401)
         self._sessions.end(request.cookies.get(self._cookie))
-        answer = RedirectResponse(going or layout.HOME, 303, headers=asking.NOT_KEPT)
+        answer = RedirectResponse(going or layout.HOME, 303, headers=requests.NOT_KEPT)
         answer.set_cookie(
             self._cookie,
             name,
@@ -123,7 +123,7 @@ class Access:
         self.charge(request)
         self._check_ours(request)
         self._sessions.end(request.cookies.get(self._cookie))
-        answer = RedirectResponse(layout.LOGIN, 303, headers=asking.NOT_KEPT)
+        answer = RedirectResponse(layout.LOGIN, 303, headers=requests.NOT_KEPT)
         answer.delete_cookie(
             self._cookie,
             path=layout.HOME,
@@ -136,8 +136,8 @@ class Access:
     async def _sent(self, request: Request) -> Mapping[str, str]:
         """What a form of this dashboard has sent."""
         self._check_ours(request)
-        bodies.expect(request, _FORM, limit=_LARGEST_FORM)
-        body = await bodies.read(request, limit=_LARGEST_FORM, seconds=_SECONDS)
+        requests.expect(request.headers.raw, _FORM, limit=_LARGEST_FORM)
+        body = await requests.read(request.receive, limit=_LARGEST_FORM, seconds=_SECONDS)
         try:
             found = parse_qs(body.decode(), max_num_fields=10)
         except ValueError:

@@ -17,7 +17,7 @@ from shoal.sealing import SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.analyzer.remembered import Remembered, Version
 from shoal.service.errors import NotAuthorizedError, UnknownBatchError
-from shoal.service.http import asking
+from shoal.service.http import requests
 from shoal.service.http.problems import Problem, ProblemError, problem_of
 from shoal.service.survey import Survey
 from shoal.web import assets, shell
@@ -118,7 +118,7 @@ class Dashboard:
 
     async def survey(self, request: Request) -> Response:
         """One survey."""
-        name = asking.survey_named(request)
+        name = requests.survey_named(request)
         visitor = await self.access.visitor(request, name)
         page = _number(request, "page")
         return await run_in_threadpool(self._survey, name, visitor, _order(request), page)
@@ -145,10 +145,10 @@ class Dashboard:
 
     async def version(self, request: Request) -> Response:
         """What is another one whenever the survey's page has something new to say."""
-        name = asking.survey_named(request)
+        name = requests.survey_named(request)
         await self.access.visitor(request, name)
         found = await run_in_threadpool(self._current, name)
-        headers = {**asking.NOT_KEPT, "ETag": f'"{found}"'}
+        headers = {**requests.NOT_KEPT, "ETag": f'"{found}"'}
         if f'"{found}"' in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         body = json.dumps({"version": found})
@@ -165,9 +165,9 @@ class Dashboard:
 
     async def batch(self, request: Request) -> Response:
         """One batch."""
-        name = asking.survey_named(request)
+        name = requests.survey_named(request)
         visitor = await self.access.visitor(request, name)
-        batch = asking.batch_named(request)
+        batch = requests.batch_named(request)
         return await run_in_threadpool(self._batch, name, batch, visitor, _order(request))
 
     def _batch(self, name: SurveyId, batch: str, visitor: Visitor, order: Order) -> Response:
@@ -184,7 +184,7 @@ class Dashboard:
 
     async def download(self, request: Request) -> Response:
         """A file."""
-        name = asking.survey_named(request)
+        name = requests.survey_named(request)
         await self.access.visitor(request, name)
         return await run_in_threadpool(self._download, name, request.path_params["file"])
 
@@ -196,7 +196,7 @@ class Dashboard:
         make = partial(kind.make, self._store, snapshot)
         body = self._files.get(name, file, snapshot.version, make)
         headers = {
-            **asking.NOT_KEPT,
+            **requests.NOT_KEPT,
             "Content-Disposition": f'attachment; filename="{str(name)[:SHORT]}-{file}"',
             "Content-Security-Policy": _SANDBOX,
             "X-Content-Type-Options": "nosniff",
@@ -222,7 +222,7 @@ def _digest(
 def _to_login(request: Request) -> Response:
     """Back to the same page afterwards."""
     going = quote(shell.address(request), safe="")
-    return RedirectResponse(f"{layout.LOGIN}?going={going}", 303, headers=asking.NOT_KEPT)
+    return RedirectResponse(f"{layout.LOGIN}?going={going}", 303, headers=requests.NOT_KEPT)
 
 
 def _number(request: Request, name: str) -> int:

@@ -1,27 +1,170 @@
-"""What one connection may do before it has asked for something.
+"""One application on one port: the socket, the connections, and a graceful end.
+
+The socket is opened first, so that a port that is taken is said in one line before anything else
+starts. A server that is asked to stop accepts nobody any more, answers what it has begun, and
+closes the application, which commits what it acknowledged.
 
 The parser behind the server keeps a request's head in memory until it is whole, however long it
 grows and however long it takes. Here a head has a length and a time, and the process has a number
 of connections: whoever opens a connection and says nothing, or never comes to an end, is let go
 before anything else has to know of them. Bodies have their own limits (see ``http.limits``).
+
+It speaks plain HTTP: encryption on the way (TLS), certificates and HTTP/2 are the business of a
+reverse proxy in front, which may also be what keeps addresses from the shuffler.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import resource
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import ClassVar
+from typing import ClassVar, Self
 
+import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shoal import checks
+from shoal.errors import ShoalError
 from shoal.service.http.problems import Problem
 
+GRACE = 30  # seconds for requests that have begun
+BACKLOG = 2048
+_IDLE = 65  # seconds a connection may be silent between two requests
 _MOST_FILES = 65_536
 _FILES_FOR_WORK = 256  # kept back for the store: databases, segments, batches
 _PER_LINE = 4  # bytes of a header line beside its name and its value
+
+
+class CannotListenError(ShoalError):
+    """A port that another program has, or that this user may not use."""
+
+    def __init__(self, host: str, port: int, why: str, advice: str) -> None:
+        self.host = host
+        self.port = port
+        super().__init__(f"cannot listen on {host} port {port}: {why}; {advice}")
+
+
+def listen(host: str, port: int, *, option: str = "port") -> socket.socket:
+    """A socket on this address, port 0 for any that is free; ``option`` is how it was chosen."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        found = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _refusal(host, port, error, option) from None
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        found.close()
+        raise _refusal(host, port, error, option) from None
+    return found
+
+
+def _refusal(
+    host: str, port: int, error: OSError | OverflowError, option: str
+) -> CannotListenError:
+    number = error.errno if isinstance(error, OSError) else None
+    host_option = option.replace("port", "host")
+    advice = {
+        errno.EADDRINUSE: f"stop the program that has it, or choose another by --{option}",
+        errno.EACCES: f"choose one above 1023 by --{option}, and let a reverse proxy have this one",
+    }.get(
+        number or 0, f"choose an address of this machine by --{host_option} and a port up to 65535"
+    )
+    why = {errno.EADDRINUSE: "the port is taken", errno.EACCES: "not allowed"}
+    told = error.strerror if isinstance(error, OSError) else "no such port"
+    return CannotListenError(host, port, why.get(number or 0, str(told)), advice)
+
+
+def adopted(descriptor: int) -> socket.socket:
+    """A listening socket that whoever started this process opened for it."""
+    try:
+        found = socket.socket(fileno=descriptor)
+        found.listen(BACKLOG)
+    except OSError as error:
+        advice = "start without --socket to open a port of its own"
+        raise CannotListenError("descriptor", descriptor, str(error.strerror), advice) from None
+    return found
+
+
+def address(listening: socket.socket) -> str:
+    """Where a socket is reached."""
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with signals left to the process that has it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Nothing is captured: the process decides when to stop."""
+        yield
+
+    def stop(self) -> None:
+        """Finish, then end; asked twice, end."""
+        if self.should_exit:
+            self.force_exit = True
+        self.should_exit = True
+
+
+def server(
+    app: ASGIApp, *, grace: int = GRACE, loop: str = "uvloop", bounds: Bounds | None = None
+) -> Server:
+    """A server without access log, without names of software in headers, trusting no headers."""
+    return Server(
+        uvicorn.Config(
+            app,
+            loop=loop,
+            http=bounded(bounds or Bounds()),
+            ws="none",
+            lifespan="auto",
+            access_log=False,
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=_IDLE,
+            timeout_graceful_shutdown=grace,
+        )
+    )
+
+
+class Background:
+    """An application in a thread of its own, for what has to be asked while work goes on."""
+
+    def __init__(
+        self, app: ASGIApp, listening: socket.socket, *, bounds: Bounds | None = None
+    ) -> None:
+        self._server = server(app, grace=1, loop="asyncio", bounds=bounds)
+        self._socket = listening
+        self._thread = threading.Thread(target=self._run, name="background", daemon=True)
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Let it finish and end."""
+        self._server.should_exit = True
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._thread.join(timeout=5)
+
+
+# Connections
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from shoal.errors import InvalidArgumentError
-from shoal.service.running import connections
-from shoal.service.running.connections import Bounds, bounded
-from shoal.service.running.server import Background, listen
+from shoal.service.http.server import Background, Bounds, allow_many_files, bounded, listen
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -208,7 +206,7 @@ def test_a_process_may_open_what_it_is_allowed_to(monkeypatch, limits, wanted):
     asked = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
     monkeypatch.setattr(resource, "setrlimit", lambda _, found: asked.append(found))
-    connections.allow_many_files()
+    allow_many_files()
     assert asked == ([] if wanted is None else [wanted])
 
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from http_kit import BYTES, serving, talk
-from shoal.service.http import bodies
+from shoal.service.http import requests
 from shoal.service.http.limits import Limits, Room
 from shoal.service.http.problems import exception_handlers
 
@@ -24,17 +24,17 @@ HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\
 
 
 @contextmanager
-def echo(seen, room=None):
+def echo(seen, room=None, seconds=SECONDS):
     """Answers with the length of what it read; ``seen`` gets everything that is refused."""
 
     async def upload(request):
-        bodies.expect(request, "application/octet-stream", limit=LIMIT)
+        requests.expect(request.headers.raw, "application/octet-stream", limit=LIMIT)
         with (room or Room(Limits())).entered() as hold:
-            body = await bodies.read_from(request.receive, limit=LIMIT, seconds=SECONDS, hold=hold)
+            body = await requests.read(request.receive, limit=LIMIT, seconds=seconds, hold=hold)
         return Response(str(len(body)))
 
     async def record(request):
-        found = await bodies.read_record(request, limit=LIMIT, seconds=SECONDS)
+        found = await requests.read_record(request, limit=LIMIT, seconds=seconds)
         return Response(json.dumps(found))
 
     app = Starlette(
@@ -153,7 +153,7 @@ def test_who_hangs_up_is_noticed_and_nothing_breaks(url, seen):
 def test_all_together_hold_no_more_than_there_is_room_for():
     room = Room(Limits(waiting_bytes=700))
     refused = []
-    with echo(refused, room) as url:
+    with echo(refused, room, seconds=60) as url:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as slow:
             slow.sendall(HEAD + b"Content-Length: 600\r\n\r\n" + b"x" * 500)
