@@ -19,7 +19,7 @@ import load_kit
 from http_kit import BYTES
 from running_kit import Asking, Quick, Service, opened, reports, wait_for
 from shoal.service.clock import system_clock
-from shoal.service.running.embedded import Embedded, Ports
+from shoal.service.ops.up import Embedded, Ports
 from shoal.service.store import Database, ShufflerStore, schema
 from shuffler_kit import DAY
 

@@ -13,8 +13,8 @@ from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOpt
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Role
-    from shoal.service.running.home import Home
-    from shoal.service.running.settings import Listening
+    from shoal.service.ops.home import Home
+    from shoal.service.ops.processes import Listening
 
 _WHERE = "Where it listens"
 _LOG = "What it tells"
@@ -57,11 +57,10 @@ class ProcessOptions(BareOptions):
 
     def home(self, role: Role) -> Home:
         """The party's directory; refused if it is not, or if what a server needs is missing."""
-        from shoal.service.running.extras import need_party
+        from shoal.service.ops.environment import need_party
 
         need_party("shoal serve", self.store)
-        from shoal.service.running.home import Home
-        from shoal.service.running.places import refuse_both
+        from shoal.service.ops.home import Home, refuse_both
 
         refuse_both(self.directory)
         home = Home(directory=self.directory, role=role, store=self.store)
@@ -71,7 +70,7 @@ class ProcessOptions(BareOptions):
 
     def listening(self) -> Listening:
         """Where it listens, and where its metrics are."""
-        from shoal.service.running.settings import Listening
+        from shoal.service.ops.processes import Listening
 
         return Listening(**self.only(*(name for name in _LISTENING if name in self.declared)))
 
@@ -79,7 +78,7 @@ class ProcessOptions(BareOptions):
         """Begin to log, and to follow the parent."""
         from shoal.cli.files import writing_to
         from shoal.service.http import server
-        from shoal.service.running import children, home, logs
+        from shoal.service.ops import children, home, logs
 
         home.private()
         server.allow_many_files()
@@ -113,9 +112,7 @@ def shuffler(options: ShufflerOptions) -> None:
     """
     home = options.home("shuffler")
     options.begin()
-    from shoal.service.running.settings import Settings
-    from shoal.service.running.shuffler_process import run_shuffler
-    from shoal.service.running.siblings import run_siblings
+    from shoal.service.ops.processes import Settings, run_intakes, run_shuffler
 
     settings = Settings(
         home=home,
@@ -124,7 +121,7 @@ def shuffler(options: ShufflerOptions) -> None:
         proxied=options.behind_proxy,
     )
     if options.workers > 1:
-        run_siblings(settings, options.workers, log=options.log, level=options.log_level)
+        run_intakes(settings, options.workers, log=options.log, level=options.log_level)
     else:
         run_shuffler(settings)
 
@@ -143,8 +140,7 @@ def worker(options: WorkerOptions) -> None:
     home = options.home("shuffler")
     protection = options.protection(home.keys, options.identity)
     options.begin()
-    from shoal.service.running.settings import Settings
-    from shoal.service.running.shuffler_process import run_worker
+    from shoal.service.ops.processes import Settings, run_worker
 
     run_worker(
         Settings(
@@ -178,10 +174,9 @@ def analyzer(options: AnalyzerOptions) -> None:
     options.begin()
     import logging
 
-    from shoal.service.running import logs
-    from shoal.service.running.analyzer_process import run_analyzer
-    from shoal.service.running.collecting import TokenFile
-    from shoal.service.running.settings import Settings
+    from shoal.service.ops import logs
+    from shoal.service.ops.processes import Settings, run_analyzer
+    from shoal.service.ops.token_file import TokenFile
     from shoal.web import assets
     from shoal.web.pages import pages
 

@@ -308,12 +308,12 @@ def add(options: AddOptions) -> None:
     """Let a shuffler or an analyzer collect for a survey. Both have to be told, each by itself."""
     home = options.home("shoal survey add")
     from shoal.service.clock import system_clock
-    from shoal.service.running import registering
+    from shoal.service.ops import administration
     from shoal.service.survey.files import read_survey
     from shoal.service.survey.summary import closed_note
 
     read = read_survey(options.file)
-    new = registering.add_survey(read, home)
+    new = administration.add_survey(read, home)
     collects = "collects for" if new else "collected already for"
     note = closed_note(read, system_clock())
     place = home.directory
@@ -340,11 +340,11 @@ def add(options: AddOptions) -> None:
 def list_surveys(options: PartyOptions) -> None:
     """List the surveys that a shuffler or an analyzer collects for."""
     home = options.home("shoal survey list")
-    from shoal.service.running import registering
+    from shoal.service.ops import administration
 
-    surveys = registering.surveys_of(home)
+    surveys = administration.surveys_of(home)
     values = {"role": home.role, "surveys": [each.to_dict() for each in surveys]}
-    answer_lines(options, values, registering.surveys_document(home, surveys))
+    answer_lines(options, values, administration.surveys_document(home, surveys))
 
 
 class RemoveOptions(PartyOptions):
@@ -359,9 +359,9 @@ def remove(options: RemoveOptions) -> None:
     """Withdraw a survey that was added by mistake, as long as nothing was taken for it."""
     home = options.home("shoal survey remove")
     from shoal.explain.text import plural
-    from shoal.service.running import registering
+    from shoal.service.ops import administration
 
-    name, revoked = registering.remove_survey(home, options.survey)
+    name, revoked = administration.remove_survey(home, options.survey)
     tokens = f", and {plural(revoked, 'token')} for it ended" if revoked else ""
     answer_lines(
         options,

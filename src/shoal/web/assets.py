@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from shoal.report.markup import Markup, element
 from shoal.service.http.problems import Problem, ProblemError
-from shoal.service.running.findings import Finding, ok, warn
+from shoal.service.ops.health import Finding, ok, warn
 
 PATH = "/assets/"
 BUILT = Path(__file__).parent / "assets"

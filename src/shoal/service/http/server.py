@@ -34,6 +34,7 @@ from shoal import checks
 from shoal.errors import ShoalError
 from shoal.service.http.problems import Problem
 
+LOOPBACK = "127.0.0.1"
 GRACE = 30  # seconds for requests that have begun
 BACKLOG = 2048
 _IDLE = 65  # seconds a connection may be silent between two requests
