@@ -1,28 +1,39 @@
-"""The protocol on TCP sockets, with asyncio.
+"""The protocol on TCP sockets, with asyncio, in one process or several.
 
 Whoever wants to say something connects. The one connected to, if it takes part in this round, first
 sends an empty frame; only then are frames sent, and each is answered on the same connection. So a
 sender without that greeting knows that nothing of its own was heard, which is the difference
 between a report that stays and one that is in doubt.
+
+A host runs some of the peers on one event loop. One in a process of its own is told what to do over
+a pipe, which stands for the clock that peers on machines of their own would go by. Values go in,
+public keys and addresses come out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, cast
 
 from shoal.sealing.errors import FramingError
 from shoal.sealing.framing import Deframer, framed
-from shoal.service.peers.machine import Send
+from shoal.sealing.keys import KeyPair, PublicKey
+from shoal.service.peers.conditions import Step
+from shoal.service.peers.machine import Peer, Send, Standing, Task
+from shoal.service.peers.survey import Directory
 
 LOOPBACK = "127.0.0.1"
 GREETING = b""
+_PATIENCE = 10.0
 
-Tap = Callable[[int, int, bytes], None]
+Tap = Callable[[int, int, bytes], None]  # sees every frame: from, to, bytes
 Address = tuple[str, int]
+Public = dict[int, tuple[Address, PublicKey]]
 
 
 class Machine(Protocol):
@@ -201,3 +212,146 @@ async def _finished(asking: _Asking, address: Address) -> None:
         await asking.done
     finally:
         transport.abort()
+
+
+class Host:
+    """Runs the peers whose values it is given. Their secret keys never leave it."""
+
+    def __init__(self, task: Task, values: Mapping[int, object], tap: Tap | None = None) -> None:
+        self._task = task
+        self._values = values
+        self._tap = tap
+        self._pairs = {number: KeyPair.generate() for number in values}
+        self._listeners = {number: Listener() for number in values}
+        self._peers: dict[int, Peer] = {}
+        self._sends: dict[int, list[Send]] = {}
+        self._killed: dict[int, Standing] = {}
+
+    async def do(self, name: str, *arguments: object) -> Any:  # noqa: ANN401 - what it answers
+        """One of the steps below, by its name: a host in another process hears only that."""
+        return await getattr(self, name)(*arguments)
+
+    async def open(self) -> Public:
+        """Everybody listens; where, and with which keys."""
+        return {
+            number: (await listener.open(), self._pairs[number].public)
+            for number, listener in self._listeners.items()
+        }
+
+    async def join(self, directory: Directory, addresses: dict[int, Address]) -> None:
+        """The list is complete: everybody randomizes and seals."""
+        self._dialer = Dialer(addresses, self._task.conditions.deadline, self._tap)
+        self._wire = self._task.wire(directory)
+        for number, value in self._values.items():
+            place = self._task.place(number, self._pairs[number], directory, self._wire)
+            self._peers[number] = self._task.peer(place, value)
+
+    async def begin(self, step: Step) -> None:
+        """A round of the walk begins; nothing is sent yet."""
+        for number, peer in self._peers.items():
+            self._sends[number] = peer.begin(step.number, online=number not in step.away)
+            if number in step.away:
+                self._listeners[number].leave()
+            else:
+                self._listeners[number].admit(peer, self._wire.hop.size)
+
+    async def exchange(self, step: Step) -> None:
+        """Everybody sends and answers; those killed go in the middle of it."""
+        deliveries = self._deliveries()
+        await asyncio.sleep(0)
+        for number in step.killed & deliveries.keys():
+            deliveries.pop(number).cancel()
+            self._killed[number] = Standing(killed=self._peers.pop(number).holding)
+            self._listeners[number].close()
+        await asyncio.gather(*deliveries.values())
+        for number, delivery in deliveries.items():
+            for to in delivery.result():
+                self._peers[number].unreachable(to)
+
+    async def deadline(self) -> None:
+        """The round is over."""
+        for peer in self._peers.values():
+            peer.deadline()
+
+    async def standings(self) -> dict[int, Standing]:
+        """How everybody stands at the end of the walk."""
+        living = {number: Standing.of(peer) for number, peer in self._peers.items()}
+        return living | self._killed
+
+    async def submit(self, step: Step) -> None:
+        """A round of submission, from beginning to end."""
+        for number, peer in self._peers.items():
+            self._listeners[number].leave()
+            self._sends[number] = peer.submit(step.number, online=number not in step.away)
+        await asyncio.gather(*self._deliveries().values())
+
+    async def close(self) -> None:
+        """Nobody listens any more."""
+        for listener in self._listeners.values():
+            listener.close()
+        await asyncio.sleep(0)
+
+    def _deliveries(self) -> dict[int, asyncio.Task[list[int]]]:
+        return {
+            number: asyncio.create_task(
+                self._dialer.deliver(number, self._sends.pop(number), peer.receive)
+            )
+            for number, peer in self._peers.items()
+        }
+
+
+class RemoteHost:
+    """A host in another process; if that dies, its peers are gone and everybody else goes on."""
+
+    def __init__(self, task: Task, values: Mapping[int, object]) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would copy our event loop
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, task, values), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def kill(self) -> None:
+        """End the process at once, as a crash would."""
+        self._process.kill()
+        self._process.join()
+
+    async def do(self, name: str, *arguments: object) -> Any:  # noqa: ANN401 - what Host answers
+        """What the process answers, or nothing once it is dead."""
+        try:
+            self._connection.send((name, arguments))
+            answer, failure = await asyncio.to_thread(self._connection.recv)
+        except (EOFError, OSError):
+            return None
+        if failure is not None:
+            raise failure
+        return answer
+
+    async def close(self) -> None:
+        """End the process."""
+        await self.do("close")
+        self._connection.close()
+        await asyncio.to_thread(self._process.join, _PATIENCE)
+        self.kill()
+        self._process.close()
+
+
+def _serve(connection: Connection, task: Task, values: Mapping[int, object]) -> None:
+    asyncio.run(_obey(connection, Host(task, values)))
+
+
+async def _obey(connection: Connection, host: Host) -> None:
+    """Do what the parent says until it says close, or is gone itself."""
+    name = ""
+    while name != "close":
+        try:
+            name, arguments = await asyncio.to_thread(connection.recv)
+        except EOFError:
+            name, arguments = "close", ()
+        try:
+            answer, failure = await host.do(name, *arguments), None
+        except Exception as error:  # noqa: BLE001 - the parent raises it again
+            answer, failure = None, error
+        try:
+            connection.send((answer, failure))
+        except OSError:
+            return

@@ -1,12 +1,18 @@
-"""A whole run: peers start, walk, submit, and what arrived is opened."""
+"""A whole run: peers start, walk, submit, and what arrived is opened.
+
+On sockets, or without a network: frames are then handed over within one process, and everything
+else is the same, machines, envelopes, rounds, and what happens when somebody is away or a frame
+gets lost.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +23,19 @@ from shoal.sealing.identity import SurveyId
 from shoal.sealing.keys import KeyPair, PublicKey
 from shoal.service.peers.collector import Collector
 from shoal.service.peers.conditions import Conditions
-from shoal.service.peers.directory import SERVER, Adjacency, Directory, Neighbours, adjacency
-from shoal.service.peers.host import Host, Standing, Task
-from shoal.service.peers.memory import MemoryNetwork
-from shoal.service.peers.processes import RemoteHost
-from shoal.service.peers.survey import PeerSurvey
-from shoal.service.peers.transport import Listener, Tap
+from shoal.service.peers.machine import Peer, Send, Standing, Task
+from shoal.service.peers.sockets import Host, Listener, Public, RemoteHost, Tap
+from shoal.service.peers.survey import (
+    SERVER,
+    Adjacency,
+    Directory,
+    Neighbours,
+    PeerSurvey,
+    adjacency,
+)
 from shoal.values import Batch
+
+Loss = Callable[[int, int, bytes], bool]
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,7 @@ class Run:
     tap: Tap | None = None
     server: KeyPair = field(default_factory=KeyPair.generate)
 
-    def hosts(self) -> list[Host] | list[RemoteHost]:
+    def hosts(self) -> Sequence[Host | RemoteHost]:
         """Who runs which peers: one host here, or several in processes of their own."""
         numbered = dict(enumerate(self.values))
         processes = self.task.conditions.processes
@@ -136,7 +148,7 @@ class Run:
             network.submit(step.number, step.away)
         return self._result(collector, directory, standings)
 
-    async def on_sockets(self, hosts: list[Host] | list[RemoteHost]) -> PeerRun:
+    async def on_sockets(self, hosts: Sequence[Host | RemoteHost]) -> PeerRun:
         """Every peer behind a socket of its own; the rounds go on when all hosts are done."""
         listener = Listener()
         try:
@@ -145,26 +157,29 @@ class Run:
             listener.close()
             await asyncio.gather(*(host.close() for host in hosts))
 
-    async def _served(self, hosts: list[Host] | list[RemoteHost], listener: Listener) -> PeerRun:
-        opened = await asyncio.gather(*(host.open() for host in hosts))
-        public = {number: known for each in opened for number, known in each.items()}
+    async def _served(self, hosts: Sequence[Host | RemoteHost], listener: Listener) -> PeerRun:
+        async def all_do(name: str, *arguments: object) -> dict[int, Any]:
+            """What all hosts answer, by the number of the peer; dead ones answer nothing."""
+            answers = await asyncio.gather(*(host.do(name, *arguments) for host in hosts))
+            return {number: known for each in answers if each for number, known in each.items()}
+
+        public: Public = await all_do("open")
         directory = self._directory({number: key for number, (_, key) in public.items()})
         addresses = {number: address for number, (address, _) in public.items()}
         addresses[SERVER] = await listener.open()
-        await asyncio.gather(*(host.join(directory, addresses) for host in hosts))
+        await all_do("join", directory, addresses)
         collector = self._collector(directory)
         listener.admit(collector, self.task.wire(directory).submission.size)
         steps = self.task.conditions.steps(len(self.values))
         for step in islice(steps, self.task.survey.rounds):
-            await asyncio.gather(*(host.begin(step) for host in hosts))
-            await asyncio.gather(*(host.exchange(step) for host in hosts))
-            await asyncio.gather(*(host.deadline() for host in hosts))
-        standings = await asyncio.gather(*(host.standings() for host in hosts))
+            await all_do("begin", step)
+            await all_do("exchange", step)
+            await all_do("deadline")
+        standings: dict[int, Standing] = await all_do("standings")
         for step in islice(steps, self.task.survey.submission_rounds):
             collector.begin(step.number)
-            await asyncio.gather(*(host.submit(step) for host in hosts))
-        merged = {number: known for each in standings for number, known in each.items()}
-        return self._result(collector, directory, merged)
+            await all_do("submit", step)
+        return self._result(collector, directory, standings)
 
     def _directory(self, keys: Mapping[int, PublicKey]) -> Directory:
         ordered = tuple(keys[number] for number in range(len(self.values)))
@@ -187,3 +202,75 @@ class Run:
             survey=self.task.wire(directory).survey,
             directory=directory,
         )
+
+
+class MemoryNetwork:
+    """Peers and a server that hand frames to each other.
+
+    ``tap`` sees every frame (from, to, bytes); a frame for which ``loses`` holds does not arrive.
+    """
+
+    def __init__(
+        self,
+        peers: Sequence[Peer],
+        collector: Collector,
+        *,
+        tap: Tap | None = None,
+        loses: Loss | None = None,
+    ) -> None:
+        self._peers = {peer.number: peer for peer in peers}
+        self._collector = collector
+        self._tap = tap
+        self._loses = loses
+
+    @property
+    def peers(self) -> Collection[Peer]:
+        """Those that are left."""
+        return self._peers.values()
+
+    def kill(self, number: int) -> Peer | None:
+        """A peer is gone for good, with all it holds."""
+        return self._peers.pop(number, None)
+
+    def walk(
+        self, number: int, away: Collection[int] = (), killed: Collection[int] = ()
+    ) -> list[Peer]:
+        """One round of the walk. Those killed go with their frames on their way; returned."""
+        sends = {
+            peer: peer.begin(number, online=peer.number not in away)
+            for peer in self._peers.values()
+        }
+        gone = [self.kill(victim) for victim in killed]
+        for peer, listed in sends.items():
+            for send in listed:
+                self._hand_over(peer, send, away)
+        for peer in self._peers.values():
+            peer.deadline()
+        return [peer for peer in gone if peer is not None]
+
+    def submit(self, number: int, away: Collection[int] = ()) -> None:
+        """One round of submission."""
+        self._collector.begin(number)
+        for peer in self._peers.values():
+            for send in peer.submit(number, online=peer.number not in away):
+                self._exchange(peer, send, self._collector)
+
+    def _hand_over(self, peer: Peer, send: Send, away: Collection[int]) -> None:
+        if peer.number not in self._peers:
+            return
+        if send.to in away or send.to not in self._peers:
+            peer.unreachable(send.to)
+        else:
+            self._exchange(peer, send, self._peers[send.to])
+
+    def _exchange(self, peer: Peer, send: Send, other: Peer | Collector) -> None:
+        if not self._arrives(peer.number, send.to, send.frame):
+            return
+        answer = other.receive(send.frame)
+        if answer is not None and self._arrives(send.to, peer.number, answer):
+            peer.receive(answer)
+
+    def _arrives(self, sender: int, to: int, frame: bytes) -> bool:
+        if self._tap is not None:
+            self._tap(sender, to, frame)
+        return self._loses is None or not self._loses(sender, to, frame)
