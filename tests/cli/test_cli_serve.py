@@ -10,6 +10,7 @@ import pytest
 
 from running_kit import Quick
 from shoal.service.errors import StoreVersionError
+from shoal.service.http.limits import Limits
 from shoal.service.http.server import CannotListenError, address, adopted, listen
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.keyring.schedule import ROLES
@@ -218,3 +219,38 @@ def test_without_the_secret_of_a_key_in_use_nothing_is_ready(embedded, caplog, k
     found = keys()  # of a key that is not used yet
     assert found.state is State.WARN
     assert found.detail.startswith("key 1: pending, and its secret is empty")
+
+
+@pytest.mark.parametrize("kind", ["shuffler", "analyzer"])
+def test_what_one_address_may_have_is_said_by_options(run, embedded, monkeypatch, kind):
+    told = []
+    monkeypatch.setattr(
+        processes, f"run_{kind}", lambda settings, **_: told.append(settings.limits)
+    )
+    words = ("serve", kind, str(embedded.home(kind).directory))
+    assert run(*words).status == 0
+    assert told.pop() == Limits()
+    chosen = [
+        "--address-connections",
+        "10",
+        "--address-requests",
+        "5",
+        "--address-bytes",
+        "9000000",
+    ]
+    chosen += ["--address-rate", "2.5", "--address-burst", "7", "--limit-loopback"]
+    assert run(*words, *chosen).status == 0
+    limits = told.pop()
+    assert limits == Limits(
+        address_connections=10,
+        address_requests=5,
+        address_bytes=9_000_000,
+        address_rate=2.5,
+        address_burst=7,
+        limit_loopback=True,
+    )
+    assert limits.words() == chosen  # what several intakes at one port are started with
+    assert run(*words, "--behind-proxy").status == 0
+    assert told.pop().address_rate is None
+    said = run(*words, "--address-rate", "0").refusal()
+    assert "--address-rate" in said

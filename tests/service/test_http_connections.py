@@ -6,8 +6,8 @@ import json
 import resource
 import socket
 import time
-from contextlib import closing, contextmanager, suppress
-from http.client import HTTPConnection
+from contextlib import ExitStack, closing, contextmanager, suppress
+from http.client import HTTPConnection, RemoteDisconnected
 
 import pytest
 from starlette.applications import Starlette
@@ -15,7 +15,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from running_kit import wait_for
 from shoal.errors import InvalidArgumentError
+from shoal.service.http import requests
+from shoal.service.http.limits import Limits
+from shoal.service.http.problems import exception_handlers
 from shoal.service.http.server import Background, Bounds, allow_many_files, bounded, listen
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -26,11 +30,25 @@ async def _answer(request: Request) -> PlainTextResponse:
     return PlainTextResponse(str(len(await request.body())))
 
 
+async def _small(request: Request) -> PlainTextResponse:
+    """Refuses what has more than 1000 bytes, by its head or when they have come."""
+    requests.expect(request.headers.raw, "text/plain", limit=1000)
+    body = await requests.read(request.receive, limit=1000, seconds=60)
+    return PlainTextResponse(str(len(body)))
+
+
 @contextmanager
-def server(**bounds):
-    app = Starlette(routes=[Route("/", _answer, methods=["GET", "POST"])])
-    with listen("127.0.0.1", 0) as opened, Background(app, opened, bounds=Bounds(**bounds)):
-        yield opened.getsockname()
+def server(limits=None, **bounds):
+    routes = [
+        Route("/", _answer, methods=["GET", "POST"]),
+        Route("/small", _small, methods=["POST"]),
+    ]
+    app = Starlette(routes=routes, exception_handlers=exception_handlers())
+    served = Background(
+        app, listening := listen("127.0.0.1", 0), bounds=Bounds(**bounds), limits=limits
+    )
+    with listening, served:
+        yield listening.getsockname()
 
 
 @pytest.fixture(scope="module")
@@ -188,10 +206,10 @@ def test_one_connection_too_many_is_let_go_at_once(impatient):
 
 def test_files_are_left_for_the_store(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
-    assert bounded(Bounds()).bounds.connections == 768
-    assert bounded(Bounds(connections=5)).bounds.connections == 5
+    assert bounded(Bounds(), Limits()).bounds.connections == 768
+    assert bounded(Bounds(connections=5), Limits()).bounds.connections == 5
     monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 100))
-    assert bounded(Bounds()).bounds.connections == 50
+    assert bounded(Bounds(), Limits()).bounds.connections == 50
 
 
 @pytest.mark.parametrize(
@@ -214,3 +232,93 @@ def test_a_process_may_open_what_it_is_allowed_to(monkeypatch, limits, wanted):
 def test_bounds_are_checked(wrong):
     with pytest.raises(InvalidArgumentError):
         Bounds(**wrong)
+
+
+# Bodies that are refused
+
+
+def body_of(size, *, announced):
+    head = b"POST /small HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n"
+    if announced:
+        return head + b"Content-Length: %d\r\n\r\n" % size + bytes(size)
+    return (
+        head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % size + bytes(size) + b"\r\n0\r\n\r\n"
+    )
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_whoever_sends_a_large_body_without_looking_is_told_that_it_is_too_large(place, announced):
+    """A connection that is closed before all was read is reset, and the answer may be lost."""
+    for _ in range(10):
+        with socket.create_connection(place) as connection:
+            connection.sendall(body_of(12 << 20, announced=announced))
+            assert problem(said(connection)) == (413, "urn:shoal:problem:too_large")
+
+
+def test_what_is_discarded_has_a_bound_and_a_time():
+    with server(discard_bytes=1 << 20, discard_seconds=0.5) as place:
+        with socket.create_connection(place) as connection:
+            head = body_of(0, announced=True).replace(
+                b"Content-Length: 0", b"Content-Length: %d" % (1 << 40)
+            )
+            connection.sendall(head)
+            assert sent_until_cut(connection, [bytes(1 << 20)] * 64) < 64
+        with socket.create_connection(place) as connection:
+            connection.sendall(head)
+            assert problem(said(connection))[0] == 413
+            assert sent_until_cut(connection, [b"x"] * 40, pause=0.1) < 40
+
+
+# Many from one address
+
+
+def connected(place, source):
+    connection = socket.socket()
+    connection.bind((source, 0))
+    connection.connect(place)
+    return connection
+
+
+def get(place, source):
+    with closing(HTTPConnection(*place, timeout=60, source_address=(source, 0))) as connection:
+        connection.request("GET", "/")
+        return connection.getresponse().status
+
+
+def test_idle_connections_of_one_address_keep_nobody_else_out():
+    limits = Limits(limit_loopback=True)
+    with server(limits) as place, ExitStack() as stack:
+        idle = [stack.enter_context(connected(place, "127.0.0.2")) for _ in range(10_100)]
+        assert [get(place, "127.0.0.3") for _ in range(20)] == [200] * 20
+        with pytest.raises((ConnectionError, RemoteDisconnected)):
+            get(place, "127.0.0.2")
+        for connection in idle:
+            connection.settimeout(0)
+        kept = sum(is_open(connection) for connection in idle)
+        assert kept == limits.address_connections
+        for connection in idle:
+            connection.close()
+        wait_for(lambda: answers(place, "127.0.0.2"))  # room is given back
+
+
+def is_open(connection):
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+
+
+def answers(place, source):
+    try:
+        return get(place, source) == 200
+    except (ConnectionError, RemoteDisconnected):
+        return False
+
+
+def test_this_machine_is_not_limited_unless_it_is_said():
+    with server(Limits(address_connections=1)) as place, ExitStack() as stack:
+        for _ in range(10):
+            stack.enter_context(connected(place, "127.0.0.2"))
+        assert get(place, "127.0.0.2") == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,11 +13,13 @@ from shoal.cli.options import BareOptions, command, option
 from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 
 if TYPE_CHECKING:
+    from shoal.service.http.limits import Limits
     from shoal.service.keyring import Role
     from shoal.service.ops.home import Home
     from shoal.service.ops.processes import Listening
 
 _WHERE = "Where it listens"
+_MUCH = "What one address may have"
 _LOG = "What it tells"
 _LISTENING = ("host", "port", "socket", "metrics_host", "metrics_port", "metrics_socket")
 
@@ -94,7 +97,24 @@ class ListenOptions(ProcessOptions):
     host: str = option("The address to listen on.", _WHERE, "HOST", default="127.0.0.1")
     port: int = option(_PORT, _WHERE, default=0)
     behind_proxy: bool = option("All requests come from one address: no limit for it.", _WHERE)
+    address_connections: int = option(
+        "Connections at once. IPv6: of a /64; a /56 has 4 times, a /48 16 times as much of all.",
+        _MUCH,
+        default=256,
+    )
+    address_requests: int = option("Uploads at once.", _MUCH, default=64)
+    address_bytes: int = option("Bytes of uploads at once.", _MUCH, default=16 << 20)
+    address_rate: float = option("Reports a second.", _MUCH, default=1000.0)
+    address_burst: int = option("Reports before that rate holds.", _MUCH, default=20_000)
+    limit_loopback: bool = option("Limit this machine's own addresses, too.", _MUCH)
     socket: int | None = option("", hidden=True, keyword="descriptor")
+
+    def limits(self) -> Limits:
+        """What one address may have."""
+        from shoal.service.http.limits import BY_ADDRESS, Limits
+
+        limits = Limits(**self.only(*BY_ADDRESS, "limit_loopback"))
+        return replace(limits, address_rate=None) if self.behind_proxy else limits
 
 
 class ShufflerOptions(ListenOptions):
@@ -119,6 +139,7 @@ def shuffler(options: ShufflerOptions) -> None:
         listening=options.listening(),
         migrate=options.migrate,
         proxied=options.behind_proxy,
+        limits=options.limits(),
     )
     if options.workers > 1:
         run_intakes(settings, options.workers, log=options.log, level=options.log_level)
@@ -191,6 +212,7 @@ def analyzer(options: AnalyzerOptions) -> None:
             protection=protection,
             listening=options.listening(),
             proxied=options.behind_proxy,
+            limits=options.limits(),
             **options.only("identity", "migrate", "processes", "pause"),
         ),
         tokens=None if options.no_collecting else TokenFile(token_file),

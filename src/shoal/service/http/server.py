@@ -32,6 +32,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shoal import checks
 from shoal.errors import ShoalError
+from shoal.service.http.limits import Addresses, Held, Limits, Networks
 from shoal.service.http.problems import Problem
 
 LOOPBACK = "127.0.0.1"
@@ -119,14 +120,19 @@ class Server(uvicorn.Server):
 
 
 def server(
-    app: ASGIApp, *, grace: int = GRACE, loop: str = "uvloop", bounds: Bounds | None = None
+    app: ASGIApp,
+    *,
+    grace: int = GRACE,
+    loop: str = "uvloop",
+    bounds: Bounds | None = None,
+    limits: Limits | None = None,
 ) -> Server:
     """A server without access log, without names of software in headers, trusting no headers."""
     return Server(
         uvicorn.Config(
             app,
             loop=loop,
-            http=bounded(bounds or Bounds()),
+            http=bounded(bounds or Bounds(), limits or Limits()),
             ws="none",
             lifespan="auto",
             access_log=False,
@@ -143,9 +149,14 @@ class Background:
     """An application in a thread of its own, for what has to be asked while work goes on."""
 
     def __init__(
-        self, app: ASGIApp, listening: socket.socket, *, bounds: Bounds | None = None
+        self,
+        app: ASGIApp,
+        listening: socket.socket,
+        *,
+        bounds: Bounds | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        self._server = server(app, grace=1, loop="asyncio", bounds=bounds)
+        self._server = server(app, grace=1, loop="asyncio", bounds=bounds, limits=limits)
         self._socket = listening
         self._thread = threading.Thread(target=self._run, name="background", daemon=True)
 
@@ -170,16 +181,22 @@ class Background:
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """Of one request: ``head_bytes`` and ``head_seconds``. Of a process: ``connections``."""
+    """Of one request: ``head_bytes`` and ``head_seconds``. Of a process: ``connections``.
+
+    Of a body that was refused before its end, ``discard_bytes`` and ``discard_seconds``.
+    """
 
     head_bytes: int = 16 << 10
     head_seconds: float = 30.0
     connections: int = 10_000
+    discard_bytes: int = 16 << 20
+    discard_seconds: float = 10.0
 
     def __post_init__(self) -> None:
         checks.count(head_bytes=self.head_bytes)
         checks.count(connections=self.connections)
-        checks.positive(head_seconds=self.head_seconds)
+        checks.count(discard_bytes=self.discard_bytes)
+        checks.positive(head_seconds=self.head_seconds, discard_seconds=self.discard_seconds)
 
 
 class HeadTooLongError(Exception):
@@ -189,8 +206,12 @@ class HeadTooLongError(Exception):
 class Bounded(HttpToolsProtocol):
     """One connection of a server, with bounds."""
 
-    bounds: ClassVar[Bounds] = Bounds()
+    bounds: ClassVar[Bounds]
+    addresses: ClassVar[Addresses]
+    open_ones: ClassVar[Held]  # connections, by address
 
+    _networks: Networks = None
+    _left: int | None = None  # bytes to discard, once nothing is read any more
     _head = 0  # bytes of the request's head, as the parser tells them
     _silent = 0  # bytes since the parser told of anything
     _told = False
@@ -199,21 +220,30 @@ class Bounded(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
-        if len(self.connections) > self.bounds.connections:
+        networks = self.addresses.key(self.client[0] if self.client else None)
+        if len(self.connections) > self.bounds.connections or not self.open_ones.take(networks):
             transport.abort()
             return
+        self._networks = networks
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
         self._unwatch()
+        self.open_ones.give(self._networks)
+        self._networks = None
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Pass it to the parser, unless it goes on and on without telling it anything."""
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                self.transport.abort()
+            return
         self._told = False
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._left is not None:
             return
         self._silent = 0 if self._told else self._silent + len(data)
         if self._silent > self.bounds.head_bytes:
@@ -246,6 +276,7 @@ class Bounded(HttpToolsProtocol):
         self._told = True
         self._unwatch()
         super().on_headers_complete()
+        self.cycle.transport = _Answering(self)  # type: ignore[assignment] # what it uses of one
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -267,7 +298,21 @@ class Bounded(HttpToolsProtocol):
         """Say so, unless an answer to an earlier request is on its way; then no more is read."""
         if self._is_idle():
             self.transport.write(_bytes_of(problem))
-        self.transport.close()
+            self.discard()
+        else:
+            self.transport.close()
+
+    def discard(self) -> None:
+        """End our side, and read for a while what nobody wants.
+
+        A socket that is closed with bytes unread is reset, and a sender who does not read before
+        all is sent would never see the answer.
+        """
+        if self._left is None and not self.transport.is_closing():
+            self._left = self.bounds.discard_bytes
+            self.transport.write_eof()
+            self.flow.resume_reading()
+            self.loop.call_later(self.bounds.discard_seconds, self.transport.close)
 
     def _is_idle(self) -> bool:
         # Before the first request there is none, whatever its declaration says.
@@ -288,14 +333,33 @@ class Bounded(HttpToolsProtocol):
             self.transport.close()
 
 
-def bounded(bounds: Bounds) -> type[Bounded]:
+class _Answering:
+    """The transport of one answer, as far as that uses it: closing lets the sender finish."""
+
+    def __init__(self, connection: Bounded) -> None:
+        self._connection = connection
+        self._cycle = connection.cycle
+        self.write = connection.transport.write
+        self.is_closing = connection.transport.is_closing
+
+    def close(self) -> None:
+        """After the answer; of a request that has not ended, the rest is discarded."""
+        if self._cycle.more_body:
+            self._connection.discard()
+        else:
+            self._connection.transport.close()
+
+
+def bounded(bounds: Bounds, limits: Limits) -> type[Bounded]:
     """Connections with these bounds, as many as files may be opened at most."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most != resource.RLIM_INFINITY:
         # Half of a small number is left to the store; it needs the files that are left here.
         room = max(most - _FILES_FOR_WORK, most // 2, 1)
         bounds = replace(bounds, connections=min(bounds.connections, room))
-    return type("Bounded", (Bounded,), {"bounds": bounds})
+    open_ones = Held(limits.address_connections, bounds.connections)
+    own = {"bounds": bounds, "addresses": Addresses(limits), "open_ones": open_ones}
+    return type("Bounded", (Bounded,), own)
 
 
 def allow_many_files() -> None:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -112,7 +112,7 @@ class Settings:
 
     ``identity`` is where the keys' identity is, if it is not with them. ``processes`` do the
     opening. ``pause`` is how many seconds an idle worker waits. ``proxied`` is for a service that
-    sees one address only, the proxy's.
+    sees one address only, the proxy's; its ``limits`` have no ``address_rate``.
     """
 
     home: Home
@@ -123,15 +123,11 @@ class Settings:
     processes: int = 0
     pause: float = 1.0
     proxied: bool = False
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         checks.count(0, processes=self.processes)
         checks.positive(pause=self.pause)
-
-    @property
-    def limits(self) -> Limits:
-        """What is too much of one request, one address, and all together."""
-        return Limits(address_rate=None) if self.proxied else Limits()
 
 
 @dataclass(frozen=True)
@@ -221,7 +217,7 @@ def run_shuffler(settings: Settings) -> None:
         metrics = parts.metrics(observations.metrics, BatchMetrics(parts.store).metrics)
         with closing(parts.store), measured(settings.listening, metrics, parts.readiness):
             logs.say("listening", role="shuffler", address=address(listening))
-            serve(WithHealth(app, parts.readiness), listening)
+            serve(WithHealth(app, parts.readiness), listening, limits=settings.limits)
     logs.say("stopped", role="shuffler")
 
 
@@ -241,7 +237,7 @@ def run_intakes(settings: Settings, count: int, *, log: Path | None, level: str)
         descriptor = listening.fileno()
         words = ["serve", "shuffler", str(home.directory), "--socket", str(descriptor)]
         words += ["--with-parent", "--log-level", level]
-        words += ["--behind-proxy"] if settings.proxied else []
+        words += ["--behind-proxy"] if settings.proxied else settings.limits.words()
         words += [] if log is None else ["--log", str(log)]
         # An address of a database may have a password in it: not for the list of processes.
         variables = {STORE_VARIABLE: home.store} if home.store else {}
@@ -323,7 +319,7 @@ def run_analyzer(
             logs.say("listening", role="analyzer", address=where)
             if pages is not no_pages:
                 logs.say("dashboard", role="analyzer", address=f"{where}/dashboard")
-            serve(WithHealth(app, parts.readiness), listening)
+            serve(WithHealth(app, parts.readiness), listening, limits=settings.limits)
     logs.say("stopped", role="analyzer")
 
 
@@ -395,9 +391,11 @@ def opened_analyzer(
 # Signals
 
 
-def serve(app: ASGIApp, listening: socket.socket, *, grace: int = GRACE) -> None:
+def serve(
+    app: ASGIApp, listening: socket.socket, *, grace: int = GRACE, limits: Limits | None = None
+) -> None:
     """Run the application on this socket until SIGTERM or SIGINT; then finish what has begun."""
-    running = server(app, grace=grace)
+    running = server(app, grace=grace, limits=limits)
     with stopping(running.stop):
         running.run(sockets=[listening])
 

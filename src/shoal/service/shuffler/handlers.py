@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from shoal.sealing import Plain
 from shoal.service.clock import Clock
 from shoal.service.http import requests
-from shoal.service.http.limits import Addresses, Limits
+from shoal.service.http.limits import Addresses, Limits, Networks
 from shoal.service.http.openapi import BYTES, JSON
 from shoal.service.http.problems import RETRY_SECONDS, Problem, ProblemError
 from shoal.service.keyring import Keyring
@@ -119,7 +119,7 @@ class Handlers:
         await run_in_threadpool(self.store.acknowledge, asked.survey.id, batch, name, digest)
         return small({"batch": batch, "digest": digest})
 
-    def _charge(self, request: Request) -> bytes | None:
+    def _charge(self, request: Request) -> Networks:
         return self.addresses.charge(requests.sender(request), 1)
 
     async def _about(self, request: Request) -> Asked:

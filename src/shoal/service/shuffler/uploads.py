@@ -23,7 +23,7 @@ from shoal.service.clock import Clock
 from shoal.service.errors import SurveyClosedError
 from shoal.service.http import requests
 from shoal.service.http.application import EVERYBODY, Application
-from shoal.service.http.limits import Addresses, Limits, Room
+from shoal.service.http.limits import Addresses, Limits, Networks, Room
 from shoal.service.http.openapi import BYTES, JSON, SURVEY_PATH
 from shoal.service.http.problems import Observe, ProblemError, answer_to
 from shoal.service.keyring import Keyring
@@ -81,9 +81,7 @@ class Uploads:
             return self._of_path.get(scope["path"])
         return None
 
-    async def take(
-        self, asked: Asked, scope: Scope, receive: Receive, key: bytes | None
-    ) -> Response:
+    async def take(self, asked: Asked, scope: Scope, receive: Receive, key: Networks) -> Response:
         """Keep reports; the answer comes when they are durable. ``key`` is of who was charged."""
         self._check_open(asked.survey)
         limits = self._limits
