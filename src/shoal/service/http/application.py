@@ -20,7 +20,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
+from starlette.types import Lifespan, Message, Receive, Scope, Send
 
 from shoal.service.http import openapi
 from shoal.service.http.openapi import Operation
@@ -50,8 +50,6 @@ class Application(Starlette):
         pages: Sequence[BaseRoute] = (),
         shared: Sequence[str] = (),
     ) -> None:
-        self._operations = tuple(operations)
-        self._shared = tuple(shared)
         super().__init__(
             routes=[*openapi.routes(operations, document), *pages],
             exception_handlers=exception_handlers(observe),
@@ -59,63 +57,41 @@ class Application(Starlette):
         )
         # Redirects would be answers that the document does not have.
         self.router.redirect_slashes = False
-
-    def build_middleware_stack(self) -> ASGIApp:
-        """All of it within, even what answers for a defect."""
-        return CrossOrigin(super().build_middleware_stack(), self._operations, self._shared)
-
-
-class CrossOrigin:
-    """An application, of which scripts of any site may use these operations and paths.
-
-    ``paths`` are such that are only read, and that no operation describes.
-    """
-
-    def __init__(
-        self, app: ASGIApp, operations: Iterable[Operation], paths: Iterable[str] = ()
-    ) -> None:
-        self._app = app
-        methods: dict[str, set[str]] = {path: {"GET", "HEAD"} for path in paths}
+        methods: dict[str, set[str]] = {path: {"GET", "HEAD"} for path in shared}
         for operation in operations:
             if operation.cross_origin:
                 reading = {"HEAD"} if operation.method == "GET" and operation.head else set()
                 methods.setdefault(operation.path, set()).update({operation.method}, reading)
+        # As routes are matched: a parameter is anything but a slash.
         self._preflights = [
-            (re.compile(_pattern(path)), _preflight(found)) for path, found in methods.items()
+            (re.compile("[^/]+".join(map(re.escape, _PARAMETER.split(path)))), _preflight(allowed))
+            for path, allowed in methods.items()
         ]
-        self._shared = re.compile("|".join(_pattern(path) for path in methods) or r"(?!)")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer preflights, and let all other answers say who may read them."""
-        if scope["type"] != "http" or not self._shared.fullmatch(scope["path"]):
-            await self._app(scope, receive, send)
-        elif scope["method"] == "OPTIONS":
-            answer = next(
-                made for known, made in self._preflights if known.fullmatch(scope["path"])
-            )
-            await answer(scope, receive, send)
+        """Answer preflights, and let all other answers say who may read them, defects included."""
+        path = scope["path"] if scope["type"] == "http" else ""
+        known = (made for pattern, made in self._preflights if pattern.fullmatch(path))
+        preflight = next(known, None)
+        if preflight is None:
+            await super().__call__(scope, receive, send)
+            return
+
+        async def shared(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *EVERYBODY]
+            await send(message)
+
+        if scope["method"] == "OPTIONS":
+            await preflight(scope, receive, send)
         else:
-            await self._app(scope, receive, _saying_so(send))
-
-
-def _saying_so(send: Send) -> Send:
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], *EVERYBODY]
-        await send(message)
-
-    return sending
-
-
-def _pattern(path: str) -> str:
-    """As routes are matched: a parameter is anything but a slash."""
-    return "[^/]+".join(re.escape(part) for part in _PARAMETER.split(path))
+            await super().__call__(scope, receive, shared)
 
 
 def _preflight(methods: Iterable[str]) -> Response:
     allowed = ", ".join(sorted({*methods, "OPTIONS"}))
-    headers = {name.decode(): value.decode() for name, value in EVERYBODY[:1]}
-    headers |= {
+    headers = {
+        "access-control-allow-origin": "*",
         "access-control-allow-methods": allowed,
         "access-control-allow-headers": "content-type",
         "access-control-max-age": str(DAY),

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from hashlib import blake2b
 from socket import AF_INET, AF_INET6, inet_pton
@@ -144,54 +145,36 @@ class Room:
         full = self._bytes / self._limits.waiting_bytes
         return max(full, self._requests / self._limits.waiting_requests)
 
-    def entered(self, networks: Networks = None) -> _Guest:
+    @contextmanager
+    def entered(self, networks: Networks = None) -> Iterator[Callable[[int], None]]:
         """Room for one request of an address; call what this gives with every piece's length."""
-        return _Guest(self, networks)
+        limits, held = self._limits, 0
 
-    def hold(self, length: int, networks: Networks, *, first: bool) -> None:
-        """Let so many bytes in, and with the first of a request its sender, or refuse."""
-        limits = self._limits
-        if self._bytes + length > limits.waiting_bytes or (
-            first and self._requests >= limits.waiting_requests
-        ):
-            raise ProblemError(_busy())
-        if not self._bytes_of.take(networks, length):
-            raise ProblemError(_crowding())
-        if first and not self._requests_of.take(networks):
-            self._bytes_of.give(networks, length)
-            raise ProblemError(_crowding())
-        self._bytes += length
-        self._requests += first
+        def hold(length: int) -> None:
+            """Let so many bytes in, and with the first of a request its sender, or refuse."""
+            nonlocal held
+            first = bool(length and not held)
+            if self._bytes + length > limits.waiting_bytes or (
+                first and self._requests >= limits.waiting_requests
+            ):
+                raise ProblemError(_busy())
+            if not self._bytes_of.take(networks, length):
+                raise ProblemError(_crowding())
+            if first and not self._requests_of.take(networks):
+                self._bytes_of.give(networks, length)
+                raise ProblemError(_crowding())
+            self._bytes += length
+            self._requests += first
+            held += length
 
-    def leave(self, length: int, networks: Networks) -> None:
-        """A request that held so many bytes is answered."""
-        self._bytes -= length
-        self._requests -= 1
-        self._bytes_of.give(networks, length)
-        self._requests_of.give(networks)
-
-
-class _Guest:
-    """One request in a room."""
-
-    __slots__ = ("_held", "_networks", "_room")
-
-    def __init__(self, room: Room, networks: Networks) -> None:
-        self._room = room
-        self._networks = networks
-        self._held = 0
-
-    def __enter__(self) -> Callable[[int], None]:
-        return self._hold
-
-    def __exit__(self, *_: object) -> None:
-        if self._held:
-            self._room.leave(self._held, self._networks)
-
-    def _hold(self, length: int) -> None:
-        if length:
-            self._room.hold(length, self._networks, first=not self._held)
-            self._held += length
+        try:
+            yield hold
+        finally:
+            if held:
+                self._bytes -= held
+                self._requests -= 1
+                self._bytes_of.give(networks, held)
+                self._requests_of.give(networks)
 
 
 class Addresses:

@@ -23,6 +23,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from typing import ClassVar, Self
 
@@ -157,11 +158,8 @@ class Background:
         limits: Limits | None = None,
     ) -> None:
         self._server = server(app, grace=1, loop="asyncio", bounds=bounds, limits=limits)
-        self._socket = listening
-        self._thread = threading.Thread(target=self._run, name="background", daemon=True)
-
-    def _run(self) -> None:
-        self._server.run(sockets=[self._socket])
+        run = partial(self._server.run, sockets=[listening])
+        self._thread = threading.Thread(target=run, name="background", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -32,7 +32,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
@@ -211,12 +211,10 @@ def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: 
         small |= _small_files(home, copied, token=keys)
         wanted = needed(copied.connection, home.role)
         with writing(target, counted(_size(home, copied, wanted), progress)) as writer:
-            writer.add(copied.name, copied.file)
+            writer.add(copied.file.name, copied.file)
             for name, content in small.items():
                 writer.add_bytes(name, content)
-            for name in wanted.whole:
-                writer.add(name, home.directory / name)
-            for name, ranges in wanted.stretches.items():
+            for name, ranges in wanted.items():
                 writer.add(name, home.directory / name, ranges)
             listed = Index.read(home.keys)
             manifest = Manifest(
@@ -274,14 +272,14 @@ def _revision(copied: Snapshot, role: Role) -> str:
 
 def _size(home: Home, copied: Snapshot, wanted: Needed) -> int:
     """About how many bytes there are: for a bar."""
-    whole = 0
-    for name in wanted.whole:
+    size = copied.file.stat().st_size
+    for name, ranges in wanted.items():
         try:
-            whole += (home.directory / name).stat().st_size
+            whole = (home.directory / name).stat().st_size
         except OSError:
             raise GoneError(home.directory / name) from None
-    ranges = (length for each in wanted.stretches.values() for _, length in each)
-    return copied.file.stat().st_size + whole + sum(ranges)
+        size += whole if ranges is None else sum(length for _, length in ranges)
+    return size
 
 
 # What is in it
@@ -450,7 +448,6 @@ class Snapshot:
     """A copied database; ``connection`` asks the moment that was copied."""
 
     dialect: str
-    name: str
     file: Path
     connection: sa.Connection
 
@@ -484,7 +481,7 @@ def _sqlite(url: URL, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
         with engine.connect() as connection:
             if connection.exec_driver_sql("PRAGMA quick_check(1)").scalar() != "ok":
                 raise _broken("the database is damaged")
-            yield Snapshot(SQLITE, SQLITE_FILE, copy, connection)
+            yield Snapshot(SQLITE, copy, connection)
     except sa.exc.DatabaseError as error:
         raise _broken(str(error.orig)) from error
     finally:
@@ -532,7 +529,7 @@ def _postgresql(url: URL, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
             tell(0, 1)
             run("pg_dump", [*words, f"--file={dump}"], url)
             dump.chmod(0o600)
-            yield Snapshot(POSTGRESQL, DUMP_FILE, dump, connection)
+            yield Snapshot(POSTGRESQL, dump, connection)
         finally:
             dump.unlink(missing_ok=True)
 
@@ -616,25 +613,24 @@ _UNMIXED = (*shuffler.ACCEPTING, shuffler.SEALED)
 _MIXED = (shuffler.SHUFFLED, shuffler.RELEASED)
 
 
-@dataclass(frozen=True)
-class Needed:
-    """Files that are needed whole, and stretches of segments, by their names in the directory.
-
-    In the order in which they are most likely to be deleted.
-    """
-
-    whole: tuple[str, ...]
-    stretches: dict[str, tuple[Range, ...]] = field(default_factory=dict)
+# Files by their names in the directory, and the stretches of those that are not needed whole; in
+# the order in which they are most likely to be deleted.
+Needed = dict[str, tuple[Range, ...] | None]
 
 
 def needed(connection: sa.Connection, role: Role) -> Needed:
-    """What the directory has to have."""
+    """What the directory has to have: what is mentioned, and is not about to be deleted.
+
+    Of a shuffler: what waits to be opened, parts of batches that are not mixed yet, and mixed
+    batches that are not acknowledged. Of an analyzer: batches that have arrived and are not opened.
+    """
     if role == "analyzer":
         rows = analyzer.collections.c
         arrived = sa.select(rows.survey, rows.batch).where(rows.state == analyzer.RECEIVED)
         found = connection.execute(arrived.order_by(rows.survey, rows.batch))
-        return Needed(tuple(f"incoming/{row.survey}-{row.batch}.batch" for row in found))
-    return Needed((*_parts(connection), *_batches(connection)), _segments(connection))
+        return {f"incoming/{row.survey}-{row.batch}.batch": None for row in found}
+    whole = [*_parts(connection), *_batches(connection)]
+    return {**dict.fromkeys(whole), **_segments(connection)}
 
 
 def _parts(connection: sa.Connection) -> Iterable[str]:

@@ -102,11 +102,6 @@ class Child:
         text = self._tail.decode(errors="replace").strip()
         return text.splitlines()[-1].removeprefix("error: ") if text else ""
 
-    def ask_to_stop(self) -> None:
-        """Let it finish what it has begun."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGTERM)
-
     def wait(self, deadline: float) -> None:
         """Until it has ended; by force when the time is over."""
         if self.process is None:
@@ -185,7 +180,8 @@ class Children:
         living = [child for child in reversed(self._children) if child.status is None]
         for each in [[child] for child in living] if self._ordered else [living]:
             for child in each:
-                child.ask_to_stop()
+                if child.process is not None:  # it finishes what it has begun
+                    child.process.send_signal(signal.SIGTERM)
             deadline = time.monotonic() + patience
             for child in each:
                 child.wait(deadline)

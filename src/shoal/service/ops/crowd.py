@@ -108,31 +108,31 @@ class Crowd:
     def _keep(self, job: Job) -> None:
         write_private(self.directory / _STATE, json.dumps(asdict(job)).encode())
 
-    def send(self, job: Job, told: Callable[[int, int], None]) -> None:
+    def send(self, job: Job, progress: Callable[[int, int], None]) -> None:
         """Everybody's report, until the shuffler has all of them."""
         answers = invented(self.survey, job.people)
-        alone = min(SINGLY, job.people)
-        for person, answer in enumerate(answers[:alone]):
-            self._send_one(self.directory / f"{job.number}-{person}", answer)
-            told(person + 1, job.people)
-        if answers[alone:]:
-            self._send_many(job, answers[alone:], lambda done, _: told(alone + done, job.people))
+        alone, many = answers[:SINGLY], answers[SINGLY:]
+        for person, answer in enumerate(alone):
+            directory = self.directory / f"{job.number}-{person}"
+            with Client(directory, policy=_POLICY, settings=_SETTINGS) as client:
+                sent = client.report(self.survey, answer)
+            if isinstance(sent, Queued):
+                raise UndeliveredError(self.survey.shuffler.url, 1, sent.reason)
+            progress(person + 1, job.people)
+        if many:
+            processes = 1 if len(many) < _MANY else os.cpu_count() or 1
+            directory = self.directory / str(job.number)
+            with (
+                Client(directory, policy=_POLICY, settings=_SETTINGS) as client,
+                executor(processes) as pool,
+            ):
+                delivery = client.report_many(
+                    self.survey,
+                    many,
+                    job="simulated",
+                    pool=pool,
+                    progress=lambda done, _: progress(len(alone) + done, job.people),
+                )
+            if not delivery.finished:
+                raise UndeliveredError(self.survey.shuffler.url, delivery.waiting, delivery.reason)
         self._keep(replace(job, finished=True))
-
-    def _send_one(self, directory: Path, answer: str) -> None:
-        with Client(directory, policy=_POLICY, settings=_SETTINGS) as client:
-            sent = client.report(self.survey, answer)
-        if isinstance(sent, Queued):
-            raise UndeliveredError(self.survey.shuffler.url, 1, sent.reason)
-
-    def _send_many(self, job: Job, answers: list[str], told: Callable[[int, int], None]) -> None:
-        processes = 1 if len(answers) < _MANY else os.cpu_count() or 1
-        with (
-            Client(self.directory / str(job.number), policy=_POLICY, settings=_SETTINGS) as client,
-            executor(processes) as pool,
-        ):
-            sent = client.report_many(
-                self.survey, answers, job="simulated", pool=pool, progress=told
-            )
-        if not sent.finished:
-            raise UndeliveredError(self.survey.shuffler.url, sent.waiting, sent.reason)

@@ -62,17 +62,14 @@ class JsonLines(logging.Formatter):
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
             "level": record.levelname.lower(),
         }
-        line |= _told(record) if _is_ours(record) else _elsewhere(record)
+        ours = record.name.split(".")[0] == _OURS
+        line |= _fields(record) if ours else _elsewhere(record)
         if record.exc_info and record.exc_info[1] is not None:
             line |= described(record.exc_info[1])
         return json.dumps(line)
 
 
-def _is_ours(record: logging.LogRecord) -> bool:
-    return record.name.split(".")[0] == _OURS
-
-
-def _told(record: logging.LogRecord) -> dict[str, object]:
+def _fields(record: logging.LogRecord) -> dict[str, object]:
     event = record.msg if isinstance(record.msg, str) else ""
     if not _WORD.fullmatch(event):
         event = "unnamed"

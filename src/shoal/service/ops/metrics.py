@@ -29,6 +29,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from logging import WARNING
 from threading import Lock
 from typing import TypeAlias
@@ -168,15 +169,15 @@ def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metr
     return family
 
 
+@dataclass(frozen=True)
 class _Reading(Collector):
     """Metrics that are read when they are asked for; a source that fails is left out."""
 
-    def __init__(self, sources: Iterable[Metrics]) -> None:
-        self._sources = tuple(sources)
+    sources: tuple[Metrics, ...]
 
     def collect(self) -> Iterable[Metric]:
         failed = 0
-        for source in self._sources:
+        for source in self.sources:
             try:
                 yield from list(source())
             except (ShoalError, OSError) as error:
@@ -188,7 +189,7 @@ class _Reading(Collector):
 def registry(sources: Iterable[Metrics]) -> CollectorRegistry:
     """All figures of a process."""
     made = CollectorRegistry(auto_describe=False)
-    made.register(_Reading(sources))
+    made.register(_Reading(tuple(sources)))
     return made
 
 

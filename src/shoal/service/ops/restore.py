@@ -354,9 +354,9 @@ def _write_files(
     """Those that are still needed."""
     with database.read() as connection:
         wanted = backups.needed(connection, home.role)
-    for name in (*wanted.whole, *wanted.stretches):
+    for name, ranges in wanted.items():
         entry = archive.manifest.find(name)
-        if entry is None or wanted.stretches.get(name) != entry.ranges:
+        if entry is None or entry.ranges != ranges:
             raise damaged(archive.path, f"{name} is missing")
         write(entry)
 
