@@ -38,10 +38,8 @@ from shoal.service.keyring import Keyring, Protection
 from shoal.service.store import Database
 from shoal.service.survey import Batches, Party, Survey
 from shoal.values import Batch
-from shoal.web.dashboard.crowd import crowd
-from shoal.web.dashboard.handlers import Dashboard
-from shoal.web.dashboard.progress import Progress
-from shoal.web.dashboard.routes import routes_of
+from shoal.web.background import Crowd, Progress
+from shoal.web.dashboard import Dashboard
 
 BATCHES = 1000
 ANSWERS = (5, 200)
@@ -121,7 +119,7 @@ class _Filled:
         """As after a start: nothing is remembered."""
         pages = AnalyzerPages(store=self.store, keyring=self.keyring, limits=Limits())
         told = Progress(reachable=True, quarters=2, closes_in=3)
-        return Starlette(routes=routes_of(Dashboard(pages, ask=lambda _survey: told)))
+        return Starlette(routes=Dashboard(pages, ask=lambda _survey: told).routes())
 
 
 def _survey(answers: int, keyring: Keyring) -> Survey:
@@ -157,7 +155,7 @@ def _pages(filled: _Filled) -> Iterator[Result]:
     answers = len(filled.survey.answers)
     heading = f"the dashboard: {BATCHES:,} batches, {answers} answers (server time of a page)"
     start = time.process_time()
-    crowd(filled.survey)
+    Crowd.of(filled.survey)
     took = 1e3 * (time.process_time() - start)
     yield Result(heading=heading, what="the curve of epsilon, once, beside a page", value=took)
     for what, address in _addresses(filled.survey.id).items():

@@ -35,15 +35,15 @@ from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.document import Row, Table
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.service.client import Keys, seal_many
-from shoal.service.client.bulk import people_a_chunk
-from shoal.service.client.drawing import Values
-from shoal.service.client.route import Route
+from shoal.service.client.jobs import people_a_chunk
+from shoal.service.client.key_lists import key_list_url
+from shoal.service.client.outbox import Route
+from shoal.service.client.randomize import Values
 from shoal.service.clock import Clock, system_clock
-from shoal.service.keyring.key_list import KeyList
-from shoal.service.keyring.schedule import ROLES
+from shoal.service.keyring.key_list import ROLES, KeyList
 from shoal.service.processes import executor
 from shoal.service.survey import Survey
-from shoal.service.survey.files import read_survey
+from shoal.service.survey.document import read_survey
 from shoal.service.wire import HEADER_BYTES, VERSION, Wire
 
 # ------------------------------------------------------------------------------------- what is sent
@@ -148,7 +148,7 @@ def fetched_keys(survey: Survey, url: str, clock: Clock = system_clock) -> Keys:
     found = {}
     with httpx.Client(timeout=_SECONDS, trust_env=False) as client:  # as what is sent later
         for role in ROLES:
-            place = route.keys(role).replace(survey.shuffler.url, url, 1)
+            place = key_list_url(route, role).replace(survey.shuffler.url, url, 1)
             try:
                 answer = client.get(place)
             except httpx.HTTPError as error:

@@ -12,9 +12,7 @@ from shoal.randomness import simulated
 from shoal.sealing import KeyPair, SurveyId, key_number
 from shoal.service.client import Client, Settings
 from shoal.service.clock import ManualClock
-from shoal.service.keyring.identity import Identity, fingerprint
-from shoal.service.keyring.key_list import KeyInfo, KeyList
-from shoal.service.keyring.schedule import KeyState
+from shoal.service.keyring.key_list import Identity, KeyInfo, KeyList, KeyState, fingerprint
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.wire import Wire
 

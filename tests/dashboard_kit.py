@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from html.parser import HTMLParser
 
@@ -11,9 +12,8 @@ from http_kit import serving
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app
 from shoal.service.http.limits import Limits
 from shoal.web import assets
-from shoal.web.dashboard.handlers import Dashboard
-from shoal.web.dashboard.progress import Progress
-from shoal.web.dashboard.routes import routes_of
+from shoal.web.background import Progress
+from shoal.web.dashboard import Dashboard
 
 PATIENT = 30.0  # seconds: nothing is left for the next page
 HALF = Progress(reachable=True, quarters=2, closes_in=3)
@@ -48,6 +48,9 @@ class Page(HTMLParser):
         assert opened == tag
 
     def handle_data(self, data):
+        if "\n" in data and data.isspace():  # between two lines of a template
+            return
+        data = re.sub(r"\s*\n\s*", " ", data)
         self.text += data
         for _, name in self._open:
             if name is not None:
@@ -80,7 +83,7 @@ def shown(analyzer, *, public_results=False, **settings):
         analyzer.store,
         analyzer.keyring,
         public_results=public_results,
-        pages=[*assets.routes(), *routes_of(dashboard)],
+        pages=[*assets.routes(), *dashboard.routes()],
     )
     with serving(app) as url, client_of(url) as client:
         yield client

@@ -62,7 +62,7 @@ PURE_STANDARD = {
     "typing",
 }
 CATALOG = "shoal.accounting.catalog"
-HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib"}
+HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib", "jinja2"}
 # Imported where they are used, and done without where they are missing.
 OPTIONAL = {
     "pandas",

@@ -101,7 +101,12 @@ def test_a_wheel_has_all_that_the_pages_need(tmp_path):
     names = set(zipfile.ZipFile(wheel).namelist())
     styles = {f"shoal/web/{path.name}" for path in (PACKAGE / "web").glob("*.css")}
     built = {f"shoal/web/assets/{name}" for name in (*scripts.SCRIPTS, "third-party.txt")}
-    assert names >= built | styles
+    templates = {
+        f"shoal/{path.relative_to(PACKAGE)}"
+        for room in ("report", "web")
+        for path in (PACKAGE / room).rglob("*.html")
+    }
+    assert names >= built | styles | templates
     assert not [name for name in names if not re.match(r"shoal(-[\d.]+\.dist-info)?/", name)]
 
 

@@ -121,7 +121,7 @@ def test_a_page_says_what_was_found_and_what_it_means():
 
 
 def test_intervals_are_said_to_count_the_noise_alone():
-    for column, what in ((categories(), "a share"), (number(), "the mean")):
+    for column, what in ((categories(), "a fraction"), (number(), "the mean")):
         said = page(column).said
         assert f"interval is of {what} among those who answered, and counts the noise alone" in said
     assert "95 % interval, of the noise alone" in page(categories()).said

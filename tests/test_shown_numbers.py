@@ -16,8 +16,8 @@ from shoal.service.survey import Batches, Party, Survey
 from shoal.service.survey.summary import document as summary
 from shoal.service.survey.words import promise_document, sentences
 from shoal.values import Estimate
-from shoal.web.dashboard import panels, parts
-from shoal.web.form import survey_element
+from shoal.web.pages import survey_page
+from shoal.web.rendering import templates
 
 PEOPLE = 2000
 
@@ -57,10 +57,10 @@ def renderings(survey):
         "notebook": guarantee.document().to_html(),
         "run": str(result),
         "report": re.sub(r"(?s)<script.*?</script>|<pre>.*?</pre>", "", result.to_html()),
-        "dashboard": " ".join(panels._statement(guarantee)),
-        "dashboard table": f"ε = {parts.epsilon(guarantee.epsilon)}",
+        "dashboard": templates.get_template("panels.html").module.statement(guarantee),
+        "dashboard table": templates.get_template("parts.html").module.epsilon(guarantee.epsilon),
         "survey words": " ".join(each.text for each in sentences(survey).statements),
-        "survey page": survey_element(survey),
+        "survey page": survey_page(survey, 0).body.decode(),
         "promise": str(promise_document(survey)),
         "survey show": str(summary(survey, 0)),
     }

@@ -41,21 +41,17 @@ def target(*, epsilon: float, delta: float) -> None:
     """An (epsilon, delta) to make something for, which has to keep it."""
     positive(epsilon=epsilon)
     open_probability(delta=delta)
-    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
-        sense = "less leaves nothing but noise, more is no guarantee"
-        expected = f"{SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g} ({sense})"
-        raise InvalidArgumentError("epsilon", epsilon, expected)
-    if delta < SMALLEST_DELTA:
-        raise InvalidArgumentError("delta", delta, f"delta >= {SMALLEST_DELTA:g}")
+    sense = "less leaves nothing but noise, more is no guarantee"
+    expected = f"{SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g} ({sense})"
+    refuse(not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON, expected, epsilon=epsilon)
+    refuse(delta < SMALLEST_DELTA, f"delta >= {SMALLEST_DELTA:g}", delta=delta)
 
 
 def bounds(low: float, high: float) -> None:
     """Public limits of a number."""
-    if not SMALLEST_RANGE <= _float(high) - _float(low) <= LARGEST_RANGE:
-        apart = f"{SMALLEST_RANGE:g} to {LARGEST_RANGE:g} apart"
-        raise InvalidArgumentError(
-            "bounds", (low, high), f"bounds low < high, {apart} (take other units)"
-        )
+    fits = SMALLEST_RANGE <= _float(high) - _float(low) <= LARGEST_RANGE
+    apart = f"{SMALLEST_RANGE:g} to {LARGEST_RANGE:g} apart"
+    refuse(not fits, f"bounds low < high, {apart} (take other units)", bounds=(low, high))
 
 
 def closed_probability(**arguments: float) -> None:
@@ -64,7 +60,7 @@ def closed_probability(**arguments: float) -> None:
 
 
 def share(**arguments: float) -> None:
-    """Each argument is a share of a whole: above 0, at most 1."""
+    """Each argument is a fraction of a whole: above 0, at most 1."""
     _require(lambda v: 0 < v <= 1, "0 < {} <= 1", arguments)
 
 
@@ -78,8 +74,7 @@ def one_of(allowed: Sequence[str], /, **arguments: str) -> None:
     """
     expected = " or ".join(map(repr, allowed)).replace(" or ", ", ", len(allowed) - 2)
     for name, value in arguments.items():
-        if value not in allowed:
-            raise InvalidArgumentError(name, value, expected)
+        refuse(value not in allowed, expected, **{name: value})
 
 
 def above_one(**arguments: float) -> None:

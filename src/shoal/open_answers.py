@@ -17,9 +17,8 @@ from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.engines import columns
 from shoal.engines.shuffling import RUN_HERE
-from shoal.errors import InvalidArgumentError
+from shoal.estimate import hitters
 from shoal.estimate.hitters import HeavyHitters
-from shoal.estimate.hitters import heavy_hitters as found_in
 from shoal.explain.document import Document
 from shoal.explain.views import Tabular
 from shoal.protocols.prefixes import (
@@ -75,8 +74,8 @@ class OpenItem:
 class OpenResult(Tabular):
     """The most frequent answers, and what is guaranteed: to the people, and about the list.
 
-    ``items`` are the ``top`` of all ``found``. ``missed`` says, if the truth was asked for, which
-    answers above their threshold were not found.
+    ``items`` are the ``top`` of all ``found``. ``missed`` says, if the truth is compared, which
+    answers above their threshold are not among them.
     """
 
     column: str
@@ -116,8 +115,7 @@ class OpenResult(Tabular):
         """Plain values, as the command line's ``--json`` prints them."""
         mechanism = self.mechanism
         return {
-            "column": self.column,
-            "n": self.n,
+            **attributes(self, "column", "n"),
             "guarantee": self.guarantee.to_dict(),
             "estimates": self.records(),
             "listed": len(self.found),
@@ -125,8 +123,7 @@ class OpenResult(Tabular):
                 {"bytes": cut, "count": count if np.isfinite(count) else None}
                 for cut, count in zip(self.found.longest, self.found.thresholds, strict=True)
             ],
-            "beta": self.found.beta,
-            "complete": self.found.complete,
+            **attributes(self.found, "beta", "complete"),
             "mechanism": {
                 "name": mechanism.name,
                 "cells": mechanism.tree.k,
@@ -145,19 +142,19 @@ class OpenResult(Tabular):
 
     def to_html(self) -> str:
         """One self-contained page: one question with the answers that were found."""
-        found, size = self.found, len(self.items)
-        errors = found.standard_errors[:size] / found.n
-        truth = np.array([item.truth or 0 for item in self.items]) / self.n
+        frequent, n, size = self.found, self.n, len(self.items)
+        errors = frequent.standard_errors[:size] / n
+        truth = np.array([item.truth or 0 for item in self.items]) / n
         column = ColumnResult(
             column=self.column,
             labels=tuple(item.label for item in self.items),
-            estimate=Estimate(found.frequencies[:size], errors, found.n),
+            estimate=Estimate(frequent.frequencies[:size], errors, n),
             randomizer=self.mechanism,
             guarantee=self.guarantee,
-            n=self.n,
+            n=n,
             truth=truth if self.contains_truth else None,
             notes=(self.statement, *self.notes),
-            warnings=() if found.complete else (INCOMPLETE,),
+            warnings=() if frequent.complete else (INCOMPLETE,),
         )
         return Result(columns=(column,), guarantee=self.guarantee, notes=column.notes).to_html()
 
@@ -250,21 +247,21 @@ def heavy_hitters(
     if counts.n != total:
         raise columns.changed(name)
     with stages("find"):
-        found = found_in(mechanism, counts, beta=beta)
+        frequent = hitters.heavy_hitters(mechanism, counts, beta=beta)
     sent = _as_sent(truth, mechanism.tree.alphabet) if compare_truth else None
     notes = [f"answers are cut to {length} bytes; rows without one count as {EMPTY}"]
-    if len(found) > size:
-        notes.append(f"{len(found)} answers were found, of which the first {size} are listed")
+    if len(frequent) > size:
+        notes.append(f"{len(frequent)} answers were found, of which the first {size} are listed")
     notes.append("for what is sure about the list, hash tables are taken as random functions")
     return OpenResult(
         column=name,
-        items=_items(found, size, sent),
-        found=found,
+        items=_items(frequent, size, sent),
+        found=frequent,
         mechanism=mechanism,
         # What the cells of two texts reveal is an upper bound only: nothing is known from below.
         guarantee=replace(guarantee, lower_bound=lambda: 0.0),
         notes=(*notes, RUN_HERE, *[NOT_PRIVATE] * compare_truth),
-        missed=None if sent is None else _missed(found, mechanism.tree.alphabet, sent),
+        missed=None if sent is None else _missed(frequent, mechanism.tree.alphabet, sent),
         stages={stage: round(taken, 3) for stage, taken in stages.items()},
     )
 
@@ -276,30 +273,23 @@ def _texts(data: object, column: str | None) -> tuple[str, int, Iterator[list[st
     if column is not None:
         read = columns.column(data, column)
         (kind,) = read.frame.collect_schema().dtypes()
-        if kind not in {pl.String, pl.Categorical, pl.Enum}:
-            expected = f"a column of text ({column} holds {kind})"
-            raise InvalidArgumentError("column", column, expected)
+        expected = f"a column of text ({column} holds {kind})"
+        checks.refuse(kind not in {pl.String, pl.Categorical, pl.Enum}, expected, column=column)
         name, n = column, read.size()[0]
         frame = read.frame.select(pl.first().cast(pl.String).fill_null(""))
         batches = frame.collect_batches(chunk_size=_PIECE, maintain_order=True, lazy=True)
         pieces = (batch.to_series().to_list() for batch in batches)
     else:
-        if (
-            isinstance(data, str | bytes)
-            or hasattr(data, "columns")
-            or not hasattr(data, "__iter__")
-        ):
-            expected = "the name of a column of text (only a list of texts has none)"
-            raise InvalidArgumentError("column", column, expected)
+        listed = hasattr(data, "__iter__") and not hasattr(data, "columns")
+        expected = "the name of a column of text (only a list of texts has none)"
+        checks.refuse(isinstance(data, str | bytes) or not listed, expected, column=column)
         turned = getattr(data, "to_list", None) or getattr(data, "tolist", None)
-        values = turned() if callable(turned) else list(data)
+        values = turned() if callable(turned) else list(cast("Any", data))
         kinds = {kind.__name__ for kind in set(map(type, values)) - {str, type(None)}}
-        if kinds:
-            raise InvalidArgumentError("data", ", ".join(sorted(kinds)), "a list of texts only")
+        checks.refuse(kinds, "a list of texts only", data=", ".join(sorted(kinds)))
         name, n, texts = "answers", len(values), ["" if text is None else text for text in values]
         pieces = (texts[start : start + _PIECE] for start in range(0, n, _PIECE))
-    if n < 1:
-        raise InvalidArgumentError("rows", n, f"at least one row in column {name}")
+    checks.refuse(n < 1, f"at least one row in column {name}", rows=n)
     return name, n, pieces
 
 
@@ -311,39 +301,39 @@ def _as_sent(truth: Counter[str], alphabet: Alphabet) -> Counter[str]:
     return cut
 
 
-def _items(found: HeavyHitters, top: int, truth: Counter[str] | None) -> tuple[OpenItem, ...]:
-    lows, highs = (limits / found.n for limits in found.interval())
+def _items(texts: HeavyHitters, top: int, truth: Counter[str] | None) -> tuple[OpenItem, ...]:
+    lows, highs = (limits / texts.n for limits in texts.interval())
     return tuple(
         OpenItem(
             label=text or EMPTY,
-            count=float(found.counts[place]),
-            share=float(found.frequencies[place]),
+            count=float(texts.counts[place]),
+            share=float(texts.frequencies[place]),
             low=float(lows[place]),
             high=float(highs[place]),
             truth=None if truth is None else truth[text],
         )
-        for place, text in enumerate(found.texts[:top])
+        for place, text in enumerate(texts.texts[:top])
     )
 
 
-def _missed(found: HeavyHitters, alphabet: Alphabet, truth: Counter[str]) -> tuple[str, ...]:
-    listed = set(found.texts)
-    frequent = [text for text, count in truth.items() if count >= min(found.thresholds)]
+def _missed(texts: HeavyHitters, alphabet: Alphabet, truth: Counter[str]) -> tuple[str, ...]:
+    listed = set(texts.texts)
+    frequent = [text for text, count in truth.items() if count >= min(texts.thresholds)]
     sizes = np.count_nonzero(alphabet.pack(frequent), axis=1).tolist()
     return tuple(
         text
         for text, size in zip(frequent, sizes, strict=True)
-        if text not in listed and truth[text] >= found.threshold_of(size)
+        if text not in listed and truth[text] >= texts.threshold_of(size)
     )
 
 
-def threshold_statement(found: HeavyHitters) -> str:
+def threshold_statement(texts: HeavyHitters) -> str:
     """What the list is sure to have, in words."""
-    sure = f"with probability {1 - found.beta:.5g}"
+    sure = f"with probability {1 - texts.beta:.5g}"
     reached = [
         f"{round(np.ceil(count)):,} people (up to {cut} bytes)"
-        for cut, count in zip(found.longest, found.thresholds, strict=True)
-        if found.complete and count <= found.n
+        for cut, count in zip(texts.longest, texts.thresholds, strict=True)
+        if texts.complete and count <= texts.n
     ]
     if not reached:
         return f"{sure} no answer listed is one that nobody gave; none is sure to be found"

@@ -30,7 +30,7 @@ from shoal.planning.planner import plan as make_plan
 from shoal.protocols.base import Device
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
-from shoal.report.result import ColumnResult, Result, Stages
+from shoal.report.result import ColumnResult, Result, Stages, remarks
 from shoal.values import Array, Counts
 
 __all__ = ["ColumnResult", "Result", "run", "shuffle"]
@@ -104,32 +104,27 @@ def run(
             columns, norm=norm, unwanted=unwanted, randomizer=randomizer, plan=plan
         )
     ways = {"epsilon": epsilon, "randomizer": randomizer, "plan": plan}
-    given = [name for name, value in ways.items() if value is not None]
-    if len(given) != 1:
-        expected = "exactly one of epsilon, randomizer and plan"
-        raise InvalidArgumentError("given", ", ".join(given) or "none", expected)
+    chosen = [name for name, value in ways.items() if value is not None]
+    expected = "exactly one of epsilon, randomizer and plan"
+    checks.refuse(len(chosen) != 1, expected, given=", ".join(chosen) or "none")
     checks.share(honest_fraction=honest_fraction)
-    limits = {"local_epsilon_cap": local_epsilon_cap, "local_epsilon": local_epsilon}
-    for name, value in {"epsilon": epsilon, **limits}.items():
-        if value is not None:
-            checks.positive(**{name: value})
+    limits = {"epsilon": epsilon, "local_epsilon_cap": local_epsilon_cap}
+    limits |= {"local_epsilon": local_epsilon}
+    checks.positive(**{name: value for name, value in limits.items() if value is not None})
     for name, wish in {"messages_cap": messages_cap, "choose": choose}.items():
-        if epsilon is None and wish is not None:
-            expected = f"no {name} beside a randomizer or a plan: it is for epsilon"
-            raise InvalidArgumentError(name, wish, expected)
-    if epsilon is None and split == "divide":
-        which = "only epsilon can be divided among columns"
-        expected = f"no split beside a randomizer or a plan: {which}"
-        raise InvalidArgumentError("split", split, expected)
-    if split not in {None, "divide", "compose"}:
-        raise InvalidArgumentError("split", split, "divide or compose")
+        expected = f"no {name} beside a randomizer or a plan: it is for epsilon"
+        checks.refuse(epsilon is None and wish is not None, expected, **{name: wish})
+    which = "only epsilon can be divided among columns"
+    expected = f"no split beside a randomizer or a plan: {which}"
+    checks.refuse(epsilon is None and split == "divide", expected, split=split)
+    checks.refuse(split not in {None, "divide", "compose"}, "divide or compose", split=split)
     devices = randomizer.values() if isinstance(randomizer, Mapping) else [randomizer]
-    if any(isinstance(each, str) for each in devices) != (local_epsilon is not None):
-        expected = "local_epsilon beside the name of a randomizer, and nowhere else"
-        raise InvalidArgumentError("local_epsilon", local_epsilon, expected)
+    named = any(isinstance(each, str) for each in devices)
+    expected = "local_epsilon beside the name of a randomizer, and nowhere else"
+    checks.refuse(named != (local_epsilon is not None), expected, local_epsilon=local_epsilon)
     if delta is None and plan is not None:
-        asked = names if columns is None else (tables.spelled(names),)
-        delta = max(_required(plan, name, "plan").question.delta for name in asked)
+        questions = names if columns is None else (tables.spelled(names),)
+        delta = max(_required(plan, name, "plan").question.delta for name in questions)
     if delta is not None:
         checks.open_probability(delta=delta)
     stages = Stages()
@@ -170,14 +165,22 @@ def run(
     for step in steps:
         done = sum(each.n for each in results)
         results.append(_collected(step, bits, stages, progress, done, total, truth=compare_truth))
-    notes = _notes(results, guarantee, divided=parts > 1)
+    notes = remarks(results, "notes")
+    if parts > 1:
+        notes.append(f"each of the {parts} columns has an equal part of epsilon and delta")
+    elif len(results) > 1:
+        notes.append(
+            f"each of the {len(results)} columns has a budget of its own; "
+            f"together they cost epsilon {up(guarantee.epsilon)}"
+        )
+    notes += [RUN_HERE, ORDERLESS, *[NOT_PRIVATE] * compare_truth]
     seconds = {stage: round(taken, 3) for stage, taken in stages.items()}
-    return Result(columns=tuple(results), guarantee=guarantee, notes=notes, stages=seconds)
+    return Result(columns=tuple(results), guarantee=guarantee, notes=tuple(notes), stages=seconds)
 
 
-def _required(given: T | Mapping[str, T] | None, name: str, what: str) -> T:
+def _required(values: T | Mapping[str, T] | None, name: str, what: str) -> T:
     """The column's own value, or an error that says what is missing."""
-    value = tables.chosen(given, name)
+    value = tables.chosen(values, name)
     if value is None:
         raise InvalidArgumentError(what, "none", f"a {what} for column {name}")
     return value
@@ -241,17 +244,17 @@ def _step(
     if made is not None:
         device = made.randomizer
     else:
-        given = cast("Device | str", _required(randomizer, coded.name, "randomizer"))
-        device = coded.family(given)(epsilon=local_epsilon) if isinstance(given, str) else given
+        own = cast("Device | str", _required(randomizer, coded.name, "randomizer"))
+        device = coded.family(own)(epsilon=local_epsilon) if isinstance(own, str) else own
     coded.require(device, planned=plan is not None)
     caps = {
         "local_epsilon_cap": local_epsilon_cap,
         "the plan's local_epsilon_cap": None if made is None else made.question.local_epsilon_cap,
     }
     for name, cap in caps.items():
-        if cap is not None and device.local_epsilon > cap * _ROUNDING:
-            expected = f"a randomizer within {name} = {cap:g}"
-            raise InvalidArgumentError("local_epsilon", device.local_epsilon, expected)
+        if cap is not None:
+            expected, local = f"a randomizer within {name} = {cap:g}", device.local_epsilon
+            checks.refuse(local > cap * _ROUNDING, expected, local_epsilon=local)
     try:
         guarantee = amplification.amplify(device, n=coded.n, delta=delta, honest_fraction=honest)
     except OutOfRegimeError as error:
@@ -348,7 +351,7 @@ def _collected(
     for values in stages.each("read", coded.chunks()):
         for start in range(0, len(values), most):
             with stages("randomize"):
-                piece = coded.given(values[start : start + most], device)
+                piece = coded.inputs(values[start : start + most], device)
                 reports = device.randomize(piece, randomness=bits)
             with stages("count"):
                 part = device.tally(reports)
@@ -374,25 +377,3 @@ def _collected(
         notes=step.notes,
         warnings=step.warnings,
     )
-
-
-def _notes(
-    columns: Sequence[ColumnResult], guarantee: Guarantee, *, divided: bool
-) -> tuple[str, ...]:
-    several = len(columns) > 1
-    notes = [
-        f"{column.column}: {note}" if several else note
-        for column in columns
-        for note in column.notes
-    ]
-    if divided:
-        notes.append(f"each of the {len(columns)} columns has an equal part of epsilon and delta")
-    elif several:
-        notes.append(
-            f"each of the {len(columns)} columns has a budget of its own; "
-            f"together they cost epsilon {up(guarantee.epsilon)}"
-        )
-    notes += [RUN_HERE, ORDERLESS]
-    if any(column.truth is not None for column in columns):
-        notes.append(NOT_PRIVATE)
-    return tuple(notes)

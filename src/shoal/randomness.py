@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 
-from shoal.errors import InvalidArgumentError
+from shoal import checks
 
 Words = npt.NDArray[np.uint64]
 
@@ -49,8 +49,7 @@ class Randomness(ABC):
         Words at or above the largest multiple of ``bound`` are drawn again, so that no integer is
         likelier than another.
         """
-        if not 1 <= bound <= 1 << 63:
-            raise InvalidArgumentError("bound", bound, "1 <= bound <= 2^63")
+        checks.refuse(not 1 <= bound <= 1 << 63, "1 <= bound <= 2^63", bound=bound)
         reach = 1 << (bound - 1).bit_length()
         if reach - bound <= reach >> _RARE_BITS:
             # Just below a power of two: some bits of the word are enough.
@@ -77,10 +76,15 @@ class Randomness(ABC):
         packed = self.words(-(-size // 64)).view(np.uint8)
         return np.unpackbits(packed, count=size)
 
+    def weighted(self, weights: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
+        """Independent indices, with probabilities exactly proportional to whole weights."""
+        ends = np.cumsum(np.asarray(weights, dtype=np.uint64))
+        return np.searchsorted(ends, self.below(int(ends[-1]), size), side="right")
+
     def permutation(self, size: int) -> npt.NDArray[np.int64]:
         """A uniformly random order of 0, ..., size - 1.
 
-        Positions are sorted by independent random keys; equal keys (a chance of size^2/2^65) would
+        Positions are sorted by independent random keys; equal keys (probability size^2/2^65) would
         favour an order, so the keys are drawn again.
         """
         while True:
@@ -137,8 +141,7 @@ secure = SecureRandomness  # a new secure source
 
 def simulated(seed: int) -> Randomness:
     """A reproducible source, for tests and simulations only."""
-    if seed < 0:
-        raise InvalidArgumentError("seed", seed, "a whole number seed >= 0")
+    checks.refuse(seed < 0, "a whole number seed >= 0", seed=seed)
     return SimulatedRandomness(seed)
 
 

@@ -56,9 +56,8 @@ class Envelopes:
     sizes: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        if int(self.sizes.sum()) != len(self.messages):
-            expected = f"{int(self.sizes.sum())} messages, as many as the sizes say"
-            raise InvalidArgumentError("messages", len(self.messages), expected)
+        total, sent = int(self.sizes.sum()), len(self.messages)
+        checks.refuse(total != sent, f"{total} messages, as many as the sizes say", messages=sent)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -83,7 +82,7 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Unbiased estimates of the share of each answer, with their standard errors.
+    """Unbiased estimates of the fraction of each answer, with their standard errors.
 
     The estimates are as they come: they may be negative and need not sum to one. Post-processing
     is a step of its own (:mod:`shoal.estimate`).
@@ -92,8 +91,8 @@ class Estimate:
     frequencies: Array
     standard_errors: Array
     n: int
-    variance_slope: float = 0.0  # by how much a larger share makes its own estimate noisier
-    step: float = 0.0  # by how much one message moves a share
+    variance_slope: float = 0.0  # by how much a larger fraction makes its own estimate noisier
+    step: float = 0.0  # by how much one message moves a fraction
     granularity: float = 0.0  # the step, where so few messages tell that it shows
     empty_error: float | Array | None = None  # standard error of an answer that nobody gave
 
@@ -103,14 +102,14 @@ class Estimate:
         return self.frequencies * self.n
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
-        """Confidence limits of each share; ``simultaneous`` makes all of them hold together."""
+        """Confidence limits of each fraction; ``simultaneous`` makes all of them hold together."""
         checks.open_probability(level=level)
-        # Together: Bonferroni over the answers, with half of the allowance kept for counts not
-        # being normal so far out in their tails.
+        # Together: Bonferroni over the answers, half of the allowance being for counts that are not
+        # normal so far out in their tails.
         each = (1 - level) / (2 * self.frequencies.size) if simultaneous else 1 - level
         z = NormalDist().inv_cdf(1 - each / 2)
-        # Score limits: the shares f with (estimate - f)^2 = z^2 (variance at f), which is linear;
-        # a variance that falls is held for larger shares, where it may be of other answers' doing.
+        # Score limits: fractions f with (estimate - f)^2 = z^2 (variance at f), which is linear.
+        # A variance that falls counts as constant beyond: other answers may be its cause there.
         below, above = z**2 * self.variance_slope / 2, z**2 * max(0.0, self.variance_slope) / 2
         # Counts come in whole steps, and are skewed where few messages tell (Cornish-Fisher).
         uneven = self.step / 2 + self.granularity * max(0.0, z**2 - 1) / 6
@@ -240,22 +239,21 @@ def category_codes(
 ) -> npt.NDArray[np.int64]:
     """Answers as whole numbers 0, ..., k - 1, or an error naming the first that is none."""
     codes = np.asarray(values)
-    if codes.ndim != 1 or codes.dtype.kind not in "iu":
-        expected = "a one-dimensional array of whole numbers"
-        raise InvalidArgumentError(f"{name}s", f"{codes.dtype} of shape {codes.shape}", expected)
+    shape, whole = f"{codes.dtype} of shape {codes.shape}", codes.dtype.kind in "iu"
+    expected = "a one-dimensional array of whole numbers"
+    checks.refuse(codes.ndim != 1 or not whole, expected, **{f"{name}s": shape})
     if codes.size:
         low, high = int(codes.min()), int(codes.max())
-        if low < 0 or high >= k:
-            wrong = low if low < 0 else high
-            raise InvalidArgumentError(name, wrong, f"{what} 0, ..., {k - 1}")
+        wrong = low if low < 0 else high
+        checks.refuse(not 0 <= wrong < k, f"{what} 0, ..., {k - 1}", **{name: wrong})
     return codes.astype(np.int64, copy=False)
 
 
 def bounded_numbers(values: npt.ArrayLike, low: float, high: float) -> Array:
     """Numbers within public bounds, or an error naming the first that is outside."""
     numbers = np.asarray(values, dtype=np.float64)
-    if numbers.ndim != 1:
-        raise InvalidArgumentError("values", f"shape {numbers.shape}", "a one-dimensional array")
+    shape = f"shape {numbers.shape}"
+    checks.refuse(numbers.ndim != 1, "a one-dimensional array", values=shape)
     outside = ~((numbers >= low) & (numbers <= high))
     if outside.any():
         wrong = float(numbers[outside][0])

@@ -145,7 +145,7 @@ def test_two_atom_delta_keeps_what_it_does_not_sum(monkeypatch):
     local, epsilon, n = 3.0, 2.5, 20_000
     p = clones(local)
     found = two_atom_delta(n=n, epsilon=epsilon, local_epsilon=local, clone_probability=p)
-    values, _ = exact._given_clones(np.arange(n, dtype=float), epsilon, local)
+    values, _ = exact._conditional(np.arange(n, dtype=float), epsilon, local)
     total = float(binom.pmf(np.arange(n), n - 1, p) @ values) * (1 - 1e-9)
     around = {"epsilon": epsilon, "local_epsilon": local}
     inside, outside, widest = exact._near_mean(n - 1, p, 9.0, **around)
@@ -254,7 +254,7 @@ def test_conditional_divergence_does_not_grow_with_the_clones(local, part, start
             for c in range(start, start + 6)
         ]
         assert all(b <= a * (1 + 1e-11) + 1e-15 for a, b in itertools.pairwise(values))
-    vectorised, _ = exact._given_clones(np.arange(start, start + 6, dtype=float), epsilon, local)
+    vectorised, _ = exact._conditional(np.arange(start, start + 6, dtype=float), epsilon, local)
     assert vectorised == pytest.approx(values, rel=1e-9, abs=1e-14)
 
 

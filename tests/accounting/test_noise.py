@@ -13,8 +13,7 @@ import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.accounting import noise
-from shoal.accounting.noise import binary, dummies, zero_sum
+from shoal.accounting.noise import binary, dummies, near_central, zero_sum
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 
 EPSILONS = (0.0, 0.3, 1.0, 2.5)
@@ -76,9 +75,9 @@ def test_calibrations_reach_the_known_means(epsilon, delta, one, two):
     n, k = 100_000, 50
     target = {"epsilon": epsilon, "delta": delta}
     means = (
-        n * noise.one_bin_gamma(n=n, **target),
-        n * noise.two_bin_gamma(n=n, **target),
-        n * noise.dummies_rho(n=n, k=k, **target) / k,
+        n * zero_sum.one_bin_gamma(n=n, **target),
+        n * zero_sum.two_bin_gamma(n=n, **target),
+        n * dummies.dummies_rho(n=n, k=k, **target) / k,
     )
     for mean, known in zip(means, (one, two, two), strict=True):
         assert known - 0.3 <= mean <= known
@@ -86,11 +85,11 @@ def test_calibrations_reach_the_known_means(epsilon, delta, one, two):
 
 
 def test_fair_coins_stay_below_the_blanket_reference():
-    assert 68 <= noise.binary_lambda(n=100_000, epsilon=1.0, delta=1e-6) <= 86
+    assert 68 <= binary.binary_lambda(n=100_000, epsilon=1.0, delta=1e-6) <= 86
 
 
 def test_near_central_error_and_pairs():
-    found = noise.near_central_calibration(epsilon=1.0, delta=1e-6)
+    found = near_central.near_central_calibration(epsilon=1.0, delta=1e-6)
     assert found.mean_squared_error <= 2.4
     assert found.pairs <= 320
     assert found.messages == pytest.approx(2 * found.pairs + 2 / math.expm1(found.central_epsilon))
@@ -101,7 +100,9 @@ def test_near_central_error_and_pairs():
 
 @pytest.mark.parametrize(("shape", "delta"), [(10, 1.5e-6), (100, 1.9e-5), (1e6, 8.6e-4)])
 def test_the_shape_of_the_flooding_matters(shape, delta):
-    flooded = noise.near_central_delta(central_epsilon=0.9, shape=shape, pairs=300, epsilon=1.0)
+    flooded = near_central.near_central_delta(
+        central_epsilon=0.9, shape=shape, pairs=300, epsilon=1.0
+    )
     assert flooded == pytest.approx(delta, rel=0.05)
 
 
@@ -116,7 +117,7 @@ def test_one_bin_is_what_the_shuffler_shows(n, share, epsilon):
         return {(x,): 1 - share, (x + 1,): share}
 
     truth = worst(person, n - 1, (0, 1), epsilon)
-    assert is_tight(noise.one_bin_delta(n=n, gamma=float(share), epsilon=epsilon), truth)
+    assert is_tight(zero_sum.one_bin_delta(n=n, gamma=float(share), epsilon=epsilon), truth)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -132,7 +133,7 @@ def test_two_bins_are_what_the_shuffler_shows(n, share, epsilon):
         return law
 
     truth = worst(person, n - 1, (0, 1, 2), epsilon)
-    assert is_tight(noise.two_bin_delta(n=n, gamma=float(share), epsilon=epsilon), truth)
+    assert is_tight(zero_sum.two_bin_delta(n=n, gamma=float(share), epsilon=epsilon), truth)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -150,7 +151,7 @@ def test_dummies_are_what_the_shuffler_shows(n, k, rho, epsilon):
         return shuffled([{unit[x]: Fraction(1)}, extra, *[dummy] * whole])
 
     truth = worst(person, n - 1, range(k), epsilon)
-    assert is_tight(noise.dummies_delta(n=n, k=k, rho=float(rho), epsilon=epsilon), truth)
+    assert is_tight(dummies.dummies_delta(n=n, k=k, rho=float(rho), epsilon=epsilon), truth)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -163,7 +164,7 @@ def test_bits_are_what_the_shuffler_shows(n, coins, epsilon):
         return {(x,): 1 - lie, (1 - x,): lie}
 
     truth = worst(person, n - 1, (0, 1), epsilon)
-    bound = noise.binary_delta(n=n, lam=float(coins * n), epsilon=epsilon)
+    bound = binary.binary_delta(n=n, lam=float(coins * n), epsilon=epsilon)
     assert is_tight(bound, truth)
 
 
@@ -179,7 +180,7 @@ def test_bits_of_many_people_are_covered_on_every_data_set():
         views = [np.convolve(others, [1 - q, q]) for q in (lie, 1 - lie)]
         for first, second in itertools.permutations(views):
             truth = max(truth, float(np.maximum(first - x * second, 0).sum()))
-    assert truth <= noise.binary_delta(n=n, lam=lam, epsilon=epsilon) <= 5 * truth
+    assert truth <= binary.binary_delta(n=n, lam=lam, epsilon=epsilon) <= 5 * truth
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 1.5, 3.0])
@@ -197,7 +198,7 @@ def test_near_central_is_what_the_shuffler_shows(shape, pairs, epsilon):
     truth = max(
         np.maximum(view - x * more, 0).sum(), np.maximum(more - x * view, 0)[: size - 1].sum()
     )
-    bound = noise.near_central_delta(
+    bound = near_central.near_central_delta(
         central_epsilon=central, shape=shape, pairs=pairs, epsilon=epsilon
     )
     assert bound == pytest.approx(truth, rel=1e-7, abs=1e-13)
@@ -213,7 +214,7 @@ def test_tiny_deltas_keep_their_digits(n, share):
         float(sum(max(p - x * q, Fraction(0)) for p, q in zip(*pair, strict=True)))
         for pair in ((shifted, padded), (padded, shifted))
     )
-    bound = noise.one_bin_delta(n=n, gamma=float(share), epsilon=1.0)
+    bound = zero_sum.one_bin_delta(n=n, gamma=float(share), epsilon=1.0)
     assert one < 1e-12
     assert one <= bound <= one * (1 + TIGHT)
 
@@ -224,7 +225,7 @@ def test_two_bins_of_many_people_match_the_double_sum():
     up, down = np.append(0, pmf), np.append(pmf, 0)
     first, second = np.outer(up, down), np.outer(down, up)
     truth = float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
-    bound = noise.two_bin_delta(n=n, gamma=gamma, epsilon=epsilon)
+    bound = zero_sum.two_bin_delta(n=n, gamma=gamma, epsilon=epsilon)
     assert bound == pytest.approx(truth, rel=1e-6)
 
 
@@ -232,10 +233,10 @@ def test_two_bins_of_many_people_match_the_double_sum():
 
 
 CALIBRATIONS = {
-    "one bin": (noise.one_bin_gamma, noise.one_bin_delta, "gamma", {}),
-    "two bins": (noise.two_bin_gamma, noise.two_bin_delta, "gamma", {}),
-    "dummies": (noise.dummies_rho, noise.dummies_delta, "rho", {"k": 7}),
-    "bits": (noise.binary_lambda, noise.binary_delta, "lam", {}),
+    "one bin": (zero_sum.one_bin_gamma, zero_sum.one_bin_delta, "gamma", {}),
+    "two bins": (zero_sum.two_bin_gamma, zero_sum.two_bin_delta, "gamma", {}),
+    "dummies": (dummies.dummies_rho, dummies.dummies_delta, "rho", {"k": 7}),
+    "bits": (binary.binary_lambda, binary.binary_delta, "lam", {}),
 }
 
 
@@ -280,14 +281,17 @@ def test_more_noise_people_and_epsilon_never_hurt(protocol, n, part, factor, eps
 @laws
 @given(n=st.integers(1, 3000), gamma=st.floats(0.01, 0.5), epsilon=st.floats(0, 3))
 def test_noise_and_its_mirror_image_are_equally_private(n, gamma, epsilon):
-    for delta_of in (noise.one_bin_delta, noise.two_bin_delta):
+    for delta_of in (zero_sum.one_bin_delta, zero_sum.two_bin_delta):
         mirrored = delta_of(n=n, gamma=1 - gamma, epsilon=epsilon)
         assert delta_of(n=n, gamma=gamma, epsilon=epsilon) == pytest.approx(mirrored, rel=1e-7)
 
 
 @pytest.mark.parametrize(
     ("calibrate", "delta_of"),
-    [(noise.one_bin_gamma, noise.one_bin_delta), (noise.two_bin_gamma, noise.two_bin_delta)],
+    [
+        (zero_sum.one_bin_gamma, zero_sum.one_bin_delta),
+        (zero_sum.two_bin_gamma, zero_sum.two_bin_delta),
+    ],
 )
 def test_too_few_people_are_told_how_many_it_takes(calibrate, delta_of):
     with pytest.raises(UnreachableTargetError, match=r"n >= \d+ honest") as caught:
@@ -298,20 +302,20 @@ def test_too_few_people_are_told_how_many_it_takes(calibrate, delta_of):
 
 
 def test_few_people_send_many_dummies():
-    rho = noise.dummies_rho(n=3, k=100, epsilon=1.0, delta=1e-6)
+    rho = dummies.dummies_rho(n=3, k=100, epsilon=1.0, delta=1e-6)
     assert rho > 1000
-    assert noise.dummies_delta(n=3, k=100, rho=rho, epsilon=1.0) <= 1e-6
+    assert dummies.dummies_delta(n=3, k=100, rho=rho, epsilon=1.0) <= 1e-6
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 3.0])
 @pytest.mark.parametrize("delta", [1e-4, 1e-12])
 def test_near_central_calibration_is_kept_and_optimal(epsilon, delta):
-    found = noise.near_central_calibration(epsilon=epsilon, delta=delta, inflation=1.5)
+    found = near_central.near_central_calibration(epsilon=epsilon, delta=delta, inflation=1.5)
     central = 0.5 / math.sinh(epsilon / 2) ** 2
     assert found.delta(epsilon) <= delta
     assert found.mean_squared_error == pytest.approx(1.5 * central)
     for shape in (found.shape - 1, found.shape + 1):
-        neighbour = noise.near_central_delta(
+        neighbour = near_central.near_central_delta(
             central_epsilon=found.central_epsilon,
             shape=shape,
             pairs=found.pairs * 0.999,
@@ -333,7 +337,7 @@ def test_smooth_noise_makes_a_count_private(weights, epsilon):
     up, stay = np.append(0, pmf), np.append(pmf, 0)
     x = math.exp(epsilon)
     exact = max(np.maximum(up - x * stay, 0).sum(), np.maximum(stay - x * up, 0).sum())
-    assert exact <= noise.smoothness_delta(pmf, epsilon=epsilon) + 1e-12
+    assert exact <= zero_sum.smoothness_delta(pmf, epsilon=epsilon) + 1e-12
 
 
 def test_smoothness_by_its_definition():
@@ -348,8 +352,8 @@ def test_smoothness_by_its_definition():
                 if p >= math.exp(abs(shift) * epsilon) * law.get(y + shift, 0.0)
             ]
             by_hand = max(by_hand, math.fsum(bad))
-        assert noise.smoothness_delta(pmf, epsilon=epsilon, k=k) == pytest.approx(by_hand)
-        exact = noise.binomial_smoothness_delta(n=9, gamma=1 / 3, epsilon=epsilon, k=k)
+        assert zero_sum.smoothness_delta(pmf, epsilon=epsilon, k=k) == pytest.approx(by_hand)
+        exact = zero_sum.binomial_smoothness_delta(n=9, gamma=1 / 3, epsilon=epsilon, k=k)
         assert exact == pytest.approx(by_hand)
 
 
@@ -363,34 +367,34 @@ def test_smoothness_by_its_definition():
 def test_the_binomial_lemma_holds_where_it_claims_to(n, gamma, alpha, k):
     if k > alpha * gamma * n / 2:
         with pytest.raises(OutOfRegimeError):
-            noise.binomial_lemma(n=n, gamma=gamma, alpha=alpha, k=k)
+            zero_sum.binomial_lemma(n=n, gamma=gamma, alpha=alpha, k=k)
         return
-    claimed = noise.binomial_lemma(n=n, gamma=gamma, alpha=alpha, k=k)
-    exact = noise.binomial_smoothness_delta(n=n, gamma=gamma, epsilon=claimed.epsilon, k=k)
+    claimed = zero_sum.binomial_lemma(n=n, gamma=gamma, alpha=alpha, k=k)
+    exact = zero_sum.binomial_smoothness_delta(n=n, gamma=gamma, epsilon=claimed.epsilon, k=k)
     assert exact <= claimed.delta + 1e-30
 
 
 def test_lemma_smoothness_and_exact_divergence_are_ordered():
-    found = noise.binomial_comparison(n=10_000, gamma=0.0725, epsilon=1.0)
+    found = zero_sum.binomial_comparison(n=10_000, gamma=0.0725, epsilon=1.0)
     assert found.exact < found.smooth < found.lemma <= 1e-6
 
 
 def test_which_square_root_bounds_alpha():
     for epsilon in np.linspace(0.01, 1, 50):
-        alpha = noise.alpha_of(epsilon)
+        alpha = zero_sum.alpha_of(epsilon)
         assert epsilon / math.sqrt(5) <= alpha < epsilon / math.sqrt(4)
-        assert epsilon / math.sqrt(noise.alpha_divisor(epsilon)) == pytest.approx(alpha)
+        assert epsilon / math.sqrt(zero_sum.alpha_divisor(epsilon)) == pytest.approx(alpha)
         assert 2 * math.atanh(alpha) == pytest.approx(epsilon)
 
 
 @pytest.mark.parametrize("epsilon", [0.25, 1.0])
 def test_published_constants_are_sound_and_far_from_tight(epsilon):
     n, target = 10**6, {"epsilon": epsilon, "delta": 1e-6}
-    two = n * noise.two_bin_gamma(n=n, **target)
-    assert zero_sum.zero_sum_mean(**target) > 15 * n * noise.one_bin_gamma(n=n, **target)
+    two = n * zero_sum.two_bin_gamma(n=n, **target)
+    assert zero_sum.zero_sum_mean(**target) > 15 * n * zero_sum.one_bin_gamma(n=n, **target)
     assert zero_sum.zero_sum_histogram_mean(**target) > 25 * two
     assert dummies.dummies_mean(**target) > 10 * two
-    assert binary.coins_mean(**target) > 10 * noise.binary_lambda(n=n, **target)
+    assert binary.coins_mean(**target) > 10 * binary.binary_lambda(n=n, **target)
     assert zero_sum.fake_users_variance(**target) > 10 * two
     assert zero_sum.zero_sum_mean(epsilon=1.0, delta=1e-6) == pytest.approx(725.4, abs=0.1)
 
@@ -401,17 +405,17 @@ def test_published_constants_are_sound_and_far_from_tight(epsilon):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: noise.one_bin_delta(n=0, gamma=0.1, epsilon=1),
-        lambda: noise.one_bin_delta(n=10.5, gamma=0.1, epsilon=1),
-        lambda: noise.one_bin_delta(n=10, gamma=1.0, epsilon=1),
-        lambda: noise.two_bin_delta(n=10, gamma=0.1, epsilon=-1),
-        lambda: noise.two_bin_gamma(n=10, epsilon=0.0, delta=0.1),
-        lambda: noise.dummies_delta(n=10, k=1, rho=1, epsilon=1),
-        lambda: noise.dummies_rho(n=10, k=2, epsilon=1, delta=0),
-        lambda: noise.binary_delta(n=10, lam=11, epsilon=1),
-        lambda: noise.near_central_calibration(epsilon=1, delta=1e-6, inflation=1.0),
-        lambda: noise.smoothness_delta([0.5, 0.4], epsilon=1),
-        lambda: noise.smoothness_delta([1.5, -0.5], epsilon=1),
+        lambda: zero_sum.one_bin_delta(n=0, gamma=0.1, epsilon=1),
+        lambda: zero_sum.one_bin_delta(n=10.5, gamma=0.1, epsilon=1),
+        lambda: zero_sum.one_bin_delta(n=10, gamma=1.0, epsilon=1),
+        lambda: zero_sum.two_bin_delta(n=10, gamma=0.1, epsilon=-1),
+        lambda: zero_sum.two_bin_gamma(n=10, epsilon=0.0, delta=0.1),
+        lambda: dummies.dummies_delta(n=10, k=1, rho=1, epsilon=1),
+        lambda: dummies.dummies_rho(n=10, k=2, epsilon=1, delta=0),
+        lambda: binary.binary_delta(n=10, lam=11, epsilon=1),
+        lambda: near_central.near_central_calibration(epsilon=1, delta=1e-6, inflation=1.0),
+        lambda: zero_sum.smoothness_delta([0.5, 0.4], epsilon=1),
+        lambda: zero_sum.smoothness_delta([1.5, -0.5], epsilon=1),
     ],
 )
 def test_nonsense_is_refused(call):
@@ -427,8 +431,8 @@ def test_constants_are_not_stretched_beyond_their_regime():
 @pytest.mark.parametrize(("n", "rho"), [(10**7, 0.5), (10**5, 50.5)])
 def test_blocks_of_many_dummies_stay_above_the_exact_sum_and_close(n, rho, monkeypatch):
     case = {"n": n, "k": 1000, "rho": rho, "epsilon": 0.05}
-    blocked = noise.dummies_delta(**case)
+    blocked = dummies.dummies_delta(**case)
     monkeypatch.setattr("shoal.accounting.noise.dummies._MOST_BLOCKS", 10**9)
-    exact = noise.dummies_delta(**case)
+    exact = dummies.dummies_delta(**case)
     assert exact <= blocked * (1 + 1e-12)
     assert blocked <= 1.01 * exact

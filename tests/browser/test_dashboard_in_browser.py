@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import io
 
 import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 
 import shoal
 from shoal.report import html
-from shoal.report.result import ColumnResult
+from shoal.report.result import ColumnResult, Result
 from shoal.values import Estimate
 from shoal.web import assets
-from shoal.web.dashboard.parts import table
+from shoal.web.rendering import templates
 
 
 def log_in(page, where, token):
@@ -75,31 +76,64 @@ def test_the_chart_is_sorted_and_can_be_zoomed(fresh, visit):
     assert analyst.complaints == []
 
 
-CUT = "(box) => [box.scrollWidth - box.clientWidth, getComputedStyle(box, '::after').position]"
+WIDE = """
+{% import "parts.html" as parts %}
+{% call parts.table("x") %}
+{{ parts.heads([("answer", "text"), ("fraction", "n"), ("95 % interval", "n"),
+                ("people, about", "n"), ("more than noise", "")]) }}
+<tbody><tr>
+<th>on foot</th><td>35.7 %</td><td>20.9 % to 52.4 %</td><td>43</td><td>yes</td>
+</tr></tbody>
+{% endcall %}
+"""
 
 
-def test_on_a_phone_what_is_cut_off_fades_out_and_the_values_are_seen(browser):
-    heads = ("answer", "share", "95 % interval", "people, about", "more than noise")
-    wide = table(heads, [("on foot", "35.7 %", "20.9 % to 52.4 %", "43", "yes")], caption="x")
+PHONE = {"viewport": {"width": 390, "height": 844}, "color_scheme": "light"}
+HIDDEN = "(box) => box.scrollWidth - box.clientWidth"
+LINE = 4  # pixels above the end of a table: below all letters, above its last line
+
+
+def dark_ends(box):
+    """Whether the left and the right end of a box are darker than the paper, where it is empty."""
+    with Image.open(io.BytesIO(box.screenshot())) as picture:
+        row = np.asarray(picture.convert("L"), dtype=int)[-1 - LINE]
+    left, right = row.max() - row[[2, -3]] > 15
+    return bool(left), bool(right)
+
+
+def check_ends(table):
+    """What is cut off is seen to be, at the end where it is."""
+    assert table.evaluate(HIDDEN) > 0
+    assert dark_ends(table) == (False, True)
+    table.evaluate("(box) => { box.scrollLeft = 1000; }")
+    assert dark_ends(table) == (True, False)
+
+
+def test_on_a_phone_a_table_of_the_dashboard_is_dark_where_it_is_cut_off(browser):
+    wide = templates.from_string(WIDE).render()
     style = assets.asset("dashboard.css").body.decode()
-    result = report_of("How did you come here today, and how long did it take you to?")
-    with browser.new_context(viewport={"width": 390, "height": 844}) as context:
+    with browser.new_context(**PHONE) as context:
         page = context.new_page()
-        page.set_content(f"<style>{style}</style><main>{wide}</main>")
-        hidden, fading = page.locator(".scroll").evaluate(CUT)
-        assert hidden > 0
-        assert fading == "sticky"
-        page.set_content(html(result))
-        method = page.locator("section", has=page.get_by_role("heading", name="How it was done"))
-        hidden, fading = method.locator(".wide").evaluate(CUT)
-        assert (hidden, fading) == (0, "sticky")
+        page.set_content(f"<style>{style}</style><main><div class=panel>{wide}</div></main>")
+        check_ends(page.locator(".scroll"))
+
+
+def test_on_a_phone_a_table_of_the_report_is_dark_where_it_is_cut_off(browser):
+    question = "How did you come here today, and how long did it take you to?"
+    with browser.new_context(**PHONE) as context:
+        page = context.new_page()
+        page.set_content(html(report_of(question, truth=np.array([0.61, 0.39]))))
+        check_ends(page.get_by_role("region", name="Estimates of"))
+        method = page.get_by_role("region", name="How it was done")
+        assert method.evaluate(HIDDEN) == 0
+        assert dark_ends(method) == (False, False)
         for value in method.locator("td").all():
             expect(value).to_be_visible()
             box = value.bounding_box()
             assert 0 < box["x"] < box["x"] + box["width"] <= 390
 
 
-def report_of(question):
+def report_of(question, truth):
     device = shoal.RandomizedResponse(k=2, epsilon=2)
     kept = shoal.amplify(device, n=1000)
     found = Estimate(np.array([0.6, 0.4]), np.full(2, 0.01), 1000)
@@ -110,10 +144,9 @@ def report_of(question):
         randomizer=device,
         guarantee=kept,
         n=1000,
+        truth=truth,
     )
-    return SimpleNamespace(
-        columns=(column,), guarantee=kept, notes=(), warnings=(), contains_truth=False
-    )
+    return Result(columns=(column,), guarantee=kept, notes=())
 
 
 @pytest.mark.slow

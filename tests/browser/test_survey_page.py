@@ -228,7 +228,10 @@ def test_one_script_tag_asks_and_sends_from_another_site(fresh, site, visit):
     group.get_by_label("on foot").check()
     assert browser_kit.axe(page) == []
     page.get_by_role("button", name="Send").click()
-    expect(page.get_by_role("status").filter(has_text="Sent. Thank you.")).to_be_visible()
+    sent = page.get_by_role("status").filter(has_text="Sent. Thank you.")
+    expect(sent).to_be_visible()
+    least = fresh.survey.batches.minimum
+    expect(sent).to_contain_text(f"Results appear once at least {least} reports are together")
     (post,) = person.gate.posts()
     assert (post.origin, post.status) == (fresh.shuffler, 202)
     assert fresh.opened() == 1
@@ -237,6 +240,31 @@ def test_one_script_tag_asks_and_sends_from_another_site(fresh, site, visit):
     assert person.complaints == []
     kept = person.context.storage_state(indexed_db=True)
     assert [each["origin"] for each in kept["origins"]] == [site]
+
+
+COMPACT = """() => {
+  const whole = document.querySelector("shoal-survey");
+  const made = whole.cloneNode();
+  made.setAttribute("compact", "");
+  whole.after(made);
+}"""
+
+
+def test_a_compact_survey_takes_less_room_and_hides_nothing(fresh, site, visit):
+    page = visit(fresh, site).page
+    page.goto(site)
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
+    page.evaluate(COMPACT)
+    whole, compact = page.locator("shoal-survey").all()
+    expect(compact.get_by_role("button", name="Send")).to_be_enabled()
+    heights = [each.bounding_box()["height"] for each in (whole, compact)]
+    assert heights[1] < 0.6 * heights[0]
+    promise = compact.locator(".promise")
+    expect(promise).to_be_hidden()
+    compact.get_by_text("What you are promised").click()
+    expect(promise).to_contain_text(f"at least {fresh.survey.batches.minimum}")
+    expect(compact.locator(".checked")).to_contain_text("your browser has worked out ε")
+    assert browser_kit.axe(page) == []
 
 
 # Ordinary rules of sites, and what people see of a survey, whatever those rules are.

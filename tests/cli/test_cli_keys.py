@@ -13,7 +13,7 @@ import pytest
 
 from shoal.service import clock
 from shoal.service.keyring import Keyring, KeyState, Protection
-from shoal.service.keyring.protection import LOWEST_COST
+from shoal.service.keyring.secrets import LOWEST_COST
 
 DAY = 86_400
 HYBRID = "mlkem768x25519-aes128gcm"

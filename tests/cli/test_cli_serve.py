@@ -13,7 +13,7 @@ from shoal.service.errors import StoreVersionError
 from shoal.service.http.limits import Limits
 from shoal.service.http.server import CannotListenError, address, adopted, listen
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.keyring.schedule import ROLES
+from shoal.service.keyring.key_list import ROLES
 from shoal.service.ops import environment, processes
 from shoal.service.ops.health import State
 from shoal.service.ops.home import analyzer_store, shuffler_store

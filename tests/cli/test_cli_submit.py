@@ -210,9 +210,9 @@ def test_whatever_is_refused_says_that_nothing_was_sent(run, services, words):
     assert services.posts() == []
 
 
-def test_an_address_without_the_whole_name_is_told_from_one_with_it(run):
+def test_an_address_without_the_whole_id_is_told_from_one_with_it(run):
     told = run("https://analyzer.example/answer/abc", "red").refusal()
-    assert "ends with its name, 64 hexadecimal digits; ask whoever sent it" in told
+    assert "ends with its id, 64 hexadecimal digits; ask whoever sent it" in told
 
 
 def test_who_interrupts_while_the_survey_is_fetched_has_sent_nothing(run, services):

@@ -14,7 +14,7 @@ from example_surveys import example
 from shoal.sealing import canonical
 from shoal.service.client import Policy, PolicyError
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.keyring.identity import Identity, fingerprint
+from shoal.service.keyring.key_list import Identity, fingerprint
 from shoal.service.survey import Survey
 
 KEY, OTHER = "ab" * 32, "cd" * 32
@@ -169,7 +169,8 @@ def test_a_saved_plan_chooses_its_own_minimum(run, tmp_path):
     fewer = run(f"{words} --minimum 400").refusal()
     assert "minimum=400" in fewer
     other = words.replace("car,bus,bike", "car,bus")
-    assert "a plan for another question: one of 3 answers" in run(other).refusal()
+    refusal = run(other).refusal()
+    assert "a plan for another question: 800 people, one of 3 answers" in refusal
     assert "leave out --randomizer" in run(f"{words} --randomizer grr").refusal()
     assert "it is what is read" in run(f"{words} --out {saved}").refusal()
 
@@ -203,7 +204,7 @@ def test_a_survey_is_checked(run, written):
     said = run(f"survey check {written} --id {survey.id}").stdout
     assert str(survey.id) in said
     assert "of the promised 2.5" in said
-    assert "another survey: its name is" in run(f"survey check {written} --id {KEY}").refusal()
+    assert "another survey: its id is" in run(f"survey check {written} --id {KEY}").refusal()
     assert "64 lower-case" in run(f"survey check {written} --id x").refusal()
 
 

@@ -22,7 +22,7 @@ from shoal.randomizers import hashing
 from shoal.sealing import KeyPair, canonical
 from shoal.sealing.errors import SealingError
 from shoal.service.survey import Survey
-from shoal.service.survey.complaints import InconsistentSurveyError
+from shoal.service.survey.document import InconsistentSurveyError
 from shoal.service.wire import Wire
 
 CLIENT = ROOT / "clients" / "browser"

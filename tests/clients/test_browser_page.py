@@ -16,7 +16,7 @@ from browser_kit import PATIENCE, built_scripts, chromium, node, store_of
 from example_surveys import example
 from repository import ROOT
 from shoal.service.survey import Party
-from shoal.web import answering, assets
+from shoal.web import assets, pages
 
 ORIGIN = "http://localhost"  # only pages of this machine, or by TLS, have all of WebCrypto
 WAITING = """async (surveys) => {
@@ -61,7 +61,7 @@ class Machines:
         if parts.hostname != "localhost":
             route.abort()
         elif parts.path.startswith("/answer/"):
-            page = answering._page(self.surveys[name], int(time.time()))
+            page = pages.survey_page(self.surveys[name], int(time.time()))
             route.fulfill(body=page.body, headers=dict(page.headers))
         elif name in self.surveys:
             route.fulfill(body=self.surveys[name].to_bytes())
@@ -137,5 +137,5 @@ def test_the_browser_is_asked_once_to_keep_reports_and_only_when_there_is_one():
 def test_the_worker_may_ask_every_shuffler():
     built_scripts()
     request = Request({"type": "http", "method": "GET", "headers": []})
-    served = asyncio.run(answering._worker(request))
+    served = asyncio.run(pages._worker(request))
     assert served.headers["content-security-policy"] == "default-src 'none'; connect-src *"

@@ -187,6 +187,14 @@ def test_hopeless_steps_are_refused_at_once(sampling):
         account(noise_multiplier=1e-3, n=2, sampling=sampling)
 
 
+def test_noise_is_not_sought_for_more_steps_than_anybody_takes():
+    with pytest.raises(UnreachableTargetError, match="larger batches"):
+        noise_for(epsilon=1.0, n=10**15)
+    rows = compare(epsilon=1.0, n=10**15).rows
+    assert [row.epsilon is None for row in rows] == [True, True, True, True, False]
+    assert noise_for(epsilon=1.0, n=10**15, batch=10**6) > 0
+
+
 def test_poisson_is_about_other_neighbours():
     permutation, replacement, poisson, replaced, fixed = compare(noise_multiplier=3, n=5000)
     assert poisson.neighbouring == "add-or-remove-one"

@@ -225,7 +225,7 @@ def test_moments_are_above_the_laws_they_are_of(seed):
     exact = law.stop_loss((stationary * ratios)[None], minimum, at)
     variance = float(stationary @ np.square(ratios - 1))
     known = Moments(variance, float((minimum / stationary).min()), float(ratios.max()))
-    assert (exact[1:] <= Floor.of(minimum, stationary).stop_loss(known, at)[1:] + 1e-12).all()
+    assert (exact[1:] <= Floor(minimum, stationary).stop_loss(known, at)[1:] + 1e-12).all()
 
 
 def test_atoms_have_the_stop_loss_they_were_made_of():

@@ -13,8 +13,7 @@ from scipy import stats
 import shoal
 from protocol_contract import RARE, AnswerProtocolContract, divergence
 from shoal import randomness
-from shoal.accounting.noise import dummies_delta
-from shoal.accounting.noise.dummies import hashed_dummies_delta, hashed_dummies_rho
+from shoal.accounting.noise.dummies import dummies_delta, hashed_dummies_delta, hashed_dummies_rho
 from shoal.protocols.dummies import HashedDummies, UniformDummies
 from shoal.randomizers import hashing
 from shoal.values import Batch, Counts, Envelopes

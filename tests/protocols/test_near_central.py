@@ -367,7 +367,7 @@ def test_shares_add_up_to_the_law(shape, mean, people):
     law = NegativeBinomial.of_mean(mean, shape=shape)
     share = RareCount.negative_binomial(law, people=people)
     weights = np.diff(share.amount.steps.astype(object), prepend=0)
-    high, low = share.chance
+    high, low = share.probability
     some = high / 2**62 + low / 2**124
     one = np.concatenate([[1 - some], some * weights.astype(float) / 2**62])
     size = 2000

@@ -15,7 +15,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from shoal.accounting import noise
+from shoal.accounting.noise import binary
+from shoal.accounting.noise.near_central import near_central_calibration
 from shoal.protocols.dummies import UniformDummies
 from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram
 
@@ -163,7 +164,7 @@ def coins(n, lam, epsilon):
     [(5, 1.0, 0.15), (5, 2.0, 0.05), (20, 0.5, 0.05), (20, 2.0, 1e-3), (50, 1.0, 1e-3)],
 )
 def test_coins_keep_their_target_and_waste_nothing(n, epsilon, delta):
-    lam = noise.binary_lambda(n=n, epsilon=epsilon, delta=delta)
+    lam = binary.binary_lambda(n=n, epsilon=epsilon, delta=delta)
     assert coins(n, lam, epsilon) <= delta * (1 + FLOATS)
     assert lam <= WASTE * least(lambda mean: coins(n, mean, epsilon), delta, lam)
 
@@ -209,7 +210,7 @@ def near_central(n, central, shape, pairs, epsilon):
     ("n", "epsilon", "delta"), [(5, 1.0, 0.05), (20, 1.0, 0.01), (50, 2.0, 1e-3), (50, 0.5, 0.05)]
 )
 def test_pairs_keep_their_target_and_waste_nothing(n, epsilon, delta):
-    found = noise.near_central_calibration(epsilon=epsilon, delta=delta)
+    found = near_central_calibration(epsilon=epsilon, delta=delta)
 
     def reached(pairs):
         return near_central(n, found.central_epsilon, found.shape, pairs, epsilon)

@@ -233,7 +233,7 @@ def test_rare_counts_keep_both_digits_of_their_chance():
     found = device.integers
     assert set(found) == {"single_chance", "single_steps", "pairs_chance", "pairs_steps"}
     high, low = (int(digit) for digit in found["single_chance"])
-    assert (high, low) == device._single.chance
+    assert (high, low) == device._single.probability
     without = SplitAndMixSum(
         low=0, high=1, levels=4, shares=4, modulus_bits=20, people=5, epsilon=None
     )

@@ -13,7 +13,7 @@ from scipy import stats
 import shoal
 from protocol_contract import AnswerProtocolContract
 from shoal import randomness
-from shoal.accounting.noise import two_bin_delta
+from shoal.accounting.noise.zero_sum import two_bin_delta
 from shoal.protocols.zero_sum import SparseHistogram, copies_table, distinct_answers
 from shoal.values import Counts
 

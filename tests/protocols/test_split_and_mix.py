@@ -47,7 +47,7 @@ def plain(*, low=0.0, high=100.0, levels=100, bits=30, people=10, epsilon=None, 
 
 def implemented(noise):
     """Pr[X = 0], Pr[X = 1], ... of one half of a person's noise, as drawn."""
-    high, low = noise.chance
+    high, low = noise.probability
     chance = high / 2**62 + low / 2**124
     weights = np.diff(noise.amount.steps, prepend=np.uint64(0)).astype(np.float64) / 2**62
     return np.concatenate([[1 - chance], chance * weights])
@@ -456,7 +456,7 @@ def test_a_chance_too_small_to_be_drawn_is_counted(epsilon, n):
     """Chances are kept to 124 bits: what is cut off is multiplied by e^epsilon."""
     rate = epsilon * 1.01
     noise = RareCount.polya(rate=rate, people=n)
-    high, low = noise.chance
+    high, low = noise.probability
     drawn = (high * 2**62 + low) / 2**124
     true = -math.expm1(math.log1p(-math.exp(-rate)) / n)
     assert noise.error >= abs(true - drawn)

@@ -12,7 +12,7 @@ from scipy import stats
 import shoal
 from protocol_contract import AnswerProtocolContract, crowd_law, divergence
 from shoal import randomness
-from shoal.accounting.noise import one_bin_delta, two_bin_delta
+from shoal.accounting.noise.zero_sum import one_bin_delta, two_bin_delta
 from shoal.estimate import top
 from shoal.protocols.zero_sum import (
     MOST_MESSAGES,

@@ -7,7 +7,7 @@ import shoal
 from contract import CategoryContract
 from shoal import randomness
 from shoal.accounting.profile import PrivacyProfile
-from shoal.randomizers.response import HadamardResponse, Layout, _transformed
+from shoal.randomizers.response import HadamardResponse, Layout, walsh
 from shoal.values import Batch, Counts
 
 
@@ -141,7 +141,7 @@ def test_the_transform_is_the_hadamard_matrix():
     cells = np.arange(24).reshape(3, 8) ** 2
     j = np.arange(8)
     signs = 1 - 2 * (np.bitwise_count(j[:, None] & j[None, :]).astype(int) % 2)
-    assert np.array_equal(_transformed(cells), cells @ signs)
+    assert np.array_equal(walsh(cells), cells @ signs)
 
 
 def test_limits_are_named():

@@ -152,6 +152,6 @@ def test_the_envelope_of_randomized_response_is_its_law(epsilon):
 
 def test_a_two_level_law_of_half_the_outputs_is_the_generic_one():
     for n in (10, 10**4):
-        mine = PrivacyProfile(two_level_law(share=0.5, epsilon=2.0), n).epsilon(1e-3)
+        mine = PrivacyProfile(two_level_law(fraction=0.5, epsilon=2.0), n).epsilon(1e-3)
         generic = PrivacyProfile(BlanketLaw.generic(2.0), n).epsilon(1e-3)
         assert mine == pytest.approx(generic, rel=1e-9)

@@ -16,9 +16,9 @@ from service.live import START, Half
 from shoal.service.analyzer import schema as analyzer_schema
 from shoal.service.errors import AlreadyCollectedError
 from shoal.service.keyring import Keyring, KeyState, Protection, Schedule
-from shoal.service.keyring.history import Before, numbered
-from shoal.service.keyring.history import digest as list_digest
-from shoal.service.keyring.reviving import next_number
+from shoal.service.keyring.key_list import Before, numbered
+from shoal.service.keyring.key_list import digest as list_digest
+from shoal.service.keyring.keys import next_number
 from shoal.service.ops.backup import BackupError, Writer, back_up
 from shoal.service.ops.home import Home
 from shoal.service.ops.restore import restore

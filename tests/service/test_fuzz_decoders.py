@@ -33,7 +33,7 @@ from shoal.sealing.envelope import pad, unpad
 from shoal.service import opening
 from shoal.service.analyzer.http_source import HttpSource
 from shoal.service.batch_file import BatchFile, BatchHeader
-from shoal.service.client.exchange import Reply, max_age, problem, read_reply
+from shoal.service.client.exchange import Rejected, Response, Retry, read_receipt
 from shoal.service.http.problems import ProblemError
 from shoal.service.keyring.key_list import KeyList, unverified
 from shoal.service.shuffler.sorting import sorted_upload
@@ -92,17 +92,19 @@ def offered(body):
 def replied(body):
     """A shuffler's answer to a client."""
     for status in (202, 400, 503):
-        came = Reply(status, {}, body)
-        read_reply(came, 3)
-        problem(came)
+        response = Response(status, {}, body)
+        with contextlib.suppress(Retry, Rejected):
+            read_receipt(response, 3)
+        response.problem()
 
 
 def headed(data):
     """Headers of strangers."""
     text = data.decode("latin-1")
-    came = Reply(503, {"cache-control": text, "retry-after": text}, b"")
-    max_age(came)
-    read_reply(came, 1)
+    response = Response(503, {"cache-control": text, "retry-after": text}, b"")
+    assert response.max_age >= 0
+    with pytest.raises(Retry):
+        read_receipt(response, 1)
 
 
 def one_message(name):

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from shoal.sealing import SUITES, KeyPair, MalformedError, canonical
 from shoal.service.keyring import KeyInfo, KeyList, KeyListError, KeyState
-from shoal.service.keyring.identity import Identity, fingerprint
-from shoal.service.keyring.key_list import FUTURE_TOLERANCE, MOST_KEYS
+from shoal.service.keyring.key_list import FUTURE_TOLERANCE, MOST_KEYS, Identity, fingerprint
 
 NOW = 1_800_000_000
 DAY = 86_400

@@ -22,8 +22,7 @@ from shoal.sealing import KeyPair
 from shoal.service.analyzer import schema as analyzer_schema
 from shoal.service.client import AsyncClient, Policy, Sent
 from shoal.service.keyring import ContradictionError, KeyList, KeyListError
-from shoal.service.keyring.identity import Identity
-from shoal.service.keyring.key_list import unverified
+from shoal.service.keyring.key_list import Identity, unverified
 from shoal.service.opening import Pool
 from shoal.service.shuffler import notary as notaries
 from shoal.service.shuffler.notary import Notary

@@ -16,7 +16,7 @@ from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.clock import ManualClock, system_clock
 from shoal.service.errors import ForbiddenError, NotAuthorizedError
 from shoal.service.keyring import Keyring, Protection, Schedule
-from shoal.service.keyring.schedule import ROLES
+from shoal.service.keyring.key_list import ROLES
 from shoal.service.opening import Pool
 from shoal.service.ops import up
 from shoal.service.ops.administration import AdministrationError, add_survey, check_party

@@ -20,6 +20,7 @@ from shoal.randomizers.response import RandomizedResponse
 from shoal.randomizers.vectors import PrivUnit, VectorMechanism
 from shoal.sealing import MalformedError, canonical
 from shoal.service.survey import Batches, Party, Stated, Survey
+from shoal.service.survey.document import InconsistentSurveyError
 from shoal.service.wire import Wire
 
 CHANGES = {
@@ -279,12 +280,20 @@ def test_what_is_stated_is_read_without_the_promise(monkeypatch):
             Stated.from_bytes(broken)
 
 
+@pytest.mark.parametrize("read", [Stated.from_bytes, Survey.from_bytes])
+@pytest.mark.parametrize("data", [b"", b"{", b'{"b": 1}', b"[]"])
+def test_what_is_no_document_does_not_contradict_itself(read, data):
+    with pytest.raises(MalformedError) as refused:
+        read(data)
+    assert not isinstance(refused.value, InconsistentSurveyError)
+
+
 def test_reading_a_survey_is_quick():
     data = example(RandomizedResponse(k=4, epsilon=1.01)).to_bytes()
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(20):
         Survey.from_bytes(data)
-    assert time.perf_counter() - started < 2.0  # it takes 1 ms
+    assert time.process_time() - started < 2.0  # it takes 1 ms
 
 
 # What outsiders may write: anything at any place.
@@ -376,7 +385,7 @@ def test_numbers_beyond_any_sense_are_refused_at_once(name, change):
     device = mechanism(name)
     configuration["mechanism"] = described(device) | change
     configuration["answers"] = configuration["answers"][: getattr(device, "k", 0)]
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(MalformedError):
         Survey.from_bytes(canonical(configuration))
-    assert time.perf_counter() - started < 3.0
+    assert time.process_time() - started < 3.0

@@ -23,7 +23,7 @@ from service.simulation.kills import (
 from service.simulation.machine import fast_directory
 from service.simulation.parties import DAY, START, Beginning, World
 from shoal.service.client import Keys
-from shoal.service.client.bulk import seal_many
+from shoal.service.client.randomize import seal_many
 from shoal.service.failpoints import NAMES
 from shoal.service.keyring import Keyring, Protection
 

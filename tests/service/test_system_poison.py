@@ -15,8 +15,7 @@ from service.live import live
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.response import HadamardResponse, RandomizedResponse
 from shoal.randomness import simulated
-from shoal.service.client.bulk import sealed
-from shoal.service.client.drawing import draw
+from shoal.service.client.randomize import draw, seal
 from shoal.service.opening import batch_of
 
 PEOPLE = 300
@@ -65,7 +64,7 @@ def worst(device):
 
 def published(site, messages):
     """The result of one batch with everybody's messages."""
-    reports = sealed(site.wire, messages, site.keys())
+    reports = seal(site.wire, messages, site.keys())
     assert site.post(reports).json() == {"reports": PEOPLE, "refused": []}
     for worker in (site.shuffler_worker(), site.analyzer_worker()):
         while worker.step():
@@ -135,7 +134,7 @@ def test_a_slot_that_is_out_of_range_costs_its_sender_the_report(tmp_path):
         values = honest_values(PEOPLE - liars)
         honest = draw(site.survey, values, randomness=simulated(9)).messages
         found = published(site, honest + outside)
-        (report,) = sealed(site.wire, rows_of(device, [PUSHED] * device.slots), site.keys())
+        (report,) = seal(site.wire, rows_of(device, [PUSHED] * device.slots), site.keys())
         # What is longer than a report does not get that far.
         for longer in (report + b"x", report * 2 + report[:1], report + bytes(1 << 20)):
             answer = site.http.post(f"{site.path}/reports", content=longer, headers=BYTES)

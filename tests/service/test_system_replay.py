@@ -13,7 +13,7 @@ from service.simulation.machine import fast_directory
 from service.simulation.parties import MAX_AGE, Beginning, World, survey_of
 from shoal.randomness import simulated
 from shoal.service.client import Keys
-from shoal.service.client.bulk import sealed as seal_messages
+from shoal.service.client.randomize import seal as seal_messages
 
 ANSWERS = 100
 TIMES = 10

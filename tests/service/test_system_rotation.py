@@ -12,7 +12,7 @@ from service.live import DAY, HOUR, live, quick_directory
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.batch_file import BatchFile
 from shoal.service.client import Queued, Settings
-from shoal.service.client.exchange import Ask, Silence
+from shoal.service.client.exchange import NoResponse, Request
 from shoal.service.keyring import KeyState
 from shoal.service.store import Arrival, schema
 
@@ -156,17 +156,17 @@ def test_a_device_that_slept_through_a_rotation_sends_nothing_twice(service, uns
     """
     device = service.client("sleeper", Settings(tries=1, wait=0.01))
     shuffler = service.shuffler_worker()
-    original, tried = device._done, []
+    original, tried = device._perform, []
 
     def offline(wanted):
-        if isinstance(wanted, Ask) and wanted.body:
+        if isinstance(wanted, Request) and wanted.body:
             tried.append(wanted.body)
-            return Silence("nobody answers", unsent=unsent)
+            return NoResponse("nobody answers", unsent=unsent)
         return original(wanted)
 
-    device._done = offline
+    device._perform = offline
     assert isinstance(device.report(service.survey, "answer 7"), Queued)
-    device._done = original
+    device._perform = original
     for _ in range(60):
         service.clock.advance(DAY)
         shuffler.step()

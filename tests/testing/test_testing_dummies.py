@@ -13,7 +13,7 @@ from scipy import stats
 import shoal
 from protocol_contract import crowd_law, divergence
 from shoal import randomness
-from shoal.accounting.noise import dummies_delta
+from shoal.accounting.noise.dummies import dummies_delta
 from shoal.engines.shuffling import shuffle
 from shoal.protocols.dummies import PartitionedDummies, UniformDummies, partitioned_delta
 

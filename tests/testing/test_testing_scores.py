@@ -21,9 +21,10 @@ from shoal.randomizers.response import (
     HadamardResponse,
     ProjectiveGeometryResponse,
     RandomizedResponse,
+    walsh,
 )
 from shoal.testing import power
-from shoal.testing.scores import Departure, ListedScores, Split, scores_of, walsh
+from shoal.testing.scores import Departure, ListedScores, Split, scores_of
 from shoal.values import Counts
 
 K = 12

@@ -18,7 +18,7 @@ from shoal.randomizers.response import RandomizedResponse
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app
 from shoal.service.http.limits import Limits
 from shoal.service.survey import Batches, Party
-from shoal.web import answering, assets
+from shoal.web import assets, pages
 
 HOSTILE = "<script>alert(1)</script> “'\"><img src=x onerror=alert(2)> &amp; {{7*7}}"
 SHUFFLER = Party(url="https://shuffler.example:8443/base", fingerprint="ab" * 32)
@@ -72,7 +72,7 @@ def built(tmp_path_factory):
 def client(analyzer, built):
     assert built.is_dir()
     parts = AnalyzerPages(store=analyzer.store, keyring=analyzer.keyring, limits=Limits())
-    routes = [*assets.routes(), *answering.routes(parts)]
+    routes = [*assets.routes(), *pages.survey_routes(parts)]
     app = analyzer_app(analyzer.store, analyzer.keyring, pages=routes)
     with serving(app) as url, httpx.Client(base_url=url, timeout=60) as made:
         yield made
@@ -209,6 +209,14 @@ def test_a_survey_that_is_over_or_has_not_begun_says_so(client, analyzer):
         assert not read.of.get("told")
     assert "failed" not in page(client, analyzer.plain).of
     assert analyzer.clock() == START
+
+
+def test_where_results_appear_is_told_if_everybody_may_read_them(analyzer):
+    survey = analyzer.plain
+    for public, address in ((True, f"/dashboard/surveys/{survey.id}"), (False, None)):
+        response = pages.survey_page(survey, START, public_results=public)
+        (element,) = Page(response.body.decode()).all("shoal-survey")
+        assert element.get("results") == address
 
 
 def test_no_such_survey_is_said_in_words(client):

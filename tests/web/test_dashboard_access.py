@@ -13,8 +13,7 @@ from dashboard_kit import Page, dashboard_of, login, shown
 from shoal.service.errors import NotAuthorizedError
 from shoal.service.http.limits import Limits
 from shoal.service.http.problems import ProblemError
-from shoal.web.dashboard.access import LOGIN_COST, MISSING, WRONG
-from shoal.web.dashboard.sessions import Sessions
+from shoal.web.access import LOGIN_COST, MISSING, WRONG, Sessions
 
 PUBLISHED, WITHHELD = "11" * 16, "22" * 16
 OPERATORS = ("keys", "rejected")

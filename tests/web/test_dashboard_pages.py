@@ -18,18 +18,16 @@ from dashboard_kit import Page, dashboard_of, login, shown
 from shoal.explain.text import measured, up
 from shoal.randomizers.grid import Duchi
 from shoal.randomizers.response import RandomizedResponse
-from shoal.report.charts import percent
 from shoal.service.analyzer import schema
 from shoal.service.analyzer.documents import written
 from shoal.service.analyzer.remembered import Remembered
 from shoal.service.analyzer.results import survey_results
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.survey import Batches, Party
-from shoal.web import assets
-from shoal.web.dashboard import batches, chart, panels
-from shoal.web.dashboard.curve import Curve
-from shoal.web.dashboard.graphs import Timeline
-from shoal.web.dashboard.snapshot import read
+from shoal.web import assets, charts, dashboard
+from shoal.web.charts import Curve, Timeline
+from shoal.web.rendering import templates
+from shoal.web.snapshot import read
 
 FIRST, SECOND, SMALL, LIE = "11" * 16, "22" * 16, "33" * 16, "44" * 16
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> $\\frac$ \u202e &amp;"
@@ -134,7 +132,7 @@ def test_an_unknown_survey_is_told_of_without_advice_for_operators(client):
 
 def rounded(estimate, part):
     margin = 50 * (estimate["high"] - estimate["low"])
-    return percent(100 * estimate[part], margin)
+    return f"{measured(100 * estimate[part], margin)} %"
 
 
 def every_page(analyzer):
@@ -225,15 +223,15 @@ def test_a_snapshot_finds_what_the_results_find(analyzer):
     for survey in analyzer.store.surveys():
         kept = read(analyzer.store, survey.id, ())
         told = survey_results(analyzer.store, survey.id)
-        assert kept.found.combined() == told.combined()
+        assert kept.results.combined() == told.combined()
         assert kept.life == told.life
         documents = {each["batch"]: each for each in told.batches}
-        assert {line.batch for line in kept.lines} == set(documents)
-        for line in kept.lines:
-            document = documents[line.batch]
+        assert {row.batch for row in kept.batches} == set(documents)
+        for row in kept.batches:
+            document = documents[row.batch]
             for name in ("published", "reports", "valid", "honest", "epsilon", "rejected"):
-                assert getattr(line, name) == document[name]
-            assert line.withheld == document["withheld"]
+                assert getattr(row, name) == document[name]
+            assert row.withheld == document["withheld"]
         if kept.result is not None:
             assert kept.result.notes == told.result().notes
 
@@ -267,7 +265,7 @@ def test_who_must_collude(analyzer, client):
     survey = analyzer.plain
     found = page(client, survey).of["collusion"]
     assert up(survey.guarantee(50).epsilon) in found
-    assert f"ε0 = {up(2.0)}" in found
+    assert f"local ε₀ = {up(2.0)}" in found
     assert "the analyzer and 5 fake people beside the 5 counted on" in found
     assert "a crowd of 4 at least" in found
 
@@ -277,8 +275,9 @@ def test_a_batch_without_any_guarantee_is_not_left_out_of_who_learns_what(analyz
     least = f"ε ≤ {up(analyzer.plain.guarantee(50).epsilon)}"
 
     def analyzer_alone(**life):
-        found = replace(kept.found, life={**kept.life, **life})
-        shown = Page(panels.collusion(analyzer.plain, replace(kept, found=found), None))
+        results = replace(kept.results, life={**kept.life, **life})
+        panels = templates.get_template("panels.html").module
+        shown = Page(panels.collusion(replace(kept, results=results), None))
         return shown.of["collusion"].partition("the analyzer alone")[2].partition("the shuffler")[0]
 
     assert "nothing" not in analyzer_alone()
@@ -315,7 +314,7 @@ def test_without_a_result_the_page_says_so(analyzer, client, name, said):
 
 def test_intervals_claim_no_more_than_the_noise(analyzer, client):
     said = "among those who answered, and counts the noise alone: not who happened to answer, and"
-    for survey, what in ((analyzer.plain, "a share"), (analyzer.number, "the mean")):
+    for survey, what in ((analyzer.plain, "a fraction"), (analyzer.number, "the mean")):
         found = page(client, survey)
         assert f"A 95 % interval is of {what} {said} not false reports." in found.of["found"]
         written = client.get(path(survey, "/download/report.html")).text
@@ -356,7 +355,7 @@ def test_many_answers_are_folded_and_in_either_order(analyzer, client):
     bars = [each["data-value"] for each in found.all("div") if "data-value" in each]
     assert len(bars) == MANY
     assert [float(bar) for bar in bars] == sorted(map(float, bars), reverse=True)
-    assert f"{MANY - chart.SHOWN} more answers" in found.of["chart"]
+    assert f"{MANY - charts.SHOWN} more answers" in found.of["chart"]
     labels = [each["title"] for each in found.all("span", **{"class": "label"})]
     assert labels[0] == "town 7"
     assert labels[:2] == ["town 7", "town 11"]
@@ -370,8 +369,8 @@ def test_many_answers_are_folded_and_in_either_order(analyzer, client):
 def test_the_smallest_answer_is_compared_with_none(analyzer, client):
     found = page(client, analyzer.plain)
     first, *_, last = [each["aria-label"] for each in found.all("div") if "data-value" in each]
-    assert first.endswith("; more than the answers with smaller shares, beyond the noise")
-    assert "smaller shares" not in last
+    assert first.endswith("; more than the answers with smaller fractions, beyond the noise")
+    assert "smaller fractions" not in last
     assert found.of["table"].count("–") == 1
 
 
@@ -463,16 +462,16 @@ def test_the_version_changes_with_what_is_published(analyzer, client):
 
 def test_a_long_list_of_batches_has_pages(analyzer, client):
     survey = analyzer.asking(name="long")
-    _copied(analyzer, survey, batches.PAGE + 20)
+    _copied(analyzer, survey, dashboard.BATCHES + 20)
     found = page(client, survey)
     listed = [place for place in found.links() if "/batches/" in place]
-    assert len(listed) == batches.PAGE
+    assert len(listed) == dashboard.BATCHES
     assert "page 1 of 2" in found.of["batches"]
     more = page(client, survey, "?page=2")
     rest = [place for place in more.links() if "/batches/" in place]
     assert len(rest) == 20
     assert not set(rest) & set(listed)
-    assert len(set(rest) | set(listed)) == batches.PAGE + 20
+    assert len(set(rest) | set(listed)) == dashboard.BATCHES + 20
     last = page(client, survey, "?page=999")
     assert last.of["batches"] == more.of["batches"]
     assert page(client, survey, "?page=-3").of["batches"] == found.of["batches"]
@@ -521,16 +520,17 @@ def test_without_its_script_a_page_says_what_to_run(client, monkeypatch, tmp_pat
 def test_the_curve_marks_what_it_should():
     points = [(100, 1.0), (1000, 0.3), (10_000, 0.1)]
     marks = [(100, "minimum 100"), (1000, "target 1,000")]
-    drawn = Page(
-        Curve(points=points, published=[(500, 0.5)] * 3, marks=marks, promised=1.0).drawn()
-    )
-    (dot,) = drawn.all("circle")
-    assert float(dot["cx"].rstrip("%")) == pytest.approx(50 * np.log10(5), abs=0.1)
-    lines = drawn.all("line", **{"class": "curve"})
-    assert [line["x1"] for line in lines] == ["0.000%", "50.000%"]
-    heights = [float(line[end]) for line in lines for end in ("y1", "y2")]
+    drawn = Curve(points=points, published=[(500, 0.5)] * 3, marks=marks, promised=1.0)
+    ((place, _),) = drawn.dots
+    assert place == pytest.approx(50 * np.log10(5), abs=0.1)
+    assert [x for x, _ in drawn.line] == pytest.approx([0, 50, 100])
+    heights = [y for _, y in drawn.line]
     assert heights == sorted(heights)
-    assert "minimum 100" in drawn.text
+    shown = Page(templates.get_template("graphs.html").module.curve(drawn))
+    assert len(shown.all("circle")) == 1
+    lines = shown.all("line", **{"class": "curve"})
+    assert [line["x1"] for line in lines] == ["0.000%", "50.000%"]
+    assert "minimum 100" in shown.text
 
 
 def test_a_timeline_has_few_steps_however_long_it_is():

@@ -18,11 +18,19 @@ from shoal.service.analyzer.app import AnalyzerPages, analyzer_app
 from shoal.service.client import seal_many
 from shoal.service.http.limits import Limits
 from shoal.service.survey import Batches
-from shoal.web.dashboard.crowd import FAKE_SHARES, POINTS, crowd, sizes
-from shoal.web.dashboard.handlers import Dashboard
-from shoal.web.dashboard.later import Later, _Entry
-from shoal.web.dashboard.progress import EVERY, UNREACHABLE, Progress, asked, told
-from shoal.web.dashboard.routes import routes_of
+from shoal.web.background import (
+    EVERY,
+    FAKE_FRACTIONS,
+    POINTS,
+    UNREACHABLE,
+    Background,
+    Crowd,
+    Progress,
+    _Entry,
+    ask_shuffler,
+    sizes,
+)
+from shoal.web.dashboard import Dashboard
 
 numbers = st.one_of(st.none(), st.integers(), st.floats(), st.booleans(), st.text(max_size=3))
 
@@ -43,7 +51,7 @@ def sent(body):
 @given(share=st.floats(0, 1), closes_in=st.integers(0, 10**7))
 @settings(deadline=None, derandomize=True)
 def test_a_shuffler_that_says_more_is_heard_in_quarters_and_hours(share, closes_in):
-    found = told({"share": share, "minimum": 100, "closes_in": closes_in})
+    found = Progress.of({"share": share, "minimum": 100, "closes_in": closes_in})
     assert found.reachable
     assert found.quarters in range(5)
     assert 0 <= share - found.quarters / 4 < 0.25
@@ -56,10 +64,10 @@ def test_a_shuffler_that_says_more_is_heard_in_quarters_and_hours(share, closes_
 @given(share=numbers, closes_in=numbers)
 @settings(deadline=None, derandomize=True)
 def test_nonsense_is_nothing(share, closes_in):
-    found = told({"share": share, "closes_in": closes_in})
+    found = Progress.of({"share": share, "closes_in": closes_in})
     assert found.quarters in {None, 0, 1, 2, 3, 4}
     assert found.closes_in is None or found.closes_in >= 0
-    assert told([share]) == UNREACHABLE
+    assert Progress.of([share]) == UNREACHABLE
 
 
 @pytest.mark.parametrize(
@@ -75,7 +83,7 @@ def test_nonsense_is_nothing(share, closes_in):
 )
 def test_a_shuffler_that_does_not_answer_is_not_reachable(analyzer, answer):
     transport = httpx.MockTransport(lambda _request: answer)
-    assert asked(analyzer.survey, transport) == UNREACHABLE
+    assert ask_shuffler(analyzer.survey, transport) == UNREACHABLE
 
 
 def test_the_shuffler_is_asked_without_a_token(analyzer):
@@ -85,7 +93,7 @@ def test_the_shuffler_is_asked_without_a_token(analyzer):
         seen.append(request)
         return sent(b'{"share": 0.5, "minimum": 50, "closes_in": 4000}')
 
-    found = asked(analyzer.survey, httpx.MockTransport(answer))
+    found = ask_shuffler(analyzer.survey, httpx.MockTransport(answer))
     assert found == Progress(reachable=True, quarters=2, closes_in=2)
     (request,) = seen
     assert str(request.url) == f"http://localhost:1/v1/surveys/{analyzer.survey.id}/progress"
@@ -106,8 +114,8 @@ def test_nobody_is_asked_twice_within_the_interval_however_many_look(analyzer):
             client.get("/dashboard")
             client.get(f"/dashboard/surveys/{analyzer.survey.id}/version")
     assert seen == [analyzer.survey.id]
-    assert Progress(reachable=True).lasts == EVERY == 600
-    assert UNREACHABLE.lasts < EVERY
+    assert Progress(reachable=True).lifetime == EVERY == 600
+    assert UNREACHABLE.lifetime < EVERY
 
 
 @pytest.mark.parametrize(
@@ -134,7 +142,7 @@ def test_a_page_does_not_wait_for_a_shuffler_that_is_silent(analyzer):
     dashboard = dashboard_of(analyzer, ask=ask, public_results=True)
     dashboard._progress._patience = 0.01
     app = analyzer_app(
-        analyzer.store, analyzer.keyring, public_results=True, pages=routes_of(dashboard)
+        analyzer.store, analyzer.keyring, public_results=True, pages=dashboard.routes()
     )
     with serving(app) as url, client_of(url) as client:
         try:
@@ -152,7 +160,9 @@ def test_what_comes_later_is_made_once_kept_and_made_again_in_time():
             raise ValueError(key)
         return len(made)
 
-    later = Later(make, lasts=lambda _: 10.0, again=5.0, patience=30.0, timer=lambda: now[0])
+    later = Background(
+        make, lifetime=lambda _: 10.0, again=5.0, patience=30.0, timer=lambda: now[0]
+    )
     assert [later.get("a"), later.get("a"), later.get("b")] == [1, 1, 2]
     now[0] = 10.0
     later.get("a")  # the one before, or already the next
@@ -177,20 +187,20 @@ def test_a_page_waits_once_for_all_that_it_asks_for():
             waits.append(timeout)
             return super().wait(timeout)
 
-    later = Later(lambda _key: silent.wait(60), patience=0.2)
+    later = Background(lambda _key: silent.wait(60), patience=0.2)
     later._entries = {key: _Entry(done=Counted()) for key in range(20)}
-    assert later.all(range(20)) == [None] * 20
+    assert later.all(range(20)) == dict.fromkeys(range(20))
     assert len(waits) == 20
     assert sum(waits) < 0.4  # 4 if it waited for each anew
     silent.set()
     for key in range(20):
         later._entries[key].done.wait(30)
-    assert later.all(range(20)) == [True] * 20
+    assert later.all(range(20)) == dict.fromkeys(range(20), True)
 
 
 def _settled(later, key):
     for thread in threading.enumerate():
-        if thread.name.startswith("later"):
+        if thread.name.startswith("background"):
             thread.join(30)
     assert not later._entries[key].working
 
@@ -228,7 +238,7 @@ def rendered(service, token):
     """All pages, by a process that remembers nothing."""
     half = service.analyzer
     pages = AnalyzerPages(store=half.store, keyring=half.keyring, limits=Limits())
-    routes = routes_of(Dashboard(pages, patience=30.0))
+    routes = Dashboard(pages, patience=30.0).routes()
     here = f"/dashboard/surveys/{service.survey.id}"
     addresses = ("/dashboard", here, f"{here}?order=asked", f"{here}/version")
     with (
@@ -241,7 +251,7 @@ def rendered(service, token):
 
 def test_the_crowd_is_the_survey_s_own_accountant(analyzer):
     survey = analyzer.survey
-    found = crowd(survey)
+    found = Crowd.of(survey)
     assert POINTS <= len(found.curve) <= POINTS + 3
     assert [valid for valid, _ in found.curve] == sizes(survey)
     assert sizes(survey)[0] == survey.batches.minimum
@@ -249,7 +259,7 @@ def test_the_crowd_is_the_survey_s_own_accountant(analyzer):
     assert sizes(survey)[-1] == 10 * survey.batches.target
     for valid, epsilon in found.curve[::4]:
         assert epsilon == survey.guarantee(valid).epsilon
-    assert len(found.fakes) == len(FAKE_SHARES)
+    assert len(found.fakes) == len(FAKE_FRACTIONS)
     for fakes in found.fakes:
         assert fakes.people + fakes.left == survey.honest(survey.batches.minimum)
         assert fakes.epsilon == survey.guarantee(fakes.left).epsilon
@@ -259,4 +269,4 @@ def test_a_crowd_of_one_size_has_its_curve_too(analyzer):
     survey = analyzer.asking(name="equal", batches=Batches(minimum=50, target=50, max_age=3600))
     assert sizes(survey)[0] == 50
     assert sizes(survey)[-1] == 500
-    assert len(crowd(survey).curve) == len(sizes(survey))
+    assert len(Crowd.of(survey).curve) == len(sizes(survey))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
-from analyzer_kit import Analyzer
-from browser_kit import PATIENCE, built_scripts, chromium
+from analyzer_kit import DAY, Analyzer
+from browser_kit import PATIENCE, PHONE, built_scripts, chromium
 from dashboard_kit import shown
+from shoal.randomizers.response import RandomizedResponse
 
 FIRST, SECOND, THIRD = "11" * 16, "22" * 16, "33" * 16
 EVERY = 15_000  # milliseconds
@@ -51,6 +53,7 @@ def test_an_open_page_follows_what_is_published_in_place(analyzer):
         page.locator("#crowd .curve").first.wait_for(timeout=PATIENCE)
         page.evaluate("scrollTo(0, 500)")
         page.locator("#curve-table summary").click()
+        page.locator("#funnel-title").click()
         page.evaluate("document.querySelector('#found').marked = true")
 
         publish(analyzer, SECOND, 2)
@@ -58,6 +61,7 @@ def test_an_open_page_follows_what_is_published_in_place(analyzer):
         page.locator(".tiles", has_text="120").wait_for(timeout=PATIENCE)
         assert page.locator("#batches tbody tr").count() == 2
         assert page.locator("#curve-table").get_attribute("open") is not None
+        assert page.locator("#funnel-fold").get_attribute("open") is None
         assert page.evaluate("document.querySelector('#found').marked") is None
         assert len(came) == 1
         assert page.evaluate("scrollY") > 0
@@ -73,3 +77,44 @@ def test_an_open_page_follows_what_is_published_in_place(analyzer):
         assert not errors
         assert len(asked) > before
         assert all(url.startswith(str(client.base_url)) for url in asked)
+
+
+PANELS = ("funnel", "budget", "crowd", "collusion", "batches", "rejected", "keys", "privacy")
+
+
+def test_on_a_phone_the_page_of_a_survey_is_short_and_its_panels_unfold(analyzer):
+    built_scripts()
+    survey = analyzer.asking(
+        name="towns",
+        question="In which of these towns would you like to live, if you could choose one of them?",
+        device=RandomizedResponse(k=40, epsilon=4.0),
+        answers=tuple(f"town number {number}" for number in range(40)),
+        minimum=400,
+        epsilon=2.0,
+    )
+    analyzer.send(survey, [number % 40 for number in range(400)], batch=THIRD)
+    analyzer.collect(survey)
+    token = analyzer.store.tokens.add("all", None, DAY)
+    with shown(analyzer) as client, chromium() as browser, browser.new_context(**PHONE) as context:
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        page.goto(str(client.base_url.join("/dashboard")))
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("link", name=survey.question).click()
+        page.locator("figure#chart").wait_for()
+        assert page.evaluate("document.documentElement.scrollHeight") <= 3000
+        for name in PANELS:
+            content = page.locator(f"#{name} p").last
+            expect(content).to_be_hidden()
+            page.locator(f"#{name}-title").click()
+            expect(content).to_be_visible()
+        page.set_viewport_size({"width": 1280, "height": 800})
+        page.reload()
+        for name in PANELS:
+            expect(page.locator(f"#{name} p").last).to_be_visible()
+        page.set_viewport_size(PHONE["viewport"])
+        page.goto(f"{page.url}#batches")  # where a link to another page of the list leads
+        page.reload()
+        expect(page.locator("#batches table")).to_be_visible()
+        expect(page.locator("#keys table").first).to_be_hidden()

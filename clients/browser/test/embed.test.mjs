@@ -26,13 +26,15 @@ beforeEach(() => {
 const tag = (dataset) => {
   const put = [];
   embed({ dataset, src: "https://analyzer.example/embed.js", closest: () => null, after: (made) => put.push(made) }, NAME);
-  return put.map(({ survey, analyzer }) => ({ survey, analyzer }));
+  return put.map(({ survey, analyzer, compact }) => ({ survey, analyzer, ...(compact !== undefined && { compact }) }));
 };
 
 test("the survey that it names is put where it stands", () => {
   assert.deepEqual(tag({ survey: "25ce" }), [{ survey: "25ce", analyzer: "https://analyzer.example/" }]);
   const elsewhere = { survey: "25ce", analyzer: "https://other.example" };
   assert.deepEqual(tag(elsewhere), [elsewhere]);
+  const compact = { ...elsewhere, compact: "" };
+  assert.deepEqual(tag(compact), [compact]);
   assert.equal(said.callCount(), 0);
 });
 

@@ -7,10 +7,12 @@ standing for *any* randomizers with that local guarantee, even adaptively chosen
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from functools import cache
 
 from shoal import checks
+from shoal.accounting import search
 from shoal.accounting.compose import THEOREMS, ComposedProfile, Method
 from shoal.accounting.devices import (
     CLONES,
@@ -23,7 +25,6 @@ from shoal.accounting.devices import (
 )
 from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.search import least, root_below
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 
 LARGEST_N = 10**15
@@ -165,11 +166,12 @@ def local_epsilon(
         return _log_excess(Devices(randomizer).profile(crowd), rounds, epsilon, delta)
 
     # About what FMT21 allow: closer to the answer than epsilon, and mostly below it.
-    about = math.log(crowd.honest * (epsilon / rounds) ** 2 / (16 * math.log(4 / delta)))
-    low = min(max(epsilon / rounds, about), cap)
+    logs = math.log(crowd.honest) - math.log(16 * (math.log(4) - math.log(delta)))
+    about = logs + 2 * search.log(epsilon / rounds)
+    low = min(max(epsilon / rounds, about, sys.float_info.min), cap)
     while excess(low) > 0:
         low /= 2
-        if low < _SMALLEST_LOCAL_EPSILON * epsilon:
+        if low <= _SMALLEST_LOCAL_EPSILON * epsilon:
             raise UnreachableTargetError(
                 f"({epsilon:g}, {delta:g})-DP",
                 f"not even a local epsilon of {low:.2g} is small enough",
@@ -183,7 +185,7 @@ def local_epsilon(
             if high >= cap:
                 return high
             low, high = high, min(_GROWTH * high, cap)
-        low = root_below(excess, low, high, tolerance=tolerance * low)
+        low = search.root_below(excess, low, high, tolerance=tolerance * low)
         ahead = [low + step for step in _AHEAD if low + step <= cap and excess(low + step) <= 0]
     return low
 
@@ -227,7 +229,7 @@ def required_n(
                 f"not even {low:.2g} people are enough",
                 "use a smaller local epsilon or local delta, or a weaker target",
             )
-    return math.ceil(least(keeps, low, high) / honest_fraction * (1 - 1e-12))
+    return math.ceil(search.least(keeps, low, high) / honest_fraction * (1 - 1e-12))
 
 
 def _log_excess(once: Profile, rounds: int, epsilon: float, delta: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -44,35 +43,30 @@ def log_pmf(counts: Array, *, n: int, probability: float) -> Array:
     return np.asarray(relative - scipy.special.logsumexp(relative))
 
 
-@dataclass(frozen=True)
 class BinomialWindow:
     """Z ~ Bin(n, probability) near its mean, with a bound on all that is left out or rounded off.
 
     ``pmf`` is divided by the window's mass, so that it is never too small for more than rounding;
     ``error`` bounds the relative error of every entry, of their partial sums and of the log-ratios;
-    ``omitted`` bounds the mass outside.
+    ``omitted`` bounds the mass outside. Z may be one number for certain.
     """
 
-    n: int
-    probability: float
-    counts: Array
-    pmf: Array
-    error: float
-    omitted: float
-
-    @classmethod
-    def of(cls, *, n: int, probability: float) -> BinomialWindow:
-        """The counts of :func:`window`, for 0 < probability < 1."""
+    def __init__(self, *, n: int, probability: float) -> None:
+        self.n, self.probability = n, probability
+        if n == 0 or probability in {0, 1}:
+            self.counts, self.pmf = np.array([n * probability]), np.ones(1)
+            self.error = self.omitted = 0.0
+            return
         if 24 * math.sqrt(n * probability * (1 - probability)) > _MOST_COUNTS:
             expected = f"a binomial of at most {_MOST_COUNTS} likely counts"
             raise InvalidArgumentError("n·probability", n * probability, expected)
-        counts = window(n=n, probability=probability)
-        logs = log_pmf(counts, n=n, probability=probability)
+        self.counts = window(n=n, probability=probability)
+        logs = log_pmf(self.counts, n=n, probability=probability)
+        self.pmf = np.exp(logs)
         largest = 2 * math.log(n + 1) - math.log(probability) - math.log1p(-probability) + 1
         depth = float(logs.max() - logs.min())
-        error = _UNIT * counts.size * (4 * largest + depth + 8)
-        omitted = 0.0 if counts.size == n + 1 else _OMITTED
-        return cls(n, probability, counts, np.exp(logs), error, omitted)
+        self.error = _UNIT * self.counts.size * (4 * largest + depth + 8)
+        self.omitted = 0.0 if self.counts.size == n + 1 else _OMITTED
 
     @property
     def log_up(self) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +15,8 @@ from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import decimals_for, down_to, plain, up_to
 from shoal.explain.views import Tabular
+
+_KINDS = {"recalled": "recalled constant", "approximation": "approximation"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,13 @@ class Comparison:
     def certified(self) -> bool:
         """Whether the number may be used as a guarantee."""
         return self.epsilon is not None and self.status == catalog.Status.PROVED.value
+
+    def line(self, decimals: int) -> Row:
+        """The line of a table."""
+        epsilon = "–" if self.epsilon is None else up_to(self.epsilon, decimals)
+        title = self.title[:1].upper() + self.title[1:]
+        remark = f" ({self.remark})" if self.remark else ""
+        return Row((self.name, epsilon, title + remark), "" if self.certified else "weak")
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, as the command line's ``--json`` prints them."""
@@ -66,7 +75,25 @@ class Comparisons(list[Comparison], Tabular):
 
     def document(self) -> Document:
         """One line per bound, tightest first, the lower bound under them."""
-        return comparison_document(self)
+        first = self[0]
+        answers = [row.epsilon for row in self if row.epsilon]
+        decimals = decimals_for(min([first.lower or math.inf, *answers]))
+        setting = (
+            f"ε at δ = {plain(first.delta)}, {first.n:,} honest people, "
+            f"ε0 = {plain(first.local_epsilon)}"
+        )
+        lines = tuple(row.line(decimals) for row in self)
+        reason = "some data set really loses this much"
+        footer = ("lower bound", down_to(first.lower, decimals), reason)
+        warnings = delta_warnings(first.delta, first.n)
+        if len(self) == 1 and first.status in _KINDS:
+            comparison = "for comparison only: not a guarantee"
+            warnings = (f"{first.name}: {_KINDS[first.status]}, {comparison}", *warnings)
+        return Document(
+            setting,
+            table=Table(("bound", "ε", "theorem"), lines, frozenset({1}), setting, footer),
+            warnings=warnings,
+        )
 
     def plot(self, ax: plots.Axes | None = None) -> plots.Axes:
         """The ε of each bound that has one, between the lower bound and ε0."""
@@ -88,13 +115,6 @@ class Comparisons(list[Comparison], Tabular):
             xlabel = f"ε at δ = {plots.tick(first.delta)}, {first.n:,} people"
             plots.dots(axes, rows, levels=known, xlabel=xlabel)
         return axes
-
-    def _repr_html_(self) -> str:
-        return self.document().to_html()
-
-    def __str__(self) -> str:
-        """The table, as text."""
-        return str(self.document())
 
 
 def compare(
@@ -162,39 +182,4 @@ def _published(
         scope=entry.scope,
         epsilon=epsilon,
         remark=remark,
-    )
-
-
-_NOT_A_GUARANTEE = "for comparison only: not a guarantee"
-_KINDS = {"recalled": "recalled constant", "approximation": "approximation"}
-
-
-def comparison_document(rows: Sequence[Comparison]) -> Document:
-    """One line per bound, tightest first, the lower bound under them."""
-    first = rows[0]
-    answers = [row.epsilon for row in rows if row.epsilon]
-    decimals = decimals_for(min([first.lower or math.inf, *answers]))
-    setting = (
-        f"ε at δ = {plain(first.delta)}, {first.n:,} honest people, "
-        f"ε0 = {plain(first.local_epsilon)}"
-    )
-    lines = tuple(
-        Row(
-            (
-                row.name,
-                "–" if row.epsilon is None else up_to(row.epsilon, decimals),
-                row.title[:1].upper() + row.title[1:] + (f" ({row.remark})" if row.remark else ""),
-            ),
-            "" if row.certified else "weak",
-        )
-        for row in rows
-    )
-    footer = ("lower bound", down_to(first.lower, decimals), "some data set really loses this much")
-    warnings = delta_warnings(first.delta, first.n)
-    if len(rows) == 1 and first.status in _KINDS:
-        warnings = (f"{first.name}: {_KINDS[first.status]}, {_NOT_A_GUARANTEE}", *warnings)
-    return Document(
-        setting,
-        table=Table(("bound", "ε", "theorem"), lines, frozenset({1}), setting, footer),
-        warnings=warnings,
     )

@@ -14,17 +14,11 @@ from shoal import checks
 from shoal.accounting import renyi
 from shoal.accounting.atoms import Array
 from shoal.accounting.profile import Curve, Numbers, each, pure_samples
-from shoal.errors import (
-    OutOfRegimeError,
-    PrecisionError,
-    UnreachableTargetError,
-)
-from shoal.explain.views import CurveViews, reached
+from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
+from shoal.explain.views import CurveViews
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-    from shoal.accounting.loss import ComposedLoss
 
 Method = Literal["pld", "renyi", "advanced", "best"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -121,9 +115,9 @@ class ComposedProfile(CurveViews):
         checks.non_negative(epsilon=epsilon)
         if epsilon >= self.local_epsilon:
             return self.local_delta
-        loss = self._loss
-        computed = max(0.0, float(loss.distribution.get_delta_for_epsilon(epsilon)))
-        return min(1.0, computed + loss.error)
+        distribution, error = self._loss
+        computed = max(0.0, float(distribution.get_delta_for_epsilon(epsilon)))
+        return min(1.0, computed + error)
 
     def lower_epsilon(self, delta: float) -> float:
         """No analysis can go below: all rounds reveal at least what one kind of them does."""
@@ -132,16 +126,13 @@ class ComposedProfile(CurveViews):
     def _facts(self) -> tuple[tuple[str, str], ...]:
         return (("rounds", f"{self.rounds:,}, {THEOREMS['pld']}"),)
 
-    def _points(self, deltas: Sequence[float]) -> list[tuple[float, float, float]]:
-        return reached(self.epsilon, self.lower_epsilon, deltas)
-
     def renyi(self, order: float) -> float:
         """Rényi divergences add up over adaptive rounds."""
         return sum(rounds * term.renyi(order) for term, rounds in self.terms)
 
     def pld(self) -> PrivacyLossDistribution:
         """The composed ``dp_accounting`` distribution (its FFT rounding is not included)."""
-        return self._loss.distribution
+        return self._loss[0]
 
     def __mul__(self, rounds: int) -> ComposedProfile:
         """Repeat the whole sequence."""
@@ -155,7 +146,8 @@ class ComposedProfile(CurveViews):
         return ComposedProfile.of([*self.terms, *(other * 1).terms])
 
     @cached_property
-    def _loss(self) -> ComposedLoss:
+    def _loss(self) -> tuple[PrivacyLossDistribution, float]:
+        """The composed distribution, and the delta that rounding may have hidden."""
         from shoal.accounting import loss
 
         # Very many rounds are not worth composing only to be refused.
@@ -172,9 +164,9 @@ class ComposedProfile(CurveViews):
             from shoal.accounting import loss
 
             _require_precision(loss.least_error(self.terms), delta)
-        _require_precision(self._loss.error, delta)
-        epsilon = self._loss.distribution.get_epsilon_for_delta(delta - self._loss.error)
-        return max(0.0, float(epsilon))
+        distribution, error = self._loss
+        _require_precision(error, delta)
+        return max(0.0, float(distribution.get_epsilon_for_delta(delta - error)))
 
     def _by_renyi(self, delta: float) -> float:
         samples = [(pure_samples(term), rounds) for term, rounds in self.terms]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from shoal import checks
 from shoal.accounting.approximate import (
@@ -16,11 +16,9 @@ from shoal.accounting.approximate import (
     optimal_distance,
 )
 from shoal.accounting.law import BlanketLaw
+from shoal.accounting.noise.profile import NoiseProfile
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError, InvalidTypeError
-
-if TYPE_CHECKING:  # its package loads every protocol's noise
-    from shoal.accounting.noise.profile import NoiseProfile
 
 OPTIMAL_CLONES = "optimal-clones"
 CLONES = "clones"
@@ -29,7 +27,7 @@ _ABSENCE = 1e-12  # what a crowd smaller than counted on may cost of delta
 
 @dataclass(frozen=True)
 class Crowd:
-    """People asked, the fraction of them that is honest, and how likely each one takes part.
+    """How many people there are, which fraction is honest, and how likely each one takes part.
 
     Dropped-out and dishonest people hide nobody: the guarantee counts on ``honest`` of them,
     rounded down.
@@ -48,23 +46,20 @@ class Crowd:
         if self.honest_n is not None:
             honest = checks.count(honest_n=self.honest_n)
             object.__setattr__(self, "honest_n", honest)
-            if honest > self.n:
-                raise InvalidArgumentError("honest_n", honest, f"honest_n <= n = {self.n}")
-            if self.honest_fraction != 1.0:
-                expected = "either honest_n or honest_fraction, not both"
-                raise InvalidArgumentError("honest_n", honest, expected)
+            checks.refuse(honest > self.n, f"honest_n <= n = {self.n}", honest_n=honest)
+            expected = "either honest_n or honest_fraction, not both"
+            checks.refuse(self.honest_fraction != 1.0, expected, honest_n=honest)
         else:
             # The fraction as it was written: 0.9 is nine tenths, not the float next to it.
             fraction = Fraction(repr(float(self.honest_fraction)))
             honest = min(self.n, math.floor(self.n * fraction))
         object.__setattr__(self, "honest", honest)
-        if honest < 1:
-            expected = f"at least one honest person among n = {self.n}"
-            raise InvalidArgumentError("honest_fraction", self.honest_fraction, expected)
+        expected = f"at least one honest person among n = {self.n}"
+        checks.refuse(honest < 1, expected, honest_fraction=self.honest_fraction)
 
     @property
     def present(self) -> int:
-        """So many honest people, one given among them, take part but for :attr:`absence`."""
+        """So many honest people, a fixed one included, take part but for :attr:`absence`."""
         if self.participation == 1:
             return self.honest
         from scipy import stats
@@ -103,7 +98,7 @@ class HasProfile(Protocol):
 
 
 Randomizer = BlanketLaw | HasLaw | HasProfile
-Profile: TypeAlias = "PrivacyProfile | ApproximateProfile | NoiseProfile"
+Profile = PrivacyProfile | ApproximateProfile | NoiseProfile
 
 
 def law_of(randomizer: Randomizer) -> BlanketLaw:
@@ -178,22 +173,19 @@ class Devices:
     def __post_init__(self) -> None:
         either = ("randomizer", "local_epsilon", "deletion_epsilon")
         names = [name for name in either if getattr(self, name) is not None]
-        if len(names) != 1:
-            expected = "exactly one of a randomizer, local_epsilon and deletion_epsilon"
-            raise InvalidArgumentError("given", ", ".join(names) or "none", expected)
-        if self.randomizer is not None:
-            require_randomizer(self.randomizer)
+        expected = "exactly one of a randomizer, local_epsilon and deletion_epsilon"
+        checks.refuse(len(names) != 1, expected, given=", ".join(names) or "none")
         if self.local_delta:
             checks.closed_probability(local_delta=self.local_delta)
-        if self.randomizer is not None and self.local_delta:
+        if self.randomizer is not None:
+            require_randomizer(self.randomizer)
             expected = "no local_delta beside a randomizer (its law says everything)"
-            raise InvalidArgumentError("local_delta", self.local_delta, expected)
+            checks.refuse(self.local_delta, expected, local_delta=self.local_delta)
 
     def profile(self, crowd: Crowd, *, bound: str | None = None) -> Profile:
         """One round in this crowd; ``bound`` forces the generic (optimal) clones."""
-        if bound not in {None, OPTIMAL_CLONES, CLONES}:
-            expected = f"bound to be {OPTIMAL_CLONES} or {CLONES} for a whole profile"
-            raise InvalidArgumentError("bound", bound, expected)
+        expected = f"bound to be {OPTIMAL_CLONES} or {CLONES} for a whole profile"
+        checks.refuse(bound not in {None, OPTIMAL_CLONES, CLONES}, expected, bound=bound)
         if self.deletion_epsilon is not None and bound is None:
             return _deletion(self.deletion_epsilon, self.local_delta, crowd)
         if isinstance(self.randomizer, HasProfile):
@@ -234,14 +226,13 @@ class Devices:
 
 
 def _of_messages(protocol: HasProfile, crowd: Crowd, bound: str | None) -> Profile:
-    if bound is not None:
-        expected = "no bound by name for several messages: they are accounted for by their noise"
-        raise InvalidArgumentError("bound", bound, expected)
-    present = crowd.present
-    found = protocol.profile(present)
+    expected = "no bound by name for several messages: they are accounted for by their noise"
+    checks.refuse(bound is not None, expected, bound=bound)
+    profile = protocol.profile(crowd.present)
     # Whether enough others take part does not depend on anybody's datum; with more of them there
     # is more noise, and independent noise never hurts.
-    return replace(found, lost=found.lost + crowd.absence) if crowd.participation < 1 else found
+    lost = profile.lost + crowd.absence
+    return profile if crowd.participation == 1 else replace(profile, lost=lost)
 
 
 def _deletion(epsilon: float, local_delta: float, crowd: Crowd) -> Profile:

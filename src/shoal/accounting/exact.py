@@ -6,7 +6,7 @@ Three of them, for three kinds of object, all giving the hockey-stick divergence
 * :func:`two_atom_delta`, the pair of distributions that every "clones" theorem reduces to;
 * :func:`enumerate_law`, any blanket law, by listing all multisets of draws;
 * :func:`enumerate_shuffle` and :func:`worst_shuffle`, the truth itself: the shuffled reports of
-  a randomizer given as a table, for given data or for the worst data.
+  a randomizer's table, for some data or for the worst data.
 
 They serve small n, published baselines and cross-checks.
 """
@@ -101,14 +101,14 @@ def _near_mean(
     low, high = max(0, math.floor(mean - reach)), min(others, math.ceil(mean + reach))
     counts = np.arange(low, high + 1, dtype=np.float64)
     below, above = float(binomial.cdf(low - 1)), float(binomial.sf(high))
-    values, u = _given_clones(counts, epsilon, local_epsilon)
+    values, u = _conditional(counts, epsilon, local_epsilon)
     inside = float(binomial.pmf(counts) @ values) * (1 + SPECIAL_ERROR)
     # The conditional divergence is u without clones, and does not grow with their number.
     outside = below * u + above * float(values[-1])
     return inside, outside, below == above == 0.0 or counts.size > _MOST_COUNTS
 
 
-def _given_clones(clones: Array, epsilon: float, local_epsilon: float) -> tuple[Array, float]:
+def _conditional(clones: Array, epsilon: float, local_epsilon: float) -> tuple[Array, float]:
     """P - x Q given the number of clones, rounded up, and without any."""
     scale = 1 + math.exp(-local_epsilon)
     # expm1 keeps u accurate where epsilon is close to local_epsilon.
@@ -150,8 +150,8 @@ def enumerate_law(
         raise InvalidTableError("law", tuple(mass), "finite numbers >= 0")
     if math.fsum(mass) > 1 + _SUM_TOLERANCE:
         raise InvalidTableError("mass", tuple(mass), "masses of sum at most 1")
-    if math.comb(size + len(mass), len(mass)) > MOST_MULTISETS:
-        raise InvalidArgumentError("n", n, f"at most {MOST_MULTISETS} multisets of draws")
+    many = math.comb(size + len(mass), len(mass)) > MOST_MULTISETS
+    checks.refuse(many, f"at most {MOST_MULTISETS} multisets of draws", n=n)
     growth = math.exp(epsilon)
     values = [a - growth * b for a, b in zip(rho0, rho1, strict=True)]
     rest = 1.0 - math.fsum(mass)
@@ -219,8 +219,8 @@ def worst_shuffle(table: npt.ArrayLike, *, n: float, epsilon: float) -> float:
     rows = _checked_table(table)
     people = checks.count(n=n)
     checks.non_negative(epsilon=epsilon)
-    if math.comb(people + len(rows), len(rows)) > MOST_MULTISETS:
-        raise InvalidArgumentError("n", n, f"at most {MOST_MULTISETS} multisets of inputs")
+    many = math.comb(people + len(rows), len(rows)) > MOST_MULTISETS
+    checks.refuse(many, f"at most {MOST_MULTISETS} multisets of inputs", n=n)
     strides = _strides(rows, people)
     growth = math.exp(epsilon)
     worst = 0.0
@@ -248,8 +248,8 @@ def _after_report(law: Array, row: Array, strides: Sequence[int]) -> Array:
 def _strides(rows: Array, people: int) -> list[int]:
     messages = rows.shape[1]
     strides = [0, *((people + 1) ** power for power in range(messages - 1))]
-    if people * strides[-1] > MOST_CELLS:
-        raise InvalidArgumentError("n", people, f"at most {MOST_CELLS} cells of message counts")
+    expected = f"at most {MOST_CELLS} cells of message counts"
+    checks.refuse(people * strides[-1] > MOST_CELLS, expected, n=people)
     return strides
 
 

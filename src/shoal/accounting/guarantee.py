@@ -10,7 +10,7 @@ from functools import cached_property
 from shoal.explain import plots
 from shoal.explain.document import Document
 from shoal.explain.text import down, plain, up
-from shoal.explain.views import CurveViews, draw_curve
+from shoal.explain.views import CurveViews, Explained, draw_curve
 
 NEIGHBOURING = "replacement"
 TRUST = "the shuffler hides who sent which report and does not collude with the analyzer"
@@ -19,7 +19,7 @@ _TIGHT = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guarantee:
+class Guarantee(Explained):
     """What is proved, on which side, and under which assumptions.
 
     ``epsilon`` is an upper bound on the privacy loss at ``delta``; ``lower`` is a number that no
@@ -117,10 +117,6 @@ class Guarantee:
         shown = f"gap {gap:.1%}" if gap >= _TIGHT else "no gap"
         return f"{down(self.lower)} ({shown}): no analysis can prove less"
 
-    def __str__(self) -> str:
-        """One readable block."""
-        return str(self.document())
-
     def plot(self, ax: plots.Axes | None = None) -> plots.Axes:
         """The guarantee on its curve δ(ε), if that is known, with the lower bound."""
         with plots.on(ax) as axes:
@@ -134,9 +130,6 @@ class Guarantee:
                 plots.plot(axes, ([self.epsilon], [self.delta]), look)
                 axes.legend()
         return axes
-
-    def _repr_html_(self) -> str:
-        return self.document().to_html()
 
 
 def default_delta(n: float | None = None) -> float:

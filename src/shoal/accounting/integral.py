@@ -60,7 +60,7 @@ def enclose(pair: PairLaw, *, n: int, epsilon: float, tolerance: float | None = 
     """Enclosure of delta(epsilon) for n people and one ordered pair of inputs.
 
     Relative accuracy is kept in the far tail (delta = 1e-100). ``tolerance`` is the relative width
-    aimed at: 3e-4 unless said, less where delta hardly depends on epsilon. The interval is valid
+    aimed at: 3e-4 by default, less where delta hardly depends on epsilon. The interval is valid
     whatever its width.
     """
     values = pair.values(epsilon)
@@ -111,7 +111,7 @@ def contour(
     Sums with ever less smoothing, until the interval is as narrow as is aimed at. If it does not
     get so narrow and the law is ``whole``, its rare atoms are taken out.
     """
-    saddle = Saddle.of(pair, epsilon, n)
+    saddle = Saddle(pair, epsilon, n)
     if tolerance is None and epsilon != 0:
         # A width of log delta worth 3e-5 of epsilon, whose derivative is about that of n K.
         growth = float(saddle.tilted @ (saddle.sizes / saddle.noise - saddle.values)) / 2
@@ -152,7 +152,7 @@ def _without_rare(pair: PairLaw, n: int, epsilon: float, tolerance: float | None
         most = n * float(values[~rare].max())
         loss = float(mass @ np.clip(errors - values[rare], 0.0, most))
         others = pair.without(rare)
-        first = Saddle.of(others, epsilon, n).chernoff()
+        first = Saddle(others, epsilon, n).chernoff()
         if first.plus(gain).log_upper > best.log_upper + _CHERNOFF_GAP:
             break  # leaving out fewer is no longer any better
         rest = contour(others, n, epsilon, tolerance, whole=False)
@@ -160,65 +160,41 @@ def _without_rare(pair: PairLaw, n: int, epsilon: float, tolerance: float | None
     return best
 
 
-@dataclass(frozen=True)
 class Saddle:
     """The line Re s = theta through the peak of the integrand, and the law tilted to it.
 
-    Values, and so theta, are in units of a power of two near the largest value.
+    n K'(theta) = 2 / theta: any positive theta would be valid, this one is best. Values, and so
+    theta, are in units of a power of two near the largest value.
     """
 
-    n: int
-    log_unit: float
-    values: Array  # z; the last is 0, "not from the blanket"
-    sizes: Array  # each value errs by a few ulps of this
-    noise: float  # masses err by so many times a few ulps
-    masses: Array
-    theta: float
-    log_peak: float  # n K(theta)
-    tilted: Array  # m e^{theta z - K(theta)}
-    deviation: float  # of S under the tilted law
-    scale: float  # 1 / width of the peak
-    unused: float  # rest^n / phi(theta)^n: the part of "nobody used the blanket"
-    exponent_error: float  # bound on the floating-point error of n K(theta)
-
-    @classmethod
-    def of(cls, pair: PairLaw, epsilon: float, n: int) -> Saddle:
-        """Solve n K'(theta) = 2 / theta. Any positive theta would be valid; this one is best."""
+    def __init__(self, pair: PairLaw, epsilon: float, n: int) -> None:
         z, sizes = (np.append(part, 0.0) for part in pair.summands(n, epsilon))
         exponent = int(np.frexp(z.max())[1])
-        z, sizes = np.ldexp(z, -exponent), np.ldexp(sizes, -exponent)
-        p = np.append(pair.mass, pair.rest)
-        theta = _saddle_point(z, p, n)
-        log_peak = _log_transform(z, p, n, theta)
-        tilted = p * np.exp(theta * z - log_peak / n)
-        mean = float(tilted @ z)
-        variance = n * float(tilted @ (z - mean) ** 2)
-        scale = math.sqrt(variance + 2 / theta**2)
-        log_unused = -math.inf
+        self.n, self.log_unit = n, exponent * math.log(2)
+        self.values: Array = np.ldexp(z, -exponent)  # z; the last is 0, "not from the blanket"
+        self.sizes: Array = np.ldexp(sizes, -exponent)  # each value errs by a few ulps of this
+        self.noise = 1 + pair.error / ROUNDING  # masses err by so many times a few ulps
+        self.masses = np.append(pair.mass, pair.rest)
+        self.theta = theta = _saddle_point(self.values, self.masses, n)
+        self.log_peak = _log_transform(self.values, self.masses, n, theta)  # n K(theta)
+        # m e^{theta z - K(theta)}, and the standard deviation of S under this law.
+        self.tilted = self.masses * np.exp(theta * self.values - self.log_peak / n)
+        mean = float(self.tilted @ self.values)
+        variance = n * float(self.tilted @ (self.values - mean) ** 2)
+        self.deviation = math.sqrt(variance)
+        self.scale = math.sqrt(variance + 2 / theta**2)  # 1 / width of the peak
+        # rest^n / phi(theta)^n: the part of "nobody used the blanket".
+        self.unused = 0.0
         if pair.rest > 0:
-            log_unused = n * math.log1p(-math.fsum(pair.mass.tolist())) - log_peak
-        log_unit = exponent * math.log(2)
+            log_unused = n * math.log1p(-math.fsum(pair.mass.tolist())) - self.log_peak
+            self.unused = math.exp(min(log_unused, 0.0))
         with np.errstate(over="ignore"):
-            growth = float(p @ np.abs(np.expm1(theta * z)))
-        growth *= math.exp(-log_peak / n)
-        drift = theta * float(tilted @ sizes)
-        noise = 1 + pair.error / ROUNDING
-        change = n * (noise * growth + drift) * z.size
-        return cls(
-            n,
-            log_unit,
-            z,
-            sizes,
-            noise,
-            p,
-            theta,
-            log_peak,
-            tilted,
-            math.sqrt(variance),
-            scale,
-            math.exp(min(log_unused, 0.0)),
-            ROUNDING * (change + abs(log_peak) + abs(log_unit)),
-        )
+            growth = float(self.masses @ np.abs(np.expm1(theta * self.values)))
+        growth *= math.exp(-self.log_peak / n)
+        drift = theta * float(self.tilted @ self.sizes)
+        change = n * (self.noise * growth + drift) * self.values.size
+        # A bound on the floating-point error of n K(theta).
+        self.exponent_error = ROUNDING * (change + abs(self.log_peak) + abs(self.log_unit))
 
     def chernoff(self) -> Enclosure:
         """E[(S)_+] <= E[e^{theta S}] / (e theta), and delta <= 1."""
@@ -287,9 +263,9 @@ def _trapezoid(saddle: Saddle, grid: Grid) -> Enclosure:
         real, imaginary = _shifted_transform(saddle, t)
         square = np.maximum(2 * real + real**2 + imaginary**2, -1 + _UNIT)
         log_size = saddle.n / 2 * np.log1p(square) - (grid.eta * t) ** 2 / 2
-        kept = np.flatnonzero(log_size > -_NEGLIGIBLE)
-        angle = saddle.n * np.arctan2(imaginary[kept], 1 + real[kept])
-        sums += _weighted(saddle, grid, t[kept], np.exp(log_size[kept]), angle)
+        large = np.flatnonzero(log_size > -_NEGLIGIBLE)
+        angle = saddle.n * np.arctan2(imaginary[large], 1 + real[large])
+        sums += _weighted(saddle, grid, t[large], np.exp(log_size[large]), angle)
     if saddle.unused > math.exp(-_NEGLIGIBLE):
         t = grid.step * np.arange(grid.nodes + 1, dtype=np.float64)
         size = saddle.unused * np.exp(-((grid.eta * t) ** 2) / 2)

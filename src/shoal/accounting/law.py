@@ -102,7 +102,7 @@ class BlanketLaw:
 
     @cached_property
     def witnesses(self) -> tuple[PairLaw, ...]:
-        """Exact laws of explicit neighbouring data sets, made when first asked for."""
+        """Exact laws of explicit neighbouring data sets, computed on first use."""
         return distinct(_pair_laws(self.explicit()))
 
     @classmethod
@@ -190,14 +190,14 @@ def _response_witnesses(k: int, e: float) -> list[list[AtomLike]]:
     """k-ary randomized response, all others on one answer: a third one, or one of the two."""
     z = e + k - 1
     same: list[AtomLike] = [((k - 2) / z, 1.0, 1.0)]
-    found = [
+    witnesses = [
         [(e / z, 1.0, 1 / e), (1 / z, 1.0, e), *same],
         [(e / z, 1 / e, 1.0), (1 / z, e, 1.0), *same],
     ]
     if k > 2:
         third = [(1 / z, e, 1.0), (1 / z, 1.0, e), (e / z, 1 / e, 1 / e)]
-        found.append([*third, ((k - 3) / z, 1.0, 1.0)])
-    return found
+        witnesses.append([*third, ((k - 3) / z, 1.0, 1.0)])
+    return witnesses
 
 
 def _deletion_witness(a: float) -> list[AtomLike]:

@@ -3,16 +3,15 @@
 The samples of a curve become a pessimistic ``dp_accounting`` distribution by connecting the dots
 (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, arXiv 2207.04380): legitimate for any convex
 falling curve above the true one, and the largest convex function below certified samples is such
-a curve. ``dp_accounting`` composes by FFT in floating point; ``ComposedLoss.error`` bounds what
-that may hide, with the error bound of Higham, "Accuracy and Stability of Numerical Algorithms",
-2nd ed., Theorem 24.2.
+a curve. ``dp_accounting`` composes by FFT in floating point; the error beside a composition bounds
+what that may hide, after Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed.,
+Theorem 24.2.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -60,14 +59,6 @@ def distribution(curve: Curve, *, discretization: float | None = None) -> Privac
     )
 
 
-@dataclass(frozen=True)
-class ComposedLoss:
-    """A composed distribution and a bound on the delta that rounding may have hidden."""
-
-    distribution: PrivacyLossDistribution
-    error: float
-
-
 def least_error(terms: Sequence[tuple[Curve, int]]) -> float:
     """What floating point may hide at least, known before anything is composed.
 
@@ -77,25 +68,24 @@ def least_error(terms: Sequence[tuple[Curve, int]]) -> float:
     return sum(_fft_error(single, single, rounds) / 3 for single, rounds in repeated)
 
 
-def composed(terms: Sequence[tuple[Curve, int]]) -> ComposedLoss:
-    """Compose rounds of possibly different curves on one common grid."""
+def composed(terms: Sequence[tuple[Curve, int]]) -> tuple[PrivacyLossDistribution, float]:
+    """Rounds of possibly different curves, composed on one common grid.
+
+    With a bound on the delta that rounding may have hidden.
+    """
     width = min(natural_discretization(curve) for curve, _ in terms)
     width = max(width, *(_coarsest(curve) for curve, _ in terms))
-    total: PrivacyLossDistribution | None = None
-    error = 0.0
+    powers, error = [], 0.0
     for curve, rounds in terms:
         single = distribution(curve, discretization=width)
-        repeated = single if rounds == 1 else single.self_compose(rounds, _TRUNCATED)
-        error += _fft_error(single, repeated, rounds)
-        if total is None:
-            total = repeated
-        else:
-            both = total.compose(repeated, _TRUNCATED)
-            error += _fft_error(repeated, both, 1) + _fft_error(total, both, 1)
-            total = both
-    if total is None:
-        raise ValueError("nothing to compose")
-    return ComposedLoss(total, error)
+        powers.append(single if rounds == 1 else single.self_compose(rounds, _TRUNCATED))
+        error += _fft_error(single, powers[-1], rounds)
+    total, *others = powers
+    for power in others:
+        both = total.compose(power, _TRUNCATED)
+        error += _fft_error(power, both, 1) + _fft_error(total, both, 1)
+        total = both
+    return total, error
 
 
 def _coarsest(curve: Curve) -> float:

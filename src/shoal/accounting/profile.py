@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -24,7 +24,7 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.search import Side
 from shoal.errors import OutOfRegimeError, UnreachableTargetError
 from shoal.explain.text import up
-from shoal.explain.views import CurveViews, reached
+from shoal.explain.views import CurveViews
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -107,9 +107,6 @@ class Curve(CurveViews):
         scope = (("for", self.scope),) if self.scope else ()
         return (("theorem", self.theorem), *scope, *alone)
 
-    def _points(self, deltas: Sequence[float]) -> list[tuple[float, float, float]]:
-        return reached(self.epsilon, self.lower_epsilon, deltas)
-
     def quick_delta(self, epsilon: float) -> float:
         """An upper bound like ``delta``, for sampling: perhaps less tight, never unsound."""
         return self.delta(epsilon)
@@ -161,9 +158,9 @@ def pure_samples(curve: Curve) -> Samples:
     """
     end = curve.ceiling
     if math.isinf(end):
-        given = {"local_epsilon": curve.local_epsilon, "local_delta": curve.local_delta}
+        stated = {"local_epsilon": curve.local_epsilon, "local_delta": curve.local_delta}
         condition = "a pure local guarantee (local delta 0)"
-        raise OutOfRegimeError("Rényi divergence", condition, given, "method 'pld'")
+        raise OutOfRegimeError("Rényi divergence", condition, stated, "method 'pld'")
     marks = [0.0, *(min(end, curve.epsilon(level)) for level in _LEVELS), end]
     pieces = [
         np.linspace(low, high, count + 1)[:-1]
@@ -220,12 +217,15 @@ class PrivacyProfile(Curve):
         vars(self).update(n=checks.count(n=self.n), local_epsilon=self.law.local_epsilon)
         vars(self).update(theorem=claim.theorem, scope=claim.scope)
 
-    def _delta(self, epsilon: float) -> float:
-        return max(self._delta_of(pair, epsilon) for pair in self.law.pairs)
+    def _delta(self, epsilon: float, tolerance: float | None = None) -> float:
+        if epsilon >= self.local_epsilon:
+            return 0.0
+        enclose = partial(integral.enclose, n=self.n, epsilon=epsilon, tolerance=tolerance)
+        return max(enclose(pair).upper for pair in self.law.pairs)
 
     def quick_delta(self, epsilon: float) -> float:
         """The same bound, at most 3e-4 relative above the curve."""
-        return max(self._delta_of(pair, epsilon, integral.TOLERANCE) for pair in self.law.pairs)
+        return self._delta(epsilon, integral.TOLERANCE)
 
     def _epsilon(self, delta: float) -> float:
         """To 1e-7 relative."""
@@ -233,7 +233,7 @@ class PrivacyProfile(Curve):
             raise UnreachableTargetError(
                 f"delta={delta:g}",
                 f"outputs possible under one input only have probability {self.smallest_delta:g}",
-                "ask for a larger delta, or give every input a share of every output",
+                "ask for a larger delta, or give every output some probability under every input",
             )
         pairs: Sequence[PairLaw] = self.law.pairs
         answer, cap = 0.0, float(self.local_epsilon)
@@ -290,8 +290,3 @@ class PrivacyProfile(Curve):
     def spread(self) -> float:
         """Standard deviation of the privacy loss to leading order: a scale, not a bound."""
         return max(pair.spread(self.n) for pair in self.law.pairs)
-
-    def _delta_of(self, pair: PairLaw, epsilon: float, tolerance: float | None = None) -> float:
-        if epsilon >= self.local_epsilon:
-            return 0.0
-        return integral.enclose(pair, n=self.n, epsilon=epsilon, tolerance=tolerance).upper

@@ -70,8 +70,8 @@ def clone_divergence(
 
     Blocks of ``step`` consecutive numbers of clones are taken outwards from the mean. The
     conditional divergence does not grow with c (Lemma F.2): the lowest c of a block errs upwards,
-    the highest downwards. Stops when the sum exceeds ``limit``, which answers the only question
-    asked of it, or when the blocks not yet seen weigh a thousandth of it; an upper bound then
+    the highest downwards. Stops when the sum exceeds ``limit``, which is all that the search
+    needs to know, or when the blocks not yet seen weigh a thousandth of it; an upper bound then
     counts their whole mass.
     """
     truth, lie = float(special.expit(local_epsilon)), float(special.expit(-local_epsilon))

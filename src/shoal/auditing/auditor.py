@@ -52,7 +52,7 @@ _FEW_RUNS = 100  # to compare by, if there are so many
 _MANY_RUNS = 50_000
 _CLOSE = 0.9  # to the best promise, to be tried too
 _FEWEST = 20  # runs to compare by, however large the crowd
-_MOST_KEPT = 1 << 22  # messages kept at once
+_MOST_IN_MEMORY = 1 << 22  # messages
 _MOST_THRESHOLDS = 400
 _FITS = 3.0  # standard errors
 _ENOUGH = 40  # runs in an event, for smoothing to be believed
@@ -82,7 +82,7 @@ def audit(
     ``device`` is a mechanism of Shoal, a table R[x, y], an object with a ``randomize`` method, a
     function of one value, or one of :class:`Function`, :class:`WholePipeline`, :class:`Program`.
     It runs ``runs`` times on each of two neighbouring data sets of ``n`` people. Claims that are
-    not given are what the accountant proves for the mechanism, or for the one ``declared``.
+    not stated are what the accountant proves for the mechanism, or for the one ``declared``.
     ``inputs`` are data worth trying; ``data`` is (x0, x1, what everybody else holds).
 
     >>> from shoal.randomizers.response import RandomizedResponse
@@ -476,7 +476,7 @@ def trained_crowd(
     best_first = np.argsort(promises)[::-1][: budget.compared]
     least = _CLOSE * promises[best_first[0]]
     for pair in [candidates[i] for i in best_first if promises[i] >= least]:
-        runs = min(budget.compare, max(_FEWEST, _MOST_KEPT // (len(pair.others) + 1)))
+        runs = min(budget.compare, max(_FEWEST, _MOST_IN_MEMORY // (len(pair.others) + 1)))
         one, two = (sampler.seen(world, runs, in_order=True) for world in pair.worlds)
         tried = statistics.promising(sampler.subject, known, pair, one, two)
         trials += [_best_trial(pair, each, (each.of(one), each.of(two)), stakes) for each in tried]

@@ -410,7 +410,7 @@ class _Reading(NamedTuple):
 
 
 def _telling(samples: Sequence[Raw], usual: Coder, parts: Sequence[Part]) -> Coder:
-    """The parts that together tell most; the usual coder, if none tells more than chance.
+    """The parts that together tell most; the usual coder, if none tells more than noise.
 
     Every other message is to learn from, the rest to judge by.
     """

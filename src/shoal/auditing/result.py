@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
+from shoal.explain.views import Explained
 from shoal.values import Array, attributes
 
 Verdict = Literal["consistent", "violated"]
@@ -76,7 +77,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Audit:
+class Audit(Explained):
     """Lower bounds on epsilon, from running the pipeline, beside what is claimed.
 
     All lower bounds hold together with probability ``confidence`` or more, whatever the pipeline
@@ -201,12 +202,6 @@ class Audit:
             ),
             warnings=self.warnings,
         )
-
-    def __str__(self) -> str:
-        return str(self.document())
-
-    def _repr_html_(self) -> str:
-        return self.document().to_html()
 
 
 def _plain(value: Hashable) -> object:

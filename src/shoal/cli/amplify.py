@@ -150,20 +150,20 @@ def amplify(options: AmplifyOptions) -> None:
 def _compared(options: AmplifyOptions, entry: Entry | None) -> tuple[object, Document]:
     """Every bound, or the one that is for comparisons only."""
     from shoal.accounting import catalog
-    from shoal.accounting.comparison import compare, comparison_document
+    from shoal.accounting.comparison import Comparisons, compare
 
     if entry is not None:
         why = f"{entry.name} is for comparisons only, one round at --delta"
         options.obey(Excludes("bound", _NOT_COMPARED, why))
     rows = compare(**_devices(options), **options.only("n", "delta", "honest_fraction", "honest_n"))
     if entry is None:
-        return [row.to_dict() for row in rows], comparison_document(rows)
+        return rows.records(), rows.document()
     row = next(row for row in rows if row.name == entry.name)
     # Where the bound does not apply the row has a remark; the bound itself raises the error.
     entry.epsilon(
         catalog.Query(local_epsilon=row.local_epsilon, n=row.n, delta=row.delta, k=options.k)
     )
-    return row, comparison_document([row])
+    return row, Comparisons([row]).document()
 
 
 def _solved(options: AmplifyOptions) -> tuple[object, Document]:

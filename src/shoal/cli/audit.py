@@ -184,23 +184,22 @@ def _protocol(options: AuditOptions, name: str) -> MultiMessageMechanism:
     """With the least noise that keeps the claim."""
     from shoal.protocols import registry
 
-    if options.epsilon is None:
-        raise RefusedError(f"--randomizer {name} needs --epsilon: what its noise is made for")
-    if options.local_epsilon is not None:
-        raise RefusedError(f"{name} has no ε0: leave out --local-epsilon")
-    shape: dict[str, Any] = {}
+    itself, shape = f"randomizer={name}", dict[str, Any]()
+    options.obey(
+        Needs(itself, ("epsilon",), "what its noise is made for"),
+        Excludes(itself, ("local_epsilon",), f"{name} has no ε0"),
+    )
     if name in registry.ANSWERS or name in registry.VECTORS:
-        if options.k is None:
-            raise RefusedError(f"--randomizer {name} needs --k")
+        options.obey(Needs(itself, ("k",), "the number of answers, or the dimension"))
         answers = name in registry.ANSWERS
         shape = {"k": options.k} if answers else {"dimension": options.k, "bound": 1.0}
-    elif options.k is not None:
-        raise RefusedError(f"--randomizer {name} takes no --k")
+    else:
+        options.obey(Excludes(itself, ("k",), f"--randomizer {name} takes no --k"))
     if name in registry.NUMBERS:
         low, high = options.bounds or (0.0, 1.0)
         shape = {"low": low, "high": high}
-    elif options.bounds is not None:
-        raise RefusedError(f"--randomizer {name} takes no numbers: leave out --bounds")
+    else:
+        options.obey(Excludes(itself, ("bounds",), f"--randomizer {name} takes no numbers"))
     calibrated = registry.calibration(name)
     return calibrated(n=options.n, epsilon=options.epsilon, delta=options.delta, **shape)
 

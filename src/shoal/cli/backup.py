@@ -79,7 +79,13 @@ class RestoreOptions(SecretOptions, Options):
     """Which backup, where to, and what is known of the loss."""
 
     backup: Path = option("The backup.", name="FILE")
-    to: Path = option("A directory that is not there yet, or empty.", _RESTORED, "DIR", default=...)
+    to: Path = option(
+        "A directory that is not there yet, or empty.",
+        _RESTORED,
+        "DIR",
+        default=...,
+        keyword="directory",
+    )
     waiting: Literal["keep", "drop"] | None = option(
         "Of a shuffler: drop the reports that waited, because a batch may have been closed "
         "since the backup; or keep them, because none was.",
@@ -105,12 +111,11 @@ def restore(options: RestoreOptions) -> None:
     from shoal.service.ops.restore import restore as bring_back
 
     home.private()
+    names = ("backup", "to", "store", "waiting", "identity", "first_number", "migrate")
     with working("restoring") as progress:
         restored = bring_back(
-            options.backup,
-            options.to,
             unlock=lambda keys: options.protection(keys, options.identity),
             progress=progress,
-            **options.only("store", "waiting", "identity", "first_number", "migrate"),
+            **options.only(*names),
         )
     answer_lines(options, restored.to_dict(), restored.document())

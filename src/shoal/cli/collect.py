@@ -30,7 +30,7 @@ class CollectOptions(SecretOptions, Options):
     """What is collected, how, and what is made of it."""
 
     directory: Path = option("The analyzer's directory; its keys are in DIR/keys.", name="DIR")
-    survey: str | None = option("Of this survey alone: the first digits of its name.", _WHAT, "ID")
+    survey: str | None = option("Of this survey alone: the first digits of its id.", _WHAT, "ID")
     token_file: Path | None = option("The shufflers' tokens (shoal keys token); DIR/token.", _WHAT)
     again: str | None = option(
         "Ask once more for a batch that was refused: its first digits.", _WHAT, "BATCH"
@@ -82,8 +82,7 @@ def collect(options: CollectOptions) -> None:
         home,
         tokens=None if options.offline else tokens,
         unlock=options.protection,
-        processes=options.processes,
-        migrate=options.migrate,
+        **options.only("processes", "migrate"),
     )
     with opened as (store, worker):
         surveys = store.surveys()

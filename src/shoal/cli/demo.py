@@ -135,9 +135,7 @@ def answers() -> pl.DataFrame:
 
     from shoal import randomness
 
-    steps = np.cumsum(list(TOPICS.values()))
-    draws = randomness.simulated(_SEED).below(int(steps[-1]), PEOPLE).astype(np.int64)
-    codes = np.searchsorted(steps, draws, side="right")
+    codes = randomness.simulated(_SEED).weighted(list(TOPICS.values()), PEOPLE)
     return pl.DataFrame({QUESTION: np.array(list(TOPICS))[codes]})
 
 

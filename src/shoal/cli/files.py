@@ -94,7 +94,7 @@ def text(path: Path | None, make: Callable[[], str]) -> tuple[Path | None, Write
 
 
 def figure(path: Path | None, name: str, *shown: object) -> tuple[Path | None, Write]:
-    """An output: one of :mod:`shoal.figures.results`, of what a command found."""
+    """An output: one of :mod:`shoal.figures.results`, of the result of a command."""
 
     def draw(target: Path) -> None:
         from shoal.figures import results

@@ -14,7 +14,7 @@ from shoal.cli.party import IDENTITY, SECRETS, X25519, Kind, PartyOptions, Secre
 from shoal.cli.render import answer_lines, working
 
 if TYPE_CHECKING:
-    from shoal.service.keyring import Keyring, Protection
+    from shoal.service.keyring import Keyring
 
 _WHAT = "What keys"
 _TIMES = "How long"
@@ -89,28 +89,19 @@ class NewOptions(SecretOptions, Options):
                 "not be another key's"
             )
 
-    def new_protection(self) -> Protection:
-        """The protection of the new secrets; a key file is made too if it is missing."""
-        from shoal.service.keyring import Protection
-
-        if self.kind == "none":
-            return Protection.none()
-        if self.key_file is not None:
-            return Protection.key_file(self.key_file, make=True)
-        return Protection.passphrase(self.passphrase(new=True), **self.only("cost"))
-
 
 @command(keys)
 def new(options: NewOptions) -> None:
     """Make the keys of a new shuffler or analyzer, and print what surveys say of them."""
     from shoal.service.keyring import Inheritance, Keyring, Schedule
-    from shoal.service.keyring.schedule import DAY
+    from shoal.service.keyring.key_list import DAY
     from shoal.service.keyring.words import new_document
 
     schedule = Schedule(
         active=options.active * DAY, expired=options.expired * DAY, listed=options.listed * DAY
     )
-    protection, heir_of = options.new_protection(), None
+    protection = options.protection_of(options.kind, new=True, **options.only("cost"))
+    heir_of = None
     if options.identity is not None and options.first_number is not None:
         heir_of = Inheritance(identity=options.identity, first_number=options.first_number)
     with working("making keys"):

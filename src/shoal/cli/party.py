@@ -67,16 +67,20 @@ class SecretOptions(BareOptions):
 
     def protection(self, keys: Path, identity: Path | None = None) -> Protection:
         """The protection that the keys in this directory were made with."""
-        from shoal.service.keyring import Protection
-        from shoal.service.keyring.secret_files import protection_kind
+        from shoal.service.keyring.secrets import protection_kind
 
-        kind = protection_kind(keys, identity)
+        return self.protection_of(protection_kind(keys, identity))
+
+    def protection_of(self, kind: str, *, new: bool = False, **cost: int) -> Protection:
+        """The protection of this kind; if it is ``new``, a missing key file is made."""
+        from shoal.service.keyring import Protection
+
         self.check_kind(kind)
         if kind == "none":
             return Protection.none()
         if self.key_file is not None:
-            return Protection.key_file(self.key_file)
-        return Protection.passphrase(self.passphrase(new=False))
+            return Protection.key_file(self.key_file, make=new)
+        return Protection.passphrase(self.passphrase(new=new), **cost)
 
     def check_kind(self, kind: str) -> None:
         """Refuse files that have nothing to do with this kind of protection."""
@@ -90,11 +94,11 @@ class SecretOptions(BareOptions):
     def passphrase(self, *, new: bool) -> str:
         """From the file, from the environment, or from whoever sits at the terminal."""
         if self.passphrase_file is not None:
-            from shoal.service.keyring import files
+            from shoal.service.keyring import secrets
 
             path = self.passphrase_file
             try:
-                text = files.read_private(path, known="the passphrase").decode("utf-8")
+                text = secrets.read_private(path, known="the passphrase").decode("utf-8")
             except UnicodeDecodeError:
                 raise RefusedError(f"cannot read {path}: it is not text in UTF-8") from None
             if not "".join(text.splitlines()[:1]):

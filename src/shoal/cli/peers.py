@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import typer
 
+from shoal import checks
 from shoal.cli import files
 from shoal.cli.app import COLLECT, Commands, RefusedError, app
 from shoal.cli.options import Excludes, Needs, Options, command, option
@@ -99,7 +100,6 @@ def run(options: PeersOptions) -> None:
 
 
 def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
-    from shoal import checks
     from shoal.engines.columns import PUBLIC
     from shoal.network.generators import random_regular
     from shoal.randomizers.base import CategoryRandomizer
@@ -151,7 +151,6 @@ def _made_up(options: PeersOptions) -> _Answers:
     """Answers whose fractions fall like 1, 1/2, 1/3, ..."""
     import numpy as np
 
-    from shoal import checks
     from shoal.randomness import simulated
 
     if options.categories is None:
@@ -163,9 +162,8 @@ def _made_up(options: PeersOptions) -> _Answers:
         raise RefusedError("--categories has to list at least two answers")
     people = checks.count(4, peers=_PEERS if options.peers is None else options.peers)
     seed = checks.count(0, seed=options.seed)
-    ends = np.cumsum([10**6 // (place + 1) for place in range(len(labels))])
-    drawn = simulated(seed).below(int(ends[-1]), people).astype(np.int64)
-    codes = np.searchsorted(ends, drawn, side="right")
+    weights = [10**6 // (place + 1) for place in range(len(labels))]
+    codes = simulated(seed).weighted(weights, people)
     return codes, labels, (MADE_UP,), np.bincount(codes, minlength=len(labels)) / people
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from shoal.open_answers import OpenResult
     from shoal.report.charts import Axis, Item
     from shoal.report.result import ColumnResult, Result
-    from shoal.values import MeanEstimate
 
 _WHAT = "What is collected"
 _HOW = "How private: one of"
@@ -200,16 +199,16 @@ def chart(column: ColumnResult) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from shoal.report import charts
-    from shoal.values import Estimate, VectorEstimate
+    from shoal.values import MeanEstimate, VectorEstimate
 
     name = printable(column.column)
     joined = f"{name} Estimated" if name.endswith(_ENDS) else f"{name}, estimated"
     yield Text(f"{joined} from {column.n:,} reports", style="bold")
-    if isinstance(column.estimate, Estimate | VectorEstimate):
-        rows = charts.items(column.labels, column.estimate, column.truth)
-        yield from bars(rows, signed=isinstance(column.estimate, VectorEstimate))
+    rows = charts.items(column.labels, column.estimate, column.truth)
+    if isinstance(column.estimate, MeanEstimate):
+        yield from _mean_chart(rows[0], charts.bounds(column))
     else:
-        yield from _mean_chart(column, column.estimate)
+        yield from bars(rows, signed=isinstance(column.estimate, VectorEstimate))
 
 
 def bars(rows: list[Item], most: int = SHOWN, *, signed: bool = False) -> Iterator[RenderableType]:
@@ -291,28 +290,23 @@ def bar(row: Item, axis: Axis, width: int = WIDTH) -> str:
     return (drawn[:place] + "◆" + drawn[place + 1 :])[:width]
 
 
-def _mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Iterator[RenderableType]:
+def _mean_chart(mean: Item, bounds: tuple[float, float] | None) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    from shoal.explain.text import measured
     from shoal.report import charts
 
-    low, high = estimate.interval()
-    margin = (high - low) / 2
-    mean, reach, first, last = (
-        measured(value, margin) for value in (estimate.mean, margin, low, high)
-    )
+    value, interval = mean.cells
     yield Text("")
-    yield Text(printable(f"mean {mean} ± {reach}   (95 % interval {first} to {last})"))
-    bounds = charts.bounds(column)
+    shown = f"mean {value} ± {mean.shown(mean.margin)}   (95 % interval {interval})"
+    yield Text(printable(shown))
     if bounds is not None:
         start, end = map(charts.number, bounds)
         last_place = min(WIDTH, console().width - len(start + end) - 4) - 1
-        place = round(last_place * charts.Axis(*bounds).at(estimate.mean) / 100)
+        place = round(last_place * charts.Axis(*bounds).at(mean.value) / 100)
         line = "─" * place + "◆" + "─" * (last_place - place)
         yield Text(printable(f"{start} ├{line}┤ {end}"))
-    if column.truth is not None:
-        yield Text(f"true mean {measured(float(column.truth.ravel()[0]), margin)}", style="red")
+    if mean.truth is not None:
+        yield Text(f"true mean {mean.shown(mean.truth)}", style="red")
 
 
 def interval(row: Item, axis: Axis, width: int = WIDTH) -> str:

@@ -15,13 +15,13 @@ from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOpt
 if TYPE_CHECKING:
     from shoal.service.http.limits import Limits
     from shoal.service.keyring import Role
-    from shoal.service.ops.home import Home
-    from shoal.service.ops.processes import Listening
+    from shoal.service.ops.processes import Settings
 
 _WHERE = "Where it listens"
 _MUCH = "What one address may have"
 _LOG = "What it tells"
 _LISTENING = ("host", "port", "socket", "metrics_host", "metrics_port", "metrics_socket")
+_SETTINGS = ("identity", "migrate", "processes", "pause", "behind_proxy")
 
 serve = typer.Typer(
     cls=Commands,
@@ -58,37 +58,42 @@ class ProcessOptions(BareOptions):
     metrics_socket: int | None = option("", hidden=True, keyword="metrics_descriptor")
     with_parent: bool = option("", hidden=True)
 
-    def home(self, role: Role) -> Home:
-        """The party's directory; refused if it is not, or if what a server needs is missing."""
+    def begin(self, role: Role) -> Settings:
+        """Open the keys, begin to log and to follow the parent; what the process is started with.
+
+        A directory that is not the party's is refused first, and so is a missing component.
+        """
         from shoal.service.ops.environment import need_party
 
         need_party("shoal serve", self.store)
-        from shoal.service.ops.home import Home, refuse_both
+        from shoal.cli.files import writing_to
+        from shoal.service.http.server import allow_many_files
+        from shoal.service.ops import children, logs
+        from shoal.service.ops.home import Home, private, refuse_both
+        from shoal.service.ops.processes import Listening, Settings
 
         refuse_both(self.directory)
         home = Home(directory=self.directory, role=role, store=self.store)
         home.check()
         home.check_role()
-        return home
-
-    def listening(self) -> Listening:
-        """Where it listens, and where its metrics are."""
-        from shoal.service.ops.processes import Listening
-
-        return Listening(**self.only(*(name for name in _LISTENING if name in self.declared)))
-
-    def begin(self) -> None:
-        """Begin to log, and to follow the parent."""
-        from shoal.cli.files import writing_to
-        from shoal.service.http import server
-        from shoal.service.ops import children, home, logs
-
-        home.private()
-        server.allow_many_files()
+        protection = None
+        if isinstance(self, KeyOptions):
+            protection = self.protection(home.keys, self.identity)
+        private()
+        allow_many_files()
         with writing_to(self.log or Path()):
             logs.configure(to=self.log, level=self.log_level)
         if self.with_parent:
             children.follow_parent()
+        listening, settings = (
+            self.only(*(name for name in names if name in self.declared))
+            for names in (_LISTENING, _SETTINGS)
+        )
+        if isinstance(self, ListenOptions):
+            settings["limits"] = self.limits()
+        return Settings(
+            home=home, protection=protection, listening=Listening(**listening), **settings
+        )
 
 
 class ListenOptions(ProcessOptions):
@@ -96,7 +101,9 @@ class ListenOptions(ProcessOptions):
 
     host: str = option("The address to listen on.", _WHERE, "HOST", default="127.0.0.1")
     port: int = option(_PORT, _WHERE, default=0)
-    behind_proxy: bool = option("All requests come from one address: no limit for it.", _WHERE)
+    behind_proxy: bool = option(
+        "All requests come from one address: no limit for it.", _WHERE, keyword="proxied"
+    )
     address_connections: int = option(
         "Connections at once. IPv6: of a /64; a /56 has 4 times, a /48 16 times as much of all.",
         _MUCH,
@@ -130,50 +137,38 @@ def shuffler(options: ShufflerOptions) -> None:
 
     It opens nothing: shoal serve worker does, with the same DIR.
     """
-    home = options.home("shuffler")
-    options.begin()
-    from shoal.service.ops.processes import Settings, run_intakes, run_shuffler
+    settings = options.begin("shuffler")
+    from shoal.service.ops.processes import run_intakes, run_shuffler
 
-    settings = Settings(
-        home=home,
-        listening=options.listening(),
-        migrate=options.migrate,
-        proxied=options.behind_proxy,
-        limits=options.limits(),
-    )
     if options.workers > 1:
         run_intakes(settings, options.workers, log=options.log, level=options.log_level)
     else:
         run_shuffler(settings)
 
 
-class WorkerOptions(SecretOptions, ProcessOptions):
-    """A worker, which opens what the shuffler takes in."""
+class KeyOptions(SecretOptions, ProcessOptions):
+    """Who opens envelopes."""
 
     identity: Path | None = IDENTITY
     processes: int = PROCESSES
+
+
+class WorkerOptions(KeyOptions):
+    """A worker, which opens what the shuffler takes in."""
+
     pause: float = option(_PAUSE, WORK, default=1.0)
 
 
 @command(serve)
 def worker(options: WorkerOptions) -> None:
     """Open, close, mix and delete what the shuffler takes in. As many as wanted may run."""
-    home = options.home("shuffler")
-    protection = options.protection(home.keys, options.identity)
-    options.begin()
-    from shoal.service.ops.processes import Settings, run_worker
+    settings = options.begin("shuffler")
+    from shoal.service.ops.processes import run_worker
 
-    run_worker(
-        Settings(
-            home=home,
-            protection=protection,
-            listening=options.listening(),
-            **options.only("identity", "migrate", "processes", "pause"),
-        )
-    )
+    run_worker(settings)
 
 
-class AnalyzerOptions(SecretOptions, ListenOptions):
+class AnalyzerOptions(KeyOptions, ListenOptions):
     """An analyzer, which collects and publishes."""
 
     port: int = option(_PORT, _WHERE, default=8461)
@@ -182,21 +177,17 @@ class AnalyzerOptions(SecretOptions, ListenOptions):
     )
     no_collecting: bool = option("Only show results; shoal collect gets them.", WORK)
     public_results: bool = option("Anybody may read results, without a token.", WORK)
-    identity: Path | None = IDENTITY
-    processes: int = PROCESSES
     pause: float = option(_PAUSE, WORK, default=30.0)
 
 
 @command(serve)
 def analyzer(options: AnalyzerOptions) -> None:
     """Collect batches, publish what they tell, and show it."""
-    home = options.home("analyzer")
-    protection = options.protection(home.keys, options.identity)
-    options.begin()
+    settings = options.begin("analyzer")
     import logging
 
     from shoal.service.ops import logs
-    from shoal.service.ops.processes import Settings, run_analyzer
+    from shoal.service.ops.processes import run_analyzer
     from shoal.service.ops.token_file import TokenFile
     from shoal.web import assets
     from shoal.web.pages import pages
@@ -207,14 +198,7 @@ def analyzer(options: AnalyzerOptions) -> None:
         logs.say("browser_scripts_missing", level=logging.WARNING, **values)
     token_file = options.shuffler_token or options.directory / "token"
     run_analyzer(
-        Settings(
-            home=home,
-            protection=protection,
-            listening=options.listening(),
-            proxied=options.behind_proxy,
-            limits=options.limits(),
-            **options.only("identity", "migrate", "processes", "pause"),
-        ),
+        settings,
         tokens=None if options.no_collecting else TokenFile(token_file),
         public_results=options.public_results,
         pages=pages,

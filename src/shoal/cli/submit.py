@@ -20,7 +20,7 @@ from shoal.errors import ShoalError
 if TYPE_CHECKING:
     from shoal.explain.document import Document
     from shoal.service.client import Client
-    from shoal.service.client.drawing import Values
+    from shoal.service.client.randomize import Values
     from shoal.service.survey import Survey
 
 _ONE = "One person"
@@ -140,7 +140,7 @@ class SubmitOptions(Options):
 
     def flushing(self, *, proxied: bool = False) -> str:
         """The command that sends what waits in the same outbox, by the same way."""
-        from shoal.service.client.sources import without_login
+        from shoal.service.client.policy import without_login
 
         words = ["shoal", "submit", "--flush"]
         if self.outbox is not None:
@@ -167,9 +167,10 @@ def submit(options: SubmitOptions) -> None:
 def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object], Document]:
     """Whatever is refused is refused before anything is drawn; then it is sent."""
     from shoal.service.client import Queued, default_directory
-    from shoal.service.client.drawing import column_values, values_of
-    from shoal.service.client.machine import NEEDS_PROXY
+    from shoal.service.client.protocol import NEEDS_PROXY
+    from shoal.service.client.randomize import column_values, values_of
     from shoal.service.survey.words import promise_document
+    from shoal.values import attributes
 
     asks = not (options.yes or options.json) and sys.stdin.isatty()
     answer = None if options.answer == "-" else options.answer
@@ -202,13 +203,8 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
     if isinstance(outcome, Queued):
         flushing = options.flushing(proxied=outcome.reason == NEEDS_PROXY)
         document = replace(document, sentences=(f"send it with {flushing}",))
-    promise = {
-        "epsilon": promised.epsilon,
-        "delta": promised.delta,
-        "local_epsilon": promised.local_epsilon,
-        "minimum": survey.batches.minimum,
-        "reports_per_person": survey.reports_per_person,
-    }
+    promise = attributes(promised, "epsilon", "delta", "local_epsilon")
+    promise |= {"minimum": survey.batches.minimum, **attributes(survey, "reports_per_person")}
     name = type(outcome).__name__.lower()
     return {"outcome": name, **asdict(outcome), "promise": promise}, document
 

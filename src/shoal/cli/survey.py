@@ -165,16 +165,13 @@ class NewOptions(Options):
         if device is not None and self.minimum is None:
             minimum = least_minimum(device, epsilon=self.epsilon, terms=Terms(**terms))
         return Design(
-            epsilon=self.epsilon,
             batches=Batches(
                 minimum=minimum,
                 target=2 * minimum if self.target is None else self.target,
-                max_age=self.max_age,
-                small=self.small,
+                **self.only("max_age", "small"),
             ),
             categories=len(labels) if self.bounds is None else None,
-            bounds=self.bounds,
-            local_epsilon_cap=self.local_epsilon_cap,
+            **self.only("epsilon", "bounds", "local_epsilon_cap"),
             messages_cap=messages_limit(self.messages_cap, self.randomizer),
             choose=self.randomizer,
             given=device,
@@ -187,12 +184,7 @@ class NewOptions(Options):
         plan = Plan.load(path)
         question = plan.question
         if (question.categories or 0) != answers or question.bounds != self.bounds:
-            kind = f"a vector of {question.dimension} coordinates"
-            if question.categories is not None:
-                kind = f"one of {question.categories} answers"
-            elif question.bounds is not None:
-                kind = f"a number from {question.bounds[0]:g} to {question.bounds[1]:g}"
-            raise RefusedError(f"{path} is a plan for another question: {kind}")
+            raise RefusedError(f"{path} is a plan for another question: {question}")
         return plan.randomizer
 
 
@@ -204,8 +196,11 @@ def new(options: NewOptions) -> None:
         from shoal.service.clock import system_clock
         from shoal.service.survey import Party, summary
         from shoal.service.survey.design import telling_minimum, tells_nothing
-        from shoal.service.survey.files import party_fingerprint, refuse_overwriting
-        from shoal.service.survey.survey import LONGEST_TEXT
+        from shoal.service.survey.document import (
+            LONGEST_TEXT,
+            party_fingerprint,
+            refuse_overwriting,
+        )
 
         labels = () if options.categories is None else tuple(files.read_list(options.categories))
         design = options.design(labels)
@@ -253,7 +248,7 @@ def show_survey(options: ShowOptions) -> None:
         from shoal.service.client.policy import Policy
         from shoal.service.clock import system_clock
         from shoal.service.survey import summary
-        from shoal.service.survey.files import read_survey
+        from shoal.service.survey.document import read_survey
 
         read, now = read_survey(options.file), system_clock()
         exceeded = [str(each) for each in Policy().exceeded(read)]
@@ -262,19 +257,19 @@ def show_survey(options: ShowOptions) -> None:
 
 
 class CheckOptions(ShowOptions):
-    """Which survey, and the name it must have."""
+    """Which survey, and the id it must have."""
 
-    survey_id: str | None = option("The name it must have.", metavar="HEX", name="--id")
+    survey_id: str | None = option("The id it must have.", metavar="HEX", name="--id")
 
 
 @command(survey, name="check")
 def check_survey(options: CheckOptions) -> None:
-    """Whether a file is a survey that keeps what it promises; its name, which is its hash."""
+    """Whether a file is a survey that keeps what it promises; its id, which is its hash."""
     with working("checking"):
         from shoal.explain.document import Document
         from shoal.explain.text import plain, up
         from shoal.service.clock import system_clock
-        from shoal.service.survey.files import read_survey
+        from shoal.service.survey.document import read_survey
         from shoal.service.survey.summary import closed_note
 
         read = read_survey(options.file, options.survey_id)
@@ -309,7 +304,7 @@ def add(options: AddOptions) -> None:
     home = options.home("shoal survey add")
     from shoal.service.clock import system_clock
     from shoal.service.ops import administration
-    from shoal.service.survey.files import read_survey
+    from shoal.service.survey.document import read_survey
     from shoal.service.survey.summary import closed_note
 
     read = read_survey(options.file)
@@ -350,7 +345,7 @@ def list_surveys(options: PartyOptions) -> None:
 class RemoveOptions(PartyOptions):
     """Which survey, and whose."""
 
-    survey: str = option("The survey's name; its first digits will do.", name="ID")
+    survey: str = option("The survey's id; its first digits will do.", name="ID")
     directory: Path = option(_PARTY, _WHO, "DIR", name="--from", default=...)
 
 

@@ -92,13 +92,12 @@ class TestOptions(Options):
     )
 
     rules = (
-        Excludes("power", ("data",), "--power is asked before there are data"),
-        Required("data", "a table with an answer per row, or say --power", unless=("power",)),
         Excludes(
             "power",
-            ("column", "with_", "by", "overlap", "drop_nulls"),
-            "--power is asked before there are data",
+            ("data", "column", "with_", "by", "overlap", "drop_nulls"),
+            "--power comes before there are data",
         ),
+        Required("data", "a table with an answer per row, or say --power", unless=("power",)),
         Excludes("power", ("randomizer",), "--power tries every device"),
         Required("column", "which column of the file to test", ("power",)),
         Needs("n", ("power",), "with a FILE its rows are the people"),

@@ -113,8 +113,8 @@ class WalkOptions(Options):
 
     def only(self, *names: str) -> dict[str, Any]:
         """A probability of 0 is the same as none."""
-        given = super().only(*names).items()
-        return {name: value for name, value in given if value or name not in _PROBABILITIES}
+        options = super().only(*names).items()
+        return {name: value for name, value in options if value or name not in _PROBABILITIES}
 
 
 @command(app, ACCOUNT)

@@ -6,7 +6,7 @@ Parquet or Arrow file. It is read a chunk at a time: memory does not grow with t
 
 Which answers there are is fixed before anybody reports. A public list is taken as it is, with an
 answer for "no answer" and one for "not in the list", whether or not the data has any: the data does
-not decide. Without a list the answers found in the data are used, and said to be public.
+not decide. Without a list the answers in the data are used, and a note calls them public.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.randomizers import registry
 from shoal.randomizers.base import (
@@ -94,7 +95,7 @@ class Coded(ABC):
     def chunks(self) -> Iterator[Values]:
         """What everybody has."""
 
-    def given(self, values: Values, device: Mechanism) -> Values:  # noqa: ARG002
+    def inputs(self, values: Values, device: Mechanism) -> Values:  # noqa: ARG002
         """The same as the device takes it."""
         return values
 
@@ -130,36 +131,31 @@ class Choices(Coded):
             rows, nulls, values, single = column.answers()
         else:
             expected = f"a list of 1 to {MOST_ANSWERS:,} answers"
-            if isinstance(categories, str | bytes):
-                raise InvalidArgumentError("categories", categories, expected)
-            if any(value is None for value in categories):
-                expected = f"no None in the list ({NONE} is added)"
-                raise InvalidArgumentError("categories", None, expected)
+            checks.refuse(isinstance(categories, str | bytes), expected, categories=categories)
+            nulls_added = f"no None in the list ({NONE} is added)"
+            checks.refuse(any(value is None for value in categories), nulls_added, categories=None)
             values = tuple(map(label_of, categories))
-            if not 1 <= len(values) <= MOST_ANSWERS:
-                raise InvalidArgumentError("categories", f"{len(values)} answers", expected)
+            fits = 1 <= len(values) <= MOST_ANSWERS
+            checks.refuse(not fits, expected, categories=f"{len(values)} answers")
             rows, nulls = column.size()
         n = _people(column.name, rows, nulls, drop_nulls=drop_nulls)
         none = not drop_nulls and (listed or nulls > 0)
         added = (*[NONE] * none, *[OTHER] * listed)
         for value in added:
-            if value in values:
-                taken = "that name is taken for rows without a known one"
-                raise InvalidArgumentError("answer", value, f"no answer called {value} ({taken})")
-        if len(set(values)) < len(values):
-            twice = next(value for value, times in Counter(values).items() if times > 1)
-            raise InvalidArgumentError("categories", twice, "every answer once")
-        if len(values) > _MANY and 2 * single > len(values):
-            # A list of answers that is public cannot be one of names.
-            expected = (
-                "answers that people share (most are in one row only, as identifiers are: give a "
-                "public list with categories / --categories, or bounds / --bounds for numbers)"
-            )
-            raise InvalidArgumentError("column", column.name, expected)
+            taken = "that name is taken for rows without a known one"
+            checks.refuse(value in values, f"no answer called {value} ({taken})", answer=value)
+        twice = [value for value, times in Counter(values).items() if times > 1]
+        checks.refuse(twice, "every answer once", categories=next(iter(twice), None))
+        # A list of answers that is public cannot be one of names.
+        checks.refuse(
+            len(values) > _MANY and 2 * single > len(values),
+            "answers that people share (most are in one row only, as identifiers are: give a "
+            "public list with categories / --categories, or bounds / --bounds for numbers)",
+            column=column.name,
+        )
         labels = (*values, *added)
-        if len(labels) < 2:
-            expected = f"at least two different answers (all {n:,} rows have the same one)"
-            raise InvalidArgumentError("column", column.name, expected)
+        expected = f"at least two different answers (all {n:,} rows have the same one)"
+        checks.refuse(len(labels) < 2, expected, column=column.name)
         return cls(
             name=column.name,
             n=n,
@@ -213,8 +209,7 @@ class Amounts(Coded):
             low, high = (float(bound) for bound in bounds)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError("bounds", bounds, expected) from error
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise InvalidArgumentError("bounds", bounds, expected)
+        checks.refuse(not -math.inf < low < high < math.inf, expected, bounds=bounds)
         rows, nulls = column.numeric_size()
         n = _people(column.name, rows, nulls, drop_nulls=drop_nulls, lacking=column.name)
         return cls(
@@ -231,7 +226,7 @@ class Amounts(Coded):
         """Everybody's number, as it is."""
         return self.column.numbers()
 
-    def given(self, values: Values, device: Mechanism) -> Values:  # noqa: ARG002
+    def inputs(self, values: Values, device: Mechanism) -> Values:  # noqa: ARG002
         """Numbers within the bounds."""
         return np.clip(values, *self.bounds).astype(np.float64, copy=False)
 
@@ -244,9 +239,9 @@ class Amounts(Coded):
         if not isinstance(randomizer, NumberMechanism):
             expected = f"a randomizer of numbers for {self.name} (it has bounds)"
             raise InvalidArgumentError("randomizer", randomizer, expected)
-        if (randomizer.low, randomizer.high) != self.bounds:
-            expected = f"a randomizer with the bounds {self.bounds} of {self.name}"
-            raise InvalidArgumentError("bounds", (randomizer.low, randomizer.high), expected)
+        limits = randomizer.low, randomizer.high
+        expected = f"a randomizer with the bounds {self.bounds} of {self.name}"
+        checks.refuse(limits != self.bounds, expected, bounds=limits)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -280,7 +275,7 @@ class Vectors(Coded):
         """Everybody's vector, as it is."""
         return self.rows.vectors()
 
-    def given(self, values: Values, device: Mechanism) -> Values:
+    def inputs(self, values: Values, device: Mechanism) -> Values:
         """Vectors no longer than the norm, of length 1 for devices that want them so."""
         return self.ball.given(values, cast("VectorMechanism", device))
 
@@ -317,13 +312,11 @@ def _people(name: str, rows: int, nulls: int, *, drop_nulls: bool, lacking: str 
     If an answer is a number, nobody may be without one in the ``lacking`` column.
     """
     n = rows - nulls if drop_nulls else rows
-    if n < 1:
-        expected = f"at least one row{' with an answer' if rows else ''} in column {name}"
-        raise InvalidArgumentError("rows", n, expected)
-    if lacking and nulls and not drop_nulls:
-        leaves = "drop_nulls (--drop-nulls) leaves out rows without one"
-        expected = f"a number in every row of the column ({leaves})"
-        raise InvalidArgumentError("column", lacking, expected)
+    expected = f"at least one row{' with an answer' if rows else ''} in column {name}"
+    checks.refuse(n < 1, expected, rows=n)
+    leaves = "drop_nulls (--drop-nulls) leaves out rows without one"
+    expected = f"a number in every row of the column ({leaves})"
+    checks.refuse(lacking and nulls and not drop_nulls, expected, column=lacking)
     return n
 
 
@@ -349,17 +342,16 @@ def separate_names(
     ``by_column`` are values for all of them or mappings from name to value: a misspelt name must
     not be ignored. A norm is for columns that are a vector.
     """
-    if norm is not None:
-        expected = "no norm without columns: it is for the vector that they are"
-        raise InvalidArgumentError("norm", norm, expected)
+    expected = "no norm without columns: it is for the vector that they are"
+    checks.refuse(norm is not None, expected, norm=norm)
     names = (column,) if isinstance(column, str) else tuple(column or ())
-    if not names or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
-        raise InvalidArgumentError("column", column, "the names of one or several columns")
+    distinct = len(set(names)) == len(names) and all(isinstance(name, str) for name in names)
+    expected = "the names of one or several columns"
+    checks.refuse(not names or not distinct, expected, column=column)
     for what, value in by_column.items():
         unknown = set(value) - set(names) if isinstance(value, Mapping) else set()
-        if unknown:
-            shown = ", ".join(sorted(map(str, unknown)))
-            raise InvalidArgumentError(what, shown, f"{what} of the columns {', '.join(names)}")
+        shown = ", ".join(sorted(map(str, unknown)))
+        checks.refuse(unknown, f"{what} of the columns {', '.join(names)}", **{what: shown})
     for name in names:
         numbers = chosen(by_column["bounds"], name) is not None
         _require_kind(chosen(by_column["randomizer"], name), "numbers" if numbers else "answers")
@@ -381,15 +373,13 @@ def vector_names(
     names = () if isinstance(columns, str) else tuple(columns)
     if len(names) < 2:
         expected += " (for one column of numbers: column and bounds, --column and --bounds)"
-    if len(set(names)) < max(2, len(names)) or not all(isinstance(n, str) for n in names):
-        raise InvalidArgumentError("columns", columns, expected)
+    distinct = len(set(names)) == len(names) and all(isinstance(name, str) for name in names)
+    checks.refuse(len(names) < 2 or not distinct, expected, columns=columns)
     for name, value in unwanted.items():
-        if value is not None:
-            expected = f"no {name} beside columns, which are one vector and have a norm"
-            raise InvalidArgumentError(name, value, expected)
-    if norm is None:
-        expected = "a norm beside columns: the public length that no vector is longer than"
-        raise InvalidArgumentError("norm", norm, expected)
+        expected = f"no {name} beside columns, which are one vector and have a norm"
+        checks.refuse(value is not None, expected, **{name: value})
+    expected = "a norm beside columns: the public length that no vector is longer than"
+    checks.refuse(norm is None, expected, norm=norm)
     for name, value in single.items():
         if isinstance(value, Mapping):
             expected = f"one {name} for the vector that the columns are"
@@ -404,15 +394,14 @@ def _require_kind(randomizer: object, what: str) -> None:
         registry.by_name(randomizer)
         kinds = {"answers": registry.CATEGORIES, "numbers": registry.NUMBERS}
         kind = kinds.get(what, registry.VECTORS)
-        if randomizer not in kind:
-            which = "bounds are for numbers, columns and norm for vectors, neither for answers"
-            expected = f"a randomizer of {what}, one of {', '.join(kind)} ({which})"
-            raise InvalidArgumentError("randomizer", randomizer, expected)
+        which = "bounds are for numbers, columns and norm for vectors, neither for answers"
+        expected = f"a randomizer of {what}, one of {', '.join(kind)} ({which})"
+        checks.refuse(randomizer not in kind, expected, randomizer=randomizer)
 
 
-def chosen(given: T | Mapping[str, T] | None, name: str) -> T | None:
+def chosen(values: T | Mapping[str, T] | None, name: str) -> T | None:
     """The column's own value of a mapping, or the value that is for all columns."""
-    return given.get(name) if isinstance(given, Mapping) else given
+    return values.get(name) if isinstance(values, Mapping) else values
 
 
 def coded(
@@ -477,18 +466,17 @@ class Column:
         """The different answers; too many of them end the reading early."""
         import polars as pl
 
-        found = pl.DataFrame(schema={_VALUE: pl.String, "count": pl.UInt64})
+        tally = pl.DataFrame(schema={_VALUE: pl.String, "count": pl.UInt64})
         rows = nulls = 0
         for batch in _batches(self._labelled(), self.name):
             chunk = batch.to_series()
             rows, nulls = rows + chunk.len(), nulls + chunk.null_count()
             part = chunk.drop_nulls().value_counts().cast({"count": pl.UInt64})
-            found = pl.concat([found, part]).group_by(_VALUE).agg(pl.col("count").sum())
-            if found.height > MOST_ANSWERS:
-                expected = f"at most {MOST_ANSWERS:,} different answers (is it an identifier?)"
-                raise InvalidArgumentError("column", self.name, expected)
-        single = int((found["count"] == 1).sum())
-        return Answers(rows, nulls, tuple(found[_VALUE].sort().to_list()), single)
+            tally = pl.concat([tally, part]).group_by(_VALUE).agg(pl.col("count").sum())
+            expected = f"at most {MOST_ANSWERS:,} different answers (is it an identifier?)"
+            checks.refuse(tally.height > MOST_ANSWERS, expected, column=self.name)
+        single = int((tally["count"] == 1).sum())
+        return Answers(rows, nulls, tuple(tally[_VALUE].sort().to_list()), single)
 
     def codes(self, labels: Sequence[str], *, none: int | None, other: int) -> Iterator[Codes]:
         """Positions in ``labels``; rows without an answer are left out if ``none`` is None.
@@ -528,9 +516,9 @@ class Column:
             whole = (number == number.floor()) & (number.abs() < _EXACT_WHOLE)
             text = number.cast(pl.Int64, strict=False).cast(pl.String)
             return self.frame.select(pl.when(whole).then(text).otherwise(number.cast(pl.String)))
-        if kind.is_nested() or kind in {pl.Binary, pl.Object}:
-            expected = f"a column of text, numbers or dates ({self.name} holds {kind})"
-            raise InvalidArgumentError("column", self.name, expected)
+        expected = f"a column of text, numbers or dates ({self.name} holds {kind})"
+        opaque = kind.is_nested() or kind in {pl.Binary, pl.Object}
+        checks.refuse(opaque, expected, column=self.name)
         return self.frame.select(value.cast(pl.String))
 
 
@@ -594,13 +582,10 @@ def table(data: object, names: Sequence[str]) -> pl.LazyFrame:
         frame = data.lazy()
     elif isinstance(data, str | os.PathLike):
         path = Path(data)
-        if path.suffix.lower() not in _SCANS:
-            expected = f"a file whose name ends in {', '.join(SUFFIXES)}"
-            raise InvalidArgumentError("data", str(path), expected)
-        if not path.is_file():
-            raise InvalidArgumentError("data", str(path), "an existing file")
-        if not path.stat().st_size:
-            raise InvalidArgumentError("data", str(path), "a file with at least one row")
+        expected = f"a file whose name ends in {', '.join(SUFFIXES)}"
+        checks.refuse(path.suffix.lower() not in _SCANS, expected, data=str(path))
+        checks.refuse(not path.is_file(), "an existing file", data=str(path))
+        checks.refuse(not path.stat().st_size, "a file with at least one row", data=str(path))
         # Text stays text: what an answer looks like must not depend on the rows before it.
         scan, options = _SCANS[path.suffix.lower()]
         frame = getattr(pl, scan)(path, glob=False, **options)
@@ -613,8 +598,8 @@ def table(data: object, names: Sequence[str]) -> pl.LazyFrame:
         )
         raise InvalidArgumentError("data", type(data).__name__, expected)
     with _reading(names[0]):
-        found = frame.collect_schema().names()
-    _require_columns(names, found)
+        columns = frame.collect_schema().names()
+    _require_columns(names, columns)
     return frame.select(names)
 
 

@@ -43,33 +43,32 @@ def top(estimate: Estimate, size: int, level: float = 0.95) -> list[Ranked]:
     low, high = estimate.interval(level, simultaneous=True)
     ranked = []
     for place, index in enumerate(order[:size].tolist()):
-        following = order[place + 1 :]
-        separated = bool(following.size == 0 or low[index] > high[following].max())
+        following = high[order[place + 1 :]]
         ranked.append(
             Ranked(
                 index=index,
                 frequency=float(estimate.frequencies[index]),
                 standard_error=float(estimate.standard_errors[index]),
                 significant=bool(estimate.frequencies[index] >= floor[index]),
-                separated=separated,
+                separated=bool(low[index] > following.max(initial=-np.inf)),
             )
         )
     return ranked
 
 
-# ------------------------------------------------------------- making estimates look like shares
+# ---------------------------------------------------------- making estimates look like fractions
 
 
 def on_simplex(estimate: Estimate) -> Array:
-    """The shares nearest to the estimates: none negative, all summing to one.
+    """The fractions nearest to the estimates: none negative, all summing to one.
 
     The Euclidean projection onto the simplex (Duchi, Shalev-Shwartz, Singer, Chandra, ICML 2008),
     called Norm-Sub in the frequency-estimation literature. No longer unbiased.
     """
     ordered = np.sort(estimate.frequencies)[::-1]
     excess = (np.cumsum(ordered) - 1) / np.arange(1, ordered.size + 1)
-    kept = int(np.flatnonzero(ordered > excess)[-1])
-    projected: Array = np.maximum(estimate.frequencies - excess[kept], 0.0)
+    last = int(np.flatnonzero(ordered > excess)[-1])
+    projected: Array = np.maximum(estimate.frequencies - excess[last], 0.0)
     return projected
 
 
@@ -85,31 +84,30 @@ def above_noise(estimate: Estimate, level: float = 0.95) -> Array:
 
 
 def covariance(randomizer: CategoryRandomizer, estimate: Estimate) -> Array:
-    """The covariance matrix of the estimated shares, one row and column per answer.
+    """The covariance matrix of the estimated fractions, one row and column per answer.
 
     Given the data, an estimate is the mean of one score vector per message, f = (1/n) sum g(y_i),
     with E[g(y) | x] the unit vector of x. So its covariance is
 
         (1/n) sum_x f_x ( E[g g^T | x] - e_x e_x^T ),
 
-    evaluated with the estimated shares, in which it is linear and hence without bias.
+    evaluated with the estimated fractions, in which it is linear and hence without bias.
 
     For randomizers with numbered messages and for unary encoding (whose bits are independent);
     local hashing and subset selection have no such formula here.
     """
-    if estimate.frequencies.shape != (randomizer.k,):
-        shape = estimate.frequencies.shape
-        raise InvalidArgumentError("estimate", shape, f"an estimate of {randomizer.k} answers")
+    shape = estimate.frequencies.shape
+    expected = f"an estimate of {randomizer.k} answers"
+    checks.refuse(shape != (randomizer.k,), expected, estimate=shape)
     if isinstance(randomizer, UnaryEncoding):
         return np.diag(randomizer.variance(estimate.frequencies, n=estimate.n))
     if not isinstance(randomizer, NumberedMessages):
         expected = "a randomizer with numbered messages, or unary encoding"
         raise InvalidArgumentError("randomizer", randomizer.name, expected)
-    if randomizer.outputs * randomizer.k > LARGEST_TABLE:
-        expected = f"answers times messages <= {LARGEST_TABLE} for a covariance matrix"
-        raise InvalidArgumentError("k", randomizer.k, expected)
+    expected = f"answers times messages <= {LARGEST_TABLE} for a covariance matrix"
+    checks.refuse(randomizer.outputs * randomizer.k > LARGEST_TABLE, expected, k=randomizer.k)
     one = np.eye(randomizer.outputs, dtype=np.int64)
     scores = np.array([randomizer.estimate(Counts(cells, 1)).frequencies for cells in one])
-    sent = estimate.frequencies @ randomizer.table()  # chances of each message
+    sent = estimate.frequencies @ randomizer.table()  # probabilities of each message
     second: Array = scores.T @ (sent[:, None] * scores) - np.diag(estimate.frequencies)
     return second / estimate.n

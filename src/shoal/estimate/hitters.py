@@ -1,7 +1,7 @@
 """The texts that many people hold, from the shuffled cells of a prefix tree.
 
 Level by level, all extensions of the prefixes found so far are tried; last come the whole texts.
-See :mod:`shoal.protocols.detection` for how a text is told from chance, whatever people hold.
+See :mod:`shoal.protocols.detection` for how a text stands out from noise, whatever people hold.
 
 Extensions are tried against the tables of a level in pieces that fit a cache: the scores of a
 text's cells add up table by table, and a text is dropped as soon as even the highest scores in the
@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError
 from shoal.protocols.detection import Background, Detector, Ladder
 from shoal.protocols.prefixes import BETA, Codes, PrefixMechanism, PrefixTree, Prospect, Words
 from shoal.values import Array, Batch, Counts
@@ -65,7 +64,7 @@ class HeavyHitters:
 
     @property
     def frequencies(self) -> Array:
-        """Estimated shares of people."""
+        """Estimated fractions of people."""
         return self.counts / self.n
 
     @property
@@ -91,9 +90,8 @@ def heavy_hitters(
     """Find the texts that many hold."""
     checks.open_probability(beta=beta)
     counts = mechanism.counted(batch)
-    if counts.cells.shape != (mechanism.tree.k,):
-        expected = f"counts of the tree's {mechanism.tree.k} cells"
-        raise InvalidArgumentError("batch", counts.cells.shape, expected)
+    shape, k = counts.cells.shape, mechanism.tree.k
+    checks.refuse(shape != (k,), f"counts of the tree's {k} cells", batch=shape)
     return _Search(mechanism, counts, mechanism.prospect(counts.n, beta=beta)).result()
 
 

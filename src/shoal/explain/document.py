@@ -34,7 +34,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Document:
-    """What is known, in the order in which it is told."""
+    """A result in words, in the order in which it is read."""
 
     title: str
     facts: tuple[tuple[str, str], ...] = ()

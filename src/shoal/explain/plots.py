@@ -47,6 +47,7 @@ DOTS_PER_INCH = 160
 _CAPTION_COLUMNS = 150
 _MANY_DECADES, _FEW_STEPS = 160.0, 8.0  # ratios of an axis: powers of ten only; every digit
 _LINE = 0.052  # of the height of the axes: a line of a label
+_UPRIGHT = ("data", "axes fraction")
 _GRID = "#DDDDDD"
 _RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -82,7 +83,7 @@ class Look:
 
     @property
     def style(self) -> dict[str, Any]:
-        """As matplotlib is told."""
+        """The keywords of matplotlib."""
         style = {"color": self.color, "linestyle": self.dash or "none", "linewidth": self.width}
         if self.marker:
             style |= {"marker": self.marker, "markersize": 5, "markeredgecolor": "white"}
@@ -230,16 +231,9 @@ def level(
 ) -> None:
     """A thin horizontal line with its meaning written on it, at its left or right end."""
     axes.axhline(y, color=color, linestyle=dash, linewidth=0.9, zorder=1)
-    axes.annotate(
-        text,
-        (0.99 if right else 0.01, y),
-        xycoords=("axes fraction", "data"),
-        xytext=(0, 3),
-        textcoords="offset points",
-        ha="right" if right else "left",
-        fontsize=8,
-        color=QUIET if color == FAINT else legible(color),
-    )
+    at, side = ((0.99, y), "right") if right else ((0.01, y), "left")
+    color = QUIET if color == FAINT else color
+    _beside(axes, text, at, (0, 3), color, xycoords=("axes fraction", "data"), ha=side)
 
 
 def upright(
@@ -254,17 +248,22 @@ def upright(
 ) -> None:
     """A vertical line up to a fraction of the height, with its meaning beside its upper end."""
     axes.axvline(x, ymax=height, color=color, linestyle=dash, linewidth=1.4)
-    axes.annotate(
-        text,
-        (x, height),
-        (-4 if left else 4, -2),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        ha="right" if left else "left",
-        va="top",
-        fontsize=8,
-        color=legible(color),
-    )
+    offset, side = ((-4, -2), "right") if left else ((4, -2), "left")
+    _beside(axes, text, (x, height), offset, color, xycoords=_UPRIGHT, ha=side, va="top")
+
+
+def _beside(
+    axes: Axes,
+    text: str,
+    at: tuple[float, float],
+    offset: tuple[float, float],
+    color: str = BLACK,
+    size: float = 8,
+    **place: Any,  # noqa: ANN401 - matplotlib's own
+) -> None:
+    """A text so many points away from a place."""
+    style: dict[str, Any] = {"textcoords": "offset points", "fontsize": size}
+    axes.annotate(text, at, offset, color=legible(color), **style, **place)
 
 
 def ring(axes: Axes, x: float, y: float, color: str) -> None:
@@ -360,26 +359,11 @@ def dots(
         if intervals is not None:
             axes.hlines(place, *intervals[place], color=color, linewidth=1.4)
         axes.plot([value], [place], "o", color=color, markersize=7 if intervals is None else 5)
-        axes.annotate(
-            text,
-            (value if intervals is None else intervals[place][1], place),
-            (9, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8.5,
-        )
+        end = value if intervals is None else intervals[place][1]
+        _beside(axes, text, (end, place), (9, 0), size=8.5, va="center")
     for name, x in levels:
         axes.axvline(x, color=QUIET, linestyle=DASHED, linewidth=1)
-        axes.annotate(
-            name,
-            (x, 1.0),
-            (0, 3),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8.5,
-            color=QUIET,
-        )
+        _beside(axes, name, (x, 1.0), (0, 3), QUIET, 8.5, xycoords=_UPRIGHT, ha="center")
     reach = [*values, *(x for _, x in levels), *(x for pair in intervals or () for x in pair)]
     low, high = min(reach, default=0.0), max(reach, default=1.0)
     if log:

@@ -58,18 +58,19 @@ def decimals_for(smallest: float) -> int:
     return max(0, DIGITS - 1 - math.floor(math.log10(smallest)))
 
 
-def up_to(value: float, decimals: int) -> str:
+def up_to(value: float, decimals: int, rounding: str = ROUND_CEILING) -> str:
     """An upper bound with so many decimals, for columns.
 
     >>> up_to(2.2085253, 5)
     '2.20853'
     """
-    return _fixed(value, decimals, ROUND_CEILING)
+    rounded = Decimal(repr(float(value))).quantize(Decimal((0, (1,), -decimals)), rounding)
+    return f"{rounded:f}"
 
 
 def down_to(value: float, decimals: int) -> str:
     """A lower bound with so many decimals, for columns."""
-    return _fixed(value, decimals, ROUND_FLOOR)
+    return up_to(value, decimals, ROUND_FLOOR)
 
 
 def measured(value: float, margin: float) -> str:
@@ -88,7 +89,7 @@ def measured(value: float, margin: float) -> str:
 
 
 def plain(value: float) -> str:
-    """A number that somebody gave, as short as it can be said.
+    """A parameter, as short as it can be written.
 
     >>> plain(1e-06), plain(4.0)
     ('1e-6', '4')
@@ -137,8 +138,3 @@ def duration(seconds: float, *, exact: bool = False) -> str:
         if seconds % size == 0 if exact else seconds >= size:
             return plural(int(seconds // size), name)
     return f"{seconds:,} seconds"
-
-
-def _fixed(value: float, decimals: int, rounding: str) -> str:
-    rounded = Decimal(repr(float(value))).quantize(Decimal((0, (1,), -decimals)), rounding)
-    return f"{rounded:f}"

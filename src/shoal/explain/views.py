@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from shoal.errors import MissingExtraError, PrecisionError, UnreachableTargetError
 from shoal.explain import plots
@@ -24,8 +25,22 @@ _UPPER = Look("proved", plots.BLUE, plots.SOLID, 2.4)
 _LOWER = Look("lower bound", plots.BLACK, plots.DOTTED, 1.8)
 
 
-class Tabular(ABC):
-    """What has a table: as a data frame of Polars or of pandas."""
+class Explained(ABC):
+    """What has a document: as text, and in a notebook."""
+
+    @abstractmethod
+    def document(self) -> Document:
+        """What it says, in words and tables."""
+
+    def __str__(self) -> str:
+        return str(self.document())
+
+    def _repr_html_(self) -> str:
+        return self.document().to_html()
+
+
+class Tabular(Explained):
+    """What has a table: as a data frame of Polars or of pandas, too."""
 
     @abstractmethod
     def records(self) -> list[dict[str, object]]:
@@ -54,8 +69,20 @@ class CurveViews(Tabular):
         """What the curve is of."""
 
     @abstractmethod
+    def epsilon(self, delta: float) -> float:
+        """The ε proved at this δ."""
+
+    @abstractmethod
+    def lower_epsilon(self, delta: float) -> float:
+        """An ε that no analysis can go below at this δ."""
+
     def _points(self, deltas: Sequence[float]) -> list[tuple[float, float, float]]:
-        """(δ, ε, lower bound of ε) at those of the deltas that can be reached."""
+        """(δ, ε, lower bound of ε) at those of the deltas for which there is a proof."""
+        points = []
+        for delta in deltas:
+            with suppress(UnreachableTargetError, PrecisionError):
+                points.append((delta, float(self.epsilon(delta)), self.lower_epsilon(delta)))
+        return points
 
     def records(self) -> list[dict[str, object]]:
         """ε and its lower bound at a few δ."""
@@ -79,20 +106,6 @@ class CurveViews(Tabular):
         with plots.on(ax) as axes:
             draw_curve(axes, self._points(_DRAWN))
         return axes
-
-    def _repr_html_(self) -> str:
-        return self.document().to_html()
-
-
-def reached(epsilon: Any, lower: Any, deltas: Sequence[float]) -> list[tuple[float, float, float]]:  # noqa: ANN401
-    """(δ, ε(δ), lower bound) at those deltas for which there is a proof."""
-    points = []
-    for delta in deltas:
-        try:
-            points.append((delta, float(epsilon(delta)), float(lower(delta))))
-        except (UnreachableTargetError, PrecisionError):
-            continue
-    return points
 
 
 def draw_curve(axes: Axes, points: Sequence[tuple[float, float, float]]) -> None:

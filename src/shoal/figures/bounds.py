@@ -349,12 +349,12 @@ def randomizers(points: int) -> Iterator[Row]:
     # Per local epsilon: the generic bound, and each k's own law, closed form and lower bound.
     for local_epsilon in np.geomspace(*_LOCAL.limits, points).tolist():
         generic = PrivacyProfile(BlanketLaw.generic(local_epsilon), _N)
-        found: Row = {"local_epsilon": local_epsilon, "n": _N, "delta": DELTA}
-        found["optimal-clones"] = generic.epsilon(DELTA)
+        row: Row = {"local_epsilon": local_epsilon, "n": _N, "delta": DELTA}
+        row["optimal-clones"] = generic.epsilon(DELTA)
         for k in _ANSWERS:
             own = PrivacyProfile(BlanketLaw.randomized_response(k=k, epsilon=local_epsilon), _N)
             query = catalog.Query(local_epsilon=local_epsilon, n=_N, delta=DELTA, k=k)
-            found[f"k{k}"] = own.epsilon(DELTA)
-            found[f"k{k}-closed"] = epsilon("krr-closed", query)
-            found[f"k{k}-lower"] = own.lower_epsilon(DELTA)
-        yield found
+            row[f"k{k}"] = own.epsilon(DELTA)
+            row[f"k{k}-closed"] = epsilon("krr-closed", query)
+            row[f"k{k}-lower"] = own.lower_epsilon(DELTA)
+        yield row

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from shoal.errors import InvalidArgumentError
+from shoal import checks
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Dash, Look
 
@@ -49,10 +49,9 @@ class Table:
 
     def column(self, name: str) -> tuple[Value, ...]:
         """One column, with its gaps."""
-        if name not in self.names:
-            raise InvalidArgumentError("column", name, f"one of {', '.join(self.names)}")
-        index = self.names.index(name)
-        return tuple(row[index] for row in self.rows)
+        checks.refuse(name not in self.names, f"one of {', '.join(self.names)}", column=name)
+        at = self.names.index(name)
+        return tuple(row[at] for row in self.rows)
 
     def curve(self, x: str, y: str) -> tuple[list[float], list[float]]:
         """The points of column ``y`` against column ``x``, where both have a value."""

@@ -58,8 +58,8 @@ class Model:
 def _best_local(n: int) -> CategoryRandomizer:
     """The randomizer with the least L2 error at a local epsilon of ``EPSILON``."""
     families = [each.family for each in planner.for_categories(K, n) if each.family]
-    found = [cast("CategoryRandomizer", family(epsilon=EPSILON)) for family in families]
-    return min(found, key=lambda randomizer: errors.of_categories(randomizer, n).l2)
+    candidates = [cast("CategoryRandomizer", family(epsilon=EPSILON)) for family in families]
+    return min(candidates, key=lambda randomizer: errors.of_categories(randomizer, n).l2)
 
 
 def _reporting(randomizer: CategoryRandomizer, n: int) -> Model:
@@ -101,8 +101,7 @@ def _measured(models: Mapping[str, Model], n: int) -> Row:
     randomness = sources.simulated(n)
     runs: dict[str, list[tuple[float, float, float]]] = {name: [] for name in models}
     for _ in range(RUNS[n]):
-        drawn = randomness.below(int(WEIGHTS.sum()), n)
-        codes = np.searchsorted(np.cumsum(WEIGHTS), drawn, side="right")
+        codes = randomness.weighted(WEIGHTS, n)
         for name, model in models.items():
             estimate = model.estimate(codes, randomness)
             off = estimate - TRUTH

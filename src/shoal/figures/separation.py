@@ -50,10 +50,10 @@ Whole = npt.NDArray[np.int64]
 def people_of(n: int, d: int) -> Whole:
     """How many of n people gave each of d answers."""
     tail = np.floor(0.1 * n * 0.8 ** np.arange(min(d - 1, 128))).astype(np.int64)
-    given = np.zeros(d, dtype=np.int64)
-    given[1 : 1 + tail.size] = tail
-    given[0] = n - tail.sum()
-    return given
+    people = np.zeros(d, dtype=np.int64)
+    people[1 : 1 + tail.size] = tail
+    people[0] = n - tail.sum()
+    return people
 
 
 def single_message(n: int, d: int) -> float:
@@ -72,8 +72,8 @@ def single_message(n: int, d: int) -> float:
             for b in buckets
         ),
     ]
-    shares = people_of(n, d) / n
-    return min(errors.expected_largest(n * np.sqrt(r.variance(shares, n=n))) for r in tried)
+    fractions = people_of(n, d) / n
+    return min(errors.expected_largest(n * np.sqrt(r.variance(fractions, n=n))) for r in tried)
 
 
 @lru_cache(maxsize=32)
@@ -83,15 +83,15 @@ def _affordable(n: int, family: type[CategoryRandomizer], **sizes: int) -> float
     return local_epsilon(make, epsilon=EPSILON, delta=DELTA, n=n, cap=_LARGEST_LOCAL_EPSILON)
 
 
-def by_the_zero_rule(given: Whole, gamma: float) -> float:
+def by_the_zero_rule(people: Whole, gamma: float) -> float:
     """E max of the errors of independent answers, exactly.
 
     An answer of s people is off by |B − nγ| if B < s, and by s itself if it is hidden.
     """
-    noise = Withheld.of(int(given.sum()), gamma)
+    noise = Withheld.of(int(people.sum()), gamma)
     withheld, probabilities = noise.window.counts, noise.window.pmf
     shown = np.abs(withheld - noise.mean)
-    sizes, times = np.unique(given[given > 0], return_counts=True)
+    sizes, times = np.unique(people[people > 0], return_counts=True)
     off = np.where(withheld < sizes[:, None], shown, sizes[:, None])  # (sizes, withheld)
     steps = np.unique(np.append(off, 0.0))
     within = np.ones(steps.size)
@@ -108,12 +108,12 @@ def measured(protocol: ZeroSumHistogram, n: int) -> float | None:
     if max(n, 10 * protocol.k) > MOST_SIMULATED:
         return None
     randomness = sources.simulated(n + protocol.k)
-    given = people_of(n, protocol.k)
-    answers = np.repeat(np.arange(protocol.k), given)
+    people = people_of(n, protocol.k)
+    answers = np.repeat(np.arange(protocol.k), people)
     largest = 0.0
     for _ in range(RUNS):
         counts = protocol.simulate_counts(answers, randomness=randomness)
-        largest += np.abs(protocol.estimate(counts).counts - given).max() / RUNS
+        largest += np.abs(protocol.estimate(counts).counts - people).max() / RUNS
     return float(largest)
 
 

@@ -6,9 +6,17 @@ order, :func:`by_epochs` is a curve over epochs, and :func:`require` refuses a d
 loader that does not do what a guarantee assumes. :func:`train` fits linear models that way.
 """
 
-from shoal.learning.accountant import account, by_epochs, compare, noise_for
+from shoal.learning.accountant import (
+    Comparison,
+    LearningGuarantee,
+    Refused,
+    Route,
+    account,
+    by_epochs,
+    compare,
+    noise_for,
+)
 from shoal.learning.descent import Fit, Logistic, Ridge, train
-from shoal.learning.guarantee import Comparison, LearningGuarantee, Refused, Route
 from shoal.learning.run import Sampling, require, sampling_of
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The questions about a training run: how private it is, how much noise it needs.
+"""The questions about a training run, and their answers: how private it is, the noise it needs.
 
 FMT21's Algorithm 2 and its relatives: every step adds up the clipped gradients of its examples
 (norm at most C each) and Gaussian noise of deviation ``noise_multiplier`` C, and everything the
@@ -11,21 +11,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context
-from functools import cache
+from functools import cache, cached_property
 from typing import Unpack
 
 from shoal import checks
 from shoal.accounting import gaussian
-from shoal.accounting.search import root_below
+from shoal.accounting.search import Side, root_below
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
-from shoal.explain.text import up
+from shoal.explain.document import Document, Row, Table
+from shoal.explain.text import down, plain, plural, up
+from shoal.explain.views import Explained
 from shoal.learning import permuted, steps
-from shoal.learning.guarantee import Comparison, LearningGuarantee, Refused, Route
 from shoal.learning.run import ADD_OR_REMOVE, REPLACE, Run, RunOptions, Sampling
 
 LARGEST_EPSILON = 50.0
+MOST_BLOCKS = 10**12  # steps of an epoch that noise is sought for: each trial takes long
 COMPARED = (
     (Sampling.PERMUTATION, REPLACE),
     (Sampling.REPLACEMENT, REPLACE),
@@ -48,6 +50,218 @@ _UPWARDS = Context(prec=6, rounding=ROUND_CEILING)
 _TOLERANCE = 1e-4
 _FAR_BELOW = 1e-9
 _LARGEST_LOG_NOISE = 21.0
+_KEY = (
+    "The data loader decides which row holds; no row says anything about another.",
+    "Replacing an example costs more than adding or removing it.",
+)
+
+
+@dataclass(frozen=True)
+class Route:
+    """One way to an epsilon: the number, or None and the reason why there is none."""
+
+    name: str
+    epsilon: float | None
+    remark: str = ""
+
+    def __str__(self) -> str:
+        answer = f"none, {self.remark}" if self.epsilon is None else up(self.epsilon)
+        return f"{self.name}: {answer}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningGuarantee(Run, Explained):
+    """A training run and its (epsilon, delta): an upper bound for all iterates, what it assumes.
+
+    ``local`` is the epsilon, at the same delta, of one step seen by somebody who knows whose
+    examples it used. ``lower`` is a number that no better analysis of the same run can go below,
+    0 where none is known; it is computed when first used.
+    """
+
+    epsilon: float
+    theorem: str
+    local: float
+    routes: tuple[Route, ...]
+    assumptions: tuple[str, ...]
+
+    @cached_property
+    def lower(self) -> float:
+        """How far any better analysis of the same run could still go."""
+        return min(self.lower_bound(), self.epsilon)
+
+    def lower_bound(self) -> float:
+        """What explicit data give away."""
+        if self.sampling is Sampling.FIXED:
+            mu = 2 * math.sqrt(self.epochs) / self.noise_multiplier
+            return gaussian.epsilon(mu, self.delta, side=Side.LOWER)
+        if self.sampling is not Sampling.PERMUTATION or self.n % self.batch:
+            return 0.0  # an example that is left out at times gives less away than the witnesses do
+        return permuted.lower_epsilon(self)
+
+    def assuming(self, *assumptions: str) -> LearningGuarantee:
+        """The same guarantee, which rests on these assumptions as well."""
+        return replace(self, assumptions=(*self.assumptions, *assumptions))
+
+    @property
+    def words(self) -> str:
+        """The guarantee in one sentence."""
+        run = f"{plural(self.epochs, 'epoch')} over {plural(self.n, 'example')}"
+        proved = f"({up(self.epsilon)}, {plain(self.delta)})-differentially private"
+        return (
+            f"everything published during {run} is {proved} ({self.neighbouring}) if "
+            f"{self.sampling.words}"
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, as the command line's ``--json`` prints them."""
+        values = {"epsilon": self.epsilon, "lower": self.lower, "steps": self.steps} | vars(self)
+        values |= {
+            "sampling": self.sampling.value,
+            "routes": [asdict(route) for route in self.routes],
+            "assumptions": list(self.assumptions),
+            "warnings": list(self.warnings),
+        }
+        del values["drop_last"]
+        return values
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it."""
+        warnings: tuple[str, ...] = ()
+        if self.delta >= 1 / self.n:
+            some = plural(self.n, "example")
+            warnings += (f"δ is not smaller than 1/n: one of {some} could be printed",)
+        if self.sampling is Sampling.PERMUTATION and self.theorem.endswith("no amplification"):
+            if self.blocks == 1:
+                advice = "an epoch is a single step, and there is no order to hide"
+            else:
+                more = "more examples" if self.batch == 1 else "smaller batches"
+                advice = f"more noise, or {more}, would"
+            warnings += (f"shuffling gains nothing here: {advice}",)
+        return warnings
+
+    @property
+    def size(self) -> str:
+        """How many examples, in which batches."""
+        batches = f" in batches of {self.batch:,}" if self.batch > 1 else ""
+        return f"{plural(self.n, 'example')}{batches}"
+
+    def document(self, title: str = "") -> Document:
+        """The guarantee put into words."""
+        passes = f"{plural(self.epochs, 'epoch')}, {plural(self.steps, 'step')}"
+        lower: tuple[tuple[str, str], ...] = ()
+        if self.lower > 0:
+            gap = f"gap {1 - self.lower / self.epsilon:.1%}"
+            lower = (("lower bound", f"{down(self.lower)} ({gap}): no analysis can prove less"),)
+        routes = [str(route) for route in self.routes]
+        return Document(
+            title or f"ε = {up(self.epsilon)} at δ = {plain(self.delta)}",
+            facts=(
+                ("epsilon", f"{up(self.epsilon)}, a proved upper bound"),
+                ("delta", up(self.delta)),
+                *lower,
+                ("run", f"{self.size}; {passes}"),
+                ("noise multiplier", plain(self.noise_multiplier)),
+                ("sampling", f"{self.sampling}: {self.sampling.words}"),
+                ("theorem", self.theorem),
+                ("neighbours", self.neighbouring),
+                ("one step alone", f"ε = {up(self.local)} at the same δ, without any sampling"),
+                *zip(("routes", *[""] * len(routes)), routes, strict=False),
+                *zip(("assumes", *[""] * len(self.assumptions)), self.assumptions, strict=False),
+            ),
+            warnings=self.warnings,
+        )
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A kind of sampling that has no guarantee in a comparison, and the error that says why."""
+
+    sampling: Sampling
+    neighbouring: str
+    error: ShoalError
+    noise_multiplier: float | None = None
+    epsilon: None = None
+
+    @property
+    def remark(self) -> str:
+        """The reason in a few words."""
+        if isinstance(self.error, UnreachableTargetError):
+            return self.error.reason
+        return "the batch does not divide n"
+
+    def __str__(self) -> str:
+        return f"{self.sampling}: {self.error}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every kind of sampling beside the others; ``target`` is the epsilon that noise was found for.
+
+    Iterating gives the rows.
+    """
+
+    rows: tuple[LearningGuarantee | Refused, ...]
+    target: float | None = None
+
+    def __iter__(self) -> Iterator[LearningGuarantee | Refused]:
+        return iter(self.rows)
+
+    def guarantee(self, sampling: Sampling | str | None = None) -> LearningGuarantee:
+        """That of this kind of sampling; without a kind, the first that there is."""
+        error: ShoalError | None = None
+        for row in self.rows:
+            if sampling in (None, row.sampling.value):
+                if isinstance(row, LearningGuarantee):
+                    return row
+                error = error or row.error
+        raise error or InvalidArgumentError("sampling", sampling, "a kind that was compared")
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, a row each."""
+        rows = [
+            {
+                "sampling": row.sampling.value,
+                "neighbouring": row.neighbouring,
+                "epsilon": row.epsilon,
+                "noise_multiplier": row.noise_multiplier,
+                "loader": row.sampling.loader,
+                "refused": str(row.error) if isinstance(row, Refused) else None,
+            }
+            for row in self.rows
+        ]
+        return {"compared": rows}
+
+    def document(self, sampling: Sampling | str | None = None) -> Document:
+        """A table of all; the guarantee of one kind of sampling, if it is named, in full."""
+        best = self.guarantee(sampling)
+        run = f"{best.size}, {plural(best.epochs, 'epoch')}"
+        if self.target is None:
+            noise = f"noise multiplier {plain(best.noise_multiplier)}"
+            title, headline = f"ε at δ = {plain(best.delta)}: {run}, {noise}", ""
+        else:
+            title = f"Noise for ε = {plain(self.target)} at δ = {plain(best.delta)}: {run}"
+            headline = f"noise multiplier {plain(best.noise_multiplier)} is enough"
+        answer = "ε" if self.target is None else "noise"
+        table = Table(
+            ("sampling", answer, "neighbours", "which loader does it"),
+            tuple(Row(self._cells(row), "strong" if row is best else "") for row in self.rows),
+            numeric=frozenset({1}),
+            title=title,
+        )
+        document = best.document(headline)
+        if sampling is None:
+            document = replace(document, facts=())
+        return replace(document, table=table, sentences=_KEY)
+
+    def _cells(self, row: LearningGuarantee | Refused) -> tuple[str, str, str, str]:
+        if isinstance(row, Refused):
+            return row.sampling.value, "–", row.neighbouring, row.remark
+        answer = up(row.epsilon) if self.target is None else plain(row.noise_multiplier)
+        return row.sampling.value, answer, row.neighbouring, row.sampling.loader
+
+
+# ------------------------------------------------------------------------------ the questions
 
 
 def account(
@@ -107,7 +321,7 @@ def compare(
 ) -> Comparison:
     """The same steps under every kind of sampling, permutation first: epsilon, or the noise for it.
 
-    A kind that has no guarantee is a :class:`~shoal.learning.guarantee.Refused` that says why, with
+    A kind that has no guarantee is a :class:`Refused` that says why, with
     ``epsilon`` None; if none has one, the first error is raised. ``progress`` is called with the
     number of kinds that are done, and of all.
     """
@@ -158,10 +372,9 @@ def epsilon_of(run: Run) -> float:
 def _guarantee(
     run: Run, noise_multiplier: float | None, epsilon: float | None
 ) -> LearningGuarantee:
-    if (noise_multiplier is None) == (epsilon is None):
-        expected = "exactly one of epsilon and noise_multiplier"
-        pair = (epsilon, noise_multiplier)
-        raise InvalidArgumentError("(epsilon, noise_multiplier)", pair, expected)
+    pair = {"(epsilon, noise_multiplier)": (epsilon, noise_multiplier)}
+    both = (noise_multiplier is None) == (epsilon is None)
+    checks.refuse(both, "exactly one of epsilon and noise_multiplier", **pair)
     if epsilon is not None:
         run = replace(run, noise_multiplier=_smallest_noise(run, epsilon))
     routes = tuple(_routes(run, every=True))
@@ -223,10 +436,16 @@ def _smallest_noise(run: Run, epsilon: float) -> float:
     checks.positive(epsilon=epsilon)
     expected = f"epsilon <= {LARGEST_EPSILON:g} (more is no guarantee)"
     checks.refuse(epsilon > LARGEST_EPSILON, expected, epsilon=epsilon)
+    if run.sampling is not Sampling.FIXED and run.blocks > MOST_BLOCKS:
+        raise UnreachableTargetError(
+            f"({epsilon:g}, {run.delta:g})-DP",
+            f"noise is not sought for more than {MOST_BLOCKS:.0e} steps an epoch",
+            "use larger batches, or choose the noise",
+        )
 
     @cache
     def excess(log_noise: float) -> float:
-        """log of the epsilon reached, over the target; at most 0 if it is kept."""
+        """log of the epsilon reached, over the target; at most 0 if it holds."""
         reached = epsilon_of(replace(run, noise_multiplier=math.exp(log_noise)))
         return math.log(min(max(reached / epsilon, _FAR_BELOW), 1 / _FAR_BELOW))
 

@@ -47,8 +47,7 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.learning.accountant import account
-from shoal.learning.guarantee import LearningGuarantee
+from shoal.learning.accountant import LearningGuarantee, account
 from shoal.learning.run import RunOptions, Sampling
 from shoal.randomness import Randomness, secure
 from shoal.values import Array
@@ -93,8 +92,8 @@ class Logistic:
         if self.labels is None:
             return
         named = tuple(self.labels)
-        if len(named) != 2 or named[0] == named[1]:
-            raise InvalidArgumentError("labels", self.labels, "two different labels")
+        wrong = len(named) != 2 or named[0] == named[1]
+        checks.refuse(wrong, "two different labels", labels=self.labels)
         object.__setattr__(self, "labels", named)
 
     @property
@@ -187,7 +186,7 @@ _LOGISTIC = Logistic()
 class Fit:
     """A trained linear model with its guarantee, which covers the iterates too.
 
-    ``losses``, if they were asked for, are the examples' own: the guarantee does not cover them.
+    ``losses``, filled by ``history``, are the examples' own: the guarantee does not cover them.
     """
 
     weights: Array
@@ -202,9 +201,9 @@ class Fit:
     def decision(self, examples: npt.ArrayLike) -> Array:
         """The score of each example."""
         rows = numbers("examples", examples, dimensions=2)
-        if rows.shape[1] != len(self.weights):
-            expected = f"{len(self.weights)} features, as in training"
-            raise InvalidArgumentError("examples", f"array of shape {rows.shape}", expected)
+        shape, features = rows.shape, len(self.weights)
+        expected = f"{features} features, as in training"
+        checks.refuse(shape[1] != features, expected, examples=f"array of shape {shape}")
         return np.asarray(rows @ self.weights + self.intercept, dtype=np.float64)
 
     def predict(self, examples: npt.ArrayLike) -> npt.NDArray[np.generic]:
@@ -276,13 +275,13 @@ def train(
     targets, labels = loss.reading(answers)
     if radius is not None:
         checks.positive(radius=radius)
-    elif rate is None:
+    else:
         expected = "a rate if radius=None: the default rate is in proportion to the radius"
-        raise InvalidArgumentError("rate", rate, expected)
+        checks.refuse(rate is None, expected, rate=rate)
     if rate is not None:
         checks.positive(rate=rate)
-        if rate * loss.l2 > 1:  # theta would be thrown across zero
-            raise InvalidArgumentError("rate", rate, f"rate <= 1/l2 = {1 / loss.l2:.6g}")
+        if loss.l2:  # theta would be thrown across zero
+            checks.refuse(rate * loss.l2 > 1, f"rate <= 1/l2 = {1 / loss.l2:.6g}", rate=rate)
     guarantee = account(
         n=len(rows),
         noise_multiplier=noise_multiplier,

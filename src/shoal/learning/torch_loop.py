@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError
-from shoal.learning.accountant import account
+from shoal.learning.accountant import LearningGuarantee, account
 from shoal.learning.descent import shuffled, standard_normals
-from shoal.learning.guarantee import LearningGuarantee
 from shoal.learning.run import RunOptions, Sampling
 from shoal.randomness import Randomness, secure
 

@@ -173,7 +173,7 @@ class WalkAccountant:
     ) -> Guarantee:
         """(ε, δ) after so many rounds; ``epsilon`` asks for δ instead.
 
-        δ is min(1e-6, 1/(10 n)) if neither is given. ``near_local=False`` is for quick answers:
+        δ is min(1e-6, 1/(10 n)) by default. ``near_local=False`` is for quick answers:
         :meth:`WalkProfile.answer`.
         """
         both = epsilon is not None and delta is not None
@@ -218,7 +218,7 @@ class WalkAccountant:
         )
 
     def checked_delta(self, delta: float | None) -> float:
-        """The δ that was asked for, or min(1e-6, 1/(10 n)) for the n people of the walk."""
+        """The target δ, or by default min(1e-6, 1/(10 n)) for the n people of the walk."""
         delta = default_delta(self.walk.n) if delta is None else delta
         checks.open_probability(delta=delta)
         return delta
@@ -308,20 +308,20 @@ def amplify_walk(
     user: int | None = None,
     **setting: Unpack[Setting],
 ) -> Guarantee:
-    """The (ε, δ) of reports passed on for some rounds, for everybody unless said otherwise.
+    """The (ε, δ) of reports passed on for some rounds, for everybody by default.
 
     ``randomizer`` is what devices run; else any randomizer with ``local_epsilon`` (and perhaps
-    ``local_delta``) is covered. ``delta`` (min(1e-6, 1/(10 n)) unless said) asks for ε; ``epsilon``
+    ``local_delta``) is covered. ``delta`` (min(1e-6, 1/(10 n)) by default) asks for ε; ``epsilon``
     asks for δ. ``quantile`` is the fraction of people it has to hold for, those whose reports are
     spread best; ``user`` asks about one person.
 
     ``view="traffic"`` is for a server that sees who passes to whom, such as one that relays the
-    messages: simulated in ``runs`` runs (10,000 unless said), for one ``user``.
+    messages: simulated in ``runs`` runs (10,000 by default), for one ``user``.
     ``submit="single"``: every holder submits one report only. ``collusion`` is the probability that
     a new holder works for the server, or a list of the people who do.
 
     ``method`` is how it is learned where reports are: "exact", "leading" or "spectral", by the size
-    of the graph unless said; ``randomness`` is for proofs and simulations that draw.
+    of the graph by default; ``randomness`` is for proofs and simulations that draw.
     """
     accountant = WalkAccountant(walk=walk, **setting)
     return accountant.guarantee(rounds, delta=delta, epsilon=epsilon, quantile=quantile, user=user)
@@ -383,7 +383,7 @@ def rounds_for(
 ) -> Rounds:
     """The smallest number of rounds after which (ε, δ) is proved for this fraction of people.
 
-    δ is min(1e-6, 1/(10 n)) unless said.
+    δ is min(1e-6, 1/(10 n)) by default.
     """
     checks.positive(epsilon=epsilon)
     target = accountant.checked_delta(delta)
@@ -453,7 +453,7 @@ def user_epsilons(
     """The ε of the best spread half of all people, and of larger fractions, up to everybody.
 
     A larger group contains the smaller ones, so its ε is at least theirs. δ is min(1e-6, 1/(10 n))
-    unless said. ``near_local=False`` is for quick answers: :meth:`WalkProfile.answer`.
+    by default. ``near_local=False`` is for quick answers: :meth:`WalkProfile.answer`.
     """
     target = accountant.checked_delta(delta)
     for fraction in fractions:
@@ -482,12 +482,12 @@ class Traffic:
         alone = self._alone(epsilon)
         if alone <= 0:
             return 0.0
-        fractions = np.minimum(self._given(epsilon) / alone, 1.0)
+        fractions = np.minimum(self._conditional(epsilon) / alone, 1.0)
         return alone * mean_bound(float(fractions.mean()), fractions.size, failure)
 
     def estimate(self, epsilon: float) -> float:
         """The average over the runs: not a bound."""
-        return float(np.minimum(self._given(epsilon), self._alone(epsilon)).mean())
+        return float(np.minimum(self._conditional(epsilon), self._alone(epsilon)).mean())
 
     def epsilon(self, delta: float) -> float:
         """The smallest ε certified at this δ, the simulation's failure included; at most ε0."""
@@ -509,7 +509,7 @@ class Traffic:
             for pair in self.reports.own.pairs
         )
 
-    def _given(self, epsilon: float) -> Array:
+    def _conditional(self, epsilon: float) -> Array:
         """The bound given the traffic, for each run; the worst pair of inputs."""
         bounds = []
         for pair in self.reports.own.pairs:

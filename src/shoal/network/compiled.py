@@ -2,7 +2,7 @@
 
 A walk waits for memory. Round by round the steps do not wait for each other, as those of one
 report would; and a block of them first finds all its places in the list of neighbours, then reads
-them, so that many reads are under way at once. Needs numba: imported only where it is asked for.
+them, so that many reads are under way at once. Needs numba: imported only where it is used.
 """
 
 from __future__ import annotations

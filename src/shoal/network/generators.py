@@ -1,7 +1,7 @@
 """Graphs to try things on, and overlays to choose: complete, ring, grid, and random ones.
 
 A random d-regular overlay with d of 16 or more mixes in a few rounds, whoever is in it. The random
-graphs repeat for the same ``seed``; another source of randomness can be given instead.
+graphs repeat for the same ``seed``; ``randomness`` is another source instead.
 """
 
 from __future__ import annotations

@@ -130,24 +130,20 @@ def _one_sided(above: Array, reach: float, variance: float) -> Array:
     return np.where(holds, bound, np.inf)
 
 
-@dataclass(frozen=True, eq=False)
 class Floor:
-    """How far μ is below π: the lowest μ/π outside some holders, and these holders' mass of π."""
+    """How far μ is below π: the lowest μ/π outside some holders, and these holders' mass of π.
 
-    overlap: float  # Σ μ
-    least: float  # the lowest of all μ/π
-    ratios: Array
-    masses: Array
+    A few choices of holders to leave out, those of lowest μ/π first.
+    """
 
-    @classmethod
-    def of(cls, minimum: Array, stationary: Array) -> Floor:
-        """A few choices of holders to leave out, those of lowest μ/π first."""
+    def __init__(self, minimum: Array, stationary: Array) -> None:
         ratios = minimum / stationary * (1 - growth(2))
         order = np.argsort(ratios)
         below = np.append(0.0, np.cumsum(stationary[order]))[:-1] * (1 + 1e-9)
         chosen = np.unique(np.searchsorted(below, _MASSES, side="right") - 1)
-        overlap = float(minimum.sum()) * (1 - growth(minimum.size))
-        return cls(overlap, float(ratios[order[0]]), ratios[order[chosen]], below[chosen])
+        self.overlap = float(minimum.sum()) * (1 - growth(minimum.size))  # Σ μ
+        self.least = float(ratios[order[0]])  # the lowest of all μ/π
+        self.ratios, self.masses = ratios[order[chosen]], below[chosen]
 
     def stop_loss(self, known: Moments, at: Array) -> Array:
         """S(k) of laws P = X π of which ``known`` speaks.

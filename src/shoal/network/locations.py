@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache
 from typing import Literal, cast, get_args
 
 import numpy as np
@@ -201,7 +201,7 @@ class Spread:
     @cached_property
     def floor(self) -> Floor:
         """How far the common part is below the stationary law."""
-        return Floor.of(self.minimum, self.stationary)
+        return Floor(self.minimum, self.stationary)
 
     def group(self, *, quantile: float = 1.0, user: int | None = None) -> Nodes:
         """One person, or the fraction ``quantile`` of all whose reports are spread best."""
@@ -227,7 +227,7 @@ class Spread:
         return StopLoss(at, self.losses(users, at))
 
     def losses(self, users: Nodes, at: Array) -> Array:
-        """The largest stop-loss of these people at given points, the first of them 0."""
+        """The largest stop-loss of these people at some points, the first of them 0."""
         rows, moments = self._known_of(users)
         values = law.stop_loss(rows, self.minimum, at) if len(rows) else np.zeros(at.size)
         if moments is not None:
@@ -399,19 +399,9 @@ def _all_laws(process: Process, rounds: int) -> tuple[Array, float]:
         if 2.0 * n * n * rounds.bit_length() / _DENSE_SPEED < sparse:
             # A product of sums adds n roundings.
             roundings = process.roundings(rounds) + (rounds - 1) * n
-            return _power(process.transitions.toarray(), rounds), growth(roundings)
+            power = np.linalg.matrix_power(process.transitions.toarray(), rounds)
+            return power, growth(roundings)
     return moved(process, np.arange(n), rounds).T, process.rounding(rounds)
-
-
-def _power(matrix: Array, exponent: int) -> Array:
-    """A power by squaring."""
-    parts = []
-    while exponent:
-        if exponent & 1:
-            parts.append(matrix)
-        exponent >>= 1
-        matrix = matrix @ matrix if exponent else matrix
-    return reduce(np.matmul, parts)
 
 
 def _pairwise(pairs: Leading, rounds: int, nodes: Nodes) -> tuple[Array, Array]:

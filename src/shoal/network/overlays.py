@@ -1,6 +1,6 @@
 """Which overlay to build: how many rounds each needs, and what they cost.
 
-People who do not know each other can be given neighbours. Then the graph is a choice, and what is
+People who do not know each other need neighbours assigned. Then the graph is a choice, and what is
 worth paying for is neighbours: everybody keeps a connection to each. The complete graph with loops
 needs one round, whose holders are uniform exactly; a random d-regular graph has
 |λ| ≈ 2√(d-1)/d (Friedman 2008, A proof of Alon's second eigenvalue conjecture, Mem. AMS 195), so a
@@ -29,7 +29,7 @@ from shoal.network.profile import Reports
 from shoal.network.walk import Kind, Progress, Walk
 from shoal.randomness import simulated
 
-NEAR = 1.1  # times a central shuffler's ε, unless a target is given
+NEAR = 1.1  # times a central shuffler's ε is the default target
 MOST_ROUNDS = 10_000
 _FEWEST = 12  # people that every kind of overlay can be made of
 _REWIRED = 0.2
@@ -148,9 +148,9 @@ def compare(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
-    """What several overlays take to keep (ε, δ); ε within 10 % of a shuffler's unless said.
+    """What several overlays take to keep (ε, δ); by default ε within 10 % of a shuffler's.
 
-    δ is min(1e-6, 1/(10 n)) unless said. Overlays are drawn anew for another ``seed``; the same one
+    δ is min(1e-6, 1/(10 n)) by default. Overlays are drawn anew for another ``seed``; the same one
     gives the same answer.
     """
     n, degree = checks.count(_FEWEST, n=n), checks.count(4, degree=degree)

@@ -49,7 +49,7 @@ Complex = npt.NDArray[np.complex128]
 AGREEMENT = 1e-7
 _QUICK = 3e-3
 _FAR = 32.0
-_NEARLY = 0.99  # of ε0: a route that keeps δ only beyond is not worth asking
+_NEARLY = 0.99  # of ε0: a route that keeps δ only beyond is not worth evaluating
 ALONE = "each report by itself"
 SINGLE = "blanket of one report a holder"
 DUMMIES = "a holder with no report submits one of a fixed datum, randomized like any other"
@@ -130,7 +130,7 @@ class Route:
     n: int
     slack: float = 0.0
     failure: float = 0.0
-    patient: ClassVar[bool] = True  # whether an ε close to ε0 can be asked about
+    patient: ClassVar[bool] = True  # whether an ε close to ε0 can be evaluated
 
     def delta(self, epsilon: float, *, tolerance: float | None = None) -> float:
         """The δ proved at this ε >= 0."""
@@ -353,7 +353,7 @@ class WalkProfile(Curve):
         return best
 
     def _solved(self, route: Route, delta: float) -> float:
-        """The ε at which a route keeps δ; infinite if none was found."""
+        """The ε at which a route keeps δ; infinite if there is none."""
         if route.added(0.0) >= delta:
             return math.inf
         target = math.log(delta)

@@ -152,7 +152,7 @@ def simulate(
     """Walk some rounds and submit.
 
     ``walkers``: how many reports (number i begins at node i modulo n), or the nodes they begin at;
-    one from each node unless said. ``offline``: the probability that a peer misses a round, in
+    one from each node by default. ``offline``: the probability that a peer misses a round, in
     which its reports stay with it and none reach it. ``killed``: nodes gone from the start.
     ``dropout``: the probability that a peer is gone when reports are due; what it holds is lost.
     ``engine``: compiled by numba where it is installed and there is enough to do, else NumPy.
@@ -349,7 +349,7 @@ class NetworkMean:
     """An estimate of the mean vector, and how far off it is: the root of its mean squared length.
 
     ``expected_error`` is an upper bound once the walk has mixed, and exact if nothing is lost.
-    What is lost has to be lost by chance: with nodes killed by name the estimate is of the mean of
+    What is lost has to be lost at random: with nodes killed by name the estimate is of the mean of
     the others, and its error is that of their mean.
     """
 
@@ -375,7 +375,7 @@ def network_mean(
     these probabilities.
 
     *Error.* With E|u|^2/m^2 = V + 1, V the squared error of one report, all n reports have the
-    squared error V/n; k that arrive, others lost by chance, have (V + 1)/k at most; S single
+    squared error V/n; k that arrive, others lost at random, have (V + 1)/k at most; S single
     messages have S (V + 1)/D^2 at most, as the number of reports among them varies no more than if
     nodes held reports independently of each other.
 

@@ -45,7 +45,7 @@ _FACTORING = 1e9  # products that take about a second
 _POWER_SLACK = 1e-13
 _LANCZOS_CHUNK = 40
 _LANCZOS_MOST = 1200
-_TINY = 1e-12  # a Krylov space that ends before it was asked to
+_TINY = 1e-12  # a Krylov space that ends early
 
 
 @dataclass(frozen=True)
@@ -221,8 +221,8 @@ def inertia_bound(operator: Operator, *, suggested: float, precision: float) -> 
     By Sylvester's law of inertia, L D Lᵀ has as many negative eigenvalues as D. If θ I - S has one
     and θ I + S none, then 1 is the only eigenvalue of S above θ in size. The factors come from an
     LU factorisation with pivots on the diagonal alone: the same permutation of rows and columns,
-    and U = D Lᵀ up to rounding. With the computed factors, B = L D Lᵀ and M the matrix that was
-    asked about,
+    and U = D Lᵀ up to rounding. With the computed factors, B = L D Lᵀ and M the shifted
+    matrix,
 
         ‖M - B‖ <= ‖M - L U‖ + ‖L (U - D Lᵀ)‖ <= γ_k ‖|L| |U| 1‖_∞ + ‖|L| |U - D Lᵀ| 1‖_∞ = η,
 
@@ -453,19 +453,13 @@ class Leading:
 
     def chi_squared(self, rounds: int) -> Array:
         """χ²_u(t) = P^(2t)(u, u)/π_u - 1, rounded up; the first pair makes up for the 1."""
-        rounds, stationary = 2 * checks.count(0, rounds=rounds), self.walk.stationary
-        unseen, decay, error = self._left_out(rounds, refined=False)
-        powers = self.vectors * self.values**rounds
-        inside: Array = np.einsum("uk,uk->u", powers[:, 1:], self.vectors[:, 1:])
-        inside += decay * unseen + error
-        plain = np.asarray(inside / stationary * (1 + growth(8)))
-        if rounds <= _BACK:
-            return plain
-        unseen, decay, error = self._left_out(rounds)
-        inside = np.square(self.vectors[:, 1:]) @ self.values[1:] ** rounds
-        inside += decay * unseen
-        inside += error
-        return np.asarray(np.minimum(plain, inside / stationary * (1 + growth(16))))
+        steps = 2 * checks.count(0, rounds=rounds)
+        seen = np.square(self.vectors[:, 1:]) @ self.values[1:] ** steps
+        bounds = []
+        for refined in (False, True):
+            unseen, decay, error = self._left_out(steps, refined=refined)
+            bounds.append((seen + decay * unseen + error) / self.walk.stationary)
+        return np.asarray(np.minimum(*bounds) * (1 + growth(16)))
 
     def unseen(self, rounds: int) -> Array:
         """About how much the eigenpairs leave open of P_u(u)/π_u: who should be looked at."""

@@ -220,7 +220,7 @@ def _metropolis(graph: Graph) -> csr_array:
 
 @dataclass(frozen=True, eq=False)
 class Absences(Process):
-    """A walk with given people online in each round: ``online`` has a row a round, a column a node.
+    """A walk with these people online in each round: ``online`` has a row a round, a column a node.
 
     A report stays put unless its holder and the neighbour chosen are both there. Every such round
     is symmetric with respect to the walk's π, so π is kept whatever the pattern. Given the pattern

@@ -28,7 +28,7 @@ from shoal.values import Record, attributes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NEAR = 1.1  # times a central shuffler's ε is near enough, if nothing is asked for
+NEAR = 1.1  # times a central shuffler's ε is the default target
 FRACTIONS = {1.0: "worst", 0.99: "99 %", 0.9: "90 %", 0.5: "median"}
 _FEW_FRACTIONS = {1.0: "worst", 0.5: "median"}
 _STEPS = (1 / 8, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)  # of the last number of rounds
@@ -233,12 +233,12 @@ def table(
     """ε of reports passed on along a walk, by rounds and by fraction of people.
 
     The last row is after ``rounds``, or after the fewest that keep ``epsilon``; with neither, the
-    fewest that come within 10 % of a central shuffler's ε. δ is min(1e-6, 1/(10 n)) unless said.
+    fewest that come within 10 % of a central shuffler's ε. δ is min(1e-6, 1/(10 n)) by default.
     ``steps`` are the rows, as fractions of the last number of rounds. ``offline`` is the
     probability that a peer misses a round: one pattern of absences is drawn. With
-    ``view="traffic"`` the table is about one ``user``, the worst spread one unless said.
+    ``view="traffic"`` the table is about one ``user``, by default the worst spread one.
     ``simulation=True`` walks it once, too. ``seed`` is that of all that is drawn. The devices and
-    the adversary are those of :func:`amplify_walk`, with 2,000 ``runs`` unless said.
+    the adversary are those of :func:`amplify_walk`, with 2,000 ``runs`` by default.
     """
     checks.closed_probability(offline=offline)
     checks.count(runs=setting.setdefault("runs", 2000))
@@ -309,7 +309,7 @@ def table(
 
 
 def _target(accountant: WalkAccountant, epsilon: float | None, central: float) -> tuple[float, str]:
-    """The ε to keep, asked for or near a shuffler's, and which of the two."""
+    """The target ε, chosen or near a shuffler's, and which of the two."""
     if epsilon is not None:
         return epsilon, f" for ε = {plain(epsilon)}"
     expected = "rounds, or an epsilon: a central shuffler's ε is 0 at this δ"

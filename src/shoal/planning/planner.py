@@ -451,13 +451,6 @@ class Plan(Tabular):
             )
         return axes
 
-    def _repr_html_(self) -> str:
-        return self.document().to_html()
-
-    def __str__(self) -> str:
-        """The options, best first, and the recommendation, as text."""
-        return str(self.document())
-
 
 def _amount(value: float) -> str:
     """A number of people (or a sum): whole where it is large."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.noise import Divergence, NoiseProfile
+from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.randomizers.base import (
     AnswerMechanism,
@@ -35,7 +35,7 @@ from shoal.values import Batch, Counts, Envelopes, Messages, category_codes
 
 Whole = npt.NDArray[np.int64]
 
-_KEPT_BACK = (2.0**-10, 2.0**-7, 2.0**-4, 2.0**-2)  # of delta, for what the sampler adds
+_RESERVED = (2.0**-10, 2.0**-7, 2.0**-4, 2.0**-2)  # of delta, for what the sampler adds
 
 
 class MultiMessageMechanism(Mechanism):
@@ -260,4 +260,4 @@ def ragged(first: Messages, more: Messages, added: Whole) -> Envelopes:
 
 def margins(delta: float) -> tuple[float, ...]:
     """Targets a little below delta, to be tried in turn: the rest is for what the sampler adds."""
-    return tuple(delta * (1 - part) for part in _KEPT_BACK)
+    return tuple(delta * (1 - part) for part in _RESERVED)

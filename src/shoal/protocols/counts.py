@@ -14,16 +14,15 @@ import numpy.typing as npt
 import scipy
 
 from shoal import checks
-from shoal.accounting.noise import (
-    Divergence,
+from shoal.accounting.noise.binary import binary_delta, binary_lambda
+from shoal.accounting.noise.near_central import (
     NearCentralNoise,
-    binary_delta,
-    binary_lambda,
+    NegativeBinomial,
     incomplete_delta,
     near_central_calibration,
     near_central_delta,
 )
-from shoal.accounting.noise.near_central import NegativeBinomial
+from shoal.accounting.noise.profile import Divergence
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, NumberedEnvelopes, Whole, margins
@@ -236,7 +235,7 @@ class NearCentralCount(_NearCentral, AnswerEnvelopes):
         ones = (int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])) / counts.n
         error = self._error(counts.n)
         deviation = math.sqrt(error.variance) / counts.n
-        return NearCentralShares(
+        return NearCentralFractions(
             np.array([1 - ones, ones]),
             np.full(2, deviation),
             counts.n,
@@ -365,13 +364,13 @@ def _copies(low: float, high: float, levels: int | None) -> int:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NearCentralShares(Estimate):
-    """Shares whose errors are discrete Laplace: so are their confidence limits."""
+class NearCentralFractions(Estimate):
+    """Fractions whose errors are discrete Laplace: so are their confidence limits."""
 
     error: Difference
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
-        """Confidence limits of each share; both have the same error, so both hold together."""
+        """Confidence limits of each fraction; both have the same error, so both hold together."""
         del simultaneous
         checks.open_probability(level=level)
         # Whole numbers of people first: a limit must not lose its end to rounding.

@@ -54,10 +54,10 @@ _SHORT = 3.0  # standard deviations by which noise may fall short
 _POISSON = 2 / (1 - 2 * math.exp(-(_SHORT**2) / 2))
 _CROWD = 0.3  # of all people, taken to hold different texts; as many again hold frequent ones,
 _LIKENESS = (0.75, 0.87, 0.95)  # of so many times the messages of the text in question,
-_OFTEN = 0.5  # but not in more than this share of the cells
+_OFTEN = 0.5  # but not in more than this fraction of the cells
 _STEP = 1.06
 _RUNGS = 32
-_SHARES = (0.75, 0.25 / (_RUNGS - 1))  # of the misses: on the rung next below a text, on others
+_PARTS = (0.75, 0.25 / (_RUNGS - 1))  # of the misses: on the rung next below a text, on others
 _CLOSE = 1.01
 _LEAST_SIGNAL = 1.0
 _STRIDES = (1.05, 1.3)  # of a search that starts near its end, and of one that does not
@@ -108,7 +108,7 @@ class Channel:
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """The counts that each table has, and the share of its cells with each."""
+    """The counts that each table has, and the fraction of its cells with each."""
 
     tables: tuple[tuple[Counted, Array], ...]
 
@@ -154,8 +154,8 @@ class Detector:
     def passing(self, background: Background) -> float:
         """The probability that a text that nobody holds passes, its cells being drawn evenly."""
         total = np.ones(1)
-        for counts, shares in background.tables:
-            total = np.convolve(total, np.bincount(self.scored(counts), shares))
+        for counts, fractions in background.tables:
+            total = np.convolve(total, np.bincount(self.scored(counts), fractions))
         return float(total[self.least :].sum())
 
 
@@ -228,8 +228,8 @@ class Ladder:
         allowed = self.missed * signal / _POISSON
         trial = Detector(edges, scores, 0, signal)
         least = min(
-            _limit(self.channel, trial, signal * _STEP**up, share * allowed)
-            for up, share in enumerate(_SHARES)
+            _limit(self.channel, trial, signal * _STEP**up, part * allowed)
+            for up, part in enumerate(_PARTS)
         )
         return replace(trial, least=least)
 
@@ -287,18 +287,18 @@ def worst_passing(channel: Channel, detector: Detector) -> float:
 def _scores(channel: Channel, signal: float, likeness: float) -> tuple[Counted, Counted]:
     """Log-likelihood ratios in whole units, from 0 on, and the counts from which each holds."""
     group = signal / channel.tables
-    held = channel.noise + group
+    mean = channel.noise + group
     spread = channel.noise + _CROWD * channel.others
     crowded = spread + likeness * group
     often = min(_OFTEN, _CROWD * channel.others / (likeness * group))
     first = max(0, math.floor(channel.noise - _REACH * (1 + math.sqrt(channel.noise))))
-    last = math.ceil(held) + 1
+    last = math.ceil(mean) + 1
     x = np.linspace(first, last, min(_FINEST, last - first + 1)).astype(np.int64)
     empty = np.logaddexp(
         math.log1p(-often) + x * math.log(spread) - spread,
         math.log(often) + x * math.log(crowded) - crowded,
     )
-    rising = np.maximum.accumulate(x * math.log(held) - held - empty)
+    rising = np.maximum.accumulate(x * math.log(mean) - mean - empty)
     whole = np.floor(_UNITS * (np.clip(rising, -_NATS, _NATS) + _NATS)).astype(np.int64)
     scores, firsts = np.unique(whole, return_index=True)
     return x[firsts], scores - scores[0]

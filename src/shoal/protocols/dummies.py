@@ -13,14 +13,13 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.compose import ComposedProfile
-from shoal.accounting.noise import (
-    Divergence,
-    NoiseProfile,
+from shoal.accounting.noise.dummies import (
     dummies_delta,
     dummies_rho,
     hashed_dummies_delta,
     hashed_dummies_rho,
 )
+from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import InvalidArgumentError
 from shoal.protocols import shares
 from shoal.protocols.base import (
@@ -342,9 +341,9 @@ class HashedDummies(AmongDummies, AnswerMechanism):
 
     def admissible(self, rows: Rows) -> Flags:
         """A function of the family and a bucket, or the zeros of an empty slot if there are any."""
-        found = checked_rows(rows, self.message_bytes)
-        sent = hashing.admissible_rows(found, self.buckets)
-        return sent if self.always_full else sent | ~self._used(found)
+        slots = checked_rows(rows, self.message_bytes)
+        sent = hashing.admissible_rows(slots, self.buckets)
+        return sent if self.always_full else sent | ~self._used(slots)
 
 
 def _collision(buckets: int) -> float:
@@ -493,7 +492,7 @@ def _least(excess: Callable[[float], float], guess: float, depth: float) -> floa
         if -_WASTED <= there <= 0:
             break
         ahead = max(here / 2, min(2 * here, here - (there + _AIM) / slope))
-        found = excess(ahead)
-        slope = min((found - there) / (ahead - here), slope / 4)
-        here, there = ahead, found
+        value = excess(ahead)
+        slope = min((value - there) / (ahead - here), slope / 4)
+        here, there = ahead, value
     return here

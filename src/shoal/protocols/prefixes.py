@@ -33,7 +33,7 @@ much as a random function does (Pătraşcu, Thorup, "The Power of Simple Tabulat
 2012, arXiv:1011.5200). The words are SHAKE-256 of a public key, the same for everybody. A child's
 hash is its parent's xor a number of the symbols added: a million children cost a million xors.
 
-*The layout.* Messages pay for cells, for each cell has its share of noise. More tables make chance
+*The layout.* Messages pay for cells, for each cell has its part of the noise. More tables make
 collisions rarer and spread what a text sends more thinly; more cells per table keep texts apart.
 """
 
@@ -55,7 +55,7 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting import amplification
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.noise import Divergence
+from shoal.accounting.noise.profile import Divergence
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.protocols.base import NumberedEnvelopes, Whole
 from shoal.protocols.detection import Background, Channel, Ladder
@@ -97,7 +97,7 @@ _CHUNK = 1 << 15
 
 @dataclass(frozen=True, kw_only=True)
 class Alphabet:
-    """The bytes that texts are made of, and how many of them are kept."""
+    """The bytes that texts are made of, and how many of them a text has at most."""
 
     symbols: bytes
     length: int
@@ -153,15 +153,15 @@ class Alphabet:
         if not listed:
             return np.zeros((0, self.length), dtype=np.uint8)
         starts = np.append(0, ends[:-1] + 1)
-        kept = np.minimum(ends - starts, self.length)
-        (cut,) = np.nonzero(ends - starts > kept)
+        sizes = np.minimum(ends - starts, self.length)
+        (cut,) = np.nonzero(ends - starts > sizes)
         for _ in range(_LONGEST_CHARACTER):  # no character is cut in the middle
-            inside = joined[starts[cut] + kept[cut]] & _FIRST_TWO == _CONTINUED
-            cut = cut[inside & (kept[cut] > 0)]
-            kept[cut] -= 1
+            inside = joined[starts[cut] + sizes[cut]] & _FIRST_TWO == _CONTINUED
+            cut = cut[inside & (sizes[cut] > 0)]
+            sizes[cut] -= 1
         rows = np.zeros((starts.size, self.length), dtype=np.uint8)
         for place in range(self.length):
-            (there,) = np.nonzero(kept > place)
+            (there,) = np.nonzero(sizes > place)
             seen = joined[starts[there] + place]
             codes = self._numbers[seen]
             if not codes.all():
@@ -277,11 +277,11 @@ class PrefixTree:
 
         Exactly uniform: the draws are whole numbers below multiples of all numbers of choices.
         """
-        found = np.empty(len(rows), dtype=np.int64)
+        cells = np.empty(len(rows), dtype=np.int64)
         for start in range(0, len(rows), _CHUNK):  # so that a chunk stays in the cache
             chunk = rows[start : start + _CHUNK]
-            found[start : start + _CHUNK] = self._cells(chunk, randomness)
-        return found
+            cells[start : start + _CHUNK] = self._cells(chunk, randomness)
+        return cells
 
     def _cells(self, rows: Codes, randomness: Randomness) -> npt.NDArray[np.int64]:
         depths = self.depths(rows)
@@ -579,9 +579,9 @@ class Prospect:
     """What can be found among n people, whatever they hold.
 
     With probability ``beta`` at most something goes wrong: half of it that a text is missed, half
-    that one is listed that nobody holds. A text of c of the n people has a share c/n of the first
+    that one is listed that nobody holds. A text of c of the n people has a part c/n of the first
     half, since all c together are n at most, and the same on each level that it has to pass. Of
-    the second half, texts with each number of levels have the same share: 1/4 of it for the
+    the second half, texts with each number of levels have the same part: 1/4 of it for the
     detector that the data choose, 3/4 for the one that holds whatever they are.
 
     Texts of an ``alphabet`` are cut after ``cuts`` symbols. ``keep`` is the probability of the
@@ -666,11 +666,11 @@ class Prospect:
         return min(math.ceil(2 * (STRAYS + standing_out)), max(most, 1))
 
     def inner_false(self, level: int, parents: int) -> float:
-        """The share of prefixes of nobody that may pass: this costs time only."""
+        """The fraction of prefixes of nobody that may pass: this costs time only."""
         return min(1.0, STRAYS / self._inner_candidates(level, parents))
 
     def whole_false(self, depth: int, parents: int, *, chosen: bool) -> float:
-        """The share of texts of nobody that may pass a detector that the data chose, or not."""
+        """The fraction of texts of nobody that may pass a detector that the data chose, or not."""
         size = float(self.alphabet.size)
         candidates = parents * sum(size**added for added in self.endings(depth - 1))
         part = _CHOSEN if chosen else 1 - _CHOSEN

@@ -119,19 +119,20 @@ class CountTable:
 class RareCount:
     """One person's share, which is nearly always 0: whether there is any, and how many then.
 
-    What the table of the amounts rounds off is multiplied by the small ``chance`` that it is used.
-    The chance itself is kept to 124 bits, so that any number of people can have it each. ``error``
+    What the table of the amounts rounds off is multiplied by the small ``probability`` that it is
+    used. That has 124 bits, so that any number of people can have it each. ``error``
     bounds the total variation between the count drawn and the law it stands for.
     """
 
-    chance: tuple[int, int]
+    probability: tuple[int, int]  # in base 2^62
     amount: CountTable  # of what is above one
     error: float
 
     @classmethod
-    def of(cls, chance: float, amount: CountTable, *, error: float) -> RareCount:
-        """Above 0 with this chance; ``amount`` draws by how much it is above 1 then."""
-        return cls(divmod(int(Fraction(chance) * _TOTAL**2), _TOTAL), amount, error + _CUT_OFF)
+    def of(cls, probability: float, amount: CountTable, *, error: float) -> RareCount:
+        """Above 0 with this probability; ``amount`` draws by how much it is above 1 then."""
+        digits = divmod(int(Fraction(probability) * _TOTAL**2), _TOTAL)
+        return cls(digits, amount, error + _CUT_OFF)
 
     @classmethod
     def negative_binomial(cls, everybody: NegativeBinomial, *, people: int) -> RareCount:
@@ -164,22 +165,22 @@ class RareCount:
         small = rate < math.log(2)  # log(1 − e^−rate), without cancellation
         log_first = math.log(-math.expm1(-rate)) if small else math.log1p(-math.exp(-rate))
         log_zero = shape * log_first
-        chance = -math.expm1(log_zero)
+        any_at_all = -math.expm1(log_zero)
         last = math.ceil(TAIL / rate)
         counts = np.arange(1, last + 2, dtype=np.float64)
         steps = np.rint(np.log1p(shape / counts[:-1]) * _FIXED).astype(np.int64)
         growth = np.concatenate([[0], np.cumsum(steps)]) / _FIXED
-        pmf = math.exp(log_zero) * shape / chance * np.exp(growth - rate * counts) / counts
+        pmf = math.exp(log_zero) * shape / any_at_all * np.exp(growth - rate * counts) / counts
         # From one count to the next the probability falls at least by e^−rate.
         beyond = float(pmf[-1]) / -math.expm1(-rate)
         amount = CountTable.of(pmf[:-1], omitted=beyond + last / _FIXED)
-        error = chance * (1 + _POLYA_ROUNDING) * (_POLYA_ROUNDING + amount.error)
-        return cls.of(chance, amount, error=error)
+        error = any_at_all * (1 + _POLYA_ROUNDING) * (_POLYA_ROUNDING + amount.error)
+        return cls.of(any_at_all, amount, error=error)
 
     def integers(self, name: str) -> Integers:
-        """The chance in base 2^62 and the steps of the amount, under this name."""
+        """The probability in base 2^62 and the steps of the amount, under this name."""
         return {
-            f"{name}_chance": [str(digit) for digit in self.chance],
+            f"{name}_chance": [str(digit) for digit in self.probability],
             f"{name}_steps": self.amount.integers,
         }
 
@@ -190,7 +191,7 @@ class RareCount:
 
     def draw(self, size: int, randomness: Randomness) -> Whole:
         """Independent counts."""
-        high, low = map(np.uint64, self.chance)
+        high, low = map(np.uint64, self.probability)
         drawn = randomness.below(_TOTAL, size)
         some = drawn < high
         tied = np.flatnonzero(drawn == high)

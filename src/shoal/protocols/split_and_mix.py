@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.noise import Divergence, NoiseProfile
-from shoal.accounting.noise.profile import checked_epsilon
+from shoal.accounting.noise.profile import Divergence, NoiseProfile, checked_epsilon
 from shoal.accounting.noise.split import (
     LEAST_SHARES,
     MOST_SHARES,
@@ -188,9 +187,9 @@ class SplitAndMix(NumberedEnvelopes):
     def profile(self, n: int) -> NoiseProfile:
         """Pure noise; what shares and sampler lack of perfection is counted as slack."""
         if self.rate is not None and checks.count(n=n) < self.people:
-            given = {"n": n, "people": self.people}
+            people = {"n": n, "people": self.people}
             instead = f"{type(self).__name__}.calibrated with n={n}"
-            raise OutOfRegimeError(f"the noise of {self.name}", "n >= people", given, instead)
+            raise OutOfRegimeError(f"the noise of {self.name}", "n >= people", people, instead)
         return super().profile(n)
 
     def _divergence(self, n: int) -> Divergence:  # noqa: ARG002

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import decimal
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -24,14 +25,15 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.binomial import BinomialWindow
-from shoal.accounting.noise import (
-    Divergence,
+from shoal.accounting.noise.profile import Divergence
+from shoal.accounting.noise.zero_sum import (
     one_bin_delta,
     one_bin_gamma,
     two_bin_delta,
     two_bin_gamma,
+    zero_sum_histogram_mean,
+    zero_sum_mean,
 )
-from shoal.accounting.noise.zero_sum import zero_sum_histogram_mean, zero_sum_mean
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, Whole, margins, ragged
@@ -58,7 +60,7 @@ class Withheld:
     @lru_cache(maxsize=16)
     def of(cls, n: int, gamma: float) -> Withheld:
         """The law for 0 < gamma < 1."""
-        return cls(BinomialWindow.of(n=n, probability=gamma))
+        return cls(BinomialWindow(n=n, probability=gamma))
 
     @property
     def mean(self) -> float:
@@ -105,8 +107,8 @@ class Withheld:
         return self._first(failing <= beta)
 
     def _first(self, holds: Flags) -> int:
-        found = np.flatnonzero(holds)
-        return int(self.window.counts[found[0]]) if found.size else self.window.n
+        places = np.flatnonzero(holds)
+        return int(self.window.counts[places[0]]) if places.size else self.window.n
 
     def squared_error(self, counts: Array) -> Array:
         """E[(estimate − s)²] of answers that s people gave: bias included.
@@ -201,10 +203,10 @@ class ZeroSum(AnswerEnvelopes):
         truths = category_codes(values, self.k)
         checks.refuse(not truths.size, "at least one value", values=0)
         # A count has one cell only, that of the answer 1.
-        given = np.bincount(truths, minlength=self.k)[-self.outputs :]
+        counts = np.bincount(truths, minlength=self.k)[-self.outputs :]
         first, table = simulation_table(truths.size, self.gamma)
-        withheld = first + table.draw(given.size, source(randomness))
-        return Counts(given + truths.size - withheld, truths.size)
+        withheld = first + table.draw(counts.size, source(randomness))
+        return Counts(counts + truths.size - withheld, truths.size)
 
     def accuracy(self, n: int, beta: float) -> float:
         """Return the α that all errors together keep with probability 1 − beta, for all data.
@@ -258,7 +260,7 @@ class ZeroSumCount(ZeroSum):
 
     name: ClassVar[str] = "zero-sum-count"
     theorem = "zero-sum count, exact divergence"
-    scope = "everybody sends its bit and one more with a fixed chance, each by itself"
+    scope = "everybody sends its bit and one more with a fixed probability, each by itself"
     outputs = 1  # only how often it was sent matters
 
     k: int = field(default=2, init=False)
@@ -277,8 +279,7 @@ class ZeroSumCount(ZeroSum):
     @classmethod
     def published(cls, *, n: int, epsilon: float, delta: float) -> Self:
         """The paper's γ = (50/(ε²n)) log(2/δ), for ε <= 1 and n >= (100/ε²) log(2/δ)."""
-        mean = zero_sum_mean(epsilon=epsilon, delta=delta)
-        return cls(gamma=_published_gamma(mean, n=n, epsilon=epsilon, delta=delta))
+        return cls(gamma=_published_mean(zero_sum_mean, n, epsilon, delta) / n)
 
     @staticmethod
     def published_accuracy(*, n: int, epsilon: float, delta: float, beta: float) -> float:
@@ -287,8 +288,7 @@ class ZeroSumCount(ZeroSum):
         What ``published`` keeps with probability 1 − beta, in the paper's form and with a constant
         derived here; never below ``accuracy``.
         """
-        mean = zero_sum_mean(epsilon=epsilon, delta=delta)
-        _published_gamma(mean, n=n, epsilon=epsilon, delta=delta)
+        mean = _published_mean(zero_sum_mean, n, epsilon, delta)
         return _published_error(mean, n=n, beta=beta, least=delta**25)
 
     def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
@@ -342,14 +342,12 @@ class ZeroSumHistogram(ZeroSum):
     @classmethod
     def published(cls, *, k: int, n: int, epsilon: float, delta: float) -> Self:
         """The paper's noise: that of the count at (ε/2, δ/2), for every answer."""
-        mean = zero_sum_histogram_mean(epsilon=epsilon, delta=delta)
-        return cls(k=k, gamma=_published_gamma(mean, n=n, epsilon=epsilon, delta=delta))
+        return cls(k=k, gamma=_published_mean(zero_sum_histogram_mean, n, epsilon, delta) / n)
 
     @staticmethod
     def published_accuracy(*, n: int, epsilon: float, delta: float, beta: float) -> float:
         """The count's α at (ε/2, δ/2) and β/n, for the largest error of all answers."""
-        mean = zero_sum_histogram_mean(epsilon=epsilon, delta=delta)
-        _published_gamma(mean, n=n, epsilon=epsilon, delta=delta)
+        mean = _published_mean(zero_sum_histogram_mean, n, epsilon, delta)
         checks.open_probability(beta=beta)
         return _published_error(mean, n=n, beta=beta / n, least=(delta / 2) ** 25)
 
@@ -371,20 +369,22 @@ class ZeroSumHistogram(ZeroSum):
         return Divergence.of(two_bin_delta, n=n, gamma=self.gamma)
 
 
-def _published_gamma(mean: float, *, n: int, epsilon: float, delta: float) -> float:
+def _published_mean(noise: Callable[..., float], n: int, epsilon: float, delta: float) -> float:
+    """nγ of the paper's noise, where it covers so few people."""
+    mean = noise(epsilon=epsilon, delta=delta)
     people, needed = checks.count(n=n), math.ceil(2 * mean)
     if people < needed:
-        given = {"n": people, "epsilon": float(epsilon), "delta": float(delta)}
-        raise OutOfRegimeError("the published noise", f"n >= {needed}", given, "calibrated")
-    return mean / people
+        question = {"n": people, "epsilon": float(epsilon), "delta": float(delta)}
+        raise OutOfRegimeError("the published noise", f"n >= {needed}", question, "calibrated")
+    return mean
 
 
 def _published_error(mean: float, *, n: int, beta: float, least: float) -> float:
     """(nγ + (4√2/3) √(nγ log(1/β)))/n, by Bernstein's inequality for log(1/β) <= nγ/2."""
     checks.open_probability(beta=beta)
     if beta < least:
-        given = {"beta": float(beta)}
-        raise OutOfRegimeError("the published error", f"beta >= {least:.3g}", given, "accuracy")
+        question = {"beta": float(beta)}
+        raise OutOfRegimeError("the published error", f"beta >= {least:.3g}", question, "accuracy")
     return (mean + 4 * math.sqrt(2) / 3 * math.sqrt(mean * math.log(1 / beta))) / n
 
 
@@ -499,7 +499,7 @@ class SparseHistogram(AnswerEnvelopes):
         return Withheld.of(people, self.gamma).largest(allowed / self.k)
 
     def significant(self, estimate: Estimate, beta: float = 0.05) -> Array:
-        """The estimated shares, with those that noise alone can explain set to zero.
+        """The estimated fractions, with those that noise alone can explain set to zero.
 
         With probability 1 − beta no answer that nobody gave is left over. What is left is the
         unbiased estimate; an answer given by fewer people than :meth:`threshold` may be lost.
@@ -507,8 +507,8 @@ class SparseHistogram(AnswerEnvelopes):
         shape = estimate.frequencies.shape
         checks.refuse(shape != (self.k,), f"an estimate of {self.k} answers", estimate=shape)
         received = np.rint(estimate.counts + estimate.n * self.gamma)
-        kept = received > self.threshold(estimate.n, beta)
-        return np.where(kept, estimate.frequencies, 0.0)
+        significant = received > self.threshold(estimate.n, beta)
+        return np.where(significant, estimate.frequencies, 0.0)
 
 
 def distinct_answers(k: int, added: Whole, bits: Randomness) -> Whole:
@@ -552,20 +552,20 @@ def copies_table(k: int, gamma: float, most: int | None) -> shares.CountTable:
     leave over falls on the likeliest count.
     """
     with decimal.localcontext(decimal.Context(prec=_DIGITS)):
-        share, total = Decimal(gamma), Decimal(2) ** _TOTAL_BITS
-        mode = min(int((k + 1) * share), k)
-        chance = (1 - share) ** k
-        odds, weights, lost = share / (1 - share), [], Decimal(0)
+        probability, total = Decimal(gamma), Decimal(2) ** _TOTAL_BITS
+        mode = min(int((k + 1) * probability), k)
+        pmf = (1 - probability) ** k
+        odds, weights, lost = probability / (1 - probability), [], Decimal(0)
         for count in range(1 + (k if most is None else min(k, most))):
-            weight = int(chance * total)
+            weight = int(pmf * total)
             if count > mode and not weight:
                 break
             weights.append(weight)
-            lost += chance - weight / total if count != mode else 0
-            chance *= odds * (k - count) / (count + 1)
-        # From here on each chance is at most this part of the one before.
+            lost += pmf - weight / total if count != mode else 0
+            pmf *= odds * (k - count) / (count + 1)
+        # From here on each probability is at most this part of the one before.
         falling = odds * (k - len(weights)) / (len(weights) + 1)
-        lost += chance / (1 - falling)
+        lost += pmf / (1 - falling)
         error = float(lost * (1 + Decimal(10) ** -12))
     weights[mode] += 2**_TOTAL_BITS - sum(weights)
     return shares.CountTable(np.cumsum(np.array(weights, dtype=np.uint64)), error)

@@ -178,18 +178,18 @@ class AnswerMechanism(TakesAnswers):
 
     @abstractmethod
     def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Unbiased estimates of the share of each answer."""
+        """Unbiased estimates of the fraction of each answer."""
 
     @abstractmethod
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """Variance of each estimated share, given the true shares of n people."""
+        """Variance of each estimated fraction, given the true ones of n people."""
 
     def gap_estimator(self, first: int, second: int) -> Callable[[Batch], float] | None:
-        """The estimated share of one answer, less that of the other."""
+        """The estimated fraction of one answer, less that of the other."""
 
         def gap(batch: Batch) -> float:
-            shares = self.estimate(batch).frequencies
-            return float(shares[first] - shares[second])
+            fractions = self.estimate(batch).frequencies
+            return float(fractions[first] - fractions[second])
 
         return gap
 
@@ -299,7 +299,7 @@ class Odds:
 
     ``raised`` is the weight of all likelier outputs together, ``total`` that of all outputs: draws
     are below it. ``epsilon`` is what the sampler really keeps, log(high / low) rounded up, and no
-    more than was asked for.
+    more than the target.
     """
 
     high: int
@@ -505,7 +505,7 @@ def check_table(outputs: int, **rows: int) -> None:
 
 
 def source(randomness: Randomness | None) -> Randomness:
-    """The randomness given, or a secure one."""
+    """This randomness, or a secure one."""
     return sources.secure() if randomness is None else randomness
 
 
@@ -532,18 +532,18 @@ def integers_of(rows: Rows, width: int) -> npt.NDArray[np.uint64]:
 
 def checked_rows(rows: Rows, width: int) -> Rows:
     """Rows of so many bytes, or an error saying what they are instead."""
-    found = np.asarray(rows, dtype=np.uint8)
-    wrong = found.ndim != 2 or found.shape[1] != width
-    checks.refuse(wrong, f"rows of {width} bytes", rows=found.shape)
-    return found
+    rows = np.asarray(rows, dtype=np.uint8)
+    wrong = rows.ndim != 2 or rows.shape[1] != width
+    checks.refuse(wrong, f"rows of {width} bytes", rows=rows.shape)
+    return rows
 
 
 def byte_rows(messages: Messages, width: int) -> Rows:
     """Messages that are rows of so many bytes, or an error saying what they are instead."""
     rows = np.asarray(messages)
     wrong = rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width
-    found = f"{rows.dtype} of shape {rows.shape}"
-    checks.refuse(wrong, f"uint8 rows of {width} bytes", rows=found)
+    kind = f"{rows.dtype} of shape {rows.shape}"
+    checks.refuse(wrong, f"uint8 rows of {width} bytes", rows=kind)
     return rows.astype(np.uint8, copy=False)
 
 

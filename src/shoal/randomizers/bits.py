@@ -66,10 +66,10 @@ class BitRandomizer(CategoryRandomizer):
 
     def decode(self, rows: Messages) -> Rows:
         """The rows as they are."""
-        found = byte_rows(rows, self.message_bytes)
-        wrong = not self._padded(found).all()
+        bits = byte_rows(rows, self.message_bytes)
+        wrong = not self._padded(bits).all()
         checks.refuse(wrong, f"rows of {self.k} bits", rows="set bits after the last answer's")
-        return found
+        return bits
 
     def admissible(self, rows: Rows) -> Flags:
         """Rows with nothing after the k bits."""
@@ -340,12 +340,12 @@ class SubsetSelection(BitRandomizer):
 
     def decode(self, rows: Messages) -> Rows:
         """The rows as they are; every one has exactly w bits set."""
-        found = super().decode(rows)
-        sizes = self.support_sizes(found)
+        sets = super().decode(rows)
+        sizes = self.support_sizes(sets)
         wrong = np.flatnonzero(sizes != self._w)
         if wrong.size:
             raise InvalidArgumentError("set", int(sizes[wrong[0]]), f"sets of {self._w} answers")
-        return found
+        return sets
 
     def admissible(self, rows: Rows) -> Flags:
         """Rows of k bits, w of them set."""
@@ -366,7 +366,7 @@ def _completed(
     w: int,
     randomness: Randomness,
 ) -> Flags:
-    """Uniformly random w-subsets of k answers that contain the truth, or do not, as told.
+    """Uniformly random w-subsets of k answers that contain the truth if it is ``included``.
 
     The w smallest of independent random keys win; the truth's own key is set to come first or
     last. Where the w-th smallest key is not unique the row is drawn again: that event treats the

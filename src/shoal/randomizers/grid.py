@@ -179,7 +179,7 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
     @property
     @abstractmethod
     def lies(self) -> float:
-        """The share of reports that are not the level's own output, or only by chance."""
+        """The fraction of reports that are not the level's own output, or only at random."""
 
     @property
     def step(self) -> float:
@@ -200,11 +200,11 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
         rounding. The smaller one is taken, within the possible variances and not below the noise.
         """
         counts = self.counted(batch)
-        n, shares = counts.n, counts.cells / counts.n
-        mean = float(shares @ self._scores)
-        spread = float(shares @ (self._scores - mean) ** 2) * n / max(n - 1, 1)
+        n, fractions = counts.n, counts.cells / counts.n
+        mean = float(fractions @ self._scores)
+        spread = float(fractions @ (self._scores - mean) ** 2) * n / max(n - 1, 1)
         least, most = self.variances
-        noise = float(shares @ (self._scores**2 - self._square_scores))
+        noise = float(fractions @ (self._scores**2 - self._square_scores))
         noise = min(max(noise, least), most)
         variance = min(max(spread, noise), noise + 0.25, most)
         law = LevelNoise(self, mean, noise, spread)
@@ -272,7 +272,7 @@ class WindowRandomizer(GridRandomizer):
         if self.width == 1:
             return BlanketLaw.randomized_response(k=self.outputs, epsilon=self.local_epsilon)
         return two_level_law(
-            share=self.width / self.outputs,
+            fraction=self.width / self.outputs,
             epsilon=self.local_epsilon,
             disjoint=1 + (self.levels - 1) // self.width,
         )
@@ -378,7 +378,7 @@ class Piecewise(WindowRandomizer):
 
     @property
     def width(self) -> int:
-        """The published share of the outputs, rounded, at least one."""
+        """The published fraction of the outputs, rounded, at least one."""
         return max(1, round((self.levels - 1) * math.exp(-self.epsilon / 2)))
 
 
@@ -529,30 +529,30 @@ class Laplace(GridRandomizer):
         return squares - 2 * o * (1 + o)
 
 
-def two_level_law(*, share: float, epsilon: float, disjoint: int = 2) -> BlanketLaw:
-    """Each input raises a set of outputs of reference mass ``share`` by e^epsilon over the rest.
+def two_level_law(*, fraction: float, epsilon: float, disjoint: int = 2) -> BlanketLaw:
+    """Each input raises a set of outputs of reference mass ``fraction`` by e^epsilon over the rest.
 
-    The blanket is the reference times ``1/(share e^epsilon + 1 - share)``. Some ``disjoint`` >= 2
-    inputs raise disjoint sets; two of them attain both extremes: ``top`` climbs with slope
-    e^epsilon over ``share`` first, ``bottom`` over ``share`` last.
+    The blanket is the reference times ``1/(fraction e^epsilon + 1 - fraction)``. Some
+    ``disjoint`` >= 2 inputs raise disjoint sets; two of them attain both extremes: ``top`` climbs
+    with slope e^epsilon over ``fraction`` first, ``bottom`` over ``fraction`` last.
     """
     e = math.exp(epsilon)
-    unit = 1 / (share * e + (1 - share))
-    own = share * unit
-    rest = max(1 - 2 * share, 0.0) * unit
+    unit = 1 / (fraction * e + (1 - fraction))
+    own = fraction * unit
+    rest = max(1 - 2 * fraction, 0.0) * unit
 
     def witnesses() -> list[list[AtomLike]]:
         same: list[AtomLike] = [(rest, 1.0, 1.0)]
         # Everybody else holds one of the two inputs, or a third one.
-        found = [
+        pairs = [
             [(own * e, 1.0, 1 / e), (own, 1.0, e), *same],
             [(own * e, 1 / e, 1.0), (own, e, 1.0), *same],
         ]
         if disjoint > 2:
-            left = max(1 - 3 * share, 0.0) * unit
+            left = max(1 - 3 * fraction, 0.0) * unit
             third = [(own, e, 1.0), (own, 1.0, e), (own * e, 1 / e, 1 / e), (left, 1.0, 1.0)]
-            found.append(third)
-        return found
+            pairs.append(third)
+        return pairs
 
     atoms = [(own, e, 1.0), (own, 1.0, e), (rest, 1.0, 1.0)]
     return BlanketLaw(atoms, witnesses=witnesses, claim=Claim(local_epsilon=epsilon))

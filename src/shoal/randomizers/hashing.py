@@ -51,7 +51,7 @@ class LocalHashing(CategoryRandomizer):
 
     The function is ``h(x) = ((u x + v) mod p) mod g`` with p = 2^61 - 1, u uniform on
     1, ..., p - 1 and v on 0, ..., p - 1; both travel in the message. With ``k`` the answers are
-    0, ..., k - 1; without it they are any strings, told apart by a public 61-bit fingerprint, and
+    0, ..., k - 1; without it they are any strings, identified by a public 61-bit fingerprint, and
     the analyzer names the candidates it wants to know about. ``buckets`` is g; by default one more
     than e^epsilon, rounded, which is best for rare answers when nothing is shuffled.
 
@@ -119,7 +119,7 @@ class LocalHashing(CategoryRandomizer):
         return rows
 
     def law(self) -> BlanketLaw:
-        """Two answers with different keys share a bucket with one known chance c, always the same.
+        """Two answers with different keys share a bucket with one known probability c.
 
         The blanket is the least weight of every message. With z = e + g - 1 the atoms are (e, 1)
         and (1, e) of mass (1 - c)/z, (e, e) of mass c/z, and (1, 1) of mass (g - 2 + c)/z. Answers
@@ -132,7 +132,7 @@ class LocalHashing(CategoryRandomizer):
         )
 
     def _two(self) -> Array:
-        """Pr[bucket told, as seen from two answers | either answer]; they may share their bucket.
+        """Pr[bucket sent, as seen from two answers | either answer]; they may share their bucket.
 
         Apart: the first one's bucket, the second one's, another. Shared: this bucket, another.
         """
@@ -179,9 +179,9 @@ class LocalHashing(CategoryRandomizer):
 
     @cached_property
     def _support(self) -> Support:
-        """Another answer is supported if it shares the bucket told truly, or gets one told falsely.
+        """Another answer is supported if it shares the true bucket sent, or has the false one.
 
-        With c the chance of sharing, that is (c high + (1 - c) low)/total.
+        With c the probability of sharing, that is (c high + (1 - c) low)/total.
         """
         high, low, total = self._odds.high, self._odds.low, self._odds.total
         shared, pairs = collisions(self.g)
@@ -205,7 +205,7 @@ class LocalHashing(CategoryRandomizer):
         return supported(messages, keys, self.g)
 
     def estimate(self, batch: Batch | Counts, candidates: npt.ArrayLike | None = None) -> Estimate:
-        """Unbiased estimates of the share of each candidate, in order; by default of all k answers.
+        """Unbiased estimates of the candidates' fractions, in order; by default of all k answers.
 
         Counts are those that :meth:`support` gave for the same candidates, or :meth:`tally`.
         """
@@ -244,7 +244,7 @@ def collisions(g: int) -> tuple[int, int]:
 
     For two distinct keys the pair of their values before the last step, (u x + v, u y + v) mod p,
     runs over every pair of distinct residues once as (u, v) runs over the family. Of the g buckets
-    p mod g hold one residue more than the others. The chance is below 1/g.
+    p mod g hold one residue more than the others. The probability is below 1/g.
     """
     each, larger = divmod(PRIME, g)
     shared = larger * (each + 1) * each + (g - larger) * each * (each - 1)

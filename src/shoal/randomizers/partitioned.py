@@ -167,8 +167,8 @@ class PartitionedResponse(PartitionedAnswers, OddsRandomizer, NumberedMessages):
     is ``symbols=2``. Canonne, Lyu, "Uniformity Testing in the Shuffle Model: Simpler, Better,
     Faster", SOSA 2022, arXiv:2108.08987.
     Runtime: two draws per report.
-    Utility: for tests of the whole distribution (:mod:`shoal.testing`). The shares of single
-    answers cannot be told: with fewer bins than answers there is no unbiased estimate.
+    Utility: for tests of the whole distribution (:mod:`shoal.testing`). The fractions of single
+    answers cannot be estimated: with fewer bins than answers there is no unbiased estimate.
 
     >>> PartitionedResponse(k=6, epsilon=1.0, symbols=2, partitions=3, coins=7).outputs
     6

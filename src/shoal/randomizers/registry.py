@@ -1,4 +1,4 @@
-"""Randomizers by their name, loaded when asked for: a new one is a class and a line here."""
+"""Randomizers by their name, loaded when first used: a new one is a class and a line here."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,8 @@ WORD = (1 << 64) - 1
 LARGEST_SPACE = 20_000_000  # vectors that the Fourier transform of an estimate runs over
 _NEGLIGIBLE = 1e-6  # below this epsilon the best space no longer changes
 _CHUNK = 1 << 16  # reports worked on at once, so that they stay in the cache
+
+Scalar = TypeVar("Scalar", np.int64, np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +271,7 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         counts = self.counted(batch)
         cells = counts.cells.reshape(self.layout.blocks, self.layout.width)
         homes, (scale, least) = self.homes, self._scale
-        fractions = scale * _transformed(cells)[homes] / counts.n
+        fractions = scale * walsh(cells)[homes] / counts.n
         # Only messages of the block count, each with the square of the scale: this is the variance
         # with unbiased estimates of the fractions of the answer and of its block. Given the
         # messages of the block, it is as much less as the fraction is more.
@@ -302,16 +304,22 @@ def _members(pattern: int, width: int) -> Flags:
     return np.asarray(np.bitwise_count(np.arange(width) & pattern) % 2 == 0)
 
 
-def _transformed(cells: Codes) -> Codes:
-    """Walsh-Hadamard transform of each row: entry t is sum_j (-1)^(ones of j & t) cells[j]."""
-    blocks, width = cells.shape
-    values, stride = cells, 1
+def walsh(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """Walsh-Hadamard transform over the last axis: Σ_j (-1)^(ones of j & t) values[j].
+
+    >>> walsh(np.array([1.0, 2.0, 3.0, 4.0])).tolist()
+    [10.0, -2.0, -4.0, 0.0]
+    """
+    width = values.shape[-1]
+    sums, stride = values.copy(), 1
     while stride < width:
-        halves = values.reshape(blocks, -1, 2, stride)
-        first, second = halves[:, :, 0], halves[:, :, 1]
-        values = np.stack([first + second, first - second], axis=2).reshape(blocks, width)
+        halves = sums.reshape(*values.shape[:-1], -1, 2, stride)
+        first, second = halves[..., 0, :], halves[..., 1, :]
+        first += second
+        second *= -2
+        second += first
         stride *= 2
-    return values
+    return sums
 
 
 def mixed(words: Words) -> Words:
@@ -364,15 +372,15 @@ class Space:
     @cached_property
     def inverses(self) -> Codes:
         """1/a = a^(q - 2) mod q for each a, by squaring; 0 for 0."""
-        found, base = np.ones(self.q, dtype=np.int64), np.arange(self.q, dtype=np.int64)
+        powers, base = np.ones(self.q, dtype=np.int64), np.arange(self.q, dtype=np.int64)
         exponent = self.q - 2
         while exponent:
             if exponent & 1:
-                found = found * base % self.q
+                powers = powers * base % self.q
             base = base * base % self.q
             exponent >>= 1
-        found[0] = 0  # a^0 = 1 if q = 2
-        return found
+        powers[0] = 0  # a^0 = 1 if q = 2
+        return powers
 
     def places(self, points: Codes) -> Codes:
         """The place of the first digit of each point; place 0 is the last digit."""
@@ -439,12 +447,12 @@ class Space:
         transform = np.fft.rfftn(self._on_multiples(cells).reshape(shape)).real.ravel()
         digits = list(self.digits(self.vectors(np.arange(k))))
         # Half of the last axis is stored: the other half is found at minus the vector.
-        kept = self.q // 2 + 1
-        sign = np.where(digits[0] < kept, 1, -1)
-        found = digits[0] * sign % self.q
+        stored = self.q // 2 + 1
+        sign = np.where(digits[0] < stored, 1, -1)
+        places = digits[0] * sign % self.q
         for power, digit in zip(self._powers.tolist(), digits[1:], strict=False):
-            found += digit * sign % self.q * power * kept
-        return np.asarray(np.rint((cells.sum() + transform[found]) / self.q).astype(np.int64))
+            places += digit * sign % self.q * power * stored
+        return np.asarray(np.rint((cells.sum() + transform[places]) / self.q).astype(np.int64))
 
     def _only_orthogonal(self, k: int) -> Codes:
         """In the plane the point (1, a) is orthogonal to (1, -1/a) only, and (0, 1) to (1, 0)."""
@@ -472,12 +480,12 @@ def _candidates(k: int) -> list[Space]:
     the blanket is the low weight everywhere. In the plane more points only cost accuracy.
     """
     plane = next(q for q in itertools.count(max(k - 1, 2)) if _is_prime(q))
-    found = [Space(plane, 2)]
+    spaces = [Space(plane, 2)]
     for q in filter(_is_prime, range(2, min(k - 1, math.ceil(LARGEST_SPACE ** (1 / 3))))):
         t = next(t for t in itertools.count(3) if Space(q, t).points() >= k)
         if q**t <= LARGEST_SPACE:
-            found.append(Space(q, t))
-    return found
+            spaces.append(Space(q, t))
+    return spaces
 
 
 def _is_prime(number: int) -> bool:
@@ -568,16 +576,16 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer):
         """All others on one of the two answers, on a third, or on one of a line with the two."""
         e, t = self._odds.high / self._odds.low, self.space.t
         # The blanket's atoms, seen from the mass that the first or the second answer puts there.
-        found: list[list[AtomLike]] = [
+        pairs: list[list[AtomLike]] = [
             [(alone * e, 1.0, 1 / e), (alone, 1.0, e), (both * e, 1.0, 1.0), (neither, 1.0, 1.0)],
             [(alone, e, 1.0), (alone * e, 1 / e, 1.0), (both * e, 1.0, 1.0), (neither, 1.0, 1.0)],
         ]
         if self.k > 2:
             # Points 0, 1 and 2 are on a line: what is orthogonal to two is to the third.
-            found.append(self._third_atoms(self.space.points(t - 2), e))
+            pairs.append(self._third_atoms(self.space.points(t - 2), e))
         if t > 2:
-            found.append(self._third_atoms(self.space.points(t - 3), e))
-        return found
+            pairs.append(self._third_atoms(self.space.points(t - 3), e))
+        return pairs
 
     def _third_atoms(self, common: int, e: float) -> list[AtomLike]:
         """Exact atoms if the others hold a third answer, ``common`` points suiting all three."""

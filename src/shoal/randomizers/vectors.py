@@ -1,6 +1,6 @@
 """Directions: a cap of likelier outputs around a unit vector, and the mean of what comes back.
 
-*Outputs.* A reference law of vectors u that no rotation changes is split by the share c of vectors
+*Outputs.* A reference law of vectors u that no rotation changes is split by the fraction c of them
 with the largest <u, v>, the *cap* of v. The report falls into the cap with probability p, and
 follows the reference law inside and outside. So its density is p/c in the cap and (1 - p)/(1 - c)
 elsewhere, and p is a whole number over 2^62 with ``p (1 - c) <= e^epsilon c (1 - p)`` in exact
@@ -10,10 +10,10 @@ arithmetic, for the very float c that the sampler uses.
 computed in 64-bit floats, then rounded to a grid of 2^-24 per coordinate: messages are whole
 numbers, so neither low-order digits nor the uneven spacing of floats is sent. In real arithmetic
 rounding is post-processing and costs nothing; the 64-bit error before it, some 2^-52 in size, can
-matter only where it carries a coordinate over a grid line, with a chance of about 2^-27 per
+matter only where it carries a coordinate over a grid line, with a probability of about 2^-27 per
 coordinate. It is not part of epsilon.
 
-*Law.* Every vector raises a share c of the outputs by e^epsilon, and opposite vectors have disjoint
+*Law.* Every vector raises a fraction c of the outputs by e^epsilon; opposite vectors have disjoint
 caps, as c <= 1/2: the two-level law.
 
 *Estimation.* E[u | v] = m v, hence the mean of u/m. With D = p/c - (1 - p)/(1 - c) and I(c) the
@@ -63,8 +63,8 @@ LARGEST_DIMENSION = 1 << 20
 NORM_TOLERANCE = 1e-6
 _UNIT = 2.0**24  # grid points per 1
 _CHOICE_BITS = 62
-# The chance of a cap exceeds its share c by at least c (1 - c) epsilon/(1 + epsilon) where epsilon
-# is small and c above e^-5: far more than rounding the chance down to 62 bits takes away.
+# The probability of a cap exceeds c by at least c (1 - c) epsilon/(1 + epsilon) where epsilon is
+# small and c above e^-5: far more than rounding it down to 62 bits takes away.
 _SMALLEST_EPSILON = 1e-12
 _BLOCK = 1 << 20  # coordinates worked on at once
 _LONGEST = 16.0  # normals made of 52 bits are below 8.3, and the height along v is below 12
@@ -116,20 +116,20 @@ class CapRandomizer(Randomizer, VectorMechanism):
         checks.refuse(not possible, expected, epsilon=self.epsilon)
 
     @abstractmethod
-    def _reach(self, shares: Array) -> Array:
+    def _reach(self, fractions: Array) -> Array:
         """I(c): the integral of <u, v> over the cap, under the reference law."""
 
     @abstractmethod
-    def _square(self, shares: Array, contrasts: Array) -> Array:
-        """E|u|^2 for caps of these shares and contrasts D."""
+    def _square(self, fractions: Array, contrasts: Array) -> Array:
+        """E|u|^2 for caps of these fractions and contrasts D."""
 
     @abstractmethod
-    def _along(self, share: float, contrast: float) -> float:
-        """E<u, v>^2 for a cap of this share and contrast D."""
+    def _along(self, fraction: float, contrast: float) -> float:
+        """E<u, v>^2 for a cap of this fraction and contrast D."""
 
     @abstractmethod
     def _heights(self, ranks: Array) -> Array:
-        """<u, v> of which a share ``ranks`` of the reference law is below."""
+        """<u, v> of which a fraction ``ranks`` of the reference law is below."""
 
     @abstractmethod
     def _assembled(self, heights: Array, across: Array) -> Array:
@@ -152,11 +152,11 @@ class CapRandomizer(Randomizer, VectorMechanism):
 
     def law(self) -> BlanketLaw:
         """The law of caps around opposite vectors, which covers every pair."""
-        return two_level_law(share=self.cap, epsilon=self.local_epsilon)
+        return two_level_law(fraction=self.cap, epsilon=self.local_epsilon)
 
     @property
     def cap(self) -> float:
-        """The share c of the reference law in a cap."""
+        """The fraction c of the reference law in a cap."""
         return self._best[0]
 
     @property
@@ -173,17 +173,17 @@ class CapRandomizer(Randomizer, VectorMechanism):
             _, errors = self._performance(np.exp(logs))
             i = int(errors.argmin())
             logs = np.linspace(logs[max(i - 1, 0)], logs[min(i + 1, logs.size - 1)], 2001)
-        shares = np.minimum(np.exp(logs), 0.5)
-        shrinkages, errors = self._performance(shares)
+        fractions = np.minimum(np.exp(logs), 0.5)
+        shrinkages, errors = self._performance(fractions)
         i = int(errors.argmin())
-        return float(shares[i]), float(shrinkages[i]), float(errors[i])
+        return float(fractions[i]), float(shrinkages[i]), float(errors[i])
 
-    def _performance(self, shares: Array) -> tuple[Array, Array]:
+    def _performance(self, fractions: Array) -> tuple[Array, Array]:
         """Shrinkage and squared error; p/c - (1 - p)/(1 - c) = (e - 1)/(1 + (e - 1) c)."""
         excess = math.expm1(self.epsilon)
-        contrasts = excess / (1 + excess * shares)
-        shrinkages = contrasts * self._reach(shares)
-        return shrinkages, self._square(shares, contrasts) / shrinkages**2 - 1
+        contrasts = excess / (1 + excess * fractions)
+        shrinkages = contrasts * self._reach(fractions)
+        return shrinkages, self._square(fractions, contrasts) / shrinkages**2 - 1
 
     @cached_property
     def _choice(self) -> int:
@@ -194,7 +194,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
 
     @property
     def integers(self) -> Integers:
-        """The chance of the cap, of 2^62, and the share of the cap as a fraction."""
+        """The probability of the cap, of 2^62, and its fraction of the reference law."""
         cap = [str(part) for part in self.cap.as_integer_ratio()]
         return {"choice": str(self._choice), "bits": _CHOICE_BITS, "cap": cap}
 
@@ -238,8 +238,8 @@ class CapRandomizer(Randomizer, VectorMechanism):
 
     def decode(self, rows: Rows) -> Messages:
         """The whole-number coordinates."""
-        found = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
-        return self._checked(found.view(">i4").astype(np.int32))
+        whole = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
+        return self._checked(whole.view(">i4").astype(np.int32))
 
     def _checked(self, messages: Messages) -> Messages:
         reports = np.asarray(messages)
@@ -256,8 +256,8 @@ class CapRandomizer(Randomizer, VectorMechanism):
 
     def admissible(self, rows: Rows) -> Flags:
         """Coordinates of a length that a report can have."""
-        found = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
-        return self._possible(found.view(">i4"))
+        whole = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
+        return self._possible(whole.view(">i4"))
 
     def _possible(self, reports: Messages) -> Flags:
         lengths = _long(reports)
@@ -328,7 +328,7 @@ def _uniforms(randomness: Randomness, size: int) -> Array:
 class PrivUnit(CapRandomizer):
     """A random unit vector, likelier from a cap around the true one by e^epsilon.
 
-    On the sphere, (1 + <u, v>)/2 has the law Beta(a, a) with a = (d - 1)/2. A cap of share c
+    On the sphere, (1 + <u, v>)/2 has the law Beta(a, a) with a = (d - 1)/2. A cap of fraction c
     reaches I(c) = (1 - g^2)^a/((d - 1) B(1/2, a)), g the height of its rim. Reports have length 1.
 
     Citations: Bhowmick, Duchi, Freudiger, Kapoor, Rogers, "Protection Against Reconstruction and
@@ -349,24 +349,24 @@ class PrivUnit(CapRandomizer):
     def _half(self) -> float:
         return (self.dimension - 1) / 2
 
-    def _reach(self, shares: Array) -> Array:
+    def _reach(self, fractions: Array) -> Array:
         a = self._half
-        rim = scipy.special.betaincinv(a, a, shares)
+        rim = scipy.special.betaincinv(a, a, fractions)
         logs = a * np.log(4 * rim * (1 - rim)) - np.log(2 * a) - scipy.special.betaln(0.5, a)
         return np.asarray(np.exp(logs), dtype=np.float64)
 
-    def _square(self, shares: Array, contrasts: Array) -> Array:
+    def _square(self, fractions: Array, contrasts: Array) -> Array:
         del contrasts
-        return np.ones_like(shares)
+        return np.ones_like(fractions)
 
-    def _along(self, share: float, contrast: float) -> float:
+    def _along(self, fraction: float, contrast: float) -> float:
         """Under the reference law E<u, v>^2 = 1/d, of which ((d - 1) g I(c) + c)/d in the cap."""
         a, d = self._half, self.dimension
-        height = 1 - 2 * float(scipy.special.betaincinv(a, a, share))
-        reach = float(self._reach(np.asarray(share)))
-        inside = ((d - 1) * height * reach + share) / d
+        height = 1 - 2 * float(scipy.special.betaincinv(a, a, fraction))
+        reach = float(self._reach(np.asarray(fraction)))
+        inside = ((d - 1) * height * reach + fraction) / d
         # The density is 1 - contrast c outside the cap, and larger by the contrast within.
-        return (1 - contrast * share) / d + contrast * inside
+        return (1 - contrast * fraction) / d + contrast * inside
 
     def _heights(self, ranks: Array) -> Array:
         return np.asarray(2 * scipy.special.betaincinv(self._half, self._half, ranks) - 1)
@@ -386,7 +386,7 @@ class PrivUnit(CapRandomizer):
 class PrivUnitG(CapRandomizer):
     """A normal vector of variance 1/d per coordinate, likelier from a half-space by e^epsilon.
 
-    The cap of share c is the half-space ``<u, v> >= z/sqrt(d)``, z the normal quantile of 1 - c,
+    The cap of fraction c is the half-space ``<u, v> >= z/sqrt(d)``, z the normal quantile of 1 - c,
     and reaches I(c) = phi(z)/sqrt(d). With D as in the module's text,
     ``E|u|^2 = 1 + z phi(z) D/d``: a truncated normal coordinate, and d - 1 free ones.
 
@@ -403,15 +403,15 @@ class PrivUnitG(CapRandomizer):
 
     name: ClassVar[str] = "privunitg"
 
-    def _reach(self, shares: Array) -> Array:
-        return _density(scipy.special.ndtri(shares)) / math.sqrt(self.dimension)
+    def _reach(self, fractions: Array) -> Array:
+        return _density(scipy.special.ndtri(fractions)) / math.sqrt(self.dimension)
 
-    def _square(self, shares: Array, contrasts: Array) -> Array:
-        z = -np.asarray(scipy.special.ndtri(shares))
+    def _square(self, fractions: Array, contrasts: Array) -> Array:
+        z = -np.asarray(scipy.special.ndtri(fractions))
         return 1 + z * _density(z) * contrasts / self.dimension
 
-    def _along(self, share: float, contrast: float) -> float:
-        z = -float(scipy.special.ndtri(share))
+    def _along(self, fraction: float, contrast: float) -> float:
+        z = -float(scipy.special.ndtri(fraction))
         return (1 + z * float(_density(np.asarray(z))) * contrast) / self.dimension
 
     def _heights(self, ranks: Array) -> Array:
@@ -459,13 +459,13 @@ class Ball:
         vectors = vector_rows(values, self.dimension)
         checks.refuse(np.isnan(vectors).any(), "numbers in all coordinates", values="not a number")
         vectors = np.clip(vectors, -_LARGEST, _LARGEST)
-        # Squares of the coordinates themselves might overflow; those of their shares do not.
+        # Squares of the coordinates themselves might overflow; those of their fractions do not.
         largest = np.abs(vectors).max(axis=1)
-        shares = vectors / np.where(largest > 0, largest, 1.0)[:, None]
-        roots = np.sqrt(np.einsum("ij,ij->i", shares, shares))
+        fractions = vectors / np.where(largest > 0, largest, 1.0)[:, None]
+        roots = np.sqrt(np.einsum("ij,ij->i", fractions, fractions))
         with np.errstate(over="ignore"):
             longer = largest * roots > self.norm
-        vectors[longer] = shares[longer] * (self.norm / roots[longer])[:, None]
+        vectors[longer] = fractions[longer] * (self.norm / roots[longer])[:, None]
         return vectors
 
     def given(self, values: npt.ArrayLike, device: VectorMechanism) -> Array:
@@ -477,15 +477,15 @@ class Ball:
         rest = np.sqrt(np.maximum(0.0, 1 - np.einsum("ij,ij->i", parts, parts)))
         return np.column_stack([parts, rest])
 
-    def estimated(self, found: VectorEstimate, device: VectorMechanism) -> VectorEstimate:
+    def estimated(self, estimate: VectorEstimate, device: VectorMechanism) -> VectorEstimate:
         """The mean of the vectors themselves, from what the device's estimator says."""
         if not isinstance(device, CapRandomizer):
-            return found
+            return estimate
         first = slice(self.dimension)
         return VectorEstimate(
-            self.norm * found.mean[first],
-            self.norm * found.standard_errors[first],
-            found.n,
+            self.norm * estimate.mean[first],
+            self.norm * estimate.standard_errors[first],
+            estimate.n,
             device.noise(self.norm),
         )
 

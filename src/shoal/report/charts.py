@@ -1,20 +1,20 @@
-"""Charts and tables of estimates: the shares of answers, a mean, a mean vector.
+"""What there is to be shown of estimates: the fractions of answers, a mean, a mean vector.
 
-A chart has a row for each answer or coordinate, drawn on an axis in percent of its length.
+A chart has a row for each answer or coordinate, at places on an axis in percent of its length;
+``charts.html`` draws them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from shoal.explain.text import measured
-from shoal.report.markup import Markup, element, join
-from shoal.values import Array, Estimate, MeanEstimate, VectorEstimate
+from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, VectorEstimate
 
 if TYPE_CHECKING:
     from shoal.accounting.guarantee import Guarantee
@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 
 SHOWN = 40
 LEVEL = 0.95
-HEIGHT = 26  # of a row
-INTERVAL = "95 % interval, of the noise alone"
-SHARE_KEYS = (  # the last where some bars are faint
-    ("fill", "estimated share"),
-    ("reach", INTERVAL),
-    ("fill pale", "cannot be told from nobody"),
-)
-INTERVALS = (
-    "A 95 % interval is of {} among those who answered, and counts the noise alone: not who "
-    "happened to answer, and not false reports."
-)
-_FOLDED = 12  # answers: few are open to see, many are folded away; a printer gets them all
 _NARROW = 0.1
 _AROUND = 2.0
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -46,7 +34,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class Item:
-    """An answer's share in percent, or a coordinate of the mean, and its interval.
+    """An answer's fraction in percent, a mean or a coordinate of it, and its interval.
 
     ``total`` is people, about, or the sum over them. What is not ``significant`` may be mere noise.
     """
@@ -76,10 +64,12 @@ class Item:
         return self.shown(self.value), f"{self.shown(self.low)} to {self.shown(self.high)}"
 
 
-def items(
-    labels: Sequence[str], estimate: Estimate | VectorEstimate, truth: Array | None = None
-) -> list[Item]:
-    """The answers, largest first, or the coordinates, in the order of the columns."""
+def items(labels: Sequence[str], estimate: AnyEstimate, truth: Array | None = None) -> list[Item]:
+    """The answers, largest first, the coordinates, in the order of the columns, or the mean."""
+    if isinstance(estimate, MeanEstimate):
+        true = None if truth is None else float(truth.ravel()[0])
+        ends = estimate.interval(LEVEL)
+        return [Item("mean", estimate.mean, *ends, estimate.sum, truth=true)]
     if not labels:
         return []
     low, high = estimate.interval(LEVEL)
@@ -88,10 +78,8 @@ def items(
         order, significant = np.arange(values.size), np.full(values.size, fill_value=True)
     else:
         values, totals, scale, unit = estimate.frequencies, estimate.counts, 100, " %"
-        order, significant = (
-            np.argsort(-values, kind="stable"),
-            values >= estimate.noise_floor(LEVEL),
-        )
+        order = np.argsort(-values, kind="stable")
+        significant = values >= estimate.noise_floor(LEVEL)
     return [
         Item(
             label=labels[i],
@@ -106,15 +94,6 @@ def items(
         )
         for i in order.tolist()
     ]
-
-
-def percent(value: float, margin: float) -> str:
-    """A share in percent, to the two digits of its margin.
-
-    >>> percent(49.613, 0.0872)
-    '49.613 %'
-    """
-    return f"{measured(value, margin)} %"
 
 
 def whole(value: float) -> str:
@@ -174,75 +153,6 @@ class Axis:
         return {tick: f"{tick:,.{decimals}f}".replace("-", "−") for tick in places}
 
 
-pc = "{:.3f}%".format  # a place on the axis, for an attribute
-
-
-def upright(x: float, top: float, bottom: float, kind: str) -> Markup:
-    """A vertical line at so many percent."""
-    return element("line", x1=pc(x), x2=pc(x), y1=top, y2=bottom, class_=kind)
-
-
-def row(axis: Axis, item: Item, *more: str, remark: str = "", **numbers: str) -> Markup:
-    """A label, its bar or dot with the interval on the axis, and the value with its margin.
-
-    ``more`` comes after the value, ``remark`` where the row is put into words, and ``numbers`` are
-    for scripts.
-    """
-    zero, place, first, last = (axis.at(x) for x in (0.0, item.value, item.low, item.high))
-    value, low, high = map(item.shown, (item.value, item.low, item.high))
-    middle = HEIGHT / 2
-    marks = [upright(axis.at(tick), 0, HEIGHT, "grid") for tick in axis.ticks() if tick]
-    if item.unit:
-        size = {"x": pc(min(zero, place)), "width": pc(abs(place - zero))}
-        marks.append(element("rect", **size, y=5, height=HEIGHT - 10, rx=2, class_="fill"))
-    marks += [
-        upright(zero, 0, HEIGHT, "zero"),
-        element("line", x1=pc(first), x2=pc(last), y1=middle, y2=middle, class_="reach"),
-        upright(first, middle - 4, middle + 4, "reach"),
-        upright(last, middle - 4, middle + 4, "reach"),
-    ]
-    if not item.unit:
-        marks.append(element("circle", cx=pc(place), cy=middle, r=5, class_="fill"))
-    if item.truth is not None:
-        marks.append(upright(axis.at(item.truth), 1, HEIGHT - 1, "truth"))
-    title = element("title", f"{item.label}: {value}")
-    margin = element("small", f" ± {measured(item.margin, item.margin)}")
-    return element(
-        "div",
-        element("span", item.label, class_="label", dir="auto", title=item.label),
-        element("svg", title, *marks, height=HEIGHT, width="100%", aria_hidden="true"),
-        element("span", value, margin, *more, class_="value"),
-        class_="bar" if item.significant else "bar faint",
-        role="img",
-        aria_label=f"{item.label}: {value}, between {low} and {high}{remark}",
-        **numbers,
-    )
-
-
-def scale(axis: Axis, unit: str = "") -> Markup:
-    """The round numbers below a chart of bars; those at the ends of the axis stay inside it."""
-    marks = []
-    for tick, text in axis.ticks().items():
-        at = axis.at(tick)
-        anchor = "start" if at < 2 else "end" if at > 98 else "middle"
-        marks.append(element("text", text + unit, x=pc(at), y=15, text_anchor=anchor))
-    drawn = element("svg", *marks, height=20, width="100%", class_="scale", aria_hidden="true")
-    return element("div", element("span", ""), drawn, element("span", ""), class_="bar axis")
-
-
-def key(kind: str, text: str) -> Markup:
-    """A mark, and what it means."""
-    if kind == "reach":
-        ends = [upright(at, 3, 11, "reach") for at in (1.0, 95.0)]
-        mark = join(element("line", x1=1, x2=19, y1=7, y2=7, class_="reach"), *ends)
-    elif kind == "truth":
-        mark = upright(50.0, 0, 14, "truth")
-    else:
-        mark = element("rect", x=0, y=2, width=20, height=10, rx=2, class_=kind)
-    icon = element("svg", mark, width=20, height=14, aria_hidden="true")
-    return element("span", icon, " ", text, class_="key")
-
-
 # --------------------------------------------------------------------------------------- charts
 
 
@@ -253,146 +163,44 @@ def axis_of(rows: Sequence[Item]) -> Axis:
     return Axis.spanning(*ends) if rows[0].unit else Axis.between(min(ends), max(ends))
 
 
-def section(column: ColumnResult, *, headed: bool) -> Markup:
-    """The chart of a column, under its name if it is ``headed``, and how to read it."""
-    heading = [element("h2", column.column)] if headed else []
-    shares = isinstance(column.estimate, Estimate)
-    hints = [INTERVALS.format("a share" if shares else "the mean")]
-    if isinstance(column.estimate, MeanEstimate):
-        drawn = mean_chart(column, column.estimate)
-    else:
-        rows = items(column.labels, column.estimate, column.truth)
-        drawn = chart(rows, column.column)
-        if shares and any(row.value < 0 for row in rows[:SHOWN]):
-            hints.insert(0, "A share below zero is noise around zero: read it as few or none.")
-    return element("section", *heading, drawn, *(element("p", x, class_="more") for x in hints))
-
-
-def chart(rows: Sequence[Item], name: str) -> Markup:
-    """Bars of shares, or dots of coordinates, with their intervals; beyond ``SHOWN`` how many."""
-    if not rows:
-        return element("p", "No answer stands out from the noise.")
-    shown, shares = rows[:SHOWN], rows[0].unit != ""
-    axis = axis_of(shown)
-    keys = [("reach", f"mean of the coordinate, {INTERVAL}")]
-    if shares:
-        keys = [*SHARE_KEYS[: 2 + any(not item.significant for item in shown)]]
-    if shown[0].truth is not None:
-        keys.append(("truth", f"true {'share' if shares else 'mean'}: not private"))
-    what = "answers" if shares else "coordinates"
-    more = f"and {len(rows) - len(shown):,} more {what}, in the table below"
-    bars = [row(axis, item) for item in shown]
-    return element(
-        "figure",
-        element("figcaption", *(key(*each) for each in keys), class_="legend"),
-        element("div", *bars, scale(axis, rows[0].unit), class_="bars"),
-        element("p", more, class_="more") if len(rows) > len(shown) else "",
-        class_="chart",
-        aria_label=f"Estimated {'shares of the answers to' if shares else 'mean of'} {name}",
-    )
-
-
 def bounds(column: ColumnResult) -> tuple[float, float] | None:
     """The public bounds that the randomizer worked with, if it has any."""
     low, high = (getattr(column.randomizer, name, None) for name in ("low", "high"))
     return None if low is None or high is None else (float(low), float(high))
 
 
-def mean_chart(column: ColumnResult, estimate: MeanEstimate) -> Markup:
-    """The mean on the axis of the bounds; below it the interval, drawn larger, if it is narrow."""
-    low, high = estimate.interval(LEVEL)
-    margin = (high - low) / 2
-    around = _AROUND * (high - low)
-    close = Axis.between(estimate.mean - around, estimate.mean + around)
-    limits = bounds(column)
-    axis = close if limits is None else Axis(*limits)
-    truth = None if column.truth is None else float(column.truth.ravel()[0])
+@dataclass(frozen=True)
+class Chart:
+    """A column on an axis; a mean on that of its bounds, and a closer one if that is too long."""
 
-    def drawn(axis: Axis) -> Markup:
-        ends = {"x1": pc(axis.at(low)), "x2": pc(axis.at(high))}
-        parts = [
-            element("line", x1="0%", x2="100%", y1=18, y2=18, class_="zero"),
-            element("line", **ends, y1=18, y2=18, class_="reach thick"),
-            element("circle", cx=pc(axis.at(estimate.mean)), cy=18, r=6, class_="fill"),
-            *([] if truth is None else [upright(axis.at(truth), 4, 32, "truth")]),
-        ]
-        for end, place, anchor in ((axis.low, "0%", "start"), (axis.high, "100%", "end")):
-            parts.append(element("line", x1=place, x2=place, y1=12, y2=24, class_="zero"))
-            parts.append(element("text", number(end), x=place, y=42, text_anchor=anchor))
-        return element("svg", *parts, height=48, width="100%", class_="scale", aria_hidden="true")
+    column: ColumnResult
+    kind: Literal["fractions", "coordinates", "mean"]
+    items: list[Item]
+    axes: tuple[Axis, ...]
 
-    axes = [drawn(axis)]
-    if high - low < _NARROW * (axis.high - axis.low):
-        axes += [element("p", "closer:", class_="more"), drawn(close)]
-    mean, reach, first, last = (measured(x, margin) for x in (estimate.mean, margin, low, high))
-    return element(
-        "figure",
-        element("p", mean, element("small", f" ± {reach}")),
-        *axes,
-        class_="chart mean",
-        role="img",
-        aria_label=f"{column.column}: mean {mean}, 95 % interval {first} to {last}",
-    )
+    @classmethod
+    def of(cls, column: ColumnResult) -> Chart:
+        """The chart of a column; of many answers, the axis is that of the largest."""
+        rows = items(column.labels, column.estimate, column.truth)
+        if not isinstance(column.estimate, MeanEstimate):
+            fractions = isinstance(column.estimate, Estimate)
+            axes = (axis_of(rows[:SHOWN]),) if rows else ()
+            return cls(column, "fractions" if fractions else "coordinates", rows, axes)
+        (mean,) = rows
+        width = mean.high - mean.low
+        close = Axis.between(mean.value - _AROUND * width, mean.value + _AROUND * width)
+        limits = bounds(column)
+        axis = close if limits is None else Axis(*limits)
+        narrow = width < _NARROW * (axis.high - axis.low)
+        return cls(column, "mean", rows, (axis, close) if narrow else (axis,))
 
-
-# --------------------------------------------------------------------------------------- tables
-
-
-def html_table(heads: Sequence[str], lines: Iterable[tuple[Sequence[str], str]]) -> Markup:
-    """A table; each line has its cells, the first of which heads it, and a class."""
-    head = [element("tr", *(element("th", text, scope="col") for text in heads))] if heads else []
-    body = [
-        element(
-            "tr",
-            element("th", first, scope="row"),
-            *(cell if isinstance(cell, Markup) else element("td", cell) for cell in cells),
-            **({"class_": kind} if kind else {}),
-        )
-        for (first, *cells), kind in lines
-    ]
-    return element("table", *(element("thead", line) for line in head), element("tbody", *body))
+    @property
+    def total(self) -> Item:
+        """The sum over all people, of a mean."""
+        (mean,), n = self.items, self.column.n
+        return Item("sum", n * mean.value, n * mean.low, n * mean.high)
 
 
 def counted(guarantee: Guarantee) -> str:
     """What a collection counts: people, or reports if one person may have sent several."""
     return "people" if guarantee.rounds == 1 else "reports"
-
-
-def table(column: ColumnResult) -> Markup:
-    """Every estimate with its limits."""
-    estimate, true = column.estimate, column.truth is not None
-    lines: list[tuple[Sequence[str], str]] = []
-    if isinstance(estimate, MeanEstimate):
-        low, high = estimate.interval(LEVEL)
-        for name, factor in (("mean", 1), ("sum", estimate.n)):
-            margin = factor * (high - low) / 2
-            mean, *ends = (measured(factor * x, margin) for x in (estimate.mean, low, high))
-            lines.append(((name, mean, " to ".join(ends)), ""))
-        if column.truth is not None:
-            mean = measured(float(column.truth.ravel()[0]), (high - low) / 2)
-            true_mean = element("td", mean, class_="true")
-            lines.append((("true mean: not private", true_mean, ""), ""))
-        heads = ["", "estimate", "95 % interval"]
-        return element("div", html_table(heads, lines), class_="wide")
-    what, heads = "coordinates", ["coordinate", "mean", "95 % interval", "standard error", "sum"]
-    if isinstance(estimate, Estimate):
-        about = f"{counted(column.guarantee)}, about"
-        what, heads = "answers", ["answer", "share", "95 % interval", about]
-    heads += [f"true {heads[1]}"] * true
-    for each in items(column.labels, estimate, column.truth):
-        cells = [each.label, *each.cells]
-        if isinstance(estimate, VectorEstimate):
-            cells.append(measured(each.error, each.error))
-            cells.append(measured(each.total, each.margin * column.n))
-        else:
-            cells.append(whole(each.total))
-        if each.truth is not None:
-            cells.append(element("td", each.shown(each.truth), class_="true"))
-        lines.append((cells, "" if each.significant else "faint"))
-    many = len(column.labels)
-    return element(
-        "details",
-        element("summary", f"All {many:,} {what}"),
-        element("div", html_table(heads, lines), class_="wide"),
-        **({"open": ""} if many <= _FOLDED else {}),
-    )

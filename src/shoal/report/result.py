@@ -14,9 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -30,8 +29,8 @@ from shoal.planning import Plan
 from shoal.protocols.base import Device
 from shoal.randomizers.registry import described
 from shoal.report import charts
-from shoal.report.charts import counted
-from shoal.report.markup import Markup, document, element, join
+from shoal.report.charts import Chart, counted
+from shoal.report.rendering import environment, render
 from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record, attributes
 
 if TYPE_CHECKING:
@@ -39,11 +38,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FORMAT = "shoal privacy statement 1"
-BANNER = "Contains true values: not private"
-_WARNING = (
-    "The true answers were drawn beside the estimates to compare them. The guarantee below "
-    "does not cover this page: do not pass it on."
-)
 _SIZES = ("local_epsilon", "message_bits", "messages")
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -88,8 +82,7 @@ class ColumnResult:
     def to_dict(self) -> Record:
         """Plain values."""
         return {
-            "column": self.column,
-            "n": self.n,
+            **attributes(self, "column", "n"),
             "guarantee": self.guarantee.to_dict(),
             "randomizer": described(self.randomizer)
             | attributes(self.randomizer, *_SIZES, "slots"),
@@ -100,20 +93,17 @@ class ColumnResult:
 
     def table(self) -> Table:
         """The estimates with their 95 % intervals, to the digits of their error, largest first."""
+        items = charts.items(self.labels, self.estimate, self.truth)
         if isinstance(self.estimate, MeanEstimate):
-            item = charts.Item("", self.estimate.mean, *self.estimate.interval())
             heads = ("mean", "95 % interval")
-            return Table(heads, (Row(item.cells),), frozenset({0}), self.column)
-        return items_table(charts.items(self.labels, self.estimate, self.truth), self.column)
+            return Table(heads, (Row(items[0].cells),), frozenset({0}), self.column)
+        return items_table(items, self.column)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The estimates with their 95 % intervals, the largest first, at most 40 of them."""
-        if isinstance(self.estimate, MeanEstimate):
-            items = [charts.Item("mean", self.estimate.mean, *self.estimate.interval())]
-        else:
-            items = charts.items(self.labels, self.estimate, self.truth)
+        items = charts.items(self.labels, self.estimate, self.truth)
         shown, more = items[: charts.SHOWN], len(items) - charts.SHOWN
-        what = "share of the answers, %" if isinstance(self.estimate, Estimate) else "mean"
+        what = "fraction of the answers, %" if isinstance(self.estimate, Estimate) else "mean"
         rest = f"; {more:,} more" if more > 0 else ""
         with plots.on(ax, 1.5 + 0.26 * len(shown)) as axes:
             plots.dots(
@@ -139,13 +129,7 @@ class Result(Tabular):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to know before relying on it."""
-        several = len(self.columns) > 1
-        own = (
-            f"{column.column}: {warning}" if several else warning
-            for column in self.columns
-            for warning in column.warnings
-        )
-        return (*own, *self.guarantee.warnings)
+        return (*remarks(self.columns, "warnings"), *self.guarantee.warnings)
 
     @property
     def contains_truth(self) -> bool:
@@ -182,7 +166,7 @@ class Result(Tabular):
 
     @property
     def truth(self) -> Array | None:
-        """The true shares, or the true mean, of the only column, if asked for."""
+        """The true fractions, or the true mean, of the only column, if it is compared."""
         return self.only.truth
 
     @property
@@ -236,47 +220,18 @@ class Result(Tabular):
 
     def to_html(self) -> str:
         """One self-contained page."""
-        columns, guarantee = self.columns, self.guarantee
-        local = guarantee.local_epsilon
-        names = [column.column for column in columns]
-        banner = element("strong", BANNER), element("p", _WARNING)
-        neighbours = f"neighbours: {guarantee.neighbouring} of one person's datum"
-        assumptions, remarks = (
-            element("ul", *(element("li", text) for text in texts))
-            for texts in ((neighbours, *guarantee.assumptions), (*self.warnings, *self.notes))
-        )
-        tables = (
-            element("section", element("h2", f"The estimates: {each.column}"), charts.table(each))
-            for each in columns
-        )
         text = json.dumps(finite(statement(self)), ensure_ascii=False, allow_nan=False, indent=1)
-        # As JSON that may stand inside a script element.
-        embedded = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-        parts = {
-            "banner": element("aside", *banner, class_="banner", role="alert")
-            if self.contains_truth
-            else Markup(""),
-            "asked": names[0] if len(names) == 1 else f"{len(names)} questions",
-            "counted": counted(guarantee),
-            "people": f"{columns[0].n:,}",
-            "epsilon": up(guarantee.epsilon),
-            "delta": plain(guarantee.delta),
-            "local_epsilon": up(local) if math.isfinite(local) else "none",
-            "charts": join(*(charts.section(each, headed=len(columns) > 1) for each in columns)),
-            **sentences(guarantee),
-            "assumptions": assumptions,
-            "remarks": join(element("h2", "To know"), remarks) if "<li>" in remarks else Markup(""),
-            "tables": join(*tables),
-            "method": _method(self),
-            "statement": embedded,
-            "embedded": Markup(embedded),
-        }
-        home = resources.files(__package__ or "shoal.report")
-        shape, style = (
-            home.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "style.css")
+        return render(
+            environment(),
+            "page.html",
+            result=self,
+            guarantee=self.guarantee,
+            charts=[Chart.of(column) for column in self.columns],
+            counted=counted(self.guarantee),
+            words=sentences(self.guarantee),
+            # As JSON that may stand inside a script element.
+            statement=text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
         )
-        body = Markup(shape.format_map({name: join(part) for name, part in parts.items()}))
-        return document(f"{', '.join(names)} · Shoal", body, head=[element("style", Markup(style))])
 
     def document(self, *, table: bool = True) -> Document:
         """The estimates (of one column, unless there is to be no table), the guarantee, notes."""
@@ -300,9 +255,15 @@ class Result(Tabular):
         return "\n\n".join([*tables, str(self.document(table=False))])
 
 
+def remarks(columns: Sequence[ColumnResult], what: Literal["notes", "warnings"]) -> list[str]:
+    """The notes or the warnings of all columns, under the name of each if they are several."""
+    own = [(column.column, text) for column in columns for text in getattr(column, what)]
+    return [f"{name}: {text}" if len(columns) > 1 else text for name, text in own]
+
+
 def items_table(items: Sequence[charts.Item], title: str) -> Table:
     """Answers, or coordinates, with their intervals, to the digits of their margins."""
-    heads = ("answer", "share") if items and items[0].unit else ("coordinate", "mean")
+    heads = ("answer", "fraction") if items and items[0].unit else ("coordinate", "mean")
     rows = tuple(Row((item.label, *item.cells)) for item in items)
     return Table((*heads, "95 % interval"), rows, frozenset({1}), title)
 
@@ -355,26 +316,6 @@ class Stages(dict[str, float]):
 
 
 # ------------------------------------------------------------ the guarantee, for everybody
-
-
-def _method(result: Result) -> Markup:
-    """How each question was asked, which heads its column where there are several."""
-    columns = result.columns
-    one = "person" if result.guarantee.rounds == 1 else "report"
-    devices = [column.randomizer for column in columns]
-    steps = {
-        "randomizer": [device.name for device in devices],
-        "ε0 of a report": [
-            up(device.local_epsilon) if math.isfinite(device.local_epsilon) else "none"
-            for device in devices
-        ],
-        f"messages of a {one}": [f"{device.messages:.4g}" for device in devices],
-        "size of a message": [f"{device.message_bits:.3g} bits" for device in devices],
-        "ε of this question": [up(column.guarantee.epsilon) for column in columns],
-        counted(result.guarantee): [f"{column.n:,}" for column in columns],
-    }
-    heads = ["", *(column.column for column in columns)] if len(columns) > 1 else []
-    return charts.html_table(heads, (((name, *cells), "") for name, cells in steps.items()))
 
 
 def sentences(guarantee: Guarantee) -> dict[str, str]:
@@ -433,11 +374,9 @@ def statement(result: Result) -> dict[str, object]:
         "guarantee": result.guarantee.to_dict(),
         "columns": [
             {
-                "column": column.column,
-                "n": column.n,
+                **attributes(column, "column", "n"),
                 "randomizer": attributes(column.randomizer, "name", *_SIZES),
-                "epsilon": column.guarantee.epsilon,
-                "delta": column.guarantee.delta,
+                **attributes(column.guarantee, "epsilon", "delta"),
                 "notes": list(column.notes),
             }
             for column in result.columns

@@ -24,7 +24,6 @@ from functools import cached_property
 from cryptography.exceptions import InvalidTag
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError
 from shoal.sealing.errors import NotOpenableError
 from shoal.sealing.framing import records
 from shoal.sealing.identity import SurveyId
@@ -63,10 +62,9 @@ class Envelope:
 
     def __post_init__(self) -> None:
         by_name(self.suite)
-        if not _ROLE.fullmatch(self.role):
-            raise InvalidArgumentError("role", self.role, "1 to 32 lower-case letters")
-        if checks.count(0, capacity=self.capacity) > LARGEST_CAPACITY:
-            raise InvalidArgumentError("capacity", self.capacity, f"at most {LARGEST_CAPACITY}")
+        checks.refuse(not _ROLE.fullmatch(self.role), "1 to 32 lower-case letters", role=self.role)
+        checks.count(0, capacity=self.capacity)
+        checks.at_most(LARGEST_CAPACITY, capacity=self.capacity)
 
     def __getstate__(self) -> dict[str, object]:
         # The algorithms are the library's objects, which do not travel to other processes.
@@ -83,8 +81,8 @@ class Envelope:
 
     def seal(self, message: bytes, key: PublicKey, *, details: bytes = b"") -> bytes:
         """A fresh envelope that only the owner of the key opens."""
-        if key.suite is not self._algorithms:
-            raise InvalidArgumentError("key", key.suite.name, f"a key for {self.suite}")
+        fits = key.suite is self._algorithms
+        checks.refuse(not fits, f"a key for {self.suite}", key=key.suite.name)
         padded = pad(message, self.capacity)
         sealed = self._algorithms.hpke.encrypt(padded, key.point, info=self._info(key, details))
         return bytes([VERSION, key.number]) + sealed
@@ -127,10 +125,9 @@ def key_number(envelope: bytes) -> int:
 
 def pad(message: bytes, capacity: int) -> bytes:
     """Version, length and message, with zeros up to the capacity."""
-    if len(message) > capacity:
-        raise InvalidArgumentError("message", len(message), f"at most {capacity} bytes")
-    length = len(message).to_bytes(_LENGTH_BYTES, "big")
-    return bytes([VERSION]) + length + message + bytes(capacity - len(message))
+    size = len(message)
+    checks.refuse(size > capacity, f"at most {capacity} bytes", message=size)
+    return bytes([VERSION]) + size.to_bytes(_LENGTH_BYTES, "big") + message + bytes(capacity - size)
 
 
 def unpad(padded: bytes) -> bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError
 from shoal.sealing.errors import FramingError
 
 PREFIX_BYTES = 4
@@ -22,16 +21,16 @@ def framed(payload: bytes) -> bytes:
     >>> framed(b"abc").hex()
     '00000003616263'
     """
-    if len(payload) > LARGEST_FRAME:
-        raise InvalidArgumentError("payload", len(payload), f"at most {LARGEST_FRAME} bytes")
-    return len(payload).to_bytes(PREFIX_BYTES, "big") + payload
+    size = len(payload)
+    checks.refuse(size > LARGEST_FRAME, f"at most {LARGEST_FRAME} bytes", payload=size)
+    return size.to_bytes(PREFIX_BYTES, "big") + payload
 
 
 class Deframer:
     """Takes a stream in pieces of any size and gives back the payloads of its frames.
 
     Only frames of one of the allowed lengths pass. Anything else is an error as soon as its length
-    is read, so that no more is ever kept than one frame, and for good: after it the stream has no
+    is read, so that the buffer never exceeds one frame, and for good: after it the stream has no
     meaning.
 
     >>> frames = Deframer({3})
@@ -66,8 +65,8 @@ def joined(records: Iterable[bytes], *, length: int) -> bytes:
     """Records of one length, one after the other."""
     listed = list(records)
     for record in listed:
-        if len(record) != length:
-            raise InvalidArgumentError("record", len(record), f"records of {length} bytes")
+        size = len(record)
+        checks.refuse(size != length, f"records of {length} bytes", record=size)
     return b"".join(listed)
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeAlias
 
+from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.sealing.errors import MalformedError
 
@@ -41,8 +42,8 @@ class SurveyId:
     digest: bytes
 
     def __post_init__(self) -> None:
-        if len(self.digest) != _DIGEST_BYTES:
-            raise InvalidArgumentError("digest", self.digest, f"{_DIGEST_BYTES} bytes")
+        fits = len(self.digest) == _DIGEST_BYTES
+        checks.refuse(not fits, f"{_DIGEST_BYTES} bytes", digest=self.digest)
 
     @classmethod
     def of(cls, configuration: Mapping[str, Plain]) -> SurveyId:
@@ -62,8 +63,8 @@ class SurveyId:
 
 def canonical(configuration: Mapping[str, Plain]) -> bytes:
     """The one way of writing a configuration (RFC 8785, UTF-8)."""
-    if not isinstance(configuration, Mapping):
-        raise InvalidArgumentError("configuration", configuration, "a mapping of names to values")
+    named = isinstance(configuration, Mapping)
+    checks.refuse(not named, "a mapping of names to values", configuration=configuration)
     return _written(configuration, DEEPEST_CONFIGURATION).encode("utf-8")
 
 
@@ -89,19 +90,17 @@ def _whole(text: str) -> int | float:
 
 
 def _written(value: Plain, depth: int) -> str:
-    if depth < 0:
-        expected = f"at most {DEEPEST_CONFIGURATION} levels of nesting"
-        raise InvalidArgumentError("configuration", value, expected)
+    expected = f"at most {DEEPEST_CONFIGURATION} levels of nesting"
+    checks.refuse(depth < 0, expected, configuration=value)
     match value:
         case None | bool():
             return json.dumps(value)
         case str():
             return _string(value)
-        case int() if abs(value) <= _LARGEST_INTEGER:
-            return str(int(value))
         case int():
             expected = "whole numbers up to 2^53 - 1 (write larger ones as text)"
-            raise InvalidArgumentError("value", value, expected)
+            checks.refuse(abs(value) > _LARGEST_INTEGER, expected, value=value)
+            return str(int(value))
         case float():
             return _number(float(value))
         case Mapping():
@@ -114,8 +113,7 @@ def _written(value: Plain, depth: int) -> str:
 
 def _mapping(value: Mapping[str, Plain], depth: int) -> str:
     for key in value:
-        if not isinstance(key, str):
-            raise InvalidArgumentError("key", key, "text")
+        checks.refuse(not isinstance(key, str), "text", key=key)
     ordered = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
     members = (f"{_string(key)}:{_written(value[key], depth - 1)}" for key in ordered)
     return f"{{{','.join(members)}}}"
@@ -131,8 +129,7 @@ def _string(value: str) -> str:
 
 def _number(value: float) -> str:
     """ECMAScript's Number::toString, from the shortest digits that read back as the value."""
-    if not math.isfinite(value):
-        raise InvalidArgumentError("value", value, "finite numbers")
+    checks.refuse(not math.isfinite(value), "finite numbers", value=value)
     if value == 0:
         return "0"  # -0 too
     # By the text alone: arithmetic of decimals would round as the calling thread has it set.

@@ -72,8 +72,7 @@ SUITES = tuple(suite.name for suite in _ALL)
 
 def by_name(name: str) -> SealingSuite:
     """The suite of a name."""
-    if name not in SUITES:
-        raise InvalidArgumentError("suite", name, f"one of {', '.join(SUITES)}")
+    checks.refuse(name not in SUITES, f"one of {', '.join(SUITES)}", suite=name)
     return _ALL[SUITES.index(name)]
 
 
@@ -85,10 +84,10 @@ class PublicKey:
     number: int = 0
 
     def __post_init__(self) -> None:
-        if checks.count(0, number=self.number) > 255:
-            raise InvalidArgumentError("number", self.number, "a whole number from 0 to 255")
-        if all(len(self.raw) != suite.public_bytes for suite in _ALL):
-            raise InvalidArgumentError("raw", self.raw, "32 bytes, or 1216 of a hybrid key")
+        beyond = checks.count(0, number=self.number) > 255
+        checks.refuse(beyond, "a whole number from 0 to 255", number=self.number)
+        fits = any(len(self.raw) == suite.public_bytes for suite in _ALL)
+        checks.refuse(not fits, "32 bytes, or 1216 of a hybrid key", raw=self.raw)
         try:
             _PROBE.exchange(X25519PublicKey.from_public_bytes(self.raw[-_CURVE_BYTES:]))
             _ = self.point
@@ -146,8 +145,8 @@ class KeyPair:
     @classmethod
     def from_secret(cls, raw: bytes, number: int = 0) -> KeyPair:
         """The pair of a secret: 32 bytes, or 96 of a hybrid one."""
-        if all(len(raw) != suite.secret_bytes for suite in _ALL):
-            raise InvalidArgumentError("raw", "a secret", "a secret of 32 bytes, or 96 (hybrid)")
+        fits = any(len(raw) == suite.secret_bytes for suite in _ALL)
+        checks.refuse(not fits, "a secret of 32 bytes, or 96 (hybrid)", raw="a secret")
         raw = bytes(raw)
         curve = X25519PrivateKey.from_private_bytes(raw[-_CURVE_BYTES:])
         public = curve.public_key().public_bytes_raw()

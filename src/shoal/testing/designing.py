@@ -15,7 +15,7 @@ projections, S = Σ_g Π_g and ρ dummies, uniform answers give
 
 The projections of independent random partitions are nearly free, which gives the moments of S from
 the free cumulants of a projection (Voiculescu; Nica and Speicher, "Lectures on the Combinatorics of
-Free Probability", 2006). How much of d survives is chance: d'S²d is taken for a gamma variable with
+Free Probability", 2006). How much of d survives is random: d'S²d is taken for a gamma variable with
 relative variance 2 tr(S⁴)/tr(S²)².
 
 Answers that are not uniform make some bins vary more, and the statistic counts these less: in place
@@ -39,7 +39,7 @@ from scipy import stats
 from shoal import checks
 from shoal.accounting import search
 from shoal.accounting.amplification import local_epsilon
-from shoal.accounting.noise import dummies_rho
+from shoal.accounting.noise.dummies import dummies_rho
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.protocols.base import Device
 from shoal.protocols.dummies import PartitionedDummies, UniformDummies
@@ -60,7 +60,7 @@ PUBLIC = ONE_MESSAGE, SEVERAL_MESSAGES = ("partitioned", "partitioned-dummies")
 _SEVERAL = (DUMMIES, SEVERAL_MESSAGES)
 NAMES = ("grr", "hadamard", "projective", DUMMIES, *PUBLIC)
 _LARGEST_N = 10**13
-_CLOSE = 2e-3  # of n: how precisely a required n is found
+_CLOSE = 2e-3  # of n: how precise a required n is
 _SURE = 1e-12
 _TIGHTENED = 0.999  # of what is left for one of two batches, when both cost a little too much
 _TRIES = 8
@@ -68,7 +68,7 @@ _ALIKE = 0.02  # of power: what public coins, or more messages, have to gain to 
 _HOPELESS = 2.0  # times the level: a power below this says nothing
 _COINS = 1 << 48
 MOST_SYMBOLS = 1 << 20
-_MOST_SHARED = 64  # bins of each of several partitions, unless asked for: one with more sees more
+_MOST_SHARED = 64  # bins of each of several partitions, unless chosen: one with more sees more
 _TRIED = 2  # layouts of the best forecast that are calibrated
 _LARGEST_LOCAL_EPSILON = 25.0
 _SAMPLE = 16
@@ -517,7 +517,7 @@ class Shape:
 
 
 def shapes(question: Question, partitions: tuple[int, ...] = (1, 4)) -> list[Shape]:
-    """The layouts to choose from: powers of two below k, unless they are given."""
+    """The layouts to choose from: powers of two below k, unless they are chosen."""
     k = question.k
     symbols = [1 << i for i in range(1, min(k, MOST_SYMBOLS).bit_length()) if 1 << i < k] or [k]
     if question.symbols is not None:
@@ -527,7 +527,7 @@ def shapes(question: Question, partitions: tuple[int, ...] = (1, 4)) -> list[Sha
         partitions, most = (question.partitions,), MOST_CELLS // question.partitions
     layouts = [Shape(k, many, parts) for parts in partitions for many in symbols]
     fitting = [shape for shape in layouts if shape.partitions == 1 or shape.symbols <= most]
-    return fitting or layouts[:1]  # what was asked for may be refused later, with a reason
+    return fitting or layouts[:1]  # the choice may be refused later, with a reason
 
 
 def one_message_devices(question: Question) -> list[Device]:
@@ -568,7 +568,7 @@ def _truth(constant: float, symbols: int) -> float:
 def several_messages_devices(question: Question) -> list[Device]:
     """The best layout, by forecast, of histograms among dummies that keeps the cap.
 
-    One partition unless more are asked for: they send as many times as much for the same power.
+    One partition unless more are chosen: they send as many times as much for the same power.
     Of the layouts within the cap and nearly the best forecast, it is the one that sends least.
     """
     choice = shapes(question, (1,))

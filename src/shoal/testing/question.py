@@ -30,7 +30,7 @@ _CLOSE = 1e-12
 
 
 class Wishes(TypedDict, total=False):
-    """What every test may be told beside its hypothesis; what is left out is as in Question."""
+    """What every test takes beside its hypothesis; what is left out is as in Question."""
 
     delta: float  # 1e-6
     level: float  # 0.05
@@ -189,9 +189,9 @@ def batch_fraction(epsilon: float, delta: float) -> float:
 
 def hypothesis(k: int | None, reference: npt.ArrayLike | None) -> Array:
     """The uniform distribution on k answers, or the reference, checked and normalised."""
-    given = "neither" if k is None else "both"
+    both = "neither" if k is None else "both"
     checks.refuse(
-        (k is None) == (reference is None), "exactly one of k and a reference", given=given
+        (k is None) == (reference is None), "exactly one of k and a reference", given=both
     )
     if reference is None:
         k = checks.count(2, k=k)  # type: ignore[arg-type]

@@ -17,9 +17,9 @@ from shoal import checks
 from shoal.values import Array
 
 MOST_SIMULATIONS = 10**7
-_FEWEST_RANKS = 2000  # M + 1 unless said,
+_FEWEST_RANKS = 2000  # M + 1 by default,
 _REJECTING = 100  # and at least so many of them reject: the threshold is then within some percent
-_ROUNDING = 1e-9  # relative: statistics this close are ties, told apart by rounding alone
+_ROUNDING = 1e-9  # relative: statistics this close are ties, apart by rounding alone
 
 
 class Rank(NamedTuple):
@@ -31,7 +31,7 @@ class Rank(NamedTuple):
 
 
 def number(level: float, simulations: int | None = None) -> int:
-    """How many simulations to make: those asked for, checked, or enough for the level.
+    """How many simulations to make: those chosen, checked, or enough for the level.
 
     Enough is 1,999, or some 100/level − 1 where that is more, so that level (M + 1) is whole if the
     level is written with few digits. With fewer the threshold is uncertain, which costs power.

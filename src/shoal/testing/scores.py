@@ -45,7 +45,7 @@ from shoal.protocols.base import Device
 from shoal.protocols.dummies import PartitionedDummies, UniformDummies
 from shoal.randomizers.base import CategoryRandomizer, NumberedMessages
 from shoal.randomizers.partitioned import PartitionedResponse, Partitions
-from shoal.randomizers.response import HadamardResponse, RandomizedResponse
+from shoal.randomizers.response import HadamardResponse, RandomizedResponse, walsh
 from shoal.testing import sampling
 from shoal.testing.sampling import CountTable, Generator
 from shoal.values import Array, Counts
@@ -220,18 +220,13 @@ class Scores(ABC):
         """Moments of one person's messages under the hypothesis."""
         return self.spread_of(self.reference)
 
+    @abstractmethod
     def spread_of(self, probabilities: Array) -> Spread:
         """The same of somebody whose answer has these probabilities; rows are served too."""
-        return self.gram.spread(self.expected(probabilities))
 
-    @property
-    def gram(self) -> Gram:
-        """κ of all messages, where it is listed."""
-        raise NotImplementedError
-
+    @abstractmethod
     def times(self, offsets: Array) -> Array:
         """M times each row of centred counts: half the gradient of the form."""
-        return self.gram.times(offsets)
 
     def quadratic(self, offsets: Array) -> Array:
         """Σ_j w_j (score j)² of each row of centred counts."""
@@ -252,10 +247,10 @@ class Scores(ABC):
         noise = self.variance(pull, probabilities)
         return Departure(dot(pull, offsets), noise, self.spread_of(probabilities))
 
-    @cached_property
+    @property
+    @abstractmethod
     def own(self) -> tuple[Array, Array]:
         """What each message by its number, and each person, adds to the form by itself."""
-        return self.gram.own(self.mean), np.zeros(())
 
     def statistics(self, tables: CountTable, n: int) -> Array:
         """T of each row of counts of n people's messages."""
@@ -271,8 +266,7 @@ class Scores(ABC):
     @property
     def is_even(self) -> bool:
         """Whether all messages are equally likely under the hypothesis and count alike."""
-        alike = (self.gram.entries, self.mean)
-        return not self.gram.dense and all(np.ptp(each) <= _EVEN * each.max() for each in alike)
+        return False
 
     def sent(self, *, n: int, size: int, generator: Generator) -> CountTable:  # noqa: ARG002
         """How many messages n people send, time and again."""
@@ -295,7 +289,8 @@ class Scores(ABC):
         mean = n * float(self.mean[0])
         per_message, per_person = self.own
         offsets = squares - 2 * mean * sent + self.outputs * mean**2
-        statistics: Array = float(self.gram.entries[0]) * offsets - float(per_message[0]) * sent
+        weight = float(self.times(np.ones(self.outputs))[0])
+        statistics: Array = weight * offsets - float(per_message[0]) * sent
         return statistics - n * per_person
 
     def pooled(self, counts: Counts) -> Self:
@@ -368,7 +363,31 @@ class Split:
         return np.concatenate(parts)
 
 
-class ResponseScores(Scores):
+class GramScores(Scores):
+    """Scores of messages whose likeness κ is listed: as a matrix, or as its diagonal."""
+
+    @property
+    @abstractmethod
+    def gram(self) -> Gram:
+        """κ of all messages."""
+
+    def spread_of(self, probabilities: Array) -> Spread:
+        return self.gram.spread(self.expected(probabilities))
+
+    def times(self, offsets: Array) -> Array:
+        return self.gram.times(offsets)
+
+    @cached_property
+    def own(self) -> tuple[Array, Array]:
+        return self.gram.own(self.mean), np.zeros(())
+
+    @property
+    def is_even(self) -> bool:
+        alike = (self.gram.entries, self.mean)
+        return not self.gram.dense and all(np.ptp(each) <= _EVEN * each.max() for each in alike)
+
+
+class ResponseScores(GramScores):
     """k-ary randomized response: φ_j(m) = (1{m = j} − b)/λ, b the probability of one untruth.
 
     On random partitions counts are in units of answers, scaled by G/λ.
@@ -400,7 +419,7 @@ class ResponseScores(Scores):
         return _bin_gram(self._layout, self.weights / self._truth**2)
 
 
-class ListedScores(Scores):
+class ListedScores(GramScores):
     """Any randomizer with a table: φ(m) is its estimate from the message m alone."""
 
     device: CategoryRandomizer
@@ -442,7 +461,6 @@ class HadamardScores(Scores):
     """
 
     device: HadamardResponse
-    is_even = False
 
     def __init__(self, device: Device, reference: Array, observed: Array | None = None) -> None:
         super().__init__(device, reference, observed)
@@ -525,24 +543,6 @@ class HadamardScores(Scores):
         return Spread(trace, np.minimum(np.maximum(square, least), trace**2))
 
 
-def walsh(values: Array) -> Array:
-    """Walsh-Hadamard transform over the last axis: Σ_j (−1)^(ones of j & t) values[j].
-
-    >>> walsh(np.array([1.0, 2.0, 3.0, 4.0])).tolist()
-    [10.0, -2.0, -4.0, 0.0]
-    """
-    width = values.shape[-1]
-    sums, stride = np.array(values, dtype=np.float64), 1
-    while stride < width:
-        halves = sums.reshape(*values.shape[:-1], -1, 2, stride)
-        first, second = halves[..., 0, :], halves[..., 1, :]
-        first += second
-        second *= -2
-        second += first
-        stride *= 2
-    return sums
-
-
 def _convolved(values: Array) -> Array:
     """Σ_i values[i] values[i ⊕ t] for every t, in each block."""
     return np.asarray(walsh(walsh(values) ** 2) / values.shape[-1])
@@ -551,7 +551,7 @@ def _convolved(values: Array) -> Array:
 # --------------------------------------------------------------------- counts among uniform dummies
 
 
-class DummiesScores(Scores):
+class DummiesScores(GramScores):
     """Counts of true messages, t of one person on average, and dummies uniform on L cells.
 
     Several messages of one person are not seen to belong together, so that the statistic cannot

@@ -25,7 +25,7 @@ from shoal.testing.designing import Design, design, fresh_coins
 from shoal.testing.question import RunOptions, Wishes, hypothesis
 from shoal.testing.tester import APART, TWICE, Tester
 from shoal.testing.verdict import Verdict
-from shoal.values import Batch, Counts, category_codes
+from shoal.values import Array, Batch, Counts, category_codes
 
 Progress = Callable[[int, int], None]
 Table = object  # whatever shoal.run reads: a frame, an Arrow table, the path of a file
@@ -64,7 +64,7 @@ def uniformity(
     ``options`` are those of :func:`~shoal.testing.design`: delta, level, coin, messages_cap,
     randomizer, partitions, symbols, honest_fraction; and simulations, seed and randomness. The seed
     is that of the simulated null distribution alone; public coins are drawn and messages randomized
-    securely unless a simulation's ``randomness`` is given. Unless said, there are 1,999
+    securely unless a simulation's ``randomness`` is given. By default there are 1,999
     ``simulations``, or some 100/level where that is more.
 
     >>> import numpy as np
@@ -72,9 +72,7 @@ def uniformity(
     >>> verdict.rejected
     True
     """
-    reference = hypothesis(k, None)
-    plan = {"reference": reference, "epsilon": epsilon, "distance": distance}
-    return _tested(reference.size, {"values": values}, **plan, **options)
+    return _tested({"values": values}, hypothesis(k, None), epsilon, distance, **options)
 
 
 def identity(
@@ -86,9 +84,7 @@ def identity(
     **options: Unpack[RunOptions],
 ) -> Verdict:
     """Do answers 0, ..., k − 1 have the probabilities of the reference? Else as ``uniformity``."""
-    expected = hypothesis(None, reference)
-    plan = {"reference": expected, "epsilon": epsilon, "distance": distance}
-    return _tested(expected.size, {"values": values}, **plan, **options)
+    return _tested({"values": values}, hypothesis(None, reference), epsilon, distance, **options)
 
 
 def closeness(
@@ -107,20 +103,20 @@ def closeness(
     both groups. Where people may be, say ``overlapping=True``: epsilon is then what two reports of
     one person, one in each batch, cost together. Else as ``uniformity``.
     """
-    reference = hypothesis(k, None)
-    plan = {"reference": reference, "epsilon": epsilon, "distance": distance}
-    groups = {"first": first, "second": second}
-    return _tested(reference.size, groups, overlapping=overlapping, **plan, **options)
+    groups, alike = {"first": first, "second": second}, hypothesis(k, None)
+    return _tested(groups, alike, epsilon, distance, overlapping=overlapping, **options)
 
 
 def _tested(
-    k: int,
     groups: dict[str, npt.ArrayLike],
+    reference: Array,
+    epsilon: float,
+    distance: float,
     *,
     simulations: int | None = None,
     seed: int | None = None,
     randomness: Randomness | None = None,
-    **plan: Any,  # noqa: ANN401 - of the design
+    **options: Any,  # noqa: ANN401 - of the design
 ) -> Verdict:
     """The verdict on one or two groups; the public coins are drawn before anything else."""
     codes = []
@@ -129,9 +125,17 @@ def _tested(
         shown = f"shape {shape}" if shape else type(values).__name__
         expected = "a one-dimensional list of at least two answers (of a table, one column)"
         checks.refuse(len(shape) != 1 or shape[0] < 2, expected, **{name: shown})
-        codes.append(category_codes(values, k))
-    n, coins = min(each.size for each in codes), fresh_coins(randomness)
-    tester = design(n=n, coins=coins, closeness=len(codes) > 1, **plan).tester()
+        codes.append(category_codes(values, reference.size))
+    plan = design(
+        n=min(each.size for each in codes),
+        epsilon=epsilon,
+        distance=distance,
+        reference=reference,
+        coins=fresh_coins(randomness),
+        closeness=len(codes) > 1,
+        **options,
+    )
+    tester = plan.tester()
     reports = (tester.randomize(each, randomness=randomness) for each in codes)
     batches = [shuffle(each, randomness=randomness) for each in reports]
     return _decided(tester, batches, simulations=simulations, seed=seed)
@@ -158,7 +162,7 @@ class AnswerList:
 
 @dataclass(frozen=True, eq=False)
 class TableTest:
-    """The verdict on a column, the design it was found with, and what to know of both.
+    """The verdict on a column, the design it was made with, and what to know of both.
 
     ``names`` are those of the groups of people: one, or two that are compared.
     """
@@ -378,7 +382,7 @@ def _answers(
     *,
     closeness: bool,
 ) -> AnswerList:
-    """The public list of answers: the one that is given, or that of the data."""
+    """The public list of answers: the one named, or that of the data."""
     if isinstance(reference, Mapping):
         labels = tuple(map(label_of, reference))
         _require_list("reference", ",".join(labels), labels)

@@ -99,7 +99,7 @@ class Tester(Test):
     ) -> Array:
         """So many T of made-up batches whose answers follow the reference.
 
-        Unless said 1,999 of them, or some 100/level where that is more.
+        By default 1,999 of them, or some 100/level where that is more.
         """
         made = ranks.number(self.level, simulations)
         return self._null(self.scores, made, self._people(n), simulator(seed))

@@ -1,4 +1,4 @@
-"""What a test found."""
+"""The verdict of a test."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from shoal.report.markup import Markup, element
 from shoal.service.http.problems import Problem, ProblemError
 from shoal.service.ops.health import Finding, ok, warn
 
@@ -57,15 +56,15 @@ class Asset:
     def response(self, request: Request, *, cache: str = _ASK_AGAIN, **headers: str) -> Response:
         """The answer with it; nothing but its headers for whoever has it already."""
         tag = f'"{self.digest}"'
-        told = {
+        always = {
             "ETag": tag,
             "Cache-Control": cache,
             "X-Content-Type-Options": "nosniff",
             **{name.replace("_", "-").title(): value for name, value in headers.items()},
         }
         if tag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=told)
-        return Response(self.body, media_type=self.media_type, headers=told)
+            return Response(status_code=304, headers=always)
+        return Response(self.body, media_type=self.media_type, headers=always)
 
 
 _read: dict[Path, tuple[tuple[int, int], Asset]] = {}
@@ -77,16 +76,16 @@ def asset(name: str) -> Asset | None:
         return None
     path = (WRITTEN if name.endswith(".css") else BUILT) / name
     try:
-        found = path.stat()
-        state = found.st_mtime_ns, found.st_size
-        kept = _read.get(path)
-        if kept is None or kept[0] != state:
+        stat = path.stat()
+        state = stat.st_mtime_ns, stat.st_size
+        read = _read.get(path)
+        if read is None or read[0] != state:
             body = path.read_bytes()
-            kept = state, Asset(name, body, sha256(body).hexdigest()[:_DIGITS])
-            _read[path] = kept
+            read = state, Asset(name, body, sha256(body).hexdigest()[:_DIGITS])
+            _read[path] = read
     except OSError:
         return None
-    return kept[1]
+    return read[1]
 
 
 def unbuilt() -> tuple[str, ...]:
@@ -103,23 +102,6 @@ def finding() -> Finding:
     return warn("pages", without, BUILD)
 
 
-def style(name: str) -> Markup:
-    """The element of a page's head that brings a style."""
-    found = asset(name)
-    return Markup("") if found is None else element("link", rel="stylesheet", href=found.address)
-
-
-def script(name: str) -> Markup:
-    """The element of a page's head that brings a script; nothing where it was not built."""
-    found = asset(name)
-    return Markup("") if found is None else element("script", src=found.address, defer="")
-
-
-def not_built(name: str) -> Markup:
-    """A sentence for the page whose script is missing; nothing where it is there."""
-    return Markup("") if asset(name) else element("p", NOT_BUILT, class_="notice", role="status")
-
-
 def missing(detail: str) -> ProblemError:
     """Nothing is at an address, and why."""
     return ProblemError(Problem(kind="no_such_path", status=404, detail=detail))
@@ -127,11 +109,11 @@ def missing(detail: str) -> ProblemError:
 
 async def served(request: Request) -> Response:
     """A script or a style; for good, if it is asked for by its digest."""
-    found = asset(request.path_params["name"])
-    if found is None:
+    file = asset(request.path_params["name"])
+    if file is None:
         raise missing(f"there is no such file, or it was not built: {BUILD}")
-    exact = request.query_params.get("v") == found.digest
-    return found.response(request, cache=_FOREVER if exact else _ASK_AGAIN)
+    exact = request.query_params.get("v") == file.digest
+    return file.response(request, cache=_FOREVER if exact else _ASK_AGAIN)
 
 
 def routes() -> list[Route]:

@@ -24,11 +24,10 @@ from shoal.service.client import (
     Policy,
     Settings,
     SurveyRefusedError,
-    bulk,
-    machine,
+    protocol,
     seal_many,
 )
-from shoal.service.client.bulk import MOST_REPORTS, chunks, people_a_chunk
+from shoal.service.client.jobs import MOST_BYTES, MOST_REPORTS, people_a_chunk
 from shoal.service.client.outbox import FILE
 from shoal.service.wire import Wire
 from shoal.values import Batch
@@ -37,7 +36,7 @@ from shoal.values import Batch
 @pytest.fixture
 def small(monkeypatch):
     """Chunks of a hundred people."""
-    monkeypatch.setattr(machine, "people_a_chunk", lambda _wire: 100)
+    monkeypatch.setattr(protocol, "people_a_chunk", lambda _wire: 100)
 
 
 @pytest.mark.usefixtures("small")
@@ -116,7 +115,7 @@ def test_a_job_goes_on_with_its_own_people_only(tmp_path, clock, drawn, monkeypa
     assert (people, chunk, len(secret), len(digest)) == (300, 100, 32, 32)
     services.answers.clear()
     clock.advance(7200)
-    monkeypatch.setattr(machine, "people_a_chunk", lambda _wire: 70)  # of a later version
+    monkeypatch.setattr(protocol, "people_a_chunk", lambda _wire: 70)  # of a later version
     with client_of(services, tmp_path, clock) as client:
         for others in (codes[::-1], np.append(codes[1:], 999)):
             with pytest.raises(SurveyRefusedError, match="began with other answers, or with the"):
@@ -285,5 +284,4 @@ def test_chunks_fit_a_request():
     device = UniformDummies.calibrated(k=50, n=400, epsilon=1.0, delta=1e-6)
     answers = tuple(map(str, range(50)))
     wide = Wire.of(make_survey(device=device, answers=answers))
-    assert people_a_chunk(wide) * wide.report_bytes <= bulk.MOST_BYTES
-    assert list(chunks(25, 10)) == [(0, 0, 10), (1, 10, 20), (2, 20, 25)]
+    assert people_a_chunk(wide) * wide.report_bytes <= MOST_BYTES

@@ -33,8 +33,8 @@ from shoal.service.client import (
     Settings,
     SurveyRefusedError,
 )
-from shoal.service.client.front import _Common
-from shoal.service.client.machine import NEEDS_PROXY
+from shoal.service.client.client import BaseClient
+from shoal.service.client.protocol import NEEDS_PROXY
 
 
 def test_three_lines_are_enough(tmp_path, clock):
@@ -402,13 +402,14 @@ def test_sync_and_async_do_the_same(tmp_path, clock, drawn):
 
 def test_sync_and_async_have_the_same_methods():
     for name in dir(Client):
-        if name.startswith("_") or name in dir(_Common):
+        if name.startswith("_") or name in dir(BaseClient):
             continue
         ours, theirs = (
             inspect.signature(getattr(kind, name)).parameters for kind in (Client, AsyncClient)
         )
         assert [str(one) for one in ours.values()] == [str(one) for one in theirs.values()]
         assert inspect.iscoroutinefunction(getattr(AsyncClient, name))
+        assert "Exchange" not in str(inspect.signature(getattr(Client, name)))
 
 
 def test_requests_say_nothing_about_the_device(tmp_path, clock, monkeypatch):

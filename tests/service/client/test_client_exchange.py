@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from client_kit import NOW, Services, make_survey, manual_clock
-from shoal.service.client import AsyncClient, Client, Queued, Sent, Settings, front
-from shoal.service.client.exchange import Later, Reply, Taken, read_reply
-from shoal.service.client.outbox import FILE
-from shoal.service.client.rows import Ledger, Spent
+from shoal.service.client import AsyncClient, Client, Queued, Sent, Settings
+from shoal.service.client import client as client_module
+from shoal.service.client.exchange import Accepted, Request, Response, Retry, read_receipt
+from shoal.service.client.outbox import FILE, Ledger, Spent
 
 ONCE = Settings(tries=1)
 
@@ -75,7 +75,7 @@ def test_an_answer_that_drips_is_given_up(tmp_path, monkeypatch, kind):
     services = Services(make_survey())
     passed = [0.0]
     if kind is Client:
-        monkeypatch.setattr(front.time, "monotonic", lambda: passed[0])
+        monkeypatch.setattr(client_module.time, "monotonic", lambda: passed[0])
 
     def tick():
         passed[0] += 0.01
@@ -95,11 +95,11 @@ def test_an_address_that_cannot_be_asked_is_no_answer(tmp_path, kind, url):
     def silence():
         if kind is Client:
             with Client(tmp_path) as client:
-                return client._done(front.Ask(url, b"body"))
+                return client._perform(Request(url, b"body"))
 
         async def run():
             async with AsyncClient(tmp_path) as client:
-                return await client._done(front.Ask(url, b"body"))
+                return await client._perform(Request(url, b"body"))
 
         return asyncio.run(run())
 
@@ -119,7 +119,7 @@ def test_what_breaks_on_the_way_may_have_arrived(tmp_path):
         tmp_path, transport=services.transport, clock=manual_clock(), settings=ONCE
     ) as client:
         assert "ValueError" in client.report(services.survey, "red").reason
-        row = client._machine.outbox.row(client._machine.outbox.waiting(due=None)[0][0])
+        row = client._protocol.outbox.row(client._protocol.outbox.waiting(due=None)[0][0])
     assert row.doubt == 1
 
 
@@ -155,9 +155,10 @@ def test_a_report_that_cannot_go_does_not_stop_the_others(tmp_path):
 )
 def test_a_count_is_a_whole_number(document):
     body = json.dumps(document).encode()
-    assert isinstance(read_reply(Reply(202, {}, body), 1), Later)
+    with pytest.raises(Retry):
+        read_receipt(Response(202, {}, body), 1)
     plain = json.dumps({"reports": 1, "refused": []}).encode()
-    assert read_reply(Reply(202, {}, plain), 1) == Taken((), ())
+    assert read_receipt(Response(202, {}, plain), 1) == Accepted((), ())
 
 
 def test_the_ledger_is_rounded_up():

@@ -10,7 +10,7 @@ import pytest
 from client_kit import DAY, QUICK, Owner, client_of, make_survey
 from shoal.sealing import KeyPair
 from shoal.service.client import Keys, KeysRefusedError, Queued, Sent, Settings
-from shoal.service.client.key_memory import MOST_CONTRADICTIONS
+from shoal.service.client.outbox import MOST_CONTRADICTIONS
 from shoal.service.keyring.key_list import KeyList, unverified
 
 ONCE = Settings(tries=1)
@@ -38,7 +38,7 @@ def other_key(owner, *, issued):
 
 def again(services, client, name):
     """Another survey of the same operators, when kept lists are too old."""
-    client._machine.clock.advance(2 * DAY)
+    client._protocol.clock.advance(2 * DAY)
     survey = make_survey(name=name)
     answer = services.answers.get(("shuffler", f"/v1/surveys/{services.survey.id}/keys/analyzer"))
     if answer is not None:
@@ -82,7 +82,7 @@ def test_two_lists_of_one_moment_are_refused_and_kept(services, client, role):
     services.show(role, httpx.Response(200, content=second))
     with pytest.raises(KeysRefusedError, match=r"two different lists .* kept in the outbox"):
         again(services, client, "two")
-    (found,) = client._machine.outbox.keys.contradictions()
+    (found,) = client._protocol.outbox.contradictions()
     assert (found.fingerprint, found.known, found.document) == (owner.fingerprint, first, second)
     assert len(services.posts()) == 1
     honest(services)
@@ -119,7 +119,7 @@ def test_an_older_list_is_refused_also_after_opting_out(services, client, role):
 
 def test_evidence_is_bounded(services, client):
     client.report(services.survey, "red")
-    memory = client._machine.outbox.keys
+    memory = client._protocol.outbox
     for later in range(MOST_CONTRADICTIONS + 2):
         content = other_key(services.analyzer, issued=services.analyzer.issued + later)
         services.show("analyzer", httpx.Response(200, content=content))
@@ -166,7 +166,7 @@ def test_both_sources_may_not_contradict_each_other(services, tmp_path, clock):
     with client_of(services, tmp_path, clock, settings=COMPARING) as client:
         with pytest.raises(KeysRefusedError, match="two different lists"):
             client.report(services.survey, "red")
-        assert len(client._machine.outbox.keys.contradictions()) == 1
+        assert len(client._protocol.outbox.contradictions()) == 1
     assert services.posts() == []
 
 

@@ -142,7 +142,7 @@ def test_opting_out_and_wiping_are_one(tmp_path, clock, monkeypatch):
     services.lost_requests = 1.0
     with client_of(services, tmp_path, clock, settings=ONCE) as client:
         client.report(services.survey, "red")
-        outbox = client._machine.outbox
+        outbox = client._protocol.outbox
         with monkeypatch.context() as patched:
             patched.setattr(outbox, "_wipe", None)  # died there
             with pytest.raises(TypeError):
@@ -162,14 +162,14 @@ def test_opting_out_is_done_even_if_the_file_cannot_be_made_smaller(tmp_path, cl
         client_of(services, tmp_path, clock) as other,
     ):
         client.report(services.survey, "red")
-        client._machine.outbox._run("PRAGMA busy_timeout = 10")
-        wipe = client._machine.outbox._compact
+        client._protocol.outbox._run("PRAGMA busy_timeout = 10")
+        wipe = client._protocol.outbox._compact
 
         def busy():
-            with other._machine.outbox._transaction():
+            with other._protocol.outbox._transaction():
                 wipe()
 
-        client._machine.outbox._compact = busy
+        client._protocol.outbox._compact = busy
         assert client.opt_out() == 0
         with pytest.raises(SurveyRefusedError, match="opted out"):
             client.report(services.survey, "red")

@@ -36,8 +36,8 @@ from shoal.service.client import (
     Settings,
     SurveyRefusedError,
 )
-from shoal.service.client.rows import Place
-from shoal.service.keyring.identity import Identity
+from shoal.service.client.outbox import ReportId
+from shoal.service.keyring.key_list import Identity
 from shoal.service.survey import Batches, Survey
 
 
@@ -46,7 +46,7 @@ def drew_nothing(client):
 
 
 def place(survey):
-    return Place(survey.id, 1)
+    return ReportId(survey.id, 1)
 
 
 PROMISED = make_survey().guarantee(500).epsilon
@@ -158,7 +158,7 @@ def test_what_costs_no_epsilon_is_limited_too(tmp_path, clock, limit, most):
     client = client_of(Services(rarely(0)), tmp_path, clock, policy=Policy(delta=1.0, **limit))
     surveys = [rarely(number) for number in range(most + 1)]
     for survey in surveys[:-1]:
-        client._machine._drawn(survey, place(survey), np.zeros(1, dtype=int))
+        client._protocol._draw(survey, place(survey), np.zeros(1, dtype=int))
     for asks in (client.promised, lambda survey: client.report(survey, "red")):
         with pytest.raises(PolicyError, match=r"in total at most (5\.5e-5|4\.5);"):
             asks(surveys[-1])

@@ -24,9 +24,7 @@ from shoal.protocols.counts import FairCoins
 from shoal.randomness import Randomness, simulated
 from shoal.sealing import KeyPair
 from shoal.sealing.keys import HYBRID, X25519
-from shoal.service.keyring.identity import Identity
-from shoal.service.keyring.key_list import KeyInfo, KeyList
-from shoal.service.keyring.schedule import KeyState
+from shoal.service.keyring.key_list import Identity, KeyInfo, KeyList, KeyState
 from shoal.service.wire import Wire
 
 HERE = Path(__file__).parent

@@ -1,11 +1,13 @@
 // What the dashboard's pages cannot do by themselves. Without this script they show the same.
 
+import { folded } from "./folding.js";
 import { filled } from "./login.js";
 import { followed } from "./refreshing.js";
 import { sortable } from "./sorting.js";
 import { zoomable } from "./zoom.js";
 
 function prepare(part: ParentNode): void {
+  folded(part);
   for (const table of part.querySelectorAll<HTMLTableElement>("table[data-sortable]")) {
     sortable(table);
   }

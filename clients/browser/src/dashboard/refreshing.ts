@@ -54,7 +54,6 @@ async function replaced(
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = page.querySelector<HTMLElement>("main");
   if (fresh === null) return undefined;
-  const open = new Set([...main.querySelectorAll("details[open]")].map((each) => each.id));
   const focused = document.activeElement?.closest("[id]")?.id;
   for (const part of fresh.querySelectorAll<HTMLElement>(PARTS)) {
     if (seen.get(part.id) === part.outerHTML) continue;
@@ -64,10 +63,11 @@ async function replaced(
       return undefined;
     }
     const made = document.importNode(part, true);
-    for (const each of made.querySelectorAll("details")) {
-      if (each.id !== "" && open.has(each.id)) each.open = true;
-    }
     prepare(made);
+    for (const each of made.querySelectorAll("details")) {
+      const before = each.id === "" ? null : old.querySelector<HTMLDetailsElement>(`#${each.id}`);
+      if (before !== null) each.open = before.open; // as somebody has left it
+    }
     old.replaceWith(made);
     seen.set(part.id, part.outerHTML);
   }

@@ -96,7 +96,7 @@ export class ShoalSurvey extends HTMLElement {
       const said = await promised(this.#base, this.#survey);
       this.#form = form(this.#survey, said);
       this.#told.before(this.#form);
-      this.#told.after(...statement(this.#base, this.#survey, said));
+      this.#told.after(...statement(this.#base, this.#survey, said, this.hasAttribute("compact")));
       found(this.#form, ".leaves").after(this.#failed); // above the answers, as the server does
     }
     this.#root.append(this.#forgetting());
@@ -112,6 +112,7 @@ export class ShoalSurvey extends HTMLElement {
   #check(): void {
     const checked = this.#opened().check(this.#survey);
     found(this.#root, ".checked").textContent = words.checkedBy(this.#survey, checked);
+    found(this.#root, ".bound").textContent = words.ownBound(this.#survey, checked);
   }
 
   /** The same where nothing is asked any more: what hinders an answer does not matter, unless the
@@ -209,7 +210,12 @@ export class ShoalSurvey extends HTMLElement {
     } else if (outcome.state === "abstained") this.#say(words.ABSTAINED, ...this.#again(outcome.occasion));
     else if (outcome.state === "given-up") this.#say(words.givenUp(outcome.reason));
     else if (outcome.again) this.#say(words.already(this.#survey));
-    else this.#say(words.sent(this.#survey, outcome.occasion), ...this.#again(outcome.occasion));
+    else
+      this.#say(
+        words.sent(this.#survey, outcome.occasion),
+        this.#results(),
+        ...this.#again(outcome.occasion),
+      );
   }
 
   /** Sends what waits: the same bytes. */
@@ -239,6 +245,13 @@ export class ShoalSurvey extends HTMLElement {
     clearTimeout(this.#timer);
     const seconds = due > 0 ? due - Date.now() / 1000 : PAUSE;
     this.#timer = window.setTimeout(() => void this.#flush(), 1000 * Math.max(1, seconds) + 500);
+  }
+
+  /** When and where the results appear: at an address, if everybody may read them. */
+  #results(): HTMLElement {
+    const [when, where] = words.results(this.#survey);
+    const address = this.getAttribute("results");
+    return h("p", {}, when, address === null ? where : h("a", { href: address }, "on the results page"), ".");
   }
 
   #again(used: number): HTMLElement[] {

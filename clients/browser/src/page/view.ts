@@ -65,11 +65,12 @@ export function form(survey: Survey, words: Promised): HTMLFormElement {
   return h("form", { novalidate: "", autocomplete: "off" }, fieldset, send);
 }
 
-export function statement(base: string, survey: Survey, words: Promised): HTMLElement[] {
+/** What is promised and how it is kept; folded away, all of it, where there is little room. */
+export function statement(base: string, survey: Survey, words: Promised, compact: boolean): HTMLElement[] {
   const rows = words.statements.map(({ title, text }) => h("li", {}, h("b", {}, title), text));
   const exact = h("a", { href: `${base}/v1/surveys/${survey.id}`, class: "name" }, survey.id);
-  return [
-    h("h3", { class: "title" }, "What you are promised"),
+  const title = "What you are promised";
+  const parts = [
     h("ul", { class: "promise" }, ...rows),
     h("p", { class: "checked" }),
     h(
@@ -78,7 +79,10 @@ export function statement(base: string, survey: Survey, words: Promised): HTMLEl
       h("summary", {}, "How this protects you"),
       h("ol", { class: "steps" }, ...words.steps.map((step) => h("li", {}, step))),
       h("p", {}, words.served),
+      h("p", { class: "bound" }),
       h("p", {}, "The survey, exactly as it is: ", exact),
     ),
   ];
+  if (compact) return [h("details", { class: "promised" }, h("summary", {}, title), ...parts)];
+  return [h("h3", { class: "title" }, title), ...parts];
 }

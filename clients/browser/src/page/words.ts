@@ -86,6 +86,12 @@ export function sent(survey: Survey, used: number): string[] {
   ];
 }
 
+/** When results appear, and where, if nobody has told an address. */
+export function results({ minimum, analyzer }: Survey): [string, string] {
+  const when = `Results appear once at least ${minimum.toLocaleString("en")} reports are together and mixed, `;
+  return [when, `with whoever runs ${host(analyzer.url)}, the analyzer`];
+}
+
 export function already(survey: Survey): string[] {
   const coin = survey.participation < 1 ? ", or this device's coin said that it takes no part" : "";
   return [
@@ -123,9 +129,15 @@ function agreeing({ epsilon }: Survey, { verifiedEpsilon: own }: Checked): strin
   const short = up(own, 4);
   const shown = Number(short) <= epsilon ? short : up(own, 7);
   if (own <= epsilon) return `ε = ${shown}, and at most ${promise} is promised`;
+  return `it agrees with the promised ε of at most ${promise}`;
+}
+
+/** How closely, for those who want to know. */
+export function ownBound({ epsilon }: Survey, { verified, verifiedEpsilon: own }: Checked): string {
+  if (!verified || own <= epsilon) return "";
   return (
-    `it agrees with the promised ε of at most ${promise} to two parts in a thousand (its own bound, ` +
-    `rounded up on the way, is ${up(own, 6)})`
+    `The bound on ε that your browser has worked out by itself is rounded up on the way: it is ${up(own, 6)}, and ` +
+    `agrees with the promised ${up(epsilon, 7)} to two parts in a thousand.`
   );
 }
 

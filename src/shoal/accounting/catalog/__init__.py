@@ -134,7 +134,7 @@ class Entry:
 
     @property
     def certified(self) -> bool:
-        """Whether :meth:`epsilon` may be given to anyone as a guarantee."""
+        """Whether :meth:`epsilon` may be used as a guarantee."""
         return self.status is Status.PROVED
 
     def epsilon(self, query: Query) -> float:
@@ -206,5 +206,5 @@ def get(name: str) -> Entry:
 
 
 def certified() -> tuple[Entry, ...]:
-    """Return the entries whose numbers may be given as guarantees."""
+    """Return the entries whose numbers may be used as guarantees."""
     return tuple(entry for entry in ENTRIES.values() if entry.certified)

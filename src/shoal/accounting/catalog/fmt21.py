@@ -108,8 +108,8 @@ def closed_form(*, p: float, q: float, n: int, delta: float) -> float:
     checks.refuse(p > LARGEST_P, "p <= 1/3 (the fractions of W, Q0 and Q1)", p=p)
     checks.at_most(1, q=q)
     if not clone_lemma.covers(fraction=2 * p, n=reports, delta=delta):
-        given = {"p": float(p), "n": reports, "delta": float(delta)}
-        raise OutOfRegimeError("fmt21-thm41", _THM41_CONDITION, given, OPTIMAL_CLONES)
+        stated = {"p": float(p), "n": reports, "delta": float(delta)}
+        raise OutOfRegimeError("fmt21-thm41", _THM41_CONDITION, stated, OPTIMAL_CLONES)
     return clone_lemma.epsilon(weight=q, fraction=2 * p, n=reports, delta=delta)
 
 

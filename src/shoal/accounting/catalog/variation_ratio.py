@@ -34,7 +34,7 @@ from shoal import checks
 from shoal.accounting import binomial
 from shoal.accounting.atoms import Array
 from shoal.accounting.catalog import OPTIMAL_CLONES
-from shoal.errors import InvalidArgumentError, OutOfRegimeError
+from shoal.errors import OutOfRegimeError
 
 # It sums over the likely counts, with probabilities that must keep their digits.
 LARGEST_N = 10**10
@@ -73,9 +73,9 @@ def claimed_delta(*, local_epsilon: float, total_variation: float, n: int, epsil
         raise OutOfRegimeError("the variation-ratio pair", condition, stated, OPTIMAL_CLONES)
     checks.positive(total_variation=total_variation)
     largest = math.tanh(local_epsilon / 2)
-    if total_variation > largest * (1 + 1e-12):
-        expected = f"total_variation <= {largest:.6g}, the most an ε0-DP randomizer can have"
-        raise InvalidArgumentError("total_variation", total_variation, expected)
+    expected = f"total_variation <= {largest:.6g}, the most an ε0-DP randomizer can have"
+    wrong = total_variation > largest * (1 + 1e-12)
+    checks.refuse(wrong, expected, total_variation=total_variation)
     alpha = total_variation / math.expm1(local_epsilon)
     if epsilon >= local_epsilon:
         return 0.0

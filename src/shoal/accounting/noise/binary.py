@@ -16,6 +16,7 @@ import scipy
 
 from shoal import checks
 from shoal.accounting.law import BlanketLaw
+from shoal.accounting.lower import binary_laws
 from shoal.accounting.noise.profile import checked_epsilon, least_mean, published_mean
 from shoal.accounting.profile import PrivacyProfile
 
@@ -40,9 +41,16 @@ def binary_delta(*, n: int, lam: float, epsilon: float) -> float:
     local = (math.log1p(-lie) - math.log(lie)) * (1 + _ROUNDING) + _ROUNDING
     if lie == 0.5 or growth >= local:
         return 0.0
-    if people <= MOST_ENUMERATED:
-        return min(1.0, max(_divergence(people, m, lie, growth) for m in range(people)))
-    return PrivacyProfile(BlanketLaw.randomized_response(k=2, epsilon=local), people).delta(growth)
+    if people > MOST_ENUMERATED:
+        law = BlanketLaw.randomized_response(k=2, epsilon=local)
+        return PrivacyProfile(law, people).delta(growth)
+    worst, x = 0.0, math.exp(growth)
+    for m in range(people):
+        # The other order is this one with all bits flipped, that is with people - 1 - m.
+        second, first = binary_laws(lie, people - 1 - m, m)
+        cells = first - x * second + _ERROR * (first + x * second)
+        worst = max(worst, float(np.maximum(cells, 0.0).sum()))
+    return min(1.0, worst)
 
 
 def binary_lambda(*, n: int, epsilon: float, delta: float) -> float:
@@ -68,16 +76,3 @@ def binary_lambda(*, n: int, epsilon: float, delta: float) -> float:
 def coins_mean(*, epsilon: float, delta: float) -> float:
     """λ = (64/ε²) log(4/δ) fair coins, as the paper prescribes (recalled); no answer."""
     return published_mean("coins_mean", "binary_lambda", epsilon, delta, factor=64, numerator=4)
-
-
-def _divergence(n: int, ones: int, lie: float, epsilon: float) -> float:
-    """The victim holds 1 against 0, ``ones`` of the n − 1 others hold 1.
-
-    The other order is this one with all bits flipped, that is with n − 1 − ones.
-    """
-    true = scipy.stats.binom.pmf(np.arange(ones + 1), ones, 1 - lie)
-    false = scipy.stats.binom.pmf(np.arange(n - ones), n - 1 - ones, lie)
-    others = np.convolve(true, false)
-    first = np.convolve(others, [lie, 1 - lie])
-    second = math.exp(epsilon) * np.convolve(others, [1 - lie, lie])
-    return float(np.maximum(first - second + _ERROR * (first + second), 0.0).sum())

@@ -26,8 +26,8 @@ one to the messages in S_x \ S_y or in S_y \ S_x, where dummies are equally like
 
     δ <= (1−c) E[ max_a Pr[A >= a | C] − e^ε Pr[A >= a+1 | C] ],    A ~ Bin(C, 1/2),
 
-where C counts dummies that hit either with probability 2 (1−c)/b each. What is told away is that
-messages in both sets support either datum: at (1, 1e-6) it asks for a part of 1.6/b more noise.
+where C counts dummies that hit either with probability 2 (1−c)/b each. The bound ignores
+that messages in both sets support either datum: at (1, 1e-6) that costs a fraction 1.6/b of noise.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def _two_bins(n: int, rho: float, probability: float, epsilon: float) -> float:
     people = checks.count(n=n)
     checks.positive(rho=rho)
     whole = math.floor(rho)
-    always = _hits(people * whole, probability)
-    sometimes = _hits(people, (rho - whole) * probability)
+    always = BinomialWindow(n=people * whole, probability=probability)
+    sometimes = BinomialWindow(n=people, probability=(rho - whole) * probability)
     first = int(always.counts[0] + sometimes.counts[0])
     # More dummies never hurt, so counts may be rounded down to the first of their block.
     step = math.ceil((always.pmf.size + sometimes.pmf.size) / _MOST_BLOCKS)
@@ -134,14 +134,6 @@ def _two_bins(n: int, rho: float, probability: float, epsilon: float) -> float:
     error = 4 * (always.error + sometimes.error)
     total = float(weights @ _divergence(counts, checked_epsilon(epsilon))) * (1 + error)
     return min(1.0, total + always.omitted + sometimes.omitted)
-
-
-def _hits(trials: int, probability: float) -> BinomialWindow:
-    """Bin(trials, probability), which may be one number for certain."""
-    if trials and 0 < probability < 1:
-        return BinomialWindow.of(n=trials, probability=probability)
-    certain = float(trials if probability == 1 else 0)
-    return BinomialWindow(trials, probability, np.array([certain]), np.ones(1), 0.0, 0.0)
 
 
 def _divergence(counts: npt.NDArray[np.int64], epsilon: float) -> Array:

@@ -98,31 +98,21 @@ class NearCentralNoise:
 
     def delta_at(self, epsilon: float, *, shifts: range) -> float:
         """The same for sums that differ by one of these numbers."""
-        flooding = _Flooding.of(self)
+        flooding = _Flooding(self)
         return min(1.0, max(flooding.delta(checked_epsilon(epsilon), j) for j in shifts))
 
 
-@dataclass(frozen=True, eq=False)
 class _Flooding:
     """``both`` is G up to a little beyond where F, whose law is ``pmf``, was cut off.
 
     ``error`` bounds the relative error of its entries; ``tail`` is the mass of F that is left out.
     """
 
-    rate: float
-    pmf: Array
-    both: Array
-    error: float
-    tail: float
-
-    @classmethod
-    def of(cls, noise: NearCentralNoise) -> _Flooding:
-        """G(0), G(1), ... from Pr[F = 0], Pr[F = 1], ..., with what is left out."""
-        r, mean, rate = noise.shape, noise.pairs, noise.rate
-        more = mean / (r + mean)
+    def __init__(self, noise: NearCentralNoise) -> None:
+        r, mean, self.rate = noise.shape, noise.pairs, noise.rate
         log_stop, log_more = -math.log1p(mean / r), -math.log1p(r / mean)
         spread = math.sqrt(mean * (1 + mean / r))
-        reach = math.ceil(mean + 16 * spread + 60 + _TAIL / min(-log_more, rate))
+        reach = math.ceil(mean + 16 * spread + 60 + _TAIL / min(-log_more, self.rate))
         expected = f"noise of at most {_MOST_PAIRS} likely counts"
         checks.refuse(reach > _MOST_PAIRS, expected, pairs=mean)
         counts = np.arange(1, reach + 1, dtype=np.float64)
@@ -130,13 +120,14 @@ class _Flooding:
         logs = np.concatenate([[0.0], np.cumsum(steps)]) + r * log_stop
         depth = float(np.abs(logs).max()) - r * log_stop
         largest = math.log(reach + r + 1) - log_more - math.log(min(r, 1.0))
-        error = _UNIT * reach * (4 * largest + depth + 8)
-        pmf = np.concatenate([np.exp(logs), np.zeros(MOST_COPIES)])
+        self.error = _UNIT * reach * (4 * largest + depth + 8)
+        self.pmf = np.concatenate([np.exp(logs), np.zeros(MOST_COPIES)])
         # Beyond the last count the pmf falls at least by this factor per step.
-        ratio = more * max(1.0, (reach + r) / (reach + 1))
-        tail = float(pmf[reach]) * ratio / (1 - ratio) if ratio < 1 else 1.0
-        both = np.asarray(scipy.signal.lfilter([1.0], [1.0, -math.exp(-2 * rate)], pmf))
-        return cls(rate, pmf, both, error, tail + float(np.finfo(np.float64).tiny) * reach)
+        ratio = mean / (r + mean) * max(1.0, (reach + r) / (reach + 1))
+        tail = float(self.pmf[reach]) * ratio / (1 - ratio) if ratio < 1 else 1.0
+        self.tail = tail + float(np.finfo(np.float64).tiny) * reach
+        filtered = scipy.signal.lfilter([1.0], [1.0, -math.exp(-2 * self.rate)], self.pmf)
+        self.both: Array = np.asarray(filtered)
 
     def delta(self, epsilon: float, shift: int) -> float:
         """The larger of both orders, for sums that differ by ``shift``."""

@@ -24,7 +24,7 @@ _TOTAL_VARIATION = 0.4  # of two normals whose loss has standard deviation 1, to
 class Divergence:
     """An upper bound on a hockey-stick divergence: a function of epsilon and fixed parameters.
 
-    >>> from shoal.accounting.noise import one_bin_delta
+    >>> from shoal.accounting.noise.zero_sum import one_bin_delta
     >>> bound = Divergence.of(one_bin_delta, n=10_000, gamma=0.00341)
     >>> f"{bound(1.0):.2e}"
     '9.88e-07'
@@ -137,7 +137,7 @@ def least_mean(
     """Return the least mean in (0, largest] with ``delta_of(mean) <= delta``, or infinity.
 
     ``delta_of`` falls from 1 at mean 0 like ``exp(-c mean)``, so the search runs over the square
-    root of the mean. The mean returned is one at which ``delta_of`` was evaluated and kept the
+    root of the mean. The mean returned is one at which ``delta_of`` was evaluated and met the
     target: nothing depends on the curve being monotone except that no smaller mean would do.
     """
 

@@ -42,7 +42,7 @@ from shoal.accounting.atoms import Array
 from shoal.accounting.binomial import BinomialWindow
 from shoal.accounting.noise.profile import checked_epsilon, least_mean, published_mean
 from shoal.accounting.search import doubled, least
-from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
+from shoal.errors import OutOfRegimeError, UnreachableTargetError
 
 # Beyond this log-ratio there is certainly no gain, and its exponential still is a float.
 _HOPELESS = 700.0
@@ -112,7 +112,7 @@ def two_bin_gamma(*, n: int, epsilon: float, delta: float) -> float:
 def _noise(n: int, gamma: float) -> BinomialWindow:
     people = checks.count(n=n)
     checks.open_probability(gamma=gamma)
-    return BinomialWindow.of(n=people, probability=gamma)
+    return BinomialWindow(n=people, probability=gamma)
 
 
 def _least_gamma(delta_of: Callable[..., float], *, n: int, epsilon: float, delta: float) -> float:
@@ -208,10 +208,10 @@ def smoothness_delta(pmf: Sequence[float] | Array, *, epsilon: float, k: int = 1
     0.25
     """
     law = np.asarray(pmf, dtype=np.float64)
-    if law.ndim != 1 or not law.size or not np.isfinite(law).all() or (law < 0).any():
-        raise InvalidArgumentError("pmf", pmf, "a list of probabilities")
-    if abs(float(law.sum()) - 1) > _SUM_TOLERANCE:
-        raise InvalidArgumentError("pmf", float(law.sum()), "probabilities that sum to 1")
+    wrong = law.ndim != 1 or not law.size or not np.isfinite(law).all() or (law < 0).any()
+    checks.refuse(wrong, "a list of probabilities", pmf=pmf)
+    total = float(law.sum())
+    checks.refuse(abs(total - 1) > _SUM_TOLERANCE, "probabilities that sum to 1", pmf=total)
     return _smoothness(law, epsilon, k, _ERROR)
 
 

@@ -5,7 +5,7 @@ Needs httpx (``pip install '.[client]'`` in a clone), which is imported when a c
 
 from __future__ import annotations
 
-from shoal.service.client.bulk import Keys, seal_many
+from shoal.service.client.client import AsyncClient, Client, default_directory
 from shoal.service.client.errors import (
     ClientError,
     DeliveryError,
@@ -14,11 +14,11 @@ from shoal.service.client.errors import (
     PolicyError,
     SurveyRefusedError,
 )
-from shoal.service.client.front import AsyncClient, Client, default_directory
-from shoal.service.client.outcomes import Abstained, Flushed, Outcome, Queued, Sent, Submitted
+from shoal.service.client.jobs import Submitted
+from shoal.service.client.outbox import Ledger, Spent
 from shoal.service.client.policy import Policy
-from shoal.service.client.rows import Ledger, Spent
-from shoal.service.client.settings import Settings
+from shoal.service.client.protocol import Abstained, Flushed, Outcome, Queued, Sent, Settings
+from shoal.service.client.randomize import Keys, seal_many
 
 __all__ = [
     "Abstained",

@@ -28,14 +28,14 @@ class PolicyError(ClientError):
     """A number of a survey breaks a limit of the person who is asked."""
 
     def __init__(
-        self, limit: str, *, asked: object, allowed: object, what: str, said: str | None = None
+        self, limit: str, *, asked: object, allowed: object, what: str, sentence: str | None = None
     ) -> None:
         self.limit = limit
         self.asked = asked
         self.allowed = allowed
         self.what = what
-        told = said or f"the survey has {what} {_bound(asked)}"
-        super().__init__(f"{told}, the policy allows {limit} {_given(allowed)}; {NOTHING_SENT}")
+        sentence = sentence or f"the survey has {what} {_bound(asked)}"
+        super().__init__(f"{sentence}, the policy allows {limit} {_given(allowed)}; {NOTHING_SENT}")
 
 
 class SurveyRefusedError(ClientError):

@@ -10,6 +10,11 @@ Every step is one durable transaction, taken before the next one begins. A messa
 the transaction that writes it, so that two processes cannot draw it twice. What is deleted is
 overwritten (``secure_delete``), as far as the file is concerned; what a disk or a backup keeps is
 theirs.
+
+It also remembers lists of keys, so that nobody can show the device one and then another. Of every
+list that was taken: the document for as long as it may be used, when it was issued and its hash for
+good; of every key the number and the fingerprint, for good. Lists that contradict what was seen are
+kept too, next to the list they contradict: both are signed by whoever made them.
 """
 
 # ruff: noqa: S608
@@ -17,38 +22,250 @@ theirs.
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
-from shoal.sealing import SurveyId
-from shoal.service.client import key_memory, tables
-from shoal.service.client.drawing import Drawn
+from shoal import randomness
+from shoal.accounting.guarantee import Guarantee
+from shoal.explain.text import up
+from shoal.sealing import SurveyId, canonical, parsed
+from shoal.service.client import jobs
 from shoal.service.client.errors import OutboxError, SurveyRefusedError
-from shoal.service.client.key_memory import KeyMemory
-from shoal.service.client.people import Begun, People, fresh_secret
-from shoal.service.client.route import Route
-from shoal.service.client.rows import Debit, Ledger, Outcome, Place, Row, Spent, Totals
+from shoal.service.client.randomize import Drawn, Values
 from shoal.service.closing import Closing
+from shoal.service.keyring import ContradictionError, KeyList, Role
+from shoal.service.keyring.key_list import Before, Contradiction, digest, numbered
+from shoal.service.survey import Party, Survey
+from shoal.service.wire import Wire
 
 FILE = "outbox.sqlite"
+VERSION = 3
+MOST_CONTRADICTIONS = 4
 _UNBOUNDED = (1 << 32) - 2  # pages, the most that SQLite has
 _FULL = "it is full, or its disk is: make room there, or deliver what waits (flush)"
-_PATIENCE = 30.0  # seconds for another process to finish its transaction
-_HERE = "survey = ? AND job = ? AND occasion = ? AND chunk = ?"
+_TIMEOUT = 30.0  # seconds for another process to finish its transaction
+_JOB = "survey = ? AND job = ? AND occasion = ?"
+_HERE = f"{_JOB} AND chunk = ?"
 _WAITING = "state != 'done'"
 _WANTED = "NOT EXISTS (SELECT 1 FROM consent)"  # nobody has opted out
-_JOB = "survey = ? AND job = ? AND occasion = ?"
-_COLUMNS = (
-    "survey, job, occasion, chunk, state, outcome, waiting, delivered, messages, sealed, keys, "
-    "doubt, tries, due, proxied, over"
-)
 _WIPED = "state = 'done', waiting = 0, messages = NULL, sealed = NULL"
+# Columns of reports, by the version that first had them.
+_NEWER = {"proxied": 2, "over": 3, "said": 3}
+_NEWER_COLUMNS = {name: f"{name} INTEGER NOT NULL DEFAULT 0" for name in _NEWER}
+_SCHEMA = f"""
+CREATE TABLE surveys (
+    id BLOB PRIMARY KEY, name TEXT NOT NULL, route BLOB NOT NULL, epsilon REAL NOT NULL,
+    delta REAL NOT NULL, local_epsilon REAL NOT NULL, allowed INTEGER NOT NULL
+);
+CREATE TABLE reports (
+    survey BLOB NOT NULL, job TEXT NOT NULL, occasion INTEGER NOT NULL, chunk INTEGER NOT NULL,
+    state TEXT NOT NULL, outcome TEXT NOT NULL DEFAULT '', asked INTEGER NOT NULL,
+    people INTEGER NOT NULL, waiting INTEGER NOT NULL, delivered INTEGER NOT NULL DEFAULT 0,
+    messages BLOB, sealed BLOB, keys TEXT NOT NULL DEFAULT '', doubt INTEGER NOT NULL DEFAULT 0,
+    tries INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL, {", ".join(_NEWER_COLUMNS.values())},
+    PRIMARY KEY (survey, job, occasion, chunk)
+);
+CREATE TABLE jobs (
+    survey BLOB NOT NULL, job TEXT NOT NULL, occasion INTEGER NOT NULL, people INTEGER NOT NULL,
+    chunk INTEGER NOT NULL, secret BLOB, digest BLOB, PRIMARY KEY (survey, job, occasion)
+);
+CREATE TABLE consent (refused INTEGER NOT NULL);
+CREATE TABLE keys (
+    place TEXT NOT NULL, fingerprint TEXT NOT NULL, document BLOB NOT NULL, digest BLOB NOT NULL,
+    issued INTEGER NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (place, fingerprint)
+);
+CREATE TABLE known_keys (
+    fingerprint TEXT NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL,
+    PRIMARY KEY (fingerprint, number)
+);
+CREATE TABLE contradictions (
+    fingerprint TEXT NOT NULL, known BLOB NOT NULL, document BLOB NOT NULL, reason TEXT NOT NULL,
+    PRIMARY KEY (fingerprint, document)
+)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """All that is kept of a survey until its reports are delivered: where to, for whom, how.
+
+    Neither the question nor its answers are in it.
+    """
+
+    shuffler: Party
+    analyzer: Party
+    not_after: int
+    wire: Wire
+
+    @property
+    def survey(self) -> SurveyId:
+        return self.wire.survey
+
+    @classmethod
+    def of(cls, survey: Survey) -> Route:
+        """The way of this survey's reports."""
+        return cls(
+            shuffler=survey.shuffler,
+            analyzer=survey.analyzer,
+            not_after=survey.not_after,
+            wire=Wire.of(survey),
+        )
+
+    def party(self, role: Role) -> Party:
+        return self.shuffler if role == "shuffler" else self.analyzer
+
+    def to_bytes(self) -> bytes:
+        return canonical(
+            {
+                "survey": str(self.survey),
+                "shuffler": self.shuffler.configuration(),
+                "analyzer": self.analyzer.configuration(),
+                "suite": self.wire.suite,
+                "slots": self.wire.slots,
+                "message_bytes": self.wire.message_bytes,
+                "not_after": self.not_after,
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Route:
+        stored = cast("dict[str, Any]", parsed(data))
+        wire = Wire(
+            survey=SurveyId.from_text(stored["survey"]),
+            slots=stored["slots"],
+            message_bytes=stored["message_bytes"],
+            token_bytes=0,
+            suite=stored["suite"],
+        )
+        shuffler, analyzer = (Party.restored(stored[role]) for role in ("shuffler", "analyzer"))
+        return cls(shuffler=shuffler, analyzer=analyzer, not_after=stored["not_after"], wire=wire)
+
+
+@dataclass(frozen=True)
+class ReportId:
+    """Whose report it is: one person's (no job), or those of a chunk of a job's people."""
+
+    survey: SurveyId
+    occasion: int
+    job: str = ""
+    chunk: int = 0
+
+    @property
+    def key(self) -> tuple[bytes, str, int, int]:
+        """Of its row."""
+        return self.survey.digest, self.job, self.occasion, self.chunk
+
+
+State = Literal["randomized", "sealed", "done"]
+Ending = Literal["", "delivered", "abstained", "refused", "lost", "expired", "forgotten"]
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """Reports that are sent together.
+
+    ``doubt`` counts the tries of which nobody knows whether they arrived. ``proxied``: a proxy was
+    asked for, so they do not leave without one. ``over``: since when the survey is over, as far as
+    this machine knows, or 0.
+    """
+
+    id: ReportId
+    state: State
+    outcome: Ending
+    waiting: int
+    delivered: int
+    messages: bytes
+    sealed: bytes
+    keys: str
+    doubt: int
+    tries: int
+    due: int
+    proxied: int
+    over: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """A survey in the ledger: its price in full, due with the first report."""
+
+    survey: str
+    name: str
+    epsilon: float
+    delta: float
+    local_epsilon: float
+    occasions: int
+    allowed: int
+    waiting: int
+
+    def to_dict(self) -> dict[str, object]:
+        return vars(self) | {"local_epsilon": _finite(self.local_epsilon)}
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What was spent on every survey. Totals are sums: basic composition, of one person."""
+
+    rows: tuple[Spent, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """Over all surveys."""
+        return math.fsum(row.epsilon for row in self.rows)
+
+    @property
+    def delta(self) -> float:
+        """Over all surveys."""
+        return math.fsum(row.delta for row in self.rows)
+
+    @property
+    def local_epsilon(self) -> float:
+        """Over all surveys, whoever colludes."""
+        return sum(row.local_epsilon for row in self.rows)
+
+    @property
+    def finite_local_epsilon(self) -> float:
+        """Over the surveys that have one; no sum limits the others."""
+        return math.fsum(row.local_epsilon for row in self.rows if math.isfinite(row.local_epsilon))
+
+    def __iter__(self) -> Iterator[Spent]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        lines = [["survey", "epsilon", "delta", "eps0", "reports", "waiting"]]
+        for row in self.rows:
+            reports = f"{row.occasions} of {row.allowed}"
+            lines.append([row.name, *_costs(row), reports, str(row.waiting)])
+        lines.append(["all of them", *_costs(self), "", ""])
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "local_epsilon": _finite(self.local_epsilon),
+            "surveys": [row.to_dict() for row in self.rows],
+        }
+
+
+def _costs(entry: Spent | Ledger) -> list[str]:
+    return [up(entry.epsilon), up(entry.delta), up(entry.local_epsilon)]
+
+
+def _finite(epsilon: float) -> float | None:
+    return None if math.isinf(epsilon) else epsilon
 
 
 class Outbox(Closing):
@@ -62,25 +279,35 @@ class Outbox(Closing):
             # Nobody else may read it, from its first moment on; SQLite's own files follow it.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             self._database = sqlite3.connect(
-                self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+                self.path, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False
             )
             weakref.finalize(self, self._database.close)  # of a client that nobody closed
-            self._prepare(storage)
+            for pragma in (
+                "journal_mode = DELETE",
+                "synchronous = EXTRA",
+                "secure_delete = ON",
+                "temp_store = MEMORY",
+            ):
+                self._run(f"PRAGMA {pragma}")
+            (page,) = self._run("PRAGMA page_size").fetchone()
+            self._pages = storage // page
+            with self._transaction():
+                self._make_tables()
 
-    def _prepare(self, storage: int) -> None:
-        for pragma in (
-            "journal_mode = DELETE",
-            "synchronous = EXTRA",
-            "secure_delete = ON",
-            "temp_store = MEMORY",
-        ):
-            self._run(f"PRAGMA {pragma}")
-        (page,) = self._run("PRAGMA page_size").fetchone()
-        self._pages = storage // page
-        with self._transaction():
-            reason = tables.prepared(self._run)
-            if reason is not None:
-                raise OutboxError(str(self.path), reason)
+    def _make_tables(self) -> None:
+        """Make the tables, or bring those of an earlier version up to this one."""
+        (version,) = self._run("PRAGMA user_version").fetchone()
+        if version > VERSION:
+            reason = f"it is of version {version}, this program knows {VERSION}"
+            raise OutboxError(str(self.path), reason)
+        if not version:
+            for statement in _SCHEMA.split(";"):
+                self._run(statement)
+        for name, since in _NEWER.items():
+            if 0 < version < since:
+                self._run(f"ALTER TABLE reports ADD COLUMN {_NEWER_COLUMNS[name]}")
+        if version != VERSION:
+            self._run(f"PRAGMA user_version = {VERSION}")
 
     def close(self) -> None:
         """Close the file."""
@@ -91,30 +318,29 @@ class Outbox(Closing):
 
     def draw(
         self,
-        place: Place,
-        route: Route,
-        debit: Debit,
+        report: ReportId,
+        survey: Survey,
+        price: Guarantee,
+        make: Callable[[Ledger], tuple[Drawn, int, int]],
         *,
-        admit: Callable[[Totals], None],
-        make: Callable[[], tuple[Drawn, int, int]],
-        proxied: bool = False,
+        proxied: bool,
     ) -> bool:
         """Draw a report, write it and its price down, at once and once; False if it is there.
 
-        ``admit`` is told what other surveys have cost and may refuse; ``make`` draws, and says what
-        time it is and when the report may leave. ``proxied``: not without a proxy.
+        ``make`` is told what other surveys have cost and may refuse; it draws, and says what time
+        it is and when the report may leave. ``proxied``: not without a proxy.
         """
+        route = Route.of(survey)
         with self._transaction():
             self._check_consent()
-            if self._run(f"SELECT 1 FROM reports WHERE {_HERE}", *place.key).fetchone():
+            if self._run(f"SELECT 1 FROM reports WHERE {_HERE}", *report.key).fetchone():
                 return False
-            admit(self._others(place.survey))
-            price = (debit.epsilon, debit.delta, debit.local_epsilon, debit.allowed)
+            drawn, now, due = make(self._ledger(besides=survey.id))
             self._run(
                 "INSERT OR IGNORE INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?)",
-                *(place.survey.digest, debit.name, route.to_bytes(), *price),
+                *(survey.id.digest, survey.name, route.to_bytes()),
+                *(price.epsilon, price.delta, price.local_epsilon, survey.reports_per_person),
             )
-            drawn, now, due = make()
             # Room for the sealed bytes is taken now, so that what was drawn can be sealed and sent.
             room = drawn.people * route.wire.report_bytes
             with self._bounded():
@@ -122,52 +348,49 @@ class Outbox(Closing):
                     "INSERT INTO reports (survey, job, occasion, chunk, state, outcome, asked, "
                     "people, waiting, messages, sealed, due, said, proxied) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, zeroblob(?), ?, ?, ?)",
-                    *place.key,
+                    *report.key,
                     *(("randomized", "") if drawn.people else ("done", "abstained")),
                     *(drawn.asked, drawn.people, drawn.people, drawn.messages or None, room),
                     *(due, now, proxied),
                 )
         return True
 
-    def spent_besides(self, survey: SurveyId) -> Totals:
-        """What other surveys have cost, if this person takes part at all."""
-        with self._usable():
-            self._check_consent()
-            return self._others(survey)
+    def begin_job(self, job: ReportId, values: Values, chunk: int) -> tuple[int, bool]:
+        """Remember whom a job has and in what order, until all were drawn.
 
-    def _others(self, survey: SurveyId) -> Totals:
-        found = self._run(
-            "SELECT epsilon, delta, local_epsilon FROM surveys WHERE id != ?", survey.digest
-        )
-        return Totals.of(found.fetchall())
-
-    def begin_job(self, place: Place, people: People) -> Begun:
-        """Remember whom a job has and in what order, until all were drawn; what is known of it.
-
-        Others under its name are refused: those who were drawn would be drawn again.
+        The size of its chunks, and whether everybody had been drawn before. Others under its name
+        are refused: those who were drawn would be drawn again.
         """
-        here = place.key[:3]
+        here = job.key[:3]
         with self._transaction():
             self._check_consent()
-            known = self._run(
+            row = self._run(
                 "SELECT people, chunk, secret, digest, (SELECT coalesce(sum(asked), 0) FROM "
                 f"reports WHERE {_JOB}) FROM jobs WHERE {_JOB}",
                 *(*here, *here),
             ).fetchone()
-            if known is None:
-                secret = fresh_secret()
+            if row is None:
+                secret = randomness.secure().words(jobs.SECRET_WORDS).tobytes()
                 self._run(
                     "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    *(*here, people.size, people.chunk, secret, people.digest(secret)),
+                    *(*here, len(values), chunk, secret, jobs.digest(values, secret)),
                 )
-                return Begun(people.chunk, again=False)
-        size, chunk, secret, digest, asked = known
-        people.check(place.job, size=size, asked=asked, secret=secret, digest=digest)
-        return Begun(chunk, again=asked == size)
+                return chunk, False
+        people, chunk, secret, known, asked = row
+        jobs.check_same(values, job.job, people=people, asked=asked, secret=secret, known=known)
+        return chunk, asked == people
 
-    def end_job(self, place: Place) -> None:
+    def end_job(self, job: ReportId) -> None:
         """All were drawn: what was kept to recognise them by is wiped."""
-        self._change(f"UPDATE jobs SET secret = NULL, digest = NULL WHERE {_JOB}", *place.key[:3])
+        self._change(f"UPDATE jobs SET secret = NULL, digest = NULL WHERE {_JOB}", *job.key[:3])
+
+    def progress(self, job: ReportId) -> dict[str, int]:
+        """Of a job: how many people were asked, take part, and have been heard."""
+        names = ("asked", "people", "delivered", "waiting")
+        sums = ", ".join(f"coalesce(sum({name}), 0)" for name in names)
+        with self._usable():
+            row = self._run(f"SELECT {sums} FROM reports WHERE {_JOB}", *job.key[:3]).fetchone()
+        return dict(zip(names, row, strict=True))
 
     def _check_consent(self) -> None:
         if self._run("SELECT 1 FROM consent").fetchone():
@@ -175,24 +398,28 @@ class Outbox(Closing):
 
     # What is on its way.
 
-    def row(self, place: Place) -> Row:
-        """The reports at a place."""
+    def row(self, report: ReportId) -> Row:
         with self._usable():
-            found = self._run(f"SELECT {_COLUMNS} FROM reports WHERE {_HERE}", *place.key)
-            return _row(found.fetchone())
+            columns = self._run(
+                "SELECT state, outcome, waiting, delivered, coalesce(messages, x''), "
+                "CASE state WHEN 'sealed' THEN sealed ELSE x'' END, keys, doubt, tries, due, "
+                f"proxied, over FROM reports WHERE {_HERE}",
+                *report.key,
+            ).fetchone()
+        return Row(report, *columns)
 
-    def waiting(self, *, due: int | None) -> list[tuple[Place, bytes]]:
-        """Where reports wait that may leave by now, and their ways; None: all that wait."""
+    def waiting(self, *, due: int | None) -> list[tuple[ReportId, bytes]]:
+        """Reports that wait and may leave by now, and their ways; None: all that wait."""
         late = "" if due is None else " AND due <= ?"
         with self._usable():
-            found = self._run(
+            rows = self._run(
                 "SELECT survey, job, occasion, chunk, route FROM reports JOIN surveys "
                 f"ON survey = id WHERE {_WAITING} AND {_WANTED}{late} ORDER BY due",
                 *(() if due is None else (due,)),
             )
             return [
-                (Place(SurveyId(survey), occasion, job, chunk), route)
-                for survey, job, occasion, chunk, route in found
+                (ReportId(SurveyId(survey), occasion, job, chunk), route)
+                for survey, job, occasion, chunk, route in rows
             ]
 
     def seal(self, row: Row, sealed: bytes, keys: str) -> None:
@@ -200,7 +427,7 @@ class Outbox(Closing):
         self._change(
             f"UPDATE reports SET state = 'sealed', sealed = ?, keys = ? WHERE {_HERE} "
             f"AND state = ? AND doubt = 0 AND (state = 'randomized' OR sealed = ?)",
-            *(sealed, keys, *row.place.key, row.state, row.sealed),
+            *(sealed, keys, *row.id.key, row.state, row.sealed),
         )
 
     def trying(self, row: Row) -> bool:
@@ -211,19 +438,23 @@ class Outbox(Closing):
         changed = self._change(
             f"UPDATE reports SET tries = tries + 1, doubt = doubt + 1 WHERE {_HERE} "
             f"AND {_WAITING} AND {_WANTED} AND sealed = ?",
-            *(*row.place.key, row.sealed),
+            *(*row.id.key, row.sealed),
         )
         return changed > 0
 
     def not_arrived(self, row: Row) -> None:
         """The last try certainly did not arrive."""
-        self._change(f"UPDATE reports SET doubt = doubt - 1 WHERE {_HERE}", *row.place.key)
+        self._change(f"UPDATE reports SET doubt = doubt - 1 WHERE {_HERE}", *row.id.key)
 
-    def postpone(self, place: Place, due: int, *, now: int) -> None:
-        """Not before this moment."""
-        self._change(f"UPDATE reports SET due = ?, said = ? WHERE {_HERE}", due, now, *place.key)
+    def mark(self, report: ReportId, **columns: int) -> None:
+        """Set columns of a row.
 
-    def reckon(self, now: int) -> None:
+        ``due`` is when it may leave, ``said`` what time it was when that was decided.
+        """
+        settings = ", ".join(f"{name} = ?" for name in columns)
+        self._change(f"UPDATE reports SET {settings} WHERE {_HERE}", *columns.values(), *report.key)
+
+    def correct_clock(self, now: int) -> None:
         """What was put off while the clock was ahead waits as long as was meant, from now on."""
         late = f"said > ? AND {_WAITING}"
         with self._transaction():
@@ -231,65 +462,112 @@ class Outbox(Closing):
                 change = f"UPDATE reports SET due = due - said + ?, said = ? WHERE {late}"
                 self._run(change, now, now, now)
 
-    def over(self, place: Place, since: int) -> None:
-        """Since when its survey is over, as far as this machine knows; 0: it is not."""
-        self._change(f"UPDATE reports SET over = ? WHERE {_HERE}", since, *place.key)
-
-    def through_proxy(self, place: Place) -> None:
-        """From now on not without a proxy."""
-        self._change(f"UPDATE reports SET proxied = 1 WHERE {_HERE}", *place.key)
-
-    def keep_only(self, row: Row, messages: bytes, sealed: bytes, *, delivered: int) -> bool:
+    def keep_only(self, row: Row, places: tuple[int, ...], *, delivered: int) -> bool:
         """Go on with these alone, which did not arrive; False if an earlier try of them may have.
 
         The others were taken, or refused for good.
         """
-        each = len(row.messages) // row.waiting
         changed = self._change(
             "UPDATE reports SET waiting = ?, delivered = delivered + ?, messages = ?, sealed = ?, "
             f"doubt = 0 WHERE {_HERE} AND {_WAITING} AND doubt = 1 AND sealed = ?",
-            *(len(messages) // each, delivered, messages, sealed, *row.place.key, row.sealed),
+            *(len(places), delivered),
+            *(_picked(joined, row.waiting, places) for joined in (row.messages, row.sealed)),
+            *(*row.id.key, row.sealed),
         )
         return changed > 0
 
-    def finish(self, place: Place, outcome: Outcome, *, delivered: int = 0) -> None:
+    def finish(self, report: ReportId, outcome: Ending, *, delivered: int = 0) -> None:
         """Wipe the reports; that they were made stays known."""
         self._change(
             f"UPDATE reports SET {_WIPED}, outcome = ?, delivered = delivered + ? "
             f"WHERE {_HERE} AND {_WAITING}",
-            *(outcome, delivered, *place.key),
+            *(outcome, delivered, *report.key),
         )
 
-    def progress(self, place: Place) -> dict[str, int]:
-        """Of a job: how many people were asked, take part, and have been heard."""
+    # Lists of keys; ``place`` is where a list was shown, by whom.
+
+    def key_list(self, place: str, fingerprint: str, now: int) -> bytes | None:
+        """The list last shown there, while it need not be asked for again."""
+        select = "SELECT document FROM keys WHERE place = ? AND fingerprint = ? AND until > ?"
         with self._usable():
-            found = self._run(
-                "SELECT coalesce(sum(asked), 0), coalesce(sum(people), 0), "
-                "coalesce(sum(delivered), 0), "
-                "coalesce(sum(waiting), 0) FROM reports "
-                "WHERE survey = ? AND job = ? AND occasion = ?",
-                *place.key[:3],
-            ).fetchone()
-        return dict(zip(("asked", "people", "delivered", "waiting"), found, strict=True))
+            row = self._run(select, place, fingerprint, now).fetchone()
+        return row[0] if row is not None and row[0] else None
 
-    # Keys, the ledger, and leaving.
+    def take_key_list(self, place: str, key_list: KeyList, until: int) -> None:
+        """Remember a list that was verified, if it may follow what was seen.
 
-    @property
-    def keys(self) -> KeyMemory:
-        """What is remembered of lists of keys."""
-        return KeyMemory(self._run, self._usable, self._transaction)
+        An older one is refused at the same place; one place may be behind another. One that
+        contradicts a list seen anywhere is refused, and both are kept.
+        """
+        name, issued = key_list.fingerprint, key_list.issued
+        try:
+            with self._transaction():
+                known = "SELECT number, key FROM known_keys WHERE fingerprint = ?"
+                keys: dict[int, str] = dict(self._run(known, name).fetchall())
+                seen = self._run(
+                    "SELECT issued, digest FROM keys WHERE fingerprint = ? "
+                    "AND (issued = ? OR place = ?) ORDER BY issued",
+                    *(name, issued, place),
+                ).fetchall()
+                for last, hashed in [*seen, (-1, b"")]:
+                    Before(issued=last, digest=hashed, keys=keys).check(key_list)
+                self._run(
+                    "INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?, ?)",
+                    *(place, name, key_list.document, digest(key_list.document), issued, until),
+                )
+                for number, key in numbered(key_list).items():
+                    self._run(
+                        "INSERT OR IGNORE INTO known_keys VALUES (?, ?, ?)", name, number, key
+                    )
+        except ContradictionError as error:
+            self._keep_contradiction(key_list, error.reason)
+            raise
+
+    def _keep_contradiction(self, key_list: KeyList, reason: str) -> None:
+        name = key_list.fingerprint
+        nearest = (
+            "SELECT document FROM keys WHERE fingerprint = ? AND document != x'' "
+            "ORDER BY issued != ?, issued DESC LIMIT 1"
+        )
+        with self._transaction():
+            counted = "SELECT count(*) FROM contradictions WHERE fingerprint = ?"
+            (count,) = self._run(counted, name).fetchone()
+            known = self._run(nearest, name, key_list.issued).fetchone()
+            if count < MOST_CONTRADICTIONS:
+                self._run(
+                    "INSERT OR IGNORE INTO contradictions VALUES (?, ?, ?, ?)",
+                    *(name, known[0] if known else b"", key_list.document, reason),
+                )
+
+    def contradictions(self) -> list[Contradiction]:
+        """What was refused, and may be shown to others."""
+        select = "SELECT fingerprint, reason, known, document FROM contradictions"
+        with self._usable():
+            return [Contradiction(*row) for row in self._run(select)]
+
+    # The ledger, and leaving.
 
     def ledger(self) -> Ledger:
         """What was spent."""
         with self._usable():
-            found = self._run(
-                "SELECT lower(hex(id)), name, epsilon, delta, local_epsilon, "
-                "(SELECT count(DISTINCT occasion) FROM reports WHERE survey = id), allowed, "
-                "(SELECT coalesce(sum(waiting), 0) FROM reports WHERE survey = id) "
-                "FROM surveys ORDER BY name, id"
-            ).fetchall()
+            return self._ledger()
+
+    def ledger_besides(self, survey: SurveyId) -> Ledger:
+        """What other surveys have cost, if this person takes part at all."""
+        with self._usable():
+            self._check_consent()
+            return self._ledger(besides=survey)
+
+    def _ledger(self, *, besides: SurveyId | None = None) -> Ledger:
+        rows = self._run(
+            "SELECT lower(hex(id)), name, epsilon, delta, local_epsilon, "
+            "(SELECT count(DISTINCT occasion) FROM reports WHERE survey = id), allowed, "
+            "(SELECT coalesce(sum(waiting), 0) FROM reports WHERE survey = id) "
+            "FROM surveys WHERE id != ? ORDER BY name, id",
+            b"" if besides is None else besides.digest,
+        )
         names = Spent.__dataclass_fields__
-        return Ledger(tuple(Spent(**dict(zip(names, row, strict=True))) for row in found))
+        return Ledger(tuple(Spent(**dict(zip(names, row, strict=True))) for row in rows))
 
     def forget(self, survey: SurveyId) -> int:
         """Wipe what waits for a survey; the number of people it was of."""
@@ -306,7 +584,7 @@ class Outbox(Closing):
         with self._transaction():
             self._run("DELETE FROM consent")
             self._run("INSERT INTO consent VALUES (1)")
-            self._run(key_memory.WIPED)
+            self._run("UPDATE keys SET document = x'', until = 0")
             people = self._wipe("TRUE")
         self._compact()
         return people
@@ -369,9 +647,6 @@ class Outbox(Closing):
             raise OutboxError(str(self.path), str(reason)) from error
 
 
-def _row(found: tuple[Any, ...]) -> Row:
-    survey, job, occasion, chunk, state, outcome, waiting, delivered, *rest = found
-    place = Place(SurveyId(survey), occasion, job, chunk)
-    messages, room, *rest = rest
-    sealed = room if state == "sealed" else b""
-    return Row(place, state, outcome, waiting, delivered, messages or b"", sealed, *rest)
+def _picked(joined: bytes, count: int, places: tuple[int, ...]) -> bytes:
+    size = len(joined) // count
+    return b"".join(joined[place * size : (place + 1) * size] for place in places)

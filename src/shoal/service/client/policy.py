@@ -1,23 +1,40 @@
-"""What a person allows, whatever a survey says: checked by the device before anything is drawn."""
+"""Which surveys a person answers: where they come from, whom they send to, what they may cost.
+
+All of it is checked by the device before anything is drawn, whatever a survey says.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import SplitResult, urlsplit
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
 from shoal.explain.text import plain, up
-from shoal.service.client.errors import PolicyError
-from shoal.service.client.rows import Totals
-from shoal.service.survey import Stated, Survey
+from shoal.sealing import MalformedError, SurveyId
+from shoal.service.client.errors import PolicyError, SurveyRefusedError
+from shoal.service.client.exchange import Exchange, NoResponse, Request, Response
+from shoal.service.client.outbox import Ledger
+from shoal.service.survey import Stated, Survey, complaint
+from shoal.service.survey.party import public, reachable, this_machine
+
+Source = Survey | Path | str
+Near: TypeAlias = Callable[[str], bool]
 
 _CROWD_ONLY = (
     "only the crowd hides an answer to this survey, which has no local epsilon (to allow that: "
     "shoal submit --any-local-epsilon, in Python local_epsilon=math.inf)"
 )
+_FETCHED = "/v1/surveys/"
+_PAGE = "/answer/"  # where people answer it in a browser
+_LOGIN = re.compile(r"//[^/]*@")
 _UNLIMITED = ("local_epsilon", "epsilon", "total_epsilon", "total_delta", "total_local_epsilon")
 
 
@@ -95,14 +112,12 @@ class Policy:
         believed.
         """
         self.check_stated(survey.stated)
-        found = survey.guarantee(survey.batches.minimum)
-        at_least = f"in a batch of minimum={survey.batches.minimum}"
-        for what, asked, allowed in (
-            ("local_epsilon, whoever colludes,", found.local_epsilon, self.local_epsilon),
-            (f"epsilon, {at_least},", found.epsilon, self.epsilon),
-        ):
-            _check_at_most(asked, allowed, what)
-        return found
+        least = survey.batches.minimum
+        guarantee = survey.guarantee(least)
+        local, epsilon = guarantee.local_epsilon, guarantee.epsilon
+        _check_at_most(local, self.local_epsilon, "local_epsilon, whoever colludes,")
+        _check_at_most(epsilon, self.epsilon, f"epsilon, in a batch of minimum={least},")
+        return guarantee
 
     def exceeded(self, survey: Survey) -> list[Exceeded]:
         """All numbers of a survey beyond the limits, and what a person would allow each by."""
@@ -127,13 +142,13 @@ class Policy:
             rows.append(Exceeded(f"ε0 is {shown}", limit, f"--max-local-epsilon {shown}"))
         return rows
 
-    def check_total(self, spent: Totals, new: Guarantee) -> None:
+    def check_total(self, spent: Ledger, new: Guarantee) -> None:
         """Sums over all surveys, the new one included."""
         local = new.local_epsilon if math.isfinite(new.local_epsilon) else 0.0
         for name, before, more, allowed in (
             ("epsilon", spent.epsilon, new.epsilon, self.total_epsilon),
             ("delta", spent.delta, new.delta, self.total_delta),
-            ("local_epsilon", spent.local_epsilon, local, self.total_local_epsilon),
+            ("local_epsilon", spent.finite_local_epsilon, local, self.total_local_epsilon),
         ):
             if more and not before + more <= allowed:
                 what = f"{name} {up(more)}, which with the {up(before)} of other surveys makes"
@@ -151,5 +166,116 @@ class Policy:
 
 def _check_at_most(asked: float, allowed: float, what: str) -> None:
     if not asked <= allowed:
-        said = _CROWD_ONLY if asked == math.inf else None  # no other number of a survey may be
-        raise PolicyError("at most", asked=asked, allowed=allowed, what=what, said=said)
+        crowd_only = _CROWD_ONLY if asked == math.inf else None  # no other number may be
+        raise PolicyError("at most", asked=asked, allowed=allowed, what=what, sentence=crowd_only)
+
+
+def survey_of(source: Source, *, name: str | None, policy: Policy) -> Exchange[Survey]:
+    """The survey: itself, in a file, or at an address.
+
+    ``name`` is the id that it must have, by default what its address ends with.
+    """
+    if isinstance(source, str) and source.startswith(("http://", "https://")):
+        return (yield from _fetched(source, name, policy))
+    if isinstance(source, Survey):
+        survey = source
+        _check_places(survey.stated, policy, near=this_machine)
+    else:
+        try:
+            data = Path(source).read_bytes().strip()
+        except OSError as error:
+            reason = f"cannot read {source}: {error.strerror}"
+            raise SurveyRefusedError(reason, "name a file") from error
+        survey = _parsed(data, policy, near=this_machine, place=str(source))
+    if name is not None:
+        _check_id(survey.id, SurveyId.from_text(name))
+    return survey
+
+
+def survey_id(source: Survey | SurveyId | str) -> SurveyId:
+    """The id of a survey, however it is given."""
+    if isinstance(source, SurveyId):
+        return source
+    return source.id if isinstance(source, Survey) else SurveyId.from_text(source)
+
+
+def without_login(url: str) -> str:
+    """An address as it may be shown.
+
+    >>> without_login("http://me:secret@proxy.example:3128")
+    'http://…@proxy.example:3128'
+    """
+    return _LOGIN.sub("//…@", url)
+
+
+def _fetched(url: str, name: str | None, policy: Policy) -> Exchange[Survey]:
+    url = url.rstrip("/")
+    parts = _address(url)
+    policy.check_host(url, "the survey")
+    ending = parts.path.rpartition("/")[2]
+    try:
+        wanted = SurveyId.from_text(name or ending)
+    except MalformedError as error:
+        if name is not None:
+            raise
+        reason = "the address of a survey ends with its id, 64 hexadecimal digits"
+        raise SurveyRefusedError(reason, "ask whoever sent it for the whole address") from error
+    if ending != str(wanted):  # the address of a service
+        url += _FETCHED + str(wanted)
+    elif url.endswith(page := _PAGE + ending):  # what people are handed
+        url = url.removesuffix(page) + _FETCHED + ending
+    try:
+        response: Response = yield Request(url)
+        why = "" if response.status == 200 else response.problem()
+    except NoResponse as silence:
+        why = silence.reason
+    if why:
+        raise SurveyRefusedError(f"the survey cannot be fetched from {url}: {why}", "try again")
+    _check_id(SurveyId(sha256(response.body).digest()), wanted)
+    inside = not public(parts.hostname or "")
+    return _parsed(response.body, policy, near=lambda _host: inside, place=url)
+
+
+def _address(url: str) -> SplitResult:
+    """Where a survey may be asked for: nothing in the address says who asks."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        sound = parts.scheme == "https" or this_machine(host)
+        if sound and reachable(host) and not set("?#@") & set(url):
+            return parts
+    except ValueError:
+        pass
+    expected = "an https address without user and query (http on this machine only)"
+    raise InvalidArgumentError("survey", without_login(url), expected)
+
+
+def _parsed(data: bytes, policy: Policy, *, near: Near, place: str) -> Survey:
+    """The survey; what the policy does not allow anyway is refused before it is worked out."""
+    try:
+        stated = Stated.from_bytes(data)
+        _check_places(stated, policy, near=near)
+        policy.check_stated(stated)
+        return Survey.from_bytes(data)
+    except MalformedError as error:
+        advice = "ask whoever wrote it for the original"
+        raise SurveyRefusedError(complaint(error, place), advice) from error
+
+
+def _check_places(stated: Stated, policy: Policy, *, near: Near) -> None:
+    """Refuse to be sent by strangers to machines that only this one can reach.
+
+    A survey that lies on this machine may name it, and one from a near machine any near one.
+    """
+    for role, party in (("shuffler", stated.shuffler), ("analyzer", stated.analyzer)):
+        host = urlsplit(party.url).hostname or ""
+        allowed = policy.hosts is not None and host in policy.hosts
+        if not (public(host) or allowed or near(host)):
+            reason = f"the {role} of this survey is on {host}, which is not on the open network"
+            raise SurveyRefusedError(reason, "name it among the policy's hosts if that is meant")
+
+
+def _check_id(survey: SurveyId, wanted: SurveyId) -> None:
+    if survey != wanted:
+        reason = f"this is survey {survey}, not {wanted}"
+        raise SurveyRefusedError(reason, "it was changed, or it is another one")

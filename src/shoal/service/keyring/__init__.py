@@ -13,13 +13,14 @@ from shoal.service.keyring.errors import (
     UnsafePermissionsError,
     WrongSecretError,
 )
-from shoal.service.keyring.key_list import KeyInfo, KeyList
-from shoal.service.keyring.keyring import Inheritance, Keyring, Rotation
-from shoal.service.keyring.protection import Protection
-from shoal.service.keyring.schedule import CACHE_SECONDS, KeyState, Role, Schedule
+from shoal.service.keyring.key_list import ROLES, KeyInfo, KeyList, KeyState, Role
+from shoal.service.keyring.keys import Inheritance, Keyring, Rotation
+from shoal.service.keyring.rotation import CACHE_SECONDS, Schedule
+from shoal.service.keyring.secrets import Protection
 
 __all__ = [
     "CACHE_SECONDS",
+    "ROLES",
     "ContradictionError",
     "DamagedKeyringError",
     "IdentityOfflineError",

@@ -7,41 +7,117 @@
 It says when each key is in which state, not the state itself: the document is the same bytes for
 everybody, and stays the same while time passes, until a key comes or goes. A service that wanted
 to recognise somebody by a key made for them alone would have to sign two different lists.
+
+An honest ring signs a list with a later ``issued`` whenever anything changes, and uses a number
+for one key only. Two documents of one ``issued``, or two keys of one number, are therefore made by
+whoever has the identity, on purpose. Both documents are signed, so whoever has the two can show it.
+
+Surveys name the identity by its fingerprint, SHA-256 of ``"shoal/1 identity" 00 role 00 key``: it
+names a role too, so that what an analyzer signed is never taken for a shuffler's, not even if one
+key serves both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from enum import StrEnum
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Literal, cast
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from shoal import randomness
 from shoal.errors import InvalidArgumentError
 from shoal.explain.text import moment
 from shoal.sealing import SUITES, MalformedError, Plain, PublicKey, canonical, parsed
-from shoal.service.keyring.errors import KeyListError
-from shoal.service.keyring.identity import (
-    PUBLIC_BYTES,
-    SIGNATURE_BYTES,
-    Identity,
-    fingerprint,
-    is_signed,
-)
-from shoal.service.keyring.schedule import DAY, ROLES, KeyState, Role
+from shoal.service.keyring.errors import ContradictionError, KeyListError
+
+Role = Literal["shuffler", "analyzer"]
+ROLES: tuple[Role, ...] = ("shuffler", "analyzer")
 
 VERSION = 1
 MOST_KEYS = 16  # of the larger suite they still fit into a document
+HOUR = 3600
+DAY = 24 * HOUR
 FUTURE_TOLERANCE = DAY
+SECRET_BYTES = PUBLIC_BYTES = 32
+SIGNATURE_BYTES = 64
+_FINGERPRINTED = b"shoal/1 identity\x00"
+_SIGNED = b"shoal/1 keys\x00"
 _WHAT = "the list of keys"
 _DOCUMENT = {"identity", "list", "signature"}
 _LIST = {"version", "kind", "role", "issued", "valid_until", "keys"}
 _TIMES = ("created", "active_from", "expires_at", "deletes_at")
 _KEY = {"number", "suite", "public", *_TIMES}
 _FETCH = "fetch it again; if that does not help, its operator has to act"
+_LIE = "its operator signed both: send nothing, and show both to others"
+_LATER = "a newer one was seen: fetch it again"
+
+
+class KeyState(StrEnum):
+    """What a key is good for."""
+
+    PENDING = "pending"
+    ACTIVE = "active"
+    EXPIRED = "expired"
+    DELETED = "deleted"
+
+
+def fingerprint(role: Role, public: bytes) -> str:
+    """What a survey says about the key that signs for a party: 64 hexadecimal digits."""
+    return sha256(_FINGERPRINTED + role.encode() + b"\x00" + public).hexdigest()
+
+
+def is_signed(public: bytes, signature: bytes, content: bytes) -> bool:
+    """Whether the owner of this key signed this list."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, _SIGNED + content)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Identity:
+    """An Ed25519 key with the role it signs for."""
+
+    role: Role
+    raw: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise InvalidArgumentError("role", self.role, f"one of {', '.join(ROLES)}")
+        if len(self.raw) != SECRET_BYTES:
+            raise InvalidArgumentError("raw", "a secret", f"a secret of {SECRET_BYTES} bytes")
+
+    @classmethod
+    def generate(cls, role: Role) -> Identity:
+        """A fresh one, from the operating system's randomness."""
+        return cls(role, randomness.secure().words(SECRET_BYTES // 8).tobytes())
+
+    @cached_property
+    def _secret(self) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(self.raw)
+
+    @cached_property
+    def public(self) -> bytes:
+        """The key that everybody may know."""
+        return self._secret.public_key().public_bytes_raw()
+
+    def sign(self, content: bytes) -> bytes:
+        """A signature of a list's canonical bytes; the same for the same bytes."""
+        return self._secret.sign(_SIGNED + content)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyInfo:
-    """A public key and its times, in seconds since 1970. ``deletes_at`` is the earliest moment."""
+    """A public key and its times, in seconds since 1970. ``deletes_at`` is the earliest moment.
+
+    ``seen_expired``: for how many seconds its own ring saw it expired.
+    """
 
     number: int
     suite: str
@@ -51,6 +127,7 @@ class KeyInfo:
     active_from: int
     expires_at: int
     deletes_at: int
+    seen_expired: int = 0
 
     def published(self) -> dict[str, Plain]:
         """What a list says of it."""
@@ -68,14 +145,14 @@ class KeyInfo:
 
     def at(self, now: int) -> KeyInfo:
         """With the state that its times give it."""
-        return replace(self, state=self._state(now))
-
-    def _state(self, now: int) -> KeyState:
+        state = KeyState.DELETED
         if now < self.active_from:
-            return KeyState.PENDING
-        if now < self.expires_at:
-            return KeyState.ACTIVE
-        return KeyState.EXPIRED if now < self.deletes_at else KeyState.DELETED
+            state = KeyState.PENDING
+        elif now < self.expires_at:
+            state = KeyState.ACTIVE
+        elif now < self.deletes_at:
+            state = KeyState.EXPIRED
+        return replace(self, state=state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,25 +212,25 @@ class KeyList:
 
         ``role`` is what the keys are wanted for. States are those at ``now``.
         """
-        found, signature, content = _read(data)
-        if found.fingerprint != fingerprint:
-            reason = f"it is of {found.fingerprint} ({found.role}), not of {fingerprint}"
+        key_list, signature, content = _read(data)
+        if key_list.fingerprint != fingerprint:
+            reason = f"it is of {key_list.fingerprint} ({key_list.role}), not of {fingerprint}"
             raise KeyListError(reason, "somebody else answers at this address: send nothing")
-        if not is_signed(found.identity, signature, content):
+        if not is_signed(key_list.identity, signature, content):
             raise KeyListError("its signature is wrong", "it was changed on the way: send nothing")
-        if role is not None and role != found.role:
-            reason = f"it has keys of the {found.role}, not of the {role}"
+        if role is not None and role != key_list.role:
+            reason = f"it has keys of the {key_list.role}, not of the {role}"
             raise KeyListError(reason, "the survey names the wrong party: send nothing")
         here = moment(now, seconds=True)
-        if now > found.valid_until:
-            until = moment(found.valid_until, seconds=True)
+        if now > key_list.valid_until:
+            until = moment(key_list.valid_until, seconds=True)
             reason = f"it was valid until {until} UTC, now is {here} UTC"
             raise KeyListError(reason, _FETCH)
-        if is_ahead(found.issued, now):
-            issued = moment(found.issued, seconds=True)
+        if is_ahead(key_list.issued, now):
+            issued = moment(key_list.issued, seconds=True)
             reason = f"it was issued at {issued} UTC, and here it is {here} UTC"
             raise KeyListError(reason, "set this machine's clock, then fetch it again")
-        return replace(found, keys=tuple(key.at(now) for key in found.keys))
+        return replace(key_list, keys=tuple(key.at(now) for key in key_list.keys))
 
     def current(self, suite: str, now: int) -> PublicKey:
         """The key to seal with: of those in use the newest."""
@@ -194,7 +271,7 @@ def _read(data: bytes) -> tuple[KeyList, bytes, bytes]:
     issued, valid_until = _time(content, "issued"), _time(content, "valid_until")
     if issued >= valid_until:
         raise MalformedError(_WHAT, "a list that is valid for a while")
-    found = KeyList(
+    key_list = KeyList(
         role=content["role"],
         issued=issued,
         valid_until=valid_until,
@@ -202,7 +279,7 @@ def _read(data: bytes) -> tuple[KeyList, bytes, bytes]:
         identity=_bytes(document["identity"], PUBLIC_BYTES),
         document=data,
     )
-    return found, _bytes(document["signature"], SIGNATURE_BYTES), canonical(content)
+    return key_list, _bytes(document["signature"], SIGNATURE_BYTES), canonical(content)
 
 
 def _keys(stored: Plain) -> tuple[KeyInfo, ...]:
@@ -255,9 +332,74 @@ def _bytes(value: Any, length: int | None = None) -> bytes:  # noqa: ANN401 - wh
     if not isinstance(value, str):
         raise malformed
     try:
-        found = bytes.fromhex(value)
+        raw = bytes.fromhex(value)
     except ValueError:
         raise malformed from None
-    if found.hex() != value or (length is not None and len(found) != length):
+    if raw.hex() != value or (length is not None and len(raw) != length):
         raise malformed
-    return found
+    return raw
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Two signed lists of one identity that cannot both be right."""
+
+    fingerprint: str
+    reason: str
+    known: bytes
+    document: bytes
+
+
+def digest(document: bytes) -> bytes:
+    """What is remembered of a list when the list itself is not."""
+    return sha256(document).digest()
+
+
+def numbered(key_list: KeyList) -> dict[int, str]:
+    """The fingerprint of every key of a list, by the key's number."""
+    return {key.number: key.public.fingerprint for key in key_list.keys}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Before:
+    """What was seen of a party's lists: the last one, and the key of every number there ever was.
+
+    ``issued`` is -1 if there was no list yet; without a ``digest`` it is a moment before which
+    nothing counts, and no list's own.
+    """
+
+    issued: int = -1
+    digest: bytes = b""
+    keys: Mapping[int, str] = field(default_factory=dict)
+
+    def check(self, key_list: KeyList) -> None:
+        """Refuse a list that cannot come after what was seen."""
+        self.check_keys(key_list)
+        same = key_list.issued == self.issued and self.digest
+        if same and digest(key_list.document) != self.digest:
+            when = f"{moment(key_list.issued, seconds=True)} UTC"
+            reason = f"two different lists say that they were issued at {when}"
+            raise ContradictionError(reason, _LIE)
+        if key_list.issued < self.issued:
+            when, before = (
+                f"{moment(issued, seconds=True)} UTC" for issued in (key_list.issued, self.issued)
+            )
+            reason = f"it was issued at {when}, one of {before} was seen before"
+            raise KeyListError(reason, _LATER)
+
+    def set_right(self, ahead: KeyList, now: int) -> Before:
+        """What still counts after a last list that is ahead of ``now``: its keys, not its time.
+
+        It came when clocks were ahead, and was the party's own. All its keys stay taken. Those of
+        them that were made by now show that there were lists as late as that, so nothing from
+        before the newest of them comes back.
+        """
+        made = [key.created for key in ahead.keys if key.created <= now]
+        return replace(self, issued=max(made, default=-1), digest=b"")
+
+    def check_keys(self, key_list: KeyList) -> None:
+        """Refuse another key under a number that is taken."""
+        for number, fingerprint in numbered(key_list).items():
+            if self.keys.get(number, fingerprint) != fingerprint:
+                reason = f"key {number} was another key before"
+                raise ContradictionError(reason, _LIE)

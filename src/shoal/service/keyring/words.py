@@ -8,10 +8,9 @@ from pathlib import Path
 
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import duration, moment
-from shoal.service.keyring.key_list import KeyInfo
-from shoal.service.keyring.keyring import Keyring, Rotation
-from shoal.service.keyring.lifecycle import NUMBERS
-from shoal.service.keyring.schedule import CACHE_SECONDS, DAY, HOUR, KeyState
+from shoal.service.keyring.key_list import DAY, HOUR, KeyInfo, KeyState
+from shoal.service.keyring.keys import Keyring, Rotation
+from shoal.service.keyring.rotation import CACHE_SECONDS, NUMBERS
 
 _FEW_NUMBERS = 12
 _SOON = 3 * DAY
@@ -136,22 +135,22 @@ def advice(ring: Keyring) -> list[str]:
     now, listed = ring.now(), ring.list()
     until = f"{moment(listed.valid_until)} UTC"
     left = listed.valid_until - now
-    said = []
+    lines = []
     if left < 0:
-        said.append("the list is no longer valid: devices send nothing until it is signed again")
+        lines.append("the list is no longer valid: devices send nothing until it is signed again")
     elif left < min(_SOON, ring.schedule.listed // 4) and not ring.can_sign:
-        said.append(f"the list is valid until {until} only: shoal keys rotate signs it again")
-    said += [
+        lines.append(f"the list is valid until {until} only: shoal keys rotate signs it again")
+    lines += [
         f"key {key.number} is overdue: run the service with the identity, or shoal keys rotate"
         for key in listed.keys
         if key.state is KeyState.ACTIVE and key.expires_at <= now
     ]
-    said += [
+    lines += [
         f"the secret of key {number} {why}: {regain(ring, number)}"
         for number, why in ring.lacking().items()
     ]
     if not ring.has_identity:
-        said.append(f"the identity is elsewhere: run shoal keys rotate with it before {until}")
+        lines.append(f"the identity is elsewhere: run shoal keys rotate with it before {until}")
     if ring.numbers_left < _FEW_NUMBERS:
-        said.append(f"{ring.numbers_left} of {NUMBERS} key numbers are left: plan a new ring")
-    return said
+        lines.append(f"{ring.numbers_left} of {NUMBERS} key numbers are left: plan a new ring")
+    return lines

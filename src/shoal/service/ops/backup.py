@@ -49,10 +49,10 @@ from shoal.explain.text import moment, plural
 from shoal.service.analyzer import schema as analyzer
 from shoal.service.clock import Clock, system_clock
 from shoal.service.errors import StoreUnavailableError
-from shoal.service.keyring import files, index
-from shoal.service.keyring.index import Index
-from shoal.service.keyring.schedule import ROLES, Role
-from shoal.service.keyring.secret_files import IDENTITY, key_files, protection_kind
+from shoal.service.keyring import secrets
+from shoal.service.keyring.key_list import ROLES, Role
+from shoal.service.keyring.keys import INDEX, Index
+from shoal.service.keyring.secrets import IDENTITY, key_files, protection_kind
 from shoal.service.ops.home import Home
 from shoal.service.store import schema as shuffler
 from shoal.service.store.database import POSTGRESQL, SQLITE
@@ -240,9 +240,9 @@ def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: 
 
 def _ring(home: Home) -> dict[str, bytes]:
     """All files of the keys, as they are at one moment: encrypted, if they are."""
-    with files.locked(home.keys / files.LOCK):
-        found = [home.keys / IDENTITY, home.keys / index.NAME, *key_files(home.keys)]
-        return {f"keys/{path.name}": files.read_private(path) for path in found if path.is_file()}
+    with secrets.locked(home.keys / secrets.LOCK):
+        found = [home.keys / IDENTITY, home.keys / INDEX, *key_files(home.keys)]
+        return {f"keys/{path.name}": secrets.read_private(path) for path in found if path.is_file()}
 
 
 def _small_files(home: Home, copied: Snapshot, *, token: bool) -> dict[str, bytes]:

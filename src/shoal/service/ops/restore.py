@@ -32,7 +32,7 @@ from shoal.service.analyzer.keeping import needed_keys
 from shoal.service.clock import Clock, system_clock
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
-from shoal.service.keyring.reviving import Revival, Revived, next_number
+from shoal.service.keyring.keys import Revival, Revived, next_number
 from shoal.service.ops import backup as backups
 from shoal.service.ops.backup import (
     Archive,

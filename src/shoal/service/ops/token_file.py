@@ -12,7 +12,7 @@ from shoal.errors import ShoalError
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.http_source import HttpSource, Patience
 from shoal.service.analyzer.source import BatchSource, SourceUnavailableError, ask_for_token
-from shoal.service.keyring.files import exposed
+from shoal.service.keyring.secrets import exposed
 from shoal.service.survey import Survey
 
 _LARGEST = 1 << 16

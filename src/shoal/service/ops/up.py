@@ -36,8 +36,8 @@ from shoal.service.analyzer.results import SurveyResults, survey_results
 from shoal.service.clock import Clock, system_clock
 from shoal.service.http.server import LOOPBACK, CannotListenError, address, listen
 from shoal.service.keyring import Keyring, Protection, Role
-from shoal.service.keyring.files import TEMPORARY, write_private
-from shoal.service.keyring.schedule import ROLES
+from shoal.service.keyring.key_list import ROLES
+from shoal.service.keyring.secrets import TEMPORARY, write_private
 from shoal.service.ops.children import Child, Children
 from shoal.service.ops.crowd import Crowd
 from shoal.service.ops.home import STORE_VARIABLE, Home, HomeError, analyzer_store, opened, private

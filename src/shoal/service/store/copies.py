@@ -22,8 +22,14 @@ import sqlalchemy as sa
 
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import ContradictionError, KeyList
-from shoal.service.keyring.history import Before, Contradiction, digest, numbered
-from shoal.service.keyring.key_list import is_ahead, unverified
+from shoal.service.keyring.key_list import (
+    Before,
+    Contradiction,
+    digest,
+    is_ahead,
+    numbered,
+    unverified,
+)
 from shoal.service.store.database import Database
 
 MOST_CONTRADICTIONS = 16  # of one party: more prove nothing more

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.service.survey.batches import Batches, Small
-from shoal.service.survey.complaints import complaint
+from shoal.service.survey.document import VERSION, Batches, Small, Stated, Survey, complaint
 from shoal.service.survey.party import Party
-from shoal.service.survey.stated import Stated
-from shoal.service.survey.survey import VERSION, Survey
 
 __all__ = ["VERSION", "Batches", "Party", "Small", "Stated", "Survey", "complaint"]

@@ -30,11 +30,9 @@ from shoal.planning import Plan, plan
 from shoal.planning.errors import of_categories, of_numbers
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
-from shoal.service.survey.batches import Batches
+from shoal.service.survey.document import LARGEST_LOCAL, Batches, Survey
 from shoal.service.survey.party import Party
 from shoal.service.survey.promise import Terms, promised
-from shoal.service.survey.stated import LARGEST_LOCAL
-from shoal.service.survey.survey import Survey
 
 _TOLERANCE = 1e-3  # of the search for one report's share, in logarithms
 _STRIDE = 0.4  # of the search for a bracket, in logarithms
@@ -96,7 +94,12 @@ class Design:
     @property
     def terms(self) -> Terms:
         """What the promise counts on besides the mechanism."""
-        return Terms.of(self)
+        return Terms(
+            delta=self.delta,
+            reports_per_person=self.reports_per_person,
+            dishonest=self.dishonest,
+            participation=self.participation,
+        )
 
     @property
     def crowd(self) -> int:
@@ -109,7 +112,7 @@ class Design:
 
         Of several reports each is planned for about its share, to choose by; see ``device``.
         """
-        found = plan(
+        options = plan(
             epsilon=self._share,
             delta=self.terms.delta_taking_part,
             n=self.crowd,
@@ -118,7 +121,7 @@ class Design:
             local_epsilon_cap=self.local_epsilon_cap,
             messages_cap=self.messages_cap,
         )
-        return found if self.choose is None else found.choose(self.choose)
+        return options if self.choose is None else options.choose(self.choose)
 
     @cached_property
     def device(self) -> Device:
@@ -148,10 +151,10 @@ class Design:
         def excess(logarithm: float) -> float:
             try:
                 device = make(math.exp(logarithm))
-                found = promised(device, self.terms, self.batches.minimum).epsilon
+                epsilon = promised(device, self.terms, self.batches.minimum).epsilon
             except ShoalError:  # noise that so few people cannot make
                 return 1.0
-            return math.log(found / self.epsilon)
+            return math.log(epsilon / self.epsilon)
 
         low = high = math.log(start)
         while excess(low) > 0:

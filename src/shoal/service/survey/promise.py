@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Protocol
 
 from shoal.accounting.amplification import amplify
 from shoal.accounting.compose import Method
@@ -19,19 +18,6 @@ _LARGEST_DELTA = 0.5  # beyond, a smaller delta is asked about: its epsilon hold
 _LEAST_LOSS_DELTA = 1e-13  # below, loss distributions are never precise enough
 _OTHERS: tuple[Method, ...] = ("renyi", "advanced")
 _MARGIN = 1 + 2**-50  # more than the two functions of taking_part round off
-
-
-class _Told(Protocol):
-    """Whatever says all of it."""
-
-    @property
-    def delta(self) -> float: ...
-    @property
-    def reports_per_person(self) -> int: ...
-    @property
-    def dishonest(self) -> float: ...
-    @property
-    def participation(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,19 +37,9 @@ class Terms:
     dishonest: float = 0.0
     participation: float = 1.0
 
-    @classmethod
-    def of(cls, told: _Told) -> Terms:
-        """Those of a survey, or of the wish for one."""
-        return cls(
-            delta=told.delta,
-            reports_per_person=told.reports_per_person,
-            dishonest=told.dishonest,
-            participation=told.participation,
-        )
-
     def honest(self, valid: int) -> int:
         """How many of so many valid reports may be counted on: n'."""
-        # The share as it was written: 0.1 is one tenth, not the float next to it.
+        # The fraction as it was written: 0.1 is one tenth, not the float next to it.
         return math.floor(valid * (1 - Fraction(repr(float(self.dishonest)))))
 
     def crowd(self, valid: int) -> int:
@@ -84,9 +60,9 @@ class Terms:
         largest = max(self.delta, _LARGEST_DELTA)
         if self.delta >= largest * self.taking_part:
             return largest
-        found = self.delta / self.taking_part
+        delta = self.delta / self.taking_part
         exact = Fraction(self.delta) / Fraction(self.taking_part)
-        return found if found <= exact else math.nextafter(found, 0.0)
+        return delta if delta <= exact else math.nextafter(delta, 0.0)
 
 
 def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
@@ -99,16 +75,16 @@ def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
             f"{honest} honest ones leave nobody to hide {reports} of one person among",
             "ask for a larger minimum or fewer reports per person",
         )
-    found = _accounted(device, crowd, terms.delta_taking_part, reports)
+    guarantee = _accounted(device, crowd, terms.delta_taking_part, reports)
     as_accounted = reports == 1 and terms.taking_part == 1
     return replace(
-        found,
+        guarantee,
         n=honest,
         delta=terms.delta,
-        assumptions=_assumptions(found, valid, honest, terms),
+        assumptions=_assumptions(guarantee, valid, honest, terms),
         # What is claimed for several reports, or for a coin, is another claim than the one below
         # which no analysis can go.
-        lower_bound=found.lower_bound if as_accounted else lambda: 0.0,
+        lower_bound=guarantee.lower_bound if as_accounted else lambda: 0.0,
     )
 
 
@@ -120,21 +96,21 @@ def _accounted(device: Device, crowd: int, delta: float, rounds: int) -> Guarant
             return account()
         except PrecisionError:  # they are quicker and tighter, but not for every delta
             pass
-    found: list[Guarantee] = []
+    guarantees: list[Guarantee] = []
     for composition in _OTHERS:
         try:
-            found.append(account(composition=composition))
+            guarantees.append(account(composition=composition))
         except (OutOfRegimeError, UnreachableTargetError):
-            if not found and composition == _OTHERS[-1]:
+            if not guarantees and composition == _OTHERS[-1]:
                 raise
-    return min(found, key=lambda kept: kept.epsilon)
+    return min(guarantees, key=lambda guarantee: guarantee.epsilon)
 
 
-def _assumptions(found: Guarantee, valid: int, honest: int, terms: Terms) -> tuple[str, ...]:
+def _assumptions(guarantee: Guarantee, valid: int, honest: int, terms: Terms) -> tuple[str, ...]:
     reports, participation = terms.reports_per_person, terms.participation
     plural = "s" * (reports > 1)
     stated = [
-        found.assumptions[0],
+        guarantee.assumptions[0],
         f"at least {honest:,} of {valid:,} valid reports are from people who follow the protocol",
         f"one person sends at most {reports} report{plural} over the survey's life",
         "that this is so is assumed, not enforced, unless tokens are used",

@@ -9,7 +9,7 @@ from shoal.explain.text import duration, moment, plain, up
 from shoal.randomizers.base import NumberMechanism
 from shoal.report import finite
 from shoal.service.survey.design import expected_error, tells_nothing
-from shoal.service.survey.survey import Survey
+from shoal.service.survey.document import Survey
 from shoal.service.wire import Wire
 
 _ANSWERS_SHOWN = 8
@@ -44,7 +44,7 @@ def closed_note(survey: Survey, now: int) -> str | None:
 def document(survey: Survey, now: int, *, enough: int = 0) -> Document:
     """In words; ``enough`` is a minimum with which it would tell something, if it does not.
 
-    The names that are compared digit by digit have lines of their own: 64 digits each.
+    What is compared digit by digit has lines of its own: 64 digits each.
     """
     warnings = list(survey.guarantee(survey.batches.minimum).warnings)
     if tells_nothing(survey.device, survey.batches.minimum):
@@ -70,7 +70,7 @@ def document(survey: Survey, now: int, *, enough: int = 0) -> Document:
             ("sealed by", survey.suite),
         ),
         sentences=(
-            f"survey    {survey.id}",
+            f"id        {survey.id}",
             f"shuffler  {survey.shuffler.fingerprint}",
             f"analyzer  {survey.analyzer.fingerprint}",
         ),

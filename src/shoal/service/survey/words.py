@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from shoal.accounting.guarantee import Guarantee
 from shoal.explain.document import Document
 from shoal.explain.text import factor, plain, up
-from shoal.service.survey.chances import cases, told
-from shoal.service.survey.survey import Survey
+from shoal.service.survey.document import Survey
+from shoal.service.survey.mechanisms import cases, device_words
 from shoal.service.wire import Wire
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -58,12 +58,12 @@ class Sentences:
 
 def sentences(survey: Survey) -> Sentences:
     """The sentences of a survey."""
-    kept = survey.guarantee(survey.batches.minimum)
-    device = told(survey)
-    said = (
-        Statement("crowd", "Hidden in a crowd", _crowd(survey, kept)),
+    guarantee = survey.guarantee(survey.batches.minimum)
+    device = device_words(survey)
+    statements = (
+        Statement("crowd", "Hidden in a crowd", _crowd(survey, guarantee)),
         Statement("collude", "Who would have to work together", _collude(survey)),
-        Statement("alone", "What holds without trust", _alone(survey, kept)),
+        Statement("alone", "What holds without trust", _alone(survey, guarantee)),
         Statement("reports", "How often", _reports(survey)),
         Statement("dishonest", "What is taken for granted", _dishonest(survey)),
         Statement("coin", "Whether you take part", _coin(survey)),
@@ -71,7 +71,7 @@ def sentences(survey: Survey) -> Sentences:
     )
     return Sentences(
         leaves=device.leaves,
-        statements=tuple(statement for statement in said if statement.text),
+        statements=tuple(statement for statement in statements if statement.text),
         steps=(" ".join(device.how), *_steps(survey)),
         served=_served(survey),
     )
@@ -80,18 +80,16 @@ def sentences(survey: Survey) -> Sentences:
 def promise_document(survey: Survey) -> Document:
     """What answering costs at most, in a few lines: to be read before anything is sent."""
     least, terms = survey.batches.minimum, survey.terms
-    kept = survey.guarantee(least)
-    promised = f"ε of at most {plain(survey.epsilon)} at δ = {plain(kept.delta)}"
-    if math.isfinite(kept.local_epsilon):
-        alone = f"and local ε0 = {up(kept.local_epsilon)} (no trust needed)"
+    guarantee = survey.guarantee(least)
+    promised = f"ε of at most {plain(survey.epsilon)} at δ = {plain(guarantee.delta)}"
+    if math.isfinite(guarantee.local_epsilon):
+        alone = f"and local ε0 = {up(guarantee.local_epsilon)} (no trust needed)"
     else:
         reports = survey.reports_per_person
         each = "the report" if reports == 1 else f"one person's {reports:,} reports"
         alone = f"and nothing if the others collude: {each} may give the answer away"
-    lines = [
-        f"promised: {promised}; in the smallest crowd, of {least:,}, it is {up(kept.epsilon)},",
-        alone,
-    ]
+    smallest = f"in the smallest crowd, of {least:,}, it is {up(guarantee.epsilon)},"
+    lines = [f"promised: {promised}; {smallest}", alone]
     if terms.delta_taking_part > terms.delta:
         lines.append(f"whoever is seen to take part has δ = {up(terms.delta_taking_part)}")
     return Document(f"survey: {survey.name}", sentences=tuple(lines))
@@ -113,10 +111,10 @@ def day(when: int) -> str:
     '4 January 2020, 00:00'
     """
     try:
-        found = datetime.fromtimestamp(when, tz=UTC)
+        moment = datetime.fromtimestamp(when, tz=UTC)
     except (ValueError, OverflowError, OSError):  # beyond the year 9999
         return f"{when} seconds after 1970"
-    return f"{found.day} {_MONTHS[found.month - 1]} {found.year}, {found:%H:%M}"
+    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}, {moment:%H:%M}"
 
 
 def one_machine(survey: Survey) -> bool:
@@ -124,14 +122,14 @@ def one_machine(survey: Survey) -> bool:
     return urlsplit(survey.shuffler.url).hostname == urlsplit(survey.analyzer.url).hostname
 
 
-def _crowd(survey: Survey, kept: Guarantee) -> str:
+def _crowd(survey: Survey, guarantee: Guarantee) -> str:
     answer = "answer" if survey.answers else "number"
     return (
         f"Nobody reads a report before at least {survey.batches.minimum:,} are together and "
         f"mixed. Whatever somebody believed about your {answer} before, what comes out moves the "
-        f"odds between any two {answer}s by at most a factor of {factor(kept.epsilon)} "
-        f"(ε = {up(kept.epsilon)}), except with a chance of about "
-        f"{_one_in(kept.delta)} (δ = {_power(plain(kept.delta))})."
+        f"odds between any two {answer}s by at most a factor of {factor(guarantee.epsilon)} "
+        f"(ε = {up(guarantee.epsilon)}), except with a chance of about "
+        f"{_one_in(guarantee.delta)} (δ = {_power(plain(guarantee.delta))})."
     )
 
 
@@ -141,11 +139,11 @@ def _power(number: str) -> str:
     >>> _power("1e-6"), _power("2.5e-7"), _power("0.01")
     ('10⁻⁶', '2.5·10⁻⁷', '0.01')
     """
-    found = re.fullmatch(r"(.+)e(-?\d+)", number)
-    if found is None:
+    parts = re.fullmatch(r"(.+)e(-?\d+)", number)
+    if parts is None:
         return number
-    power = "10" + found[2].translate(_RAISED)
-    return power if found[1] == "1" else f"{found[1]}·{power}"
+    power = "10" + parts[2].translate(_RAISED)
+    return power if parts[1] == "1" else f"{parts[1]}·{power}"
 
 
 def _one_in(chance: float) -> str:
@@ -174,9 +172,9 @@ def _collude(survey: Survey) -> str:
     )
 
 
-def _alone(survey: Survey, kept: Guarantee) -> str:
+def _alone(survey: Survey, guarantee: Guarantee) -> str:
     reports = survey.reports_per_person
-    if not math.isfinite(kept.local_epsilon):
+    if not math.isfinite(guarantee.local_epsilon):
         return (
             "If that happens, nothing is left: your report may then give your answer away. Only "
             "the crowd hides it."
@@ -184,7 +182,7 @@ def _alone(survey: Survey, kept: Guarantee) -> str:
     whole = "your report" if reports == 1 else f"your {reports:,} reports together"
     return (
         f"If that happens, the chance in {whole} still protects you: the odds move by at most a "
-        f"factor of {factor(kept.local_epsilon)} (ε0 = {up(kept.local_epsilon)}), "
+        f"factor of {factor(guarantee.local_epsilon)} (ε0 = {up(guarantee.local_epsilon)}), "
         "whoever works together."
     )
 
@@ -204,15 +202,15 @@ def _reports(survey: Survey) -> str:
 
 
 def _dishonest(survey: Survey) -> str:
-    share = Fraction(repr(float(survey.dishonest)))
-    if not share:
+    dishonest = Fraction(repr(float(survey.dishonest)))
+    if not dishonest:
         return "It is taken for granted that everybody follows the rules. Nobody can check that."
-    said = cases(share).removesuffix(" cases")
+    fraction = cases(dishonest).removesuffix(" cases")
     least = survey.honest(survey.batches.minimum)
     return (
-        f"It is taken for granted that at most {said} reports are made up by people who break the "
-        f"rules, so that at least {least:,} real ones, yours included, are the crowd. Nobody can "
-        "check that."
+        f"It is taken for granted that at most {fraction} reports are made up by people who break "
+        f"the rules, so that at least {least:,} real ones, yours included, are the crowd. Nobody "
+        "can check that."
     )
 
 

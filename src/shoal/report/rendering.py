@@ -1,0 +1,53 @@
+"""Pages from templates: values are escaped, and a missing value is an error.
+
+Charts and the head of a page are templates of this directory; other rooms bring their own beside.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shoal.explain.text import measured, moment, plain, up
+from shoal.report.charts import number, whole
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent
+_BETWEEN_TAGS = re.compile(r">\s*\n\s*<")
+
+
+@cache
+def environment(*directories: Path) -> Environment:
+    """Where templates are looked for: in these directories, then in this one."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    made = Environment(
+        loader=FileSystemLoader([*directories, TEMPLATES]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "at": "{:.3f}%".format,  # a place on an axis, for an attribute
+        "count": "{:,}".format,
+        "finite": lambda epsilon: up(epsilon) if math.isfinite(epsilon) else "none",
+        "measured": measured,
+        "moment": moment,
+        "number": number,
+        "plain": plain,
+        "up": up,
+        "whole": whole,
+    }
+    return made
+
+
+def render(made: Environment, template: str, **values: object) -> str:
+    """A page; line breaks between tags are for the readers of the template, and go."""
+    return _BETWEEN_TAGS.sub("><", made.get_template(template).render(values))

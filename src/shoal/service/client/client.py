@@ -1,0 +1,317 @@
+"""The two clients: one protocol, and the calls that carry out its exchanges.
+
+Neither tells a service more than the request itself: no cookies are kept, no login of the
+environment is used, redirects are not followed, and all clients call themselves the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing, closing
+from functools import wraps
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from inspect import Signature, signature
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from shoal.accounting.guarantee import Guarantee
+from shoal.errors import InvalidArgumentError, MissingExtraError
+from shoal.sealing import SurveyId
+from shoal.service.client.exchange import (
+    LARGEST_RESPONSE,
+    Exchange,
+    NoResponse,
+    Request,
+    Response,
+    Wait,
+)
+from shoal.service.client.outbox import Ledger, Outbox, ReportId
+from shoal.service.client.policy import Policy, survey_id, without_login
+from shoal.service.client.protocol import Protocol, Settings
+from shoal.service.clock import Clock, system_clock
+from shoal.service.closing import Closing
+from shoal.service.survey import Survey
+
+if TYPE_CHECKING:
+    import httpx
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Transport = TypeVar("Transport")
+Outcome = Response | NoResponse | None  # of a request, or of a wait
+
+_LONGEST = 5  # timeouts, that a whole exchange may take
+_TOO_LONG = "the answer is too long, or takes too long"
+_HEADERS = {"user-agent": "shoal/1", "accept": "*/*", "accept-encoding": "identity"}
+
+
+def default_directory() -> Path:
+    """Where a person's outbox is unless another place is named."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "shoal"
+
+
+class BaseClient(Generic[Transport]):
+    """What needs no network: both clients have it."""
+
+    _transport_of: ClassVar[str]  # the class of httpx that sends
+
+    def __init__(
+        self,
+        directory: str | Path | None = None,
+        *,
+        policy: Policy | None = None,
+        settings: Settings | None = None,
+        transport: Transport | None = None,
+        clock: Clock = system_clock,
+    ) -> None:
+        self._settings = settings or Settings()
+        self._http = _http_client(self._transport_of, self._settings, transport)
+        place = default_directory() if directory is None else Path(directory)
+        self._protocol = Protocol(
+            outbox=Outbox(place, storage=self._settings.storage),
+            policy=policy or Policy(),
+            settings=self._settings,
+            clock=clock,
+        )
+
+    def promised(self, survey: Survey, *, occasion: int = 1) -> Guarantee:
+        """What answering costs at most, if it is allowed; nothing is drawn or sent."""
+        return self._protocol.promised(survey, occasion)
+
+    def spent(self) -> Ledger:
+        """What every survey has cost this person, and all of them together."""
+        return self._protocol.outbox.ledger()
+
+    def progress(self, survey: Survey, *, job: str, occasion: int = 1) -> dict[str, int]:
+        """How far a job is: how many were ``asked``, and how many ``people`` of them take part.
+
+        ``delivered`` and ``waiting`` are the reports of those who take part.
+        """
+        return self._protocol.outbox.progress(ReportId(survey.id, occasion, job))
+
+    def forget(self, survey: Survey | SurveyId | str) -> int:
+        """Wipe what waits for a survey; how many reports that were.
+
+        Its occasions stay used and its price stays in the ledger: what was sent cannot be unsent,
+        and a report that was made once is never made again.
+        """
+        return self._protocol.outbox.forget(survey_id(survey))
+
+    def opt_out(self) -> int:
+        """Wipe all that waits, and answer nothing until ``opt_in``; how many reports that were."""
+        return self._protocol.outbox.opt_out()
+
+    def opt_in(self) -> None:
+        """Take part again."""
+        self._protocol.outbox.opt_in()
+
+
+def _blocking(
+    start: Callable[Concatenate[Protocol, P], Exchange[T]],
+) -> Callable[Concatenate[Client, P], T]:
+    @wraps(start)
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        exchange = start(self._protocol, *args, **kwargs)
+        step, result = _advanced(exchange, None)
+        while step is not None:
+            step, result = _advanced(exchange, self._perform(step))
+        return result  # type: ignore[return-value]  # it is what the exchange returned
+
+    method.__signature__ = _signature(start)  # type: ignore[attr-defined]
+    return method
+
+
+def _awaited(
+    start: Callable[Concatenate[Protocol, P], Exchange[T]],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    @wraps(start)
+    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        exchange = start(self._protocol, *args, **kwargs)
+        step, result = await asyncio.to_thread(_advanced, exchange, None)
+        while step is not None:
+            outcome = await self._perform(step)
+            step, result = await asyncio.to_thread(_advanced, exchange, outcome)
+        return result  # type: ignore[return-value]  # it is what the exchange returned
+
+    method.__signature__ = _signature(start)  # type: ignore[attr-defined]
+    return method
+
+
+def _signature(start: Callable[..., object]) -> Signature:
+    """What a caller gives; what comes back is not the exchange but its result."""
+    return signature(start).replace(return_annotation=Signature.empty)
+
+
+def _advanced(exchange: Exchange[T], outcome: Outcome) -> tuple[Request | Wait | None, T | None]:
+    """The next step of an exchange, or what it returns: its end cannot pass through a thread."""
+    try:
+        if isinstance(outcome, NoResponse):
+            return exchange.throw(outcome), None
+        return exchange.send(outcome), None
+    except StopIteration as stopped:
+        return None, stopped.value
+
+
+class Client(BaseClient["httpx.BaseTransport"], Closing):
+    """Answers surveys: draws a report, keeps it, and sends it until it has arrived.
+
+    ``directory`` holds the outbox; ``policy`` is what the person allows; ``settings`` how it is
+    sent. ``transport`` is one of httpx, for tests and for services in the same process.
+    """
+
+    _transport_of = "Client"
+    _http: httpx.Client
+    _sleep: Callable[[float], None] = staticmethod(time.sleep)
+
+    survey = _blocking(Protocol.survey)
+    report = _blocking(Protocol.report)
+    report_many = _blocking(Protocol.report_many)
+    flush = _blocking(Protocol.flush)
+
+    def close(self) -> None:
+        """Close connections and the outbox."""
+        self._http.close()
+        self._protocol.outbox.close()
+
+    def _perform(self, step: Request | Wait) -> Outcome:
+        if isinstance(step, Wait):
+            self._sleep(step.seconds)
+            return None
+        deadline = time.monotonic() + _LONGEST * self._settings.timeout
+        body = bytearray()
+        try:
+            with closing(self._http.send(_built(self._http, step), stream=True)) as response:
+                _check_encoding(response)
+                for part in response.iter_bytes():
+                    body += part
+                    if time.monotonic() > deadline or len(body) > LARGEST_RESPONSE:
+                        raise NoResponse(_TOO_LONG, unsent=False)
+                return _response(response, body)
+        except _failures() as error:
+            return _no_response(error)
+
+
+class AsyncClient(BaseClient["httpx.AsyncBaseTransport"]):
+    """The same as :class:`Client` for programs that await; disk and noise are in a thread."""
+
+    _transport_of = "AsyncClient"
+    _http: httpx.AsyncClient
+    _sleep: Callable[[float], Awaitable[None]] = staticmethod(asyncio.sleep)
+
+    survey = _awaited(Protocol.survey)
+    report = _awaited(Protocol.report)
+    report_many = _awaited(Protocol.report_many)
+    flush = _awaited(Protocol.flush)
+
+    async def close(self) -> None:
+        """Close connections and the outbox."""
+        await self._http.aclose()
+        self._protocol.outbox.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _perform(self, step: Request | Wait) -> Outcome:
+        if isinstance(step, Wait):
+            await self._sleep(step.seconds)
+            return None
+        body = bytearray()
+        try:
+            request = _built(self._http, step)
+            async with (
+                asyncio.timeout(_LONGEST * self._settings.timeout),
+                aclosing(await self._http.send(request, stream=True)) as response,
+            ):
+                _check_encoding(response)
+                async for part in response.aiter_bytes():
+                    body += part
+                    if len(body) > LARGEST_RESPONSE:
+                        raise NoResponse(_TOO_LONG, unsent=False)
+                return _response(response, body)
+        except TimeoutError:
+            return NoResponse(_TOO_LONG, unsent=False)
+        except _failures() as error:
+            return _no_response(error)
+
+
+def _httpx() -> Any:  # noqa: ANN401 - a module
+    try:
+        import httpx
+    except ImportError as error:
+        raise MissingExtraError("the client", "client") from error
+    return httpx
+
+
+def _http_client(kind: str, settings: Settings, transport: object) -> Any:  # noqa: ANN401 - of httpx
+    httpx = _httpx()
+    try:
+        return getattr(httpx, kind)(
+            cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
+            follow_redirects=False,
+            headers=_HEADERS,
+            proxy=settings.proxy,
+            timeout=settings.timeout,
+            transport=transport,
+            trust_env=False,
+        )
+    except (ValueError, ImportError, httpx.InvalidURL) as error:
+        if settings.proxy is None:
+            raise
+        expected = "the address of a proxy, such as http://127.0.0.1:3128 (socks5:// needs socksio)"
+        raise InvalidArgumentError("proxy", without_login(settings.proxy), expected) from error
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What httpx raises: its own, and what it lets through."""
+    httpx = _httpx()
+    return NoResponse, httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError, OSError
+
+
+def _no_response(error: Exception) -> NoResponse:
+    if isinstance(error, NoResponse):
+        return error
+    httpx = _httpx()
+    unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    return NoResponse(f"no answer ({type(error).__name__})", unsent=unsent)
+
+
+def _built(http: Any, request: Request) -> httpx.Request:  # noqa: ANN401 - either client of httpx
+    posted: dict[str, Any] = {}
+    if request.body is not None:
+        posted = {
+            "content": request.body,
+            "headers": {"content-type": "application/octet-stream"},
+        }
+    try:
+        built: httpx.Request = http.build_request(
+            "POST" if posted else "GET", request.url, **posted
+        )
+        _ = built.url.host  # decoded here, before anything is sent
+    except _failures() as error:
+        reason = f"the address cannot be asked ({type(error).__name__})"
+        raise NoResponse(reason, unsent=True) from error
+    return built
+
+
+def _check_encoding(response: httpx.Response) -> None:
+    """Refuse bytes that would have to be inflated, by who knows how much."""
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise NoResponse("the answer is compressed, which was not asked for", unsent=False)
+
+
+def _response(response: httpx.Response, body: bytearray) -> Response:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Response(response.status_code, headers, bytes(body))

@@ -1,0 +1,419 @@
+"""The client, without a network: draw, keep, seal, keep, send, mark, in this order, once.
+
+A report is drawn once for every (survey, occasion) and kept before anything leaves the device.
+Every further try sends the same bytes: whoever sees both sees nothing new, and the shuffler counts
+them once. Drawing again would show another message of the same answer, and many of those average
+to the answer.
+
+If the shuffler no longer knows the key, the same message is sealed with the new one. That is done
+only while all earlier tries certainly did not arrive. Otherwise one person's message might arrive
+under both keys and count twice, which was not promised: it is given up instead, and most likely did
+arrive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from itertools import count
+
+from shoal import checks, randomness
+from shoal.accounting.guarantee import Guarantee
+from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.explain.document import Document
+from shoal.explain.text import moment
+from shoal.service.client.errors import DeliveryError, SurveyRefusedError
+from shoal.service.client.exchange import (
+    Exchange,
+    Rejected,
+    Request,
+    Response,
+    Retry,
+    Wait,
+    read_receipt,
+)
+from shoal.service.client.jobs import Submitted, people_a_chunk
+from shoal.service.client.key_lists import KeyLists
+from shoal.service.client.outbox import Ledger, Outbox, ReportId, Route, Row
+from shoal.service.client.policy import Policy, Source, survey_of
+from shoal.service.client.randomize import Answer, Answers, Drawn, Values, draw, seal, values_of
+from shoal.service.clock import Clock
+from shoal.service.failpoints import reached
+from shoal.service.survey import Survey
+
+Progress = Callable[[int, int], None]
+
+_DAY = 86_400
+_STEPS = 1 << 30  # of a random wait
+_SMALLEST_STORE = 1 << 17
+_DOUBLINGS = 30
+
+NEEDS_PROXY = (
+    "it was to go through a proxy and does not leave without one (shoal submit --proxy, in Python "
+    "Settings(proxy=…))"
+)
+_OVER = (
+    "by this machine's clock the survey is over; unless that is wrong, it is deleted when it is "
+    "tried again in a day"
+)
+_GIVEN_UP = {
+    "lost": (
+        "the shuffler has deleted the key it was sealed with, and it may have arrived before; "
+        "sealed anew it might count twice"
+    ),
+    "refused": "the shuffler refused it",
+    "expired": "the survey was over before it could be delivered",
+    "forgotten": "it was forgotten when asked to",
+}
+_BEFORE = "; it was made before, and the answer given now was not used"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of a client.
+
+    ``tries`` a call, ``wait`` seconds after the first and twice as long after each next one, up to
+    ``longest_wait``; every wait is shortened by up to a half at random. A wait above ``patience``
+    ends the call: the report stays queued. A report leaves the device
+    at a random moment within ``delay`` seconds. ``timeout`` of a request. ``proxy`` hides the
+    device's address from the services: a report that was made or tried with one never leaves
+    without. ``compare_keys`` asks the analyzer for both parties' keys too, and compares: it then
+    sees the device's address. ``storage`` is how many bytes the outbox may have on disk.
+    """
+
+    tries: int = 3
+    wait: float = 1.0
+    longest_wait: float = 3600.0
+    patience: float = 10.0
+    delay: float = 0.0
+    timeout: float = 20.0
+    proxy: str | None = None
+    compare_keys: bool = False
+    storage: int = 64 << 20
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tries", checks.count(tries=self.tries))
+        checks.positive(wait=self.wait, timeout=self.timeout)
+        checks.non_negative(delay=self.delay, patience=self.patience)
+        checks.positive(longest_wait=self.longest_wait)
+        if self.longest_wait < self.wait:
+            raise InvalidArgumentError("longest_wait", self.longest_wait, f">= wait={self.wait}")
+        storage = checks.count(_SMALLEST_STORE, storage=self.storage)
+        object.__setattr__(self, "storage", storage)
+
+    def wait_after(self, tries: int, *, asked: float = 0.0) -> float:
+        """Seconds to wait after so many tries; what a service asked for, at the least."""
+        longest = min(self.longest_wait, self.wait * 2.0 ** min(tries - 1, _DOUBLINGS))
+        return max(longest * (0.5 + 0.5 * _uniform()), min(asked, self.longest_wait))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """The shuffler has it. ``again``: it had been made before, and was not made a second time."""
+
+    survey: str
+    occasion: int
+    again: bool = False
+
+    def document(self) -> Document:
+        """In words. What was answered before is not known any more: it may be another answer."""
+        return Document(f"delivered: report {self.occasion}{_BEFORE * self.again}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queued:
+    """It waits on the device until ``due`` (seconds since 1970), and then for ``flush``."""
+
+    survey: str
+    occasion: int
+    due: int
+    reason: str
+    again: bool = False
+
+    def document(self) -> Document:
+        """In words."""
+        waits = f"report {self.occasion} waits ({self.reason})"
+        return Document(f"kept: {waits}{_BEFORE * self.again}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Abstained:
+    """The device's coin said not to take part: nothing is sent, now or later."""
+
+    survey: str
+    occasion: int
+    again: bool = False
+
+    def document(self) -> Document:
+        """In words."""
+        return Document("not taking part: so said the coin of this machine, and nothing is sent")
+
+
+Outcome = Sent | Queued | Abstained
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flushed:
+    """How many reports were delivered, wait, and were given up; and why those that do."""
+
+    sent: int = 0
+    waiting: int = 0
+    given_up: int = 0
+    reasons: tuple[str, ...] = ()
+
+    @classmethod
+    def together(cls, flushed: Sequence[Flushed]) -> Flushed:
+        """The sum over several reports, or several outboxes."""
+        return cls(
+            sent=sum(each.sent for each in flushed),
+            waiting=sum(each.waiting for each in flushed),
+            given_up=sum(each.given_up for each in flushed),
+            reasons=tuple(dict.fromkeys(reason for each in flushed for reason in each.reasons)),
+        )
+
+    def document(self) -> Document:
+        """In words."""
+        counts = f"{self.sent:,} sent, {self.waiting:,} waiting, {self.given_up:,} given up"
+        return Document(counts, sentences=self.reasons)
+
+
+def no_progress(_done: int, _total: int) -> None:
+    """For those who do not want to know how far a job is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """What a client does, as exchanges with the services."""
+
+    outbox: Outbox
+    policy: Policy
+    settings: Settings
+    clock: Clock
+
+    def survey(self, source: Source, *, name: str | None = None) -> Exchange[Survey]:
+        """The survey in a file or at an address; ``name`` is the id that it must have."""
+        return (yield from survey_of(source, name=name, policy=self.policy))
+
+    def report(self, survey: Source, answer: Answer, *, occasion: int = 1) -> Exchange[Outcome]:
+        """Answer a survey, or go on with the report of this occasion if it was made before."""
+        survey = yield from self.survey(survey)
+        self._check_open(survey, occasion)
+        report = ReportId(survey.id, occasion)
+        again = not self._draw(survey, report, values_of(survey, [answer]))
+        reached("client.randomized")
+        waits = yield from self._deliver(report, Route.of(survey))
+        row, name = self.outbox.row(report), str(survey.id)
+        if waits:
+            return Queued(survey=name, occasion=occasion, due=row.due, reason=waits, again=again)
+        if row.outcome == "delivered":
+            return Sent(survey=name, occasion=occasion, again=again)
+        if row.outcome == "abstained":
+            return Abstained(survey=name, occasion=occasion, again=again)
+        raise DeliveryError(name, occasion, _GIVEN_UP[row.outcome])
+
+    def report_many(
+        self,
+        survey: Source,
+        answers: Answers,
+        *,
+        job: str,
+        occasion: int = 1,
+        pool: Executor | None = None,
+        progress: Progress = no_progress,
+    ) -> Exchange[Submitted]:
+        """Answers of many people, one each; the same ``job`` goes on where it was interrupted."""
+        if not job:  # the report without a job is that of one person
+            raise InvalidArgumentError("job", job, "a name for these people")
+        survey = yield from self.survey(survey)
+        self.promised(survey, occasion)
+        values, route = values_of(survey, answers), Route.of(survey)
+        first = ReportId(survey.id, occasion, job)
+        chunk, again = self.outbox.begin_job(first, values, people_a_chunk(route.wire))
+        people, waits = len(values), ""
+        for number, start in zip(count(), range(0, people, chunk)):
+            report, end = ReportId(survey.id, occasion, job, number), min(people, start + chunk)
+            self._draw(survey, report, values[start:end])
+            if end == people:
+                self.outbox.end_job(first)
+            reached("client.randomized")
+            waits = yield from self._deliver(report, route, pool)
+            progress(end, people)
+            if waits:
+                break
+        counts = self.outbox.progress(first)
+        return Submitted(
+            survey=str(survey.id),
+            job=job,
+            people=people,
+            asked=counts["asked"],
+            taking_part=counts["people"],
+            delivered=counts["delivered"],
+            waiting=counts["waiting"],
+            reason=waits,
+            again=again,
+        )
+
+    def flush(self, *, everything: bool = False) -> Exchange[Flushed]:
+        """Try what waits and is due; ``everything`` does not wait until it is."""
+        flushed = []
+        now = self.clock()
+        self.outbox.correct_clock(now)
+        for report, route in self.outbox.waiting(due=None if everything else now):
+            before = self.outbox.row(report)
+            try:
+                reason = yield from self._deliver(report, Route.from_bytes(route), hurry=True)
+            except ShoalError as error:  # of this report alone: the others can go on
+                reason = str(error)
+            after = self.outbox.row(report)
+            reason = reason or _GIVEN_UP.get(after.outcome, "")
+            sent = after.delivered - before.delivered
+            flushed.append(
+                Flushed(
+                    sent=sent,
+                    waiting=after.waiting,
+                    given_up=before.waiting - after.waiting - sent,
+                    reasons=(reason,) if reason else (),
+                )
+            )
+        return Flushed.together(flushed)
+
+    def promised(self, survey: Survey, occasion: int) -> Guarantee:
+        """What an answer costs at most, if it may be given: nothing is drawn."""
+        self._check_open(survey, occasion)
+        guarantee = self.policy.check(survey)
+        self.policy.check_total(self.outbox.ledger_besides(survey.id), guarantee)
+        return guarantee
+
+    def _check_open(self, survey: Survey, occasion: int) -> None:
+        """Refuse a survey that is not open, or has no such occasion."""
+        checks.count(occasion=occasion)
+        now, most = self.clock(), survey.reports_per_person
+        today = f"{moment(now)} (UTC)"
+        if now < survey.not_before:
+            reason = f"begins on {moment(survey.not_before)}, and it is {today}"
+            advice = "answer it then"
+        elif now > survey.not_after:
+            reason = f"ended on {moment(survey.not_after)}, and it is {today}"
+            advice = "it takes no more answers"
+        elif occasion > most:
+            reports = f"{most} report{'s' * (most > 1)}"
+            reason = f"takes {reports} of one person, and this is number {occasion}"
+            advice = "more would tell more than was promised"
+        elif survey.token_bytes:
+            reason = f"needs tokens of {survey.token_bytes} bytes"
+            advice = "this client has none to show"
+        else:
+            return
+        raise SurveyRefusedError(f"survey {survey.name!r} {reason}", advice)
+
+    def _draw(self, survey: Survey, report: ReportId, values: Values) -> bool:
+        """Draw and keep a report, unless it is there; whether it was drawn now."""
+        guarantee = self.policy.check(survey)
+
+        def make(others: Ledger) -> tuple[Drawn, int, int]:
+            self.policy.check_total(others, guarantee)
+            now = self.clock()
+            return draw(survey, values), now, now + math.ceil(self.settings.delay * _uniform())
+
+        proxied = self.settings.proxy is not None
+        return self.outbox.draw(report, survey, guarantee, make, proxied=proxied)
+
+    def _deliver(
+        self, report: ReportId, route: Route, pool: Executor | None = None, *, hurry: bool = False
+    ) -> Exchange[str]:
+        """Try until it is done, or until the tries of this call are; why it waits then."""
+        settings = self.settings
+        self.outbox.correct_clock(self.clock())
+        for attempt in range(1, settings.tries + 1):
+            row, now = self.outbox.row(report), self.clock()
+            if row.state == "done":
+                return ""
+            # Nothing leaves after the end. But a clock may be wrong for a moment, and what is wiped
+            # is gone: it is wiped once it was over for a day, and not seen open in between.
+            over = min(row.over or now, now) if now > route.not_after else 0
+            if over and now >= over + _DAY:
+                self.outbox.finish(report, "expired")
+                return ""
+            if over or row.over:
+                self.outbox.mark(report, over=over)
+            if over:
+                return _OVER
+            if row.proxied and settings.proxy is None:
+                return NEEDS_PROXY
+            if settings.proxy is not None and not row.proxied:
+                self.outbox.mark(report, proxied=1)
+            if row.due > now and not hurry:
+                return "it leaves later"
+            try:
+                yield from self._send(row, route, pool)
+            except Retry as retry:
+                reason = retry.reason
+                seconds = settings.wait_after(row.tries + 1, asked=retry.seconds)
+            else:
+                return ""
+            now = self.clock()
+            self.outbox.mark(report, due=now + math.ceil(seconds), said=now)
+            if attempt == settings.tries or seconds > settings.patience:
+                break
+            hurry = True
+            yield Wait(seconds)
+        return reason
+
+    def _send(self, row: Row, route: Route, pool: Executor | None) -> Exchange[None]:
+        """Seal if need be, send, and mark what came of it."""
+        row = yield from self._sealed(row, route, pool)
+        if row.state == "done" or not self.outbox.trying(row):
+            raise Retry("another process has sent or wiped it", unsent=True)
+        survey, occasion = str(row.id.survey), row.id.occasion
+        try:
+            url = f"{route.shuffler.url}/v1/surveys/{survey}/reports"
+            response: Response = yield Request(url, row.sealed)
+            reached("client.sent")
+            accepted = read_receipt(response, row.waiting)
+        except Retry as retry:
+            if retry.unsent:
+                self.outbox.not_arrived(row)
+            raise
+        except Rejected as rejected:
+            self.outbox.finish(row.id, "refused")
+            raise DeliveryError(survey, occasion, str(rejected)) from rejected
+        delivered = row.waiting - len(accepted.reseal) - len(accepted.refused)
+        if not accepted.reseal:
+            if not delivered:
+                self.outbox.finish(row.id, "refused")
+                raise DeliveryError(survey, occasion, accepted.reason)
+            self.outbox.finish(row.id, "delivered", delivered=delivered)
+        elif not self.outbox.keep_only(row, accepted.reseal, delivered=delivered):
+            self.outbox.finish(row.id, "lost", delivered=delivered)
+        else:
+            # Ask for the keys now, so that the next try has others if there are any.
+            yield from self._sealed(self.outbox.row(row.id), route, fresh=True)
+            raise Retry(f"the shuffler said {accepted.reason}", unsent=True)
+
+    def _sealed(
+        self, row: Row, route: Route, pool: Executor | None = None, *, fresh: bool = False
+    ) -> Exchange[Row]:
+        """The report in the bytes that are sent: as they are if they may have been sent before."""
+        if row.sealed and row.doubt:
+            return row
+        key_lists = KeyLists(self.outbox, self.clock, compare=self.settings.compare_keys)
+        try:
+            keys = yield from key_lists.keys(route, fresh=fresh)
+        except Retry:
+            if row.sealed and not fresh:
+                return row
+            raise
+        named = keys.named
+        if row.sealed and row.keys == named:
+            return row
+        reports = seal(route.wire, row.messages, keys, pool=pool)
+        self.outbox.seal(row, b"".join(reports), named)
+        reached("client.sealed")
+        return self.outbox.row(row.id)
+
+
+def _uniform() -> float:
+    """Uniform below 1, nobody else knows it."""
+    return int(randomness.secure().below(_STEPS, 1)[0]) / _STEPS

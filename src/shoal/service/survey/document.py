@@ -1,0 +1,467 @@
+"""A survey: one question, everything public about how it is collected, and an id.
+
+A survey never changes. Its id is the hash of its canonical configuration, and every envelope of
+the collection is bound to the id, so that whoever answers agrees on all of it: the question, the
+purpose, the randomizer, the least crowd, the promised (epsilon, delta), who operates what.
+
+What is promised is for one person over the survey's life. R reports of one person may fall into
+one batch or into several. Give each its own part of a batch's honest people at random: showing the
+analyzer these parts separately shows more than the batch, so each report is hidden by at least
+floor(h/R) honest people, h those of the smallest batch, and R adaptive rounds of that compose.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from shoal import checks
+from shoal.accounting.guarantee import Guarantee
+from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
+from shoal.protocols.base import Device
+from shoal.protocols.registry import restored
+from shoal.randomizers.base import AnswerMechanism, NumberMechanism
+from shoal.randomizers.grid import Laplace
+from shoal.randomizers.registry import described
+from shoal.sealing import SUITES, Envelope, MalformedError, Plain, SurveyId, canonical, parsed
+from shoal.sealing.envelope import LARGEST_CAPACITY
+from shoal.sealing.identity import LARGEST_CONFIGURATION
+from shoal.service.keyring.key_list import PUBLIC_BYTES, Role, fingerprint
+from shoal.service.keyring.keys import INDEX
+from shoal.service.survey.party import Party
+from shoal.service.survey.promise import Terms, promised
+
+Small = Literal["carry", "expire"]
+
+VERSION = 1
+LONGEST_TEXT = 2000
+LONGEST_ANSWER = 200
+MOST_BATCH_REPORTS = 10**10  # more people than there are
+LEAST_DELTA = 1e-30
+MOST_REPORTS = 1000  # of one person: composing more takes long, and promises nothing
+MOST_LEVELS = 8  # of Laplace noise in several reports: its law has many atoms of many sizes
+LARGEST_LOCAL = 5.0  # of each of several reports, for the same reason; one alone is quick
+_LEAST = {"reports_per_person": 1, "not_before": 0, "not_after": 0, "token_bytes": 0}
+_TERMS = ("delta", "reports_per_person", "dishonest", "participation")
+_TEXTS = ("name", "question", "purpose")
+_SLACK = 1e-9  # of the promise, for what is lost in arithmetic
+_ANY = SurveyId(bytes(32))  # the length of an envelope does not depend on the survey
+_MOST_BITS = 8 * LARGEST_CAPACITY
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+
+
+class SurveyFileError(ShoalError):
+    """A file that is not what it should be, or must not be written over."""
+
+
+class InconsistentSurveyError(MalformedError):
+    """A survey whose numbers do not follow from each other; ``unkept``: its promise does not."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__("the survey", f"values that belong together ({error})")
+        self.unkept = isinstance(error, UnreachableTargetError)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError) as error:
+        raise MalformedError("the survey", f"all of its fields ({error})") from None
+    except (ShoalError, ArithmeticError) as error:  # the latter for numbers beyond any sense
+        raise InconsistentSurveyError(error) from None
+
+
+def complaint(error: MalformedError, name: str) -> str:
+    """What is wrong with the file of this name.
+
+    >>> complaint(MalformedError("the survey", "more"), "x.json").partition(":")[0]
+    'x.json is not a survey as it was written'
+    """
+    if not isinstance(error, InconsistentSurveyError):
+        wrong = (
+            "is not a survey as it was written: it is another file, or was saved anew by an editor"
+        )
+    elif error.unkept:
+        wrong = "does not keep its promise: it was changed, or badly made"
+    else:
+        wrong = "contradicts itself: it was changed, or badly made"
+    return f"{name} {wrong} ({error})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batches:
+    """When a batch is closed.
+
+    At ``target`` valid reports, or ``max_age`` seconds after its first one if it has at least
+    ``minimum`` by then. One that has fewer is never released as it is: it waits for more
+    (``small="carry"``), or its reports are deleted unread (``small="expire"``).
+    """
+
+    minimum: int
+    target: int
+    max_age: int
+    small: Small = "carry"
+
+    def __post_init__(self) -> None:
+        for name, least in (("minimum", 2), ("target", 2), ("max_age", 1)):
+            object.__setattr__(self, name, checks.count(least, **{name: getattr(self, name)}))
+        for name in ("minimum", "target"):
+            if getattr(self, name) > MOST_BATCH_REPORTS:
+                expected = f"at most {MOST_BATCH_REPORTS:,} reports in a batch"
+                raise InvalidArgumentError(name, getattr(self, name), expected)
+        if self.target < self.minimum:
+            raise InvalidArgumentError("target", self.target, f"target >= minimum={self.minimum}")
+        if self.small not in get_args(Small):
+            raise InvalidArgumentError("small", self.small, "'carry' or 'expire'")
+
+    @classmethod
+    def restored(cls, stored: Mapping[str, Any]) -> Batches:
+        """From plain values."""
+        return cls(**{name: stored[name] for name in ("minimum", "target", "max_age", "small")})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """The numbers and addresses by which a survey may be refused at once."""
+
+    device: Device
+    batches: Batches
+    epsilon: float
+    terms: Terms
+    shuffler: Party
+    analyzer: Party
+
+    def __post_init__(self) -> None:
+        checks.positive(epsilon=self.epsilon)
+        checks.open_probability(delta=self.terms.delta)
+        checks.closed_probability(dishonest=self.terms.dishonest)
+        checks.share(participation=self.terms.participation)
+        if self.terms.delta < LEAST_DELTA:
+            raise InvalidArgumentError("delta", self.terms.delta, f"delta >= {LEAST_DELTA:g}")
+        reports = checks.count(reports_per_person=self.terms.reports_per_person)
+        if reports > MOST_REPORTS:
+            expected = f"at most {MOST_REPORTS} reports of one person"
+            raise InvalidArgumentError("reports_per_person", reports, expected)
+        self._check_local()
+        if self.shuffler.fingerprint == self.analyzer.fingerprint:
+            # The role is in what is hashed: no two parties share one, not even with one key.
+            expected = (
+                "the analyzer's fingerprint to differ from the shuffler's, as each party has its "
+                "own (shoal keys show prints it)"
+            )
+            raise InvalidArgumentError("fingerprint", self.analyzer.fingerprint, expected)
+
+    def _check_local(self) -> None:
+        each = self.device.local_epsilon
+        if self.terms.reports_per_person == 1:
+            return
+        if LARGEST_LOCAL < each < math.inf:
+            expected = f"at most {LARGEST_LOCAL:g} for each of several reports of one person"
+            raise InvalidArgumentError("local_epsilon", each, expected)
+        if isinstance(self.device, Laplace) and self.device.levels > MOST_LEVELS:
+            expected = (
+                f"at most {MOST_LEVELS} for several reports of one person by {self.device.name} "
+                "(or take piecewise)"
+            )
+            raise InvalidArgumentError("levels", self.device.levels, expected)
+
+    @property
+    def local_epsilon(self) -> float:
+        """What one person's reports reveal together, whoever colludes."""
+        return self.terms.reports_per_person * self.device.local_epsilon
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Stated:
+        """From a survey's bytes: quickly, and without knowing whether the rest makes sense."""
+        stored = cast("Mapping[str, Any]", parsed(data))
+        with _reading():
+            return cls.restored(stored)
+
+    @classmethod
+    def restored(cls, stored: Mapping[str, Any]) -> Stated:
+        """From plain values."""
+        _check_described(stored["mechanism"], len(stored["answers"]))
+        return cls(
+            device=restored(stored["mechanism"]),
+            batches=Batches.restored(stored["batches"]),
+            epsilon=stored["epsilon"],
+            terms=Terms(**{name: stored[name] for name in _TERMS}),
+            shuffler=Party.restored(stored["shuffler"]),
+            analyzer=Party.restored(stored["analyzer"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """Everything that all parties and people agree on.
+
+    ``answers`` are the labels of a mechanism for answers; one for numbers has its bounds.
+    ``dishonest`` is the fraction of reports that may come from people who follow no protocol.
+    ``participation`` is a coin that the device tosses for every report. ``not_before`` and
+    ``not_after`` are seconds since 1970. ``token_bytes`` is room for anonymous tokens in every
+    report, none unless they are used.
+    """
+
+    name: str
+    question: str
+    purpose: str
+    device: Device
+    answers: tuple[str, ...] = ()
+    batches: Batches
+    epsilon: float
+    delta: float
+    reports_per_person: int = 1
+    dishonest: float = 0.0
+    participation: float = 1.0
+    not_before: int
+    not_after: int
+    shuffler: Party
+    analyzer: Party
+    suite: str = SUITES[0]
+    token_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        for name in _TEXTS:
+            _check_text(name, getattr(self, name), LONGEST_TEXT)
+        self._check_answers()
+        for name, least in _LEAST.items():
+            object.__setattr__(self, name, checks.count(least, **{name: getattr(self, name)}))
+        if self.not_after <= self.not_before:
+            expected = f"not_after later than not_before={self.not_before}"
+            raise InvalidArgumentError("not_after", self.not_after, expected)
+        _ = self.stated  # refuses by itself
+        if self.suite not in SUITES:
+            raise InvalidArgumentError("suite", self.suite, f"one of {', '.join(SUITES)}")
+        _check_room(self.device, suite=self.suite, token_bytes=self.token_bytes)
+        epsilon = self.guarantee(self.batches.minimum).epsilon
+        if not self.allows(epsilon):
+            raise UnreachableTargetError(
+                f"epsilon={self.epsilon:g} at delta={self.delta:g}",
+                f"a batch of minimum={self.batches.minimum} reports gives {epsilon:.6g}",
+                "ask for a larger minimum, more noise, fewer reports per person or more epsilon",
+            )
+
+    def _check_answers(self) -> None:
+        answers, device = self.answers, self.device
+        if isinstance(device, NumberMechanism):
+            if answers:
+                expected = "no list of answers beside a mechanism for numbers"
+                raise InvalidArgumentError("answers", len(answers), expected)
+            return
+        if not isinstance(device, AnswerMechanism):
+            named = getattr(device, "name", device)
+            expected = "a mechanism for answers or for numbers"
+            raise InvalidArgumentError("device", named, expected)
+        if len(answers) != device.k:
+            expected = f"{device.k} answers, as the mechanism has"
+            raise InvalidArgumentError("answers", len(answers), expected)
+        for answer in answers:
+            _check_text("answer", answer, LONGEST_ANSWER)
+        if len(set(answers)) < device.k:
+            raise InvalidArgumentError("answers", "repeated", "answers that differ")
+
+    @cached_property
+    def id(self) -> SurveyId:
+        """The hash of the configuration."""
+        return SurveyId.of(self.configuration())
+
+    @property
+    def slots(self) -> int:
+        """Messages in one report, the empty ones included."""
+        return self.device.slots
+
+    @property
+    def message_bytes(self) -> int:
+        """Length of every message."""
+        return self.device.message_bytes
+
+    @property
+    def terms(self) -> Terms:
+        """What the promise counts on besides the mechanism."""
+        return Terms(**{name: getattr(self, name) for name in _TERMS})
+
+    @property
+    def stated(self) -> Stated:
+        """What it may be refused by before the promise is computed."""
+        return Stated(
+            device=self.device,
+            batches=self.batches,
+            epsilon=self.epsilon,
+            terms=self.terms,
+            shuffler=self.shuffler,
+            analyzer=self.analyzer,
+        )
+
+    def honest(self, valid: int) -> int:
+        """How many of so many valid reports may be counted on: n'."""
+        return self.terms.honest(checks.count(0, valid=valid))
+
+    def guarantee(self, valid: int) -> Guarantee:
+        """What one person is promised if every batch with their reports has so many valid ones."""
+        return promised(self.device, self.terms, checks.count(0, valid=valid))
+
+    def allows(self, epsilon: float) -> bool:
+        """Whether a guarantee with this epsilon is within the promise."""
+        return epsilon <= self.epsilon * (1 + _SLACK)
+
+    def configuration(self) -> dict[str, Plain]:
+        """All of it as plain values."""
+        return {
+            "version": VERSION,
+            "kind": "survey",
+            "name": self.name,
+            "question": self.question,
+            "purpose": self.purpose,
+            "answers": list(self.answers),
+            "mechanism": cast("dict[str, Plain]", described(self.device)),
+            # What follows from the parameters: a machine that derives other numbers has to refuse,
+            # and a client in another language need not derive any.
+            "sampler": dict(self.device.integers),
+            "message_bytes": self.message_bytes,
+            "slots": self.slots,
+            "batches": asdict(self.batches),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "reports_per_person": self.reports_per_person,
+            "dishonest": self.dishonest,
+            "participation": self.participation,
+            "not_before": self.not_before,
+            "not_after": self.not_after,
+            "shuffler": self.shuffler.configuration(),
+            "analyzer": self.analyzer.configuration(),
+            "suite": self.suite,
+            "token_bytes": self.token_bytes,
+        }
+
+    def to_bytes(self) -> bytes:
+        """The one way of writing it; its id is the hash of these bytes."""
+        return canonical(self.configuration())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Survey:
+        """The survey that these bytes are; what does not follow from itself is refused."""
+        stored = cast("Mapping[str, Any]", parsed(data))
+        with _reading():
+            stated = Stated.restored(stored)
+            survey = cls(
+                device=stated.device,
+                answers=tuple(stored["answers"]),
+                batches=stated.batches,
+                shuffler=stated.shuffler,
+                analyzer=stated.analyzer,
+                epsilon=stored["epsilon"],
+                not_before=stored["not_before"],
+                not_after=stored["not_after"],
+                suite=stored["suite"],
+                token_bytes=stored["token_bytes"],
+                **{name: stored[name] for name in (*_TEXTS, *_TERMS)},
+            )
+        if survey.to_bytes() != data:
+            # Unknown fields, another version, or parameters that this machine derives otherwise.
+            raise MalformedError("the survey", f"a survey of version {VERSION} and nothing more")
+        return survey
+
+
+def _check_text(name: str, text: object, longest: int) -> None:
+    # The mark of byte order is a space of no width to browsers.
+    if not isinstance(text, str) or not text.replace("\ufeff", "").strip() or len(text) > longest:
+        expected = f"{'answers' if name == 'answer' else 'text'} of 1 to {longest} characters"
+        raise InvalidArgumentError(name, text, expected)
+
+
+def _check_described(mechanism: Mapping[str, Any], answers: int) -> None:
+    """Refuse a description for other answers, or with numbers longer than any message."""
+    k = checks.count(0, k=mechanism.get("k", answers))
+    if k != answers:
+        raise InvalidArgumentError("k", k, f"a mechanism for the {answers} answers listed")
+    bits = checks.count(0, modulus_bits=mechanism.get("modulus_bits", 0))
+    if bits > _MOST_BITS:
+        raise InvalidArgumentError("modulus_bits", bits, f"at most {_MOST_BITS}")
+
+
+def _check_room(device: Device, *, suite: str, token_bytes: int) -> None:
+    """Refuse a mechanism whose sealed messages, with a token, are too long for an envelope."""
+    most = LARGEST_CAPACITY - token_bytes
+    if device.message_bytes > most:
+        expected = f"messages of at most {LARGEST_CAPACITY} bytes, the token included"
+        raise InvalidArgumentError("message_bytes", device.message_bytes, expected)
+    record = Envelope(survey=_ANY, role="inner", capacity=device.message_bytes, suite=suite).size
+    if device.slots * record > most:
+        room = max(0, most // record)
+        expected = (
+            f"at most {room} messages of a person, sealed into {record} bytes each by {suite} "
+            "(take a mechanism with fewer or shorter messages)"
+        )
+        raise InvalidArgumentError("slots", device.slots, expected)
+
+
+def read_survey(path: Path, survey_id: str | None = None) -> Survey:
+    """The survey in a file; with an id, only the one that has it."""
+    try:
+        survey = Survey.from_bytes(_bytes_of(path))
+    except MalformedError as error:
+        message = f"{complaint(error, str(path))}; ask for the original"
+        raise SurveyFileError(message) from None
+    if survey_id is not None and SurveyId.from_text(survey_id) != survey.id:
+        raise SurveyFileError(f"{path} is another survey: its id is {survey.id}")
+    return survey
+
+
+def refuse_overwriting(path: Path, survey: Survey) -> None:
+    """Refuse to write over another survey: its file is all there is of it."""
+    if not path.exists():
+        return
+    data = _bytes_of(path)
+    try:
+        stored = parsed(data)
+    except MalformedError:
+        return
+    if stored.get("kind") == "survey" and data != survey.to_bytes():
+        raise SurveyFileError(f"{path} holds another survey: write to another file, or delete it")
+
+
+def party_fingerprint(role: Role, key: str) -> str:
+    """The fingerprint as it is, or from a file: itself, or the list of keys that it names.
+
+    A directory stands for the list in it, or in its directory of keys.
+    """
+    if _FINGERPRINT.fullmatch(key):
+        return key
+    given = Path(key)
+    path = next((p for p in (given, given / INDEX, given / "keys" / INDEX) if p.is_file()), None)
+    if path is None:
+        raise SurveyFileError(
+            f"expected --{role}-key to be 64 hexadecimal digits or a file with them, or the "
+            f"{role}'s list of keys (its directory of keys will do), got {key!r}"
+        )
+    data = _bytes_of(path)
+    text = data.decode("ascii", errors="replace").strip()
+    if _FINGERPRINT.fullmatch(text):
+        return text
+    try:
+        document = parsed(data)
+        public = bytes.fromhex(str(document.get("identity", "")))
+    except (MalformedError, ValueError):
+        document, public = {}, b""
+    if len(public) != PUBLIC_BYTES:
+        raise SurveyFileError(f"{path} holds neither a fingerprint nor a list of keys")
+    listed = document.get("list")
+    whose = listed.get("role", role) if isinstance(listed, Mapping) else role
+    if whose != role:
+        raise SurveyFileError(f"--{role}-key {path} has the keys of the {whose}, not of the {role}")
+    return fingerprint(role, public)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST_CONFIGURATION + 1)
+    except OSError as error:
+        raise SurveyFileError(f"cannot read {path}: {error.strerror or error}") from error

@@ -1,0 +1,238 @@
+"""What takes too long for a page: worked out beside it, and shown by the next one.
+
+How far the open batch is, as its shuffler tells everybody, and epsilon as the crowd grows.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeGuard, TypeVar
+
+import httpx
+
+from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
+from shoal.service.survey import Survey
+from shoal.service.survey.promise import promised
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+PATIENCE = 0.1  # seconds that a page waits for what may be there in a moment
+EVERY = 600.0  # seconds between two questions to a shuffler
+AFTER_FAILURE = 60.0
+QUARTERS = 4
+POINTS = 12
+BEYOND = 10  # times the target
+FAKE_FRACTIONS = (0.1, 0.5, 0.9)  # of the honest people in the smallest crowd
+_TIMEOUT = 5.0
+_LARGEST = 4096
+_HOUR = 3600
+_LONGEST = 10 * 365 * 24  # hours
+_log = logging.getLogger(__name__)
+
+
+# ------------------------------------------------------------------------ values made in a thread
+
+
+@dataclass
+class _Entry(Generic[Value]):
+    done: threading.Event = field(default_factory=threading.Event)
+    value: Value | None = None
+    since: float = 0.0
+    working: bool = False
+
+
+class Background(Generic[Key, Value]):
+    """Values by key, made in a thread; ``lifetime`` says for how many seconds one is good.
+
+    Whoever asks while the next one is made gets the one before. A value of which ``make`` raises
+    is missing for ``again`` seconds.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Key], Value],
+        *,
+        lifetime: Callable[[Value], float] = lambda _: float("inf"),
+        again: float = 60.0,
+        patience: float = PATIENCE,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._make = make
+        self._lifetime = lifetime
+        self._again = again
+        self._patience = patience
+        self._timer = timer
+        self._entries: dict[Key, _Entry[Value]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Key) -> Value | None:
+        """The value, if there is one in a moment."""
+        return self.all([key])[key]
+
+    def all(self, keys: Iterable[Key]) -> dict[Key, Value | None]:
+        """The values that are there in a moment, the same one for all of them."""
+        entries = {key: self._begin(key) for key in keys}
+        until = time.monotonic() + self._patience
+        for entry in entries.values():
+            entry.done.wait(max(0.0, until - time.monotonic()))
+        return {key: entry.value for key, entry in entries.items()}
+
+    def _begin(self, key: Key) -> _Entry[Value]:
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            begin = not entry.working and self._is_stale(entry)
+            if begin:
+                entry.working = True
+        if begin:
+            name = f"background-{self._make.__name__}"
+            threading.Thread(target=self._work, args=(key, entry), name=name, daemon=True).start()
+        return entry
+
+    def _is_stale(self, entry: _Entry[Value]) -> bool:
+        if not entry.done.is_set():
+            return True
+        good = self._again if entry.value is None else self._lifetime(entry.value)
+        return self._timer() - entry.since >= good
+
+    def _work(self, key: Key, entry: _Entry[Value]) -> None:
+        value = None
+        try:
+            value = self._make(key)
+        except Exception:  # noqa: BLE001 - whatever it was, the page goes without
+            _log.warning("not_found_out", exc_info=True)
+        with self._lock:
+            entry.value = value
+            entry.since = self._timer()
+            entry.working = False
+            entry.done.set()
+
+
+# -------------------------------------------------------------------------------- the open batch
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a shuffler says of its open batch, never finer than quarters and hours.
+
+    ``quarters`` of the smallest crowd are there (None where that is too small to tell parts of it);
+    it closes in so many hours at most. The analyzer's process asks for itself, whoever looks at the
+    dashboard and however often: at most once in the interval in which the shuffler looks itself.
+    """
+
+    reachable: bool
+    quarters: int | None = None
+    closes_in: int | None = None
+
+    @classmethod
+    def of(cls, document: Any) -> Progress:  # noqa: ANN401 - whatever was sent
+        """What an answer says; should it say more than quarters, no more is read.
+
+        >>> Progress.of({"share": 0.317, "minimum": 1000, "closes_in": 4000})
+        Progress(reachable=True, quarters=1, closes_in=2)
+        """
+        if not isinstance(document, dict):
+            return UNREACHABLE
+        fraction, closes_in = document.get("share"), document.get("closes_in")
+        quarters = hours = None
+        if _is_number(fraction) and 0 <= fraction <= 1:
+            quarters = int(fraction * QUARTERS)
+        if quarters and _is_number(closes_in) and 0 <= closes_in <= _LONGEST * _HOUR:
+            hours = -int(-closes_in // _HOUR)
+        return cls(reachable=True, quarters=quarters, closes_in=hours)
+
+    @property
+    def lifetime(self) -> float:
+        """For how many seconds nobody is asked again."""
+        return EVERY if self.reachable else AFTER_FAILURE
+
+
+UNREACHABLE = Progress(reachable=False)
+
+
+def ask_shuffler(survey: Survey, transport: httpx.BaseTransport | None = None) -> Progress:
+    """What the survey's shuffler says now."""
+    url = f"{survey.shuffler.url.rstrip('/')}/v1/surveys/{survey.id}/progress"
+    headers = {"Accept-Encoding": "identity"}
+    try:
+        with (
+            httpx.Client(transport=transport, timeout=_TIMEOUT, headers=headers) as client,
+            client.stream("GET", url) as response,
+        ):
+            response.raise_for_status()
+            body = b""
+            for piece in response.iter_raw(_LARGEST):
+                body += piece
+                if len(body) > _LARGEST:
+                    return UNREACHABLE
+            return Progress.of(json.loads(body))
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
+        return UNREACHABLE
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# ------------------------------------------------------------------------ what a crowd is worth
+
+
+@dataclass(frozen=True)
+class Fakes:
+    """So many people of the crowd who are not there to hide anybody; ``epsilon`` of the others."""
+
+    people: int
+    left: int
+    epsilon: float | None
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Epsilon as the crowd grows, and as others are taken out of it: the survey's own accountant.
+
+    ``curve`` has pairs of valid reports and epsilon; ``fakes`` what is left of the minimum.
+    """
+
+    curve: tuple[tuple[int, float], ...]
+    fakes: tuple[Fakes, ...]
+
+    @classmethod
+    def of(cls, survey: Survey) -> Crowd:
+        """All of it; takes seconds where one person may send many reports."""
+        return cls(tuple(_curve(survey)), tuple(_fakes(survey)))
+
+
+def sizes(survey: Survey) -> list[int]:
+    """Crowds from the minimum to ten times the target, evenly on a logarithmic axis."""
+    low, high = survey.batches.minimum, BEYOND * survey.batches.target
+    ratio = math.log(high / low) / (POINTS - 1)
+    between = {round(low * math.exp(ratio * step)) for step in range(POINTS)}
+    return sorted(between | {low, survey.batches.target, high})
+
+
+def _curve(survey: Survey) -> Iterator[tuple[int, float]]:
+    for valid in sizes(survey):
+        try:
+            yield valid, survey.guarantee(valid).epsilon
+        except (UnreachableTargetError, OutOfRegimeError, PrecisionError):
+            continue
+
+
+def _fakes(survey: Survey) -> Iterator[Fakes]:
+    """Beyond those that the survey counts on, who are taken off already."""
+    honest = survey.honest(survey.batches.minimum)
+    terms = replace(survey.terms, dishonest=0.0)
+    for fraction in FAKE_FRACTIONS:
+        people = math.ceil(fraction * honest)
+        left = honest - people
+        try:
+            epsilon = promised(survey.device, terms, left).epsilon
+        except (UnreachableTargetError, OutOfRegimeError, PrecisionError):
+            epsilon = None
+        yield Fakes(people, left, epsilon)

@@ -1,0 +1,76 @@
+"""Pages as answers: made from a template, with headers that let them do no more than they must."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from shoal.explain.text import duration
+from shoal.report import rendering
+from shoal.report.result import sentences
+from shoal.service.analyzer.opened import REASONS
+from shoal.service.http import requests
+from shoal.service.keyring.words import coming
+from shoal.web import assets
+from shoal.web.charts import ORDERS, short
+from shoal.web.downloads import FILES
+from shoal.web.snapshot import MOST
+
+templates = rendering.environment(Path(__file__).parent / "templates")
+templates.globals |= {
+    "FILES": FILES,
+    "MOST": MOST,
+    "NOT_BUILT": assets.NOT_BUILT,
+    "ORDERS": ORDERS,
+    "REASONS": REASONS,
+    "asset": assets.asset,
+    "coming": coming,
+    "infinity": math.inf,
+    "sentences": sentences,
+    "short": short,
+}
+templates.filters["duration"] = duration
+
+
+def policy(connect: Iterable[str] = ()) -> str:
+    """The Content-Security-Policy: everything from here; ``connect`` are other origins to ask."""
+    origins = " ".join(["'self'", *connect])
+    return (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        f"connect-src {origins}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+
+
+def page(
+    template: str,
+    *,
+    connect: Iterable[str] = (),
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    **values: object,
+) -> HTMLResponse:
+    """The page that a template makes of values."""
+    always = {
+        "Content-Security-Policy": policy(connect),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-store",
+    }
+    text = rendering.render(templates, template, **values)
+    return HTMLResponse(text, status, {**always, **(headers or {})})
+
+
+def address(request: Request) -> str:
+    """Path and query of a request."""
+    query = request.url.query
+    return f"{request.url.path}?{query}" if query else request.url.path
+
+
+async def without_slash(request: Request) -> Response:
+    """To the same address without the slash at its end."""
+    path, mark, query = address(request).partition("?")
+    return RedirectResponse(f"{path.rstrip('/')}{mark}{query}", 303, headers=requests.NOT_KEPT)

@@ -1,0 +1,700 @@
+"""A ring in its directory: secrets at rest, several processes at once, and processes that die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from repository import environment
+from shoal.errors import InvalidArgumentError
+from shoal.sealing import SUITES, Envelope, SurveyId
+from shoal.service.clock import ManualClock
+from shoal.service.keyring import (
+    DamagedKeyringError,
+    IdentityOfflineError,
+    Inheritance,
+    KeyGoneError,
+    KeyList,
+    Keyring,
+    KeyringBusyError,
+    KeyringError,
+    KeyState,
+    Protection,
+    Schedule,
+    UnsafePermissionsError,
+    WrongSecretError,
+    secrets,
+)
+from shoal.service.keyring.secrets import LOWEST_COST
+
+NOW = 1_800_000_000
+HOUR, DAY = 3600, 86_400
+PENDING, ACTIVE, EXPIRED = KeyState.PENDING, KeyState.ACTIVE, KeyState.EXPIRED
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(NOW)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "keys"
+
+
+@pytest.fixture
+def ring(place, clock):
+    return Keyring.create(place, role="shuffler", protection=Protection.none(), clock=clock)
+
+
+def guarded(text="correct horse"):
+    return Protection.passphrase(text, cost=LOWEST_COST)
+
+
+def states(ring):
+    return {key.number: key.state for key in ring.list().keys}
+
+
+def current(ring, clock, suite=SUITES[0]):
+    """The key a device uses, from the bytes that it fetches."""
+    fetched = ring.list().to_bytes()
+    found = KeyList.verified(fetched, fingerprint=ring.fingerprint, now=clock(), role=ring.role)
+    return found.current(suite, clock())
+
+
+def test_a_new_ring_is_ready(place, clock):
+    ring = Keyring.create(place, role="analyzer", protection=guarded(), suites=SUITES, clock=clock)
+    kind = Envelope(survey=SurveyId(bytes(32)), role="inner", capacity=4, suite=SUITES[1])
+    key = current(ring, clock, SUITES[1])
+    assert kind.open(kind.seal(b"blue", key), ring.pair(key.number)) == b"blue"
+    again = Keyring.open(place, protection=guarded(), clock=clock)
+    assert again.fingerprint == ring.fingerprint
+    assert again.role == "analyzer"
+    assert again.list() == ring.list()
+    assert again.pair(0).raw == ring.pair(0).raw
+    assert not (place / "lock").exists() or (place / "lock").stat().st_size == 0
+
+
+def test_nobody_else_may_look(place, ring):
+    del ring
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()} == {0o600}
+
+
+def test_directories_around_a_new_ring_are_its_owners_too(tmp_path, clock):
+    tmp_path.chmod(0o755)
+    before = os.umask(0o022)
+    try:
+        place = tmp_path / "parties" / "shuffler" / "keys"
+        Keyring.create(place, role="shuffler", protection=Protection.none(), clock=clock)
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (place, *place.parents[:3])]
+    assert modes == [0o700, 0o700, 0o700, 0o755]
+
+
+@pytest.mark.parametrize("name", [".", "index.json", "identity", "key-000"])
+def test_wider_permissions_are_refused_with_advice(place, ring, clock, name):
+    del ring
+    path = place / name
+    path.chmod(path.stat().st_mode | 0o040)
+    with pytest.raises(UnsafePermissionsError, match=r"chmod [67]00"):
+        Keyring.open(place, protection=Protection.none(), clock=clock).pair(0)
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "where", "taken"),
+    [
+        (None, 0o440, "credentials", True),  # as systemd shows what its list allows the user
+        (None, 0o400, "credentials", True),
+        (None, 0o400, "elsewhere", True),
+        (None, 0o440, "elsewhere", False),
+        (None, 0o444, "credentials", False),
+        (None, 0o460, "credentials", False),
+        (-1, 0o440, "credentials", False),
+    ],
+)
+def test_a_credential_that_systemd_hands_over_is_private(
+    tmp_path, monkeypatch, owner, mode, where, taken
+):
+    monkeypatch.setattr(secrets, "_ROOT", os.getuid() if owner is None else owner)
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "credentials"))
+    path = tmp_path / where / "passphrase"
+    path.parent.mkdir()
+    path.write_bytes(b"sesame")
+    path.chmod(mode)
+    if taken:
+        assert secrets.read_private(path) == b"sesame"
+    else:
+        with pytest.raises(UnsafePermissionsError):
+            secrets.read_private(path)
+
+
+def test_secrets_are_not_on_the_disk(place, clock):
+    ring = Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    secrets = [ring.pair(0).raw, ring._secrets.identity().raw]
+    stored = b"".join(path.read_bytes() for path in place.iterdir())
+    for secret in secrets:
+        assert secret not in stored
+        assert secret.hex().encode() not in stored
+    plain = Keyring.create(
+        place.with_name("plain"), role="shuffler", protection=Protection.none(), clock=clock
+    )
+    found = (plain.directory / "key-000").read_bytes()
+    assert plain.pair(0).raw.hex().encode() in found
+
+
+def test_the_wrong_passphrase_opens_nothing(place, clock):
+    Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    with pytest.raises(WrongSecretError, match="not its passphrase"):
+        Keyring.open(place, protection=guarded("correct house"), clock=clock)
+    with pytest.raises(WrongSecretError, match="protected by passphrase, and none was given"):
+        Keyring.open(place, protection=Protection.none(), clock=clock)
+    (place / "identity").unlink()  # kept elsewhere: a key's secret tells as well
+    with pytest.raises(WrongSecretError, match="not its passphrase"):
+        Keyring.open(place, protection=guarded("correct house"), clock=clock)
+
+
+def test_scrypt_is_as_costly_as_its_file_says(place, clock):
+    Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    stored = json.loads((place / "identity").read_bytes())
+    assert stored["scrypt"]["n"] == 1 << LOWEST_COST
+    # Made with the default cost, what was written with another still opens, and new files follow.
+    ring = Keyring.open(place, protection=Protection.passphrase("correct horse"), clock=clock)
+    ring.rotate()
+    assert json.loads((place / "key-001").read_bytes())["scrypt"] == stored["scrypt"]
+
+
+@pytest.mark.parametrize("n", [1, 1 << 30, 3000, "x", None])
+def test_other_costs_are_not_even_tried(place, clock, n):
+    Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    stored = json.loads((place / "identity").read_bytes())
+    stored["scrypt"]["n"] = n
+    secrets.write_private(place / "identity", json.dumps(stored, separators=(",", ":")).encode())
+    with pytest.raises(DamagedKeyringError):
+        Keyring.open(place, protection=guarded(), clock=clock)
+
+
+def test_a_key_file_opens_what_it_closed(place, clock, tmp_path):
+    first, second, short = (tmp_path / name for name in ("first", "second", "short"))
+    secrets.write_private(first, bytes(range(32)))
+    secrets.write_private(second, bytes(range(1, 33)))
+    secrets.write_private(short, bytes(31))
+    Keyring.create(place, role="shuffler", protection=Protection.key_file(first), clock=clock)
+    assert Keyring.open(place, protection=Protection.key_file(first), clock=clock).pair(0)
+    with pytest.raises(WrongSecretError, match="not its key file"):
+        Keyring.open(place, protection=Protection.key_file(second), clock=clock)
+    with pytest.raises(InvalidArgumentError, match="at least 32"):
+        Protection.key_file(short)
+    first.chmod(0o644)
+    with pytest.raises(UnsafePermissionsError):
+        Protection.key_file(first)
+
+
+def test_secrets_do_not_stand_in_for_each_other(place, clock):
+    ring = Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    ring.rotate()
+    clock.advance(HOUR)
+    content = (place / "key-000").read_bytes()
+    secrets.write_private(place / "key-001", content)
+    fresh = Keyring.open(place, protection=guarded(), clock=clock)
+    with pytest.raises(DamagedKeyringError, match="holds key 0"):
+        fresh.pair(1)
+    secrets.write_private(place / "key-001", content.replace(b"key 0", b"key 1"))
+    with pytest.raises(WrongSecretError):
+        fresh.pair(1)
+
+
+def test_another_rings_secret_is_not_the_one_in_the_list(ring, place, clock, tmp_path):
+    other = Keyring.create(
+        tmp_path / "other", role="shuffler", protection=Protection.none(), clock=clock
+    )
+    secrets.write_private(place / "key-000", (other.directory / "key-000").read_bytes())
+    with pytest.raises(DamagedKeyringError, match="not the one in the list"):
+        ring.pair(0)
+
+
+def test_bad_arguments(place, clock):
+    with pytest.raises(InvalidArgumentError):
+        Keyring.create(place, role="collector", protection=guarded(), clock=clock)
+    with pytest.raises(InvalidArgumentError):
+        Keyring.create(place, role="shuffler", protection=guarded(), suites=["rot13"], clock=clock)
+    with pytest.raises(InvalidArgumentError):
+        Protection.passphrase("")
+    with pytest.raises(InvalidArgumentError):
+        Protection.passphrase("x", cost=9)
+    with pytest.raises(KeyringError, match="shoal keys new"):
+        Keyring.open(place, protection=None)
+    assert not place.exists()
+    place.mkdir()
+    (place / "note").write_text("mine")
+    with pytest.raises(KeyringError, match="not empty"):
+        Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    assert sorted(path.name for path in place.parent.iterdir()) == ["keys"]
+
+
+def test_the_list_is_the_same_bytes_until_something_changes(ring, place, clock):
+    first = ring.list().to_bytes()
+    for _ in range(6):
+        clock.advance(DAY)
+        ring.tick()
+        other = Keyring.open(place, protection=None, clock=clock)
+        assert ring.list().to_bytes() == other.list().to_bytes() == first
+    clock.advance(DAY)  # half of its fourteen days
+    ring.tick()
+    renewed = ring.list()
+    assert renewed.to_bytes() != first
+    assert renewed.valid_until == clock() + 14 * DAY
+    ring.rotate()
+    assert ring.list().to_bytes() != renewed.to_bytes()
+    assert ring.list().issued > renewed.issued  # in the same second
+    changed = ring.list().to_bytes()
+    clock.advance(HOUR)
+    assert ring.tick() == []
+    assert states(ring) == {0: EXPIRED, 1: ACTIVE}
+    assert ring.list().to_bytes() == changed  # that a key takes over was in it already
+
+
+@pytest.mark.parametrize("days", [365, 8], ids=["next year", "next week, no key changes"])
+def test_a_list_of_the_future_is_signed_again(ring, clock, days):
+    clock.advance(days * DAY)
+    ring.tick()
+    clock.advance(-days * DAY)
+    with pytest.raises(KeyringError, match="clock"):
+        current(ring, clock)
+    ring.tick()
+    assert ring.list().issued == clock()
+    assert current(ring, clock).number == 0
+
+
+def test_rotation_never_leaves_a_device_without_a_key(ring, clock):
+    """Two months, six hours at a time: keys handed out in the last days are accepted."""
+    handed = []
+    for _ in range(61 * 4):
+        clock.advance(6 * HOUR)
+        current(ring, clock)  # before anybody looked
+        ring.tick()
+        handed.append(current(ring, clock).number)
+        assert all(ring.accepts(number) for number in set(handed[-13 * 4 :]))
+    assert sorted(set(handed)) == [0, 1, 2]
+    assert ring.gone() == {0}
+
+
+def test_a_deleted_key_is_gone(ring, place, clock):
+    ring.rotate()
+    clock.advance(HOUR)
+    ring.tick()
+    secret = (place / "key-000").read_bytes()
+    assert ring.pair(0).public.number == 0
+    deleted = []
+    for _ in range(14):
+        clock.advance(DAY)
+        deleted += ring.tick()
+    assert [key.number for key in deleted] == [0]
+    assert not ring.accepts(0)
+    with pytest.raises(KeyGoneError, match="deleted"):
+        ring.pair(0)
+    assert 0 not in ring._pairs
+    assert not (place / "key-000").exists()
+    assert secret not in b"".join(path.read_bytes() for path in place.iterdir())
+    assert [key.number for key in ring.list().keys] == [1]
+    assert ring.tick() == []
+
+
+def test_shredding_writes_over_the_file_itself(tmp_path):
+    path, link = tmp_path / "secret", tmp_path / "link"
+    path.write_bytes(b"secret" * 20)
+    os.link(path, link)  # another name for the same bytes on the disk
+    secrets.shred(path)
+    assert not path.exists()
+    assert len(link.read_bytes()) == 120
+    assert b"secret" not in link.read_bytes()
+    secrets.shred(path)
+
+
+def test_pending_and_unknown_keys_open_nothing(ring, clock):
+    ring.rotate()
+    assert not ring.accepts(1)
+    with pytest.raises(KeyGoneError, match="not in use before"):
+        ring.pair(1)
+    for number in (-1, 2, 255, 1000):
+        assert not ring.accepts(number)
+        with pytest.raises(KeyGoneError, match="never was"):
+            ring.pair(number)
+    clock.advance(HOUR - 300)  # a device's clock may be five minutes fast
+    assert ring.accepts(1)
+    assert ring.pair(1)
+
+
+def test_a_full_ring_is_not_written_again_and_again(place, clock, tmp_path):
+    first = Keyring.create(place, role="shuffler", protection=Protection.none(), clock=clock)
+    last = Keyring.create(
+        tmp_path / "last",
+        role="shuffler",
+        protection=Protection.none(),
+        clock=clock,
+        heir_of=Inheritance(identity=first.directory / "identity", first_number=255),
+    )
+    assert last.numbers_left == 0
+    clock.advance(30 * DAY - HOUR)
+    last.tick()
+    stamp = last._seen
+    clock.advance(60)
+    assert last.tick() == []
+    assert last._seen == stamp
+    clock.advance(DAY)
+    last.tick()
+    assert current(last, clock).number == 255
+    with pytest.raises(KeyringError, match="make a new ring"):
+        last.rotate()
+
+
+def test_a_suite_must_be_named_where_there_are_two(place, clock):
+    ring = Keyring.create(
+        place, role="shuffler", protection=Protection.none(), suites=SUITES, clock=clock
+    )
+    with pytest.raises(InvalidArgumentError, match="suite"):
+        ring.rotate()
+    planned = ring.planned_rotations()
+    assert [plan.new.number for plan in planned] == [2, 3]
+    assert [[key.number for key in plan.replaced] for plan in planned] == [[1], [0]]
+    assert ring.numbers_left == 254
+    new = ring.rotate(suite=SUITES[1])
+    assert (new.number, new.suite, new.state) == (2, SUITES[1], PENDING)
+    assert [key.number for key in ring.rotation(2).replaced] == [1]
+
+
+def test_retiring(ring, clock):
+    instead = ring.retire(0)
+    assert instead.number == 1
+    assert current(ring, clock).number == 1
+    assert states(ring) == {0: EXPIRED, 1: ACTIVE}
+    assert ring.accepts(0)
+    assert ring.retire(1, delete=True).number == 2
+    assert states(ring) == {0: EXPIRED, 2: ACTIVE}
+    assert not ring.accepts(1)
+    assert ring.gone() == {1}
+    with pytest.raises(KeyGoneError):
+        ring.retire(1)
+
+
+def test_a_retired_key_has_all_of_its_time(ring, clock):
+    clock.advance(5 * DAY)  # nobody looked
+    ring.retire(0)
+    assert ring.list().keys[0].deletes_at == clock() + 14 * DAY
+    for _ in range(13):
+        clock.advance(DAY)
+        ring.tick()
+    clock.advance(DAY - HOUR - 1)
+    assert ring.accepts(0)
+
+
+def test_a_locked_ring_tells_and_opens_nothing(ring, place, clock):
+    front = Keyring.open(place, protection=None, clock=clock)
+    assert front.list() == ring.list()
+    assert front.accepts(0)
+    with pytest.raises(KeyringError, match="locked"):
+        front.pair(0)
+    with pytest.raises(KeyringError, match="locked"):
+        front.rotate()
+    ring.rotate()
+    clock.advance(HOUR)
+    assert front.accepts(1)  # it noticed by itself
+    assert not front.can_sign
+
+
+def test_an_identity_kept_elsewhere(ring, place, clock, tmp_path):
+    away = tmp_path / "identity"
+    (place / "identity").rename(away)
+    signed = ring.list().to_bytes()
+    worker = Keyring.open(place, protection=Protection.none(), clock=clock)
+    with pytest.raises(IdentityOfflineError, match="--identity"):
+        worker.rotate()
+    with pytest.raises(IdentityOfflineError):
+        worker.retire(0)
+    clock.advance(8 * DAY)
+    worker.tick()
+    assert worker.list().to_bytes() == signed
+    visit = Keyring.open(place, protection=Protection.none(), clock=clock, identity=away)
+    assert visit.rotate().number == 1
+    assert current(worker, clock).number == 0
+    for _ in range(15):
+        clock.advance(DAY)
+        worker.tick()
+    assert states(worker) == {0: KeyState.DELETED, 1: ACTIVE}
+    assert not worker.accepts(0)
+    assert not (place / "key-000").exists()
+    visit.tick()  # and now the list says so
+    assert states(worker) == {1: ACTIVE}
+    other = Keyring.create(
+        tmp_path / "other", role="shuffler", protection=Protection.none(), clock=clock
+    )
+    with pytest.raises(DamagedKeyringError, match="another ring's"):
+        Keyring.open(
+            place,
+            protection=Protection.none(),
+            clock=clock,
+            identity=other.directory / "identity",
+        )
+
+
+def test_secrets_that_are_lost_are_known_without_opening_any(place, clock):
+    ring = Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    for _ in range(4):
+        ring.rotate()
+    locked = Keyring.open(place, protection=None, clock=clock)
+    assert locked.lacking() == {}
+    (place / "key-001").unlink()
+    (place / "key-002").write_bytes(b"")
+    (place / "key-003").write_bytes((place / "key-000").read_bytes())
+    (place / "key-004").chmod(0o644)
+    told = locked.lacking()
+    assert {number: why.partition(" (")[0] for number, why in told.items()} == {
+        1: "is gone",
+        2: "is empty",
+        3: "is damaged",
+        4: "cannot be read",
+    }
+    with pytest.raises(KeyringError, match="the secret of key 1 is not in"):
+        locked.check_secret(1)
+    locked.check_secret(0)
+
+
+def test_a_lost_secret_does_not_lock_the_others_up(ring, place, clock, tmp_path):
+    """Not even where the identity, which is looked at first, is elsewhere."""
+    ring.rotate()
+    (place / "identity").rename(tmp_path / "identity")
+    (place / "key-001").write_bytes(b"")
+    assert Keyring.open(place, protection=Protection.none(), clock=clock).pair(0)
+    (place / "key-000").write_bytes(b"")
+    with pytest.raises(KeyringError):
+        Keyring.open(place, protection=Protection.none(), clock=clock)
+
+
+def test_what_is_left_of_a_lost_ring_goes_on(place, clock, tmp_path):
+    lost = Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    lost.rotate()
+    kept = tmp_path / "identity"
+    (place / "identity").rename(kept)
+    heir = Keyring.create(
+        tmp_path / "heir",
+        role="shuffler",
+        protection=guarded(),
+        clock=clock,
+        heir_of=Inheritance(identity=kept, first_number=2),
+    )
+    assert heir.fingerprint == lost.fingerprint
+    assert current(heir, clock).number == 2
+    assert heir.rotate().number == 3
+    for first in (0, 256):
+        with pytest.raises(InvalidArgumentError, match="first_number"):
+            Keyring.create(
+                tmp_path / "more",
+                role="shuffler",
+                protection=guarded(),
+                heir_of=Inheritance(identity=kept, first_number=first),
+            )
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda _: b"",
+        lambda _: b"[]",
+        lambda content: b"\xff" + content,
+        lambda content: content[: len(content) // 2],
+        lambda content: content.replace(b'"issued":18', b'"issued":17'),
+        lambda content: content.replace(b'"active"', b'"asleep"'),
+        lambda content: content.replace(b'"counted":0', b'"counted":"x"'),
+        lambda content: content.replace(b'"pending":3600', b'"pending":0'),
+        lambda content: content.replace(b'"version":1}', b'"version":2}'),
+    ],
+)
+def test_a_damaged_index_is_noticed(ring, place, damage):
+    content = (place / "index.json").read_bytes()
+    assert damage(content) != content
+    secrets.write_private(place / "index.json", damage(content))
+    with pytest.raises(DamagedKeyringError, match="restore it from a backup"):
+        ring.reload_if_changed()
+
+
+# What one of several processes does; they share nothing but the directory.
+TURN = """
+import sys
+from pathlib import Path
+from shoal.service.keyring import Keyring, Protection
+place, act, now = sys.argv[1], sys.argv[2], int(sys.argv[3])
+ring = Keyring.open(place, protection=Protection.none(), clock=lambda: now)
+sys.stdin.readline()
+found = [ring.rotate()] if act == "rotate" else ring.tick()
+print(*(key.number for key in found))
+"""
+
+
+def together(place, act, now, count=3):
+    """The numbers that so many processes report, started at one moment."""
+    words = [sys.executable, "-c", TURN, str(place), act, str(now)]
+    started = [
+        subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            text=True,
+        )
+        for _ in range(count)
+    ]
+    for process in started:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    finished = [process.communicate() for process in started]
+    assert [error for _, error in finished] == [""] * count
+    return sorted(int(word) for output, _ in finished for word in output.split())
+
+
+def test_processes_that_rotate_at_once_make_different_keys(ring, place):
+    assert together(place, "rotate", NOW) == [1, 2, 3]
+    assert states(ring) == {0: ACTIVE} | dict.fromkeys([1, 2, 3], PENDING)
+
+
+def succeeded(place, clock):
+    """A ring whose first key is expired, and the second in use."""
+    schedule = Schedule(believed=10**9)
+    ring = Keyring.create(
+        place, role="shuffler", protection=Protection.none(), clock=clock, schedule=schedule
+    )
+    ring.rotate()
+    clock.advance(HOUR)
+    ring.tick()
+    return ring
+
+
+def test_of_processes_that_tick_at_once_one_deletes(place, clock):
+    succeeded(place, clock)
+    assert together(place, "tick", clock() + 14 * DAY) == [0]
+    assert not (place / "key-000").exists()
+
+
+def test_threads_share_a_ring(ring):
+    with ThreadPoolExecutor(4) as pool:
+        numbers = [key.number for key in pool.map(lambda _: ring.rotate(), range(8))]
+    assert sorted(numbers) == list(range(1, 9))
+
+
+def test_a_lock_that_is_never_freed_is_reported(place, ring):
+    del ring
+    lock = place / "lock"
+    with (
+        secrets.locked(lock),
+        pytest.raises(KeyringBusyError, match="another process"),
+        secrets.locked(lock, patience=0.05),
+    ):
+        pass
+
+
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from shoal.service.keyring import Keyring, Protection, secrets
+place, moment, act, now = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+write, shred = secrets.write_private, secrets.shred
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+def dying_write(path, content):
+    if moment == "before-" + path.name:
+        path.with_name(path.name + secrets.TEMPORARY).write_bytes(content[:40])
+        die()
+    write(path, content)
+    if moment == "after-" + path.name:
+        die()
+def dying_shred(path):
+    if moment == "before-shred" and path.exists():
+        die()
+    shred(path)
+    if moment == "after-shred" and path.name.startswith("key-0") and path.suffix == "":
+        die()
+secrets.write_private, secrets.shred = dying_write, dying_shred
+ring = Keyring.open(place, protection=Protection.none(), clock=lambda: now)
+ring.rotate() if act == "rotate" else ring.tick()
+"""
+
+
+def die(place, moment, act, now):
+    """A process that is killed in the middle of a change."""
+    words = [sys.executable, "-c", DYING, str(place), moment, act, str(now)]
+    finished = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    assert finished.returncode == -signal.SIGKILL, finished.stderr
+
+
+@pytest.mark.parametrize("moment", ["before-key-001", "after-key-001", "before-index.json"])
+def test_dying_while_rotating_loses_no_secret_and_no_number(ring, place, clock, moment):
+    before = ring.list().to_bytes()
+    die(place, moment, "rotate", NOW)
+    kept = moment != "before-key-001"
+    assert (place / "key-001").exists() is kept
+    written = (place / "key-001").read_bytes() if kept else None
+    survivor = Keyring.open(place, protection=Protection.none(), clock=clock)
+    assert survivor.list().to_bytes() == before
+    assert survivor.rotate().number == 1  # the same, finished
+    if kept:
+        assert (place / "key-001").read_bytes() == written
+    assert not list(place.glob("*.new"))
+    clock.advance(HOUR)
+    assert survivor.pair(1).public == current(survivor, clock)
+    assert survivor.rotate().number == 2
+
+
+def test_half_a_secret_is_shredded_by_the_next_change(ring, place, clock):
+    die(place, "before-key-001", "rotate", NOW)
+    assert (place / "key-001.new").exists()
+    clock.advance(7 * DAY)
+    ring.tick()  # signs the list again, and makes no key
+    assert [key.number for key in ring.list().keys] == [0]
+    assert not (place / "key-001.new").exists()
+
+
+def test_a_tick_finishes_a_rotation_that_died(ring, place, clock):
+    die(place, "after-key-001", "rotate", NOW)
+    ring.tick()
+    assert states(ring) == {0: ACTIVE, 1: PENDING}
+    assert ring.pair(0)
+    clock.advance(HOUR)
+    assert ring.pair(1)
+
+
+@pytest.mark.parametrize("moment", ["before-index.json", "after-index.json", "after-shred"])
+def test_dying_while_deleting_is_finished_later(place, clock, moment):
+    ring = succeeded(place, clock)
+    clock.advance(14 * DAY)
+    die(place, moment, "tick", clock())
+    assert (place / "key-000").exists() is (moment != "after-shred")
+    assert ring.accepts(1)
+    ring.tick()
+    assert not (place / "key-000").exists()
+    assert not list(place.glob("*.new"))
+    assert ring.gone() == {0}
+    assert states(ring) == {1: ACTIVE}
+    assert ring.rotate().number == 2
+
+
+def test_a_disk_that_fails_changes_nothing(ring, monkeypatch):
+    before = ring.list().to_bytes()
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(KeyringError, match="No space left"):
+        ring.rotate()
+    monkeypatch.undo()
+    assert ring.list().to_bytes() == before
+    assert ring.rotate().number == 1
+    assert ring.accepts(0)
