@@ -25,17 +25,17 @@ from starlette.applications import Starlette
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import SurveyId
-from shoal.service.analyzer import schema
+from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.analyzer.collection import Collection, Offer
-from shoal.service.analyzer.documents import result_document, written
-from shoal.service.analyzer.opened import Admitted
+from shoal.service.analyzer.decode import Admitted
+from shoal.service.analyzer.publish import result_document, written
+from shoal.service.analyzer.release_decision import release_decision
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.analyzer.verdict import verdict
 from shoal.service.clock import system_clock
+from shoal.service.db import Database
 from shoal.service.http.limits import Limits
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.store import Database
 from shoal.service.survey import Batches, Party, Survey
 from shoal.values import Batch
 from shoal.web.background import Crowd, Progress
@@ -72,7 +72,7 @@ class _Filled:
         self.database.migrate("analyzer")
         self.store = AnalyzerStore(self.database, directory, system_clock)
         self.survey = _survey(answers, self.keyring)
-        self.store.add_survey(self.survey)
+        self.store.surveys.add(self.survey)
         self.token = self.store.tokens.add("bench", None, _DAY)
         self._publish()
         self._copy()
@@ -83,23 +83,27 @@ class _Filled:
     def _publish(self) -> None:
         """One batch, from the request to its document."""
         device, store, name = self.survey.device, self.store, self.survey.id
-        values = np.arange(PEOPLE) % len(self.survey.answers)
-        messages = device.randomize(values, randomness=simulated(1))
+        answers = np.arange(PEOPLE) % len(self.survey.answers)
+        messages = device.randomize(answers, randomness=simulated(1))
         counts = device.counted(Batch(np.asarray(messages)))
         offer = Offer(batch=_FIRST, digest="0" * 64, size=1, key=0)
-        held = _there(store.claim(store.request(name, offer), "bench"))
-        held = store.received(held, key=0, reports=PEOPLE, records=PEOPLE)
+        held = _there(store.collections.claim(store.collections.request(name, offer)))
+        values = {"key": 0, "reports": PEOPLE, "records": PEOPLE}
+        held = store.collections.move(held, schema.RECEIVED, **values)
         none = np.empty((0, 16), dtype=np.uint8)
-        told = verdict(self.survey, PEOPLE, counts)
-        held = _there(store.opened(held, Admitted(none, none, {"unopened": 0}), told, counts))
-        held = store.debited(held, told, delta=self.survey.delta)
+        told = release_decision(self.survey, PEOPLE, counts)
+        held = _there(
+            store.collections.opened(held, Admitted(none, none, {"unopened": 0}), told, counts)
+        )
+        held = store.ledger.debit(held, told)
         now = self.survey.not_before
-        document = result_document(self.survey, told, counts, received=held.received, now=now)
-        store.acknowledged(store.published(held, document))
+        document = result_document(self.survey, told, counts, collection=held, now=now)
+        held = store.results.publish(held, document)
+        store.collections.move(held, schema.PUBLISHED, acknowledged=1)
 
     def _copy(self) -> None:
         names = [f"{number:032x}" for number in range(1, BATCHES)]
-        document = json.loads(self.store.result(self.survey.id, _FIRST))
+        document = json.loads(self.store.results.get(self.survey.id, _FIRST))
         first = document["published"]
         with self.database.write() as connection:
             for table in (schema.collections, schema.ledger):

@@ -20,8 +20,8 @@ from result import Result
 
 from shoal.randomness import secure
 from shoal.sealing import SUITES, KeyPair, SurveyId
-from shoal.service.mixing import MEMORY, mix_records
 from shoal.service.opening import Pool
+from shoal.service.shuffler.mixing import MEMORY, mix_records
 from shoal.service.wire import Wire
 
 RECORDS = 10**7

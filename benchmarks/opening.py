@@ -19,8 +19,8 @@ from result import Result
 from shoal.randomness import simulated
 from shoal.sealing import SUITES, Envelope, KeyPair, SurveyId
 from shoal.sealing.keys import by_name
-from shoal.service.mixing import mix_records
 from shoal.service.opening import open_records, open_reports
+from shoal.service.shuffler.mixing import mix_records
 from shoal.service.wire import HEADER_BYTES, Wire
 
 REPORTS = 1500

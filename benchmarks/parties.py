@@ -27,14 +27,16 @@ from shoal.randomness import simulated
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.client import Keys, seal_many
 from shoal.service.clock import system_clock
+from shoal.service.db import Database
 from shoal.service.http.server import address, listen
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.ops.processes import serve
 from shoal.service.processes import executor
 from shoal.service.shuffler.app import shuffler_app
+from shoal.service.shuffler.batches import Transition
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import Database, ShufflerStore, Transition
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.wire import HEADER_BYTES, VERSION, Wire
 
@@ -93,7 +95,7 @@ def shuffler(ready: Connection, directory: Path) -> None:
     """The shuffler, without anything left out."""
     keyring = Keyring.open(directory / "keys", protection=Protection.none())
     database = Database(f"sqlite:///{directory / 'store.sqlite'}")
-    store = ShufflerStore(database, directory, system_clock, node="server")
+    store = ShufflerStore(database, directory, system_clock)
     listening = listen("127.0.0.1", 0)
     ready.send(address(listening))
     serve(shuffler_app(store, keyring), listening)
@@ -137,19 +139,6 @@ def protocol(ready: Connection) -> None:
 # Parties
 
 
-class _Store(ShufflerStore):
-    """A store that remembers when its last batch closed."""
-
-    closed = 0.0
-
-    def advance(self, *, expire: bool = True) -> list[Transition]:
-        """Close what is due."""
-        found = super().advance(expire=expire)
-        if found:
-            self.closed = time.perf_counter()
-        return found
-
-
 class Parties:
     """The directories, keys and stores of both."""
 
@@ -165,15 +154,22 @@ class Parties:
             directory / "analyzer" / "keys", role="analyzer", protection=protection
         )
         self._databases = [self._database("shuffler"), self._database("analyzer")]
-        self.shuffler = _Store(
-            self._databases[0], directory / "shuffler", system_clock, node="worker"
-        )
+        self.shuffler = ShufflerStore(self._databases[0], directory / "shuffler", system_clock)
+        self.closed = 0.0  # when the last batch was
+        self._advance = self.shuffler.batches.advance
+        setattr(self.shuffler.batches, "advance", self._noted)  # noqa: B010 - not for mypy
         self.analyzer = AnalyzerStore(self._databases[1], directory / "analyzer", system_clock)
 
     def _database(self, role: str) -> Database:
-        database = Database(f"sqlite:///{self.directory / role / 'store.sqlite'}", patience=60)
+        database = Database(f"sqlite:///{self.directory / role / 'store.sqlite'}", timeout=60)
         database.migrate(role)
         return database
+
+    def _noted(self, *, expire: bool = True) -> list[Transition]:
+        transitions = self._advance(expire=expire)
+        if transitions:
+            self.closed = time.perf_counter()
+        return transitions
 
     def register(self, url: str, people: int) -> Survey:
         """A survey that closes when everybody has answered."""
@@ -196,8 +192,8 @@ class Parties:
             shuffler=parties["shuffler"],
             analyzer=parties["analyzer"],
         )
-        self.shuffler.add_survey(survey)
-        self.analyzer.add_survey(survey)
+        self.shuffler.surveys.add(survey)
+        self.analyzer.surveys.add(survey)
         self.token = self.shuffler.tokens.add("benchmark", survey.id, _DAY)
         return survey
 

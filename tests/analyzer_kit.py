@@ -12,15 +12,15 @@ import numpy as np
 from forking import Forking, serve
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
+from shoal.service.analyzer.collect import Collector
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.collector import Collector
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.batch_file import BatchHeader
 from shoal.service.clock import ManualClock
+from shoal.service.db import Database
 from shoal.service.errors import AlreadyCollectedError
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
-from shoal.service.store import Database
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.wire import Wire
 
@@ -140,7 +140,7 @@ class Shuffler:
 class Analyzer:
     """An analyzer's directory, its keys, its store; ``url`` is that of another database."""
 
-    def __init__(self, directory, *, url=None, now=START, lease=600):
+    def __init__(self, directory, *, url=None, now=START):
         self.directory = Path(directory)
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.clock = ManualClock(now)
@@ -154,13 +154,13 @@ class Analyzer:
             )
         self.database = Database(url or f"sqlite:///{self.directory / 'store.sqlite'}")
         self.database.migrate("analyzer")
-        self.store = AnalyzerStore(self.database, self.directory, self.clock, lease=lease)
+        self.store = AnalyzerStore(self.database, self.directory, self.clock)
         self.shuffler = Shuffler(self.directory.parent / f"{self.directory.name}-shuffler")
 
     def asking(self, **changes):
         """A survey that this analyzer collects for."""
         survey = make_survey(self.keyring, **changes)
-        self.store.add_survey(survey)
+        self.store.surveys.add(survey)
         return survey
 
     def send(self, survey, values, *, batch="11" * 16, seed=1):
@@ -174,11 +174,10 @@ class Analyzer:
 
     def collect(self, survey, source=None):
         """One pass."""
-        with self.collector(survey, source) as collector:
-            return collector.step()
+        return self.collector(survey, source).step()
 
     def document(self, survey, batch="11" * 16):
-        return json.loads(self.store.result(survey.id, batch))
+        return json.loads(self.store.results.get(survey.id, batch))
 
     def close(self):
         self.database.close()
@@ -198,7 +197,7 @@ class Others(Forking):
 
 def _collect(asked):
     analyzer = Analyzer(asked["directory"], url=asked["url"])
-    passes = [analyzer.collect(survey) for survey in analyzer.store.surveys()]
+    passes = [analyzer.collect(survey) for survey in analyzer.store.surveys.all()]
     analyzer.close()
     return [batch for each in passes for batch in each.published]
 

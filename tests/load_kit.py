@@ -18,7 +18,7 @@ from repository import benchmark
 from running_kit import Quick
 from shoal.service.clock import system_clock
 from shoal.service.ops.up import Embedded, Local, running
-from shoal.service.store import ShufflerStore
+from shoal.service.shuffler.store import ShufflerStore
 
 loadtest = benchmark("loadtest")
 IDLE = 0.7  # load average below which nothing else runs
@@ -82,8 +82,8 @@ class Deployed:
         home = self.embedded.home("shuffler")
         database = home.database()
         try:
-            store = ShufflerStore(database, home.directory, system_clock, node="test")
-            return store.tallies(self.survey.id)
+            store = ShufflerStore(database, home.directory, system_clock)
+            return store.reports.tallies(self.survey.id)
         finally:
             database.close()
 

@@ -19,8 +19,8 @@ from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.ops.up import Wanted
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import ShufflerWorker
-from shoal.service.store import ShufflerStore
 from shoal.service.survey import Batches, Survey
 
 
@@ -146,12 +146,12 @@ def opened(embedded):
     """Valid reports in a shuffler's store, after a worker has opened everything."""
     home = embedded.home("shuffler")
     database = home.database()
-    store = ShufflerStore(database, home.directory, system_clock, node="test")
+    store = ShufflerStore(database, home.directory, system_clock)
     try:
         worker = ShufflerWorker(store, home.keyring(Protection.none()), Pool(0))
         while worker.step():
             pass
-        return store.tallies(embedded.survey().id)
+        return store.reports.tallies(embedded.survey().id)
     finally:
         store.close()
         database.close()

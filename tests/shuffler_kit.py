@@ -11,13 +11,14 @@ from http_kit import BYTES
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import KeyPair
 from shoal.service.clock import ManualClock
+from shoal.service.db import Database
 from shoal.service.http.limits import Limits
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.shuffler.app import shuffler_app
+from shoal.service.shuffler.reports import Arrival
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import Arrival, Database, ShufflerStore
-from shoal.service.store.patience import AT_ONCE
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.wire import Wire
 
@@ -77,7 +78,7 @@ class Shuffler:
             self.store, self.keyring, limits=Limits(**limits), clock=self.clock, observe=observe
         )
 
-    def worker(self, pool=None, *, keyring=None, notary=None, steady=lambda: True, **pace):
+    def worker(self, pool=None, *, keyring=None, fetcher=None, steady=lambda: True, **pace):
         """One that opens at once, and looks after files at every step, unless told otherwise."""
         return ShufflerWorker(
             self.store,
@@ -85,7 +86,7 @@ class Shuffler:
             pool or Pool(0),
             self.clock,
             pace=Pace(**{"upkeep": 0, "gather": 0} | pace),
-            notary=notary,
+            fetcher=fetcher,
             steady=steady,
         )
 
@@ -97,15 +98,15 @@ class Shuffler:
     def receive(self, reports):
         """What the store makes of reports that nobody looked at, all under one key."""
         body = reports if isinstance(reports, bytes) else b"".join(reports)
-        (receipt,) = self.store.receive([Arrival(self.survey.id, body[1], body)])
+        (receipt,) = self.store.reports.receive([Arrival(self.survey.id, body[1], body)])
         return receipt
 
     def released(self):
         """The reports of every batch that can be collected, sorted."""
-        return sorted(info.reports for info in self.store.batches(self.survey.id))
+        return sorted(info.reports for info in self.store.batches.listed(self.survey.id))
 
     def tallies(self):
-        return self.store.tallies(self.survey.id)
+        return self.store.reports.tallies(self.survey.id)
 
     def reports(self, count, *, analyzer=None, shuffler=None):
         """Really sealed; each holds another message's bytes only by chance."""
@@ -122,7 +123,7 @@ class Shuffler:
 
     def token(self, survey=None, lifetime=DAY):
         chosen = self.survey.id if survey is None else survey
-        return {"Authorization": f"Bearer {self.store.add_token('test', chosen, lifetime)}"}
+        return {"Authorization": f"Bearer {self.store.tokens.add('test', chosen, lifetime)}"}
 
 
 def made(directory, *, url=None, **survey):
@@ -133,9 +134,9 @@ def made(directory, *, url=None, **survey):
     )
     database = Database(url or f"sqlite:///{directory / 'store.sqlite'}")
     database.migrate("shuffler")
-    store = ShufflerStore(database, directory, clock, node="test", patience=AT_ONCE)
+    store = ShufflerStore(database, directory, clock, grace=0)
     found = survey_of(keyring.fingerprint, **survey)
-    store.add_survey(found)
+    store.surveys.add(found)
     return Shuffler(store, keyring, clock, found, KeyPair.generate(number=3), database)
 
 

@@ -57,7 +57,7 @@ class Place:
         parties = self.survey.shuffler, self.survey.analyzer
         found = survey_of(*parties, now=system_clock(), **(SURVEY | changes))
         for half in (self.service.shuffler, self.service.analyzer):
-            half.store.add_survey(found)
+            half.store.surveys.add(found)
         return found
 
     def others(self, people):
@@ -80,7 +80,7 @@ class Place:
         worker = self.service.shuffler_worker()
         while worker.step():
             pass
-        return self.service.shuffler.store.tallies(self.survey.id).get("opened", 0)
+        return self.service.shuffler.store.reports.tallies(self.survey.id).get("opened", 0)
 
     def read(self, report):
         """The messages in a report, opened with the keys of both parties."""

@@ -18,15 +18,18 @@ from command_kit import shoal
 from http_kit import serving
 from shoal.service.analyzer.source import DirectSource
 from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.analyzer.tables import REFUSED
 from shoal.service.clock import system_clock
+from shoal.service.db import Database
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.ops.doctor import examine
 from shoal.service.ops.health import State
 from shoal.service.ops.logs import JsonLines
 from shoal.service.shuffler.app import shuffler_app
+from shoal.service.shuffler.reports import Arrival
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import ShufflerWorker
-from shoal.service.store import Arrival, Database, ShufflerStore
 from shoal.service.survey import Party
 from shoal.service.wire import Wire
 
@@ -41,7 +44,7 @@ def parties(tmp_path_factory):
     keyring = Keyring.create(place / "keys", role="shuffler", protection=Protection.none())
     database = Database(f"sqlite:///{place / 'shuffler.sqlite'}")
     database.migrate("shuffler")
-    store = ShufflerStore(database, place / "shuffler", system_clock, node="test")
+    store = ShufflerStore(database, place / "shuffler", system_clock)
     with serving(shuffler_app(store, keyring)) as url:
         analyzer = Analyzer(place / "analyzer", now=now)
         survey = make_survey(
@@ -50,11 +53,11 @@ def parties(tmp_path_factory):
             not_after=now + 3600,
             shuffler=Party(url=url, fingerprint=keyring.fingerprint),
         )
-        analyzer.store.add_survey(survey)
-        store.add_survey(survey)
+        analyzer.store.surveys.add(survey)
+        store.surveys.add(survey)
         analyzer.close()
         token = place / "analyzer" / "token"
-        token.write_text(store.add_token("analyzer", survey.id, 3600))
+        token.write_text(store.tokens.add("analyzer", survey.id, 3600))
         token.chmod(0o600)
 
         def send(count):
@@ -68,7 +71,7 @@ def parties(tmp_path_factory):
                 )
                 for row in rows
             ]
-            store.receive([Arrival(survey.id, 0, b"".join(reports))])
+            store.reports.receive([Arrival(survey.id, 0, b"".join(reports))])
             worker = ShufflerWorker(store, keyring, Pool(0), system_clock)
             while worker.step():
                 pass
@@ -179,8 +182,8 @@ def test_a_token_for_another_survey_is_told_by_everybody_who_meets_it(parties, t
     place = tmp_path / "copied"
     shutil.copytree(parties.directory, place)
     other = replace(parties.survey, name="another survey")
-    parties.store.add_survey(other)
-    (place / "token").write_text(parties.store.add_token("theirs", other.id, 3600))
+    parties.store.surveys.add(other)
+    (place / "token").write_text(parties.store.tokens.add("theirs", other.id, 3600))
     digits = str(parties.survey.id)[:16]
     advice = f"a token for this survey (shoal keys token DIR --survey {digits})"
     done = run(place)
@@ -227,11 +230,12 @@ def test_a_refused_batch_is_asked_for_again(parties):
     parties.send(500)
     database = Database(f"sqlite:///{parties.directory / 'store.sqlite'}")
     store = AnalyzerStore(database, parties.directory, system_clock)
-    known = {each.batch for each in store.collections(parties.survey.id)}
+    known = {each.batch for each in store.collections.of(parties.survey.id)}
     offers = DirectSource(parties.store, parties.survey.id).offers()
     (offer,) = [each for each in offers if each.batch not in known]
-    held = store.claim(store.request(parties.survey.id, offer), "somebody")
-    store.release(store.refused(held, "as if its key were \x1b[2Jgone"))
+    held = store.collections.claim(store.collections.request(parties.survey.id, offer))
+    reason = "as if its key were \x1b[2Jgone"
+    store.collections.release(store.collections.move(held, REFUSED, reason=reason))
     shown = run(parties.directory)
     assert f"batch {offer.batch[:8]} refused: as if its key were" in shown.stdout
     assert "\x1b" not in shown.stdout

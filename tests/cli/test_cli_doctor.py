@@ -24,7 +24,7 @@ from shoal.service.ops.doctor import Examined, Remote, apart, examine
 from shoal.service.ops.environment import random_source
 from shoal.service.ops.health import State
 from shoal.service.ops.up import Embedded, Ports
-from shoal.service.store import Arrival
+from shoal.service.shuffler.reports import Arrival
 from shoal.web import assets
 
 DAY = 86_400
@@ -173,7 +173,7 @@ def test_tokens_that_end(embedded):
 def test_reports_that_nobody_opens_and_a_batch_that_nobody_closes(embedded):
     home, survey = embedded.home("shuffler"), embedded.survey()
     with homes.opened(home) as store:
-        store.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
+        store.reports.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
     waiting = findings(home.directory)["shuffler", "opening"]
     assert (waiting.state, waiting.advice) == (State.WARN, "start a worker: shoal serve worker DIR")
     assert not any(digit in waiting.detail for digit in "0123456789")
@@ -201,7 +201,7 @@ def test_a_survey_of_other_keys(embedded):
 def test_a_survey_that_the_analyzer_does_not_know(embedded):
     with homes.opened(embedded.home("shuffler")) as store:
         other = replace(embedded.survey(), name="another")
-        store.add_survey(other)
+        store.surveys.add(other)
     name = f"survey {str(other.id)[:12]}"
     told = examine([str(embedded.directory)]).parts["both together"]
     states = {finding.check: finding.state for finding in told}
@@ -399,7 +399,7 @@ def test_keys_to_come_count_and_expired_ones_while_something_waits_for_them(embe
     assert told["shuffler", "key 0"].state is State.WARN
     assert ("shuffler", "reports for key 0") not in told
     with homes.opened(home) as store:
-        store.receive([Arrival(survey.id, 0, arrived)])
+        store.reports.receive([Arrival(survey.id, 0, arrived)])
     waiting = findings(home.directory, lambda: now)["shuffler", "reports for key 0"]
     assert waiting.state is State.FAIL
     assert waiting.detail == "reports wait for it, and its secret is gone"
@@ -422,7 +422,7 @@ def test_a_deleted_key_needs_no_secret(embedded):
 def test_a_worker_that_failed_is_not_at_it(embedded):
     home, survey = embedded.home("shuffler"), embedded.survey()
     with homes.opened(home) as store:
-        store.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
+        store.reports.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
     lose(home.keys)
     assert opened(embedded) == {}
     found = findings(home.directory)["shuffler", "opening"]
@@ -430,4 +430,4 @@ def test_a_worker_that_failed_is_not_at_it(embedded):
     assert "could not open them" in found.detail
     assert "work_failed" in found.advice
     with homes.opened(home) as store:
-        assert store.claim_extents(10, 600) is None  # tried again when its lease has run out
+        assert store.reports.claim(10, 600) is None  # tried again when its lease has run out

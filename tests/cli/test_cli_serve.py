@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from migration_kit import BEFORE, next_step  # noqa: F401 - a fixture
 from running_kit import Quick
+from shoal.service.db import Database
 from shoal.service.errors import StoreVersionError
 from shoal.service.http.limits import Limits
 from shoal.service.http.server import CannotListenError, address, adopted, listen
@@ -19,7 +21,6 @@ from shoal.service.ops.health import State
 from shoal.service.ops.home import analyzer_store, shuffler_store
 from shoal.service.ops.processes import Listening, Settings
 from shoal.service.ops.up import Embedded, Ports
-from shoal.service.store import Database
 from shoal.web import assets
 
 KINDS = ["shuffler", "worker", "analyzer"]
@@ -159,12 +160,13 @@ def test_a_port_of_metrics_that_is_taken_says_so():
             listening.open_metrics()
 
 
+@pytest.mark.usefixtures("next_step")
 def test_a_directory_of_an_older_version_is_brought_up_to_date(embedded):
     for role in ROLES:
         embedded.home(role).default_database.unlink()
         (embedded.home(role).directory / "store-id").unlink()
         older = Database(embedded.home(role).url)
-        older.migrate(role, "0001")
+        older.migrate(role, BEFORE[role])
         older.close()
         with pytest.raises(StoreVersionError):
             embedded.home(role).database()

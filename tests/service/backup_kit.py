@@ -18,7 +18,7 @@ from shoal.service.opening import Pool
 from shoal.service.ops.backup import back_up
 from shoal.service.ops.home import Home
 from shoal.service.ops.restore import restore
-from shoal.service.shuffler.sorting import sorted_upload
+from shoal.service.shuffler.intake import sorted_upload
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
 from shoal.service.survey import Party
 
@@ -36,7 +36,7 @@ class Watched(DirectSource):
 
     def fetch(self, batch, request):
         store, survey = self._paths
-        self._released.append(store.release(survey, batch, request).read_bytes())
+        self._released.append(store.batches.release(survey, batch, request).read_bytes())
         return super().fetch(batch, request)
 
 
@@ -55,7 +55,7 @@ class Service:
             **({"minimum": CROWD, "target": CROWD} | survey),
         )
         for half in (self.shuffler, self.analyzer):
-            half.store.add_survey(self.survey)
+            half.store.surveys.add(self.survey)
 
     def close(self):
         self.shuffler.close()
@@ -75,11 +75,11 @@ class Service:
         """How many were new; those with a key that nobody has are refused."""
         upload = sorted_upload(
             b"".join(reports),
-            wire=self.shuffler.store._surveys.find(self.survey.id).wire,
+            wire=self.shuffler.store.surveys.row(self.survey.id).wire,
             accepts=self.shuffler.keyring.accepts,
             most=10_000,
         )
-        receipts = self.shuffler.store.receive(upload.arrivals) if upload.arrivals else []
+        receipts = self.shuffler.store.reports.receive(upload.arrivals) if upload.arrivals else []
         refused = sum(map(len, upload.refused.values()))
         return sum(receipt.new for receipt in receipts), refused
 
@@ -110,10 +110,10 @@ class Service:
         return AnalyzerWorker(half.store, half.keyring, source, Pool(0), clock=self.clock)
 
     def results(self):
-        return {found["batch"]: found for found in self.analyzer.store.results(self.survey.id)}
+        return {found["batch"]: found for found in self.analyzer.store.results.of(self.survey.id)}
 
     def batches(self):
-        return {found.id: found for found in self.shuffler.store.batches(self.survey.id)}
+        return {found.id: found for found in self.shuffler.store.batches.listed(self.survey.id)}
 
     # Loss
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 import shuffler_kit
 from analyzer_kit import Analyzer
+from migration_kit import next_step  # noqa: F401 - a fixture
 
 
 @pytest.fixture(scope="session")

@@ -28,22 +28,22 @@ from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import Envelope, KeyPair, NotOpenableError
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app, no_pages
-from shoal.service.analyzer.http_source import HttpSource
+from shoal.service.analyzer.source import HttpSource
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.batch_file import BatchFile
 from shoal.service.client import Client, Keys, Policy, Settings
 from shoal.service.clock import ManualClock, system_clock
+from shoal.service.db import Database
 from shoal.service.http.limits import Limits
 from shoal.service.http.server import Background, address, listen
 from shoal.service.keyring import KeyList, Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.shuffler.app import shuffler_app
-from shoal.service.shuffler.notary import Notary
-from shoal.service.shuffler.sorting import sorted_upload
+from shoal.service.shuffler.intake import sorted_upload
+from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import Database, ShufflerStore
-from shoal.service.store.patience import AT_ONCE
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.wire import Wire
 
@@ -81,7 +81,7 @@ def survey_of(shuffler, analyzer, *, now, k=4, local_epsilon=3.0, minimum=60, ta
 class Half:
     """One party: its keys, its database, its store."""
 
-    def __init__(self, role, directory, clock, *, node="test", schedule=None):
+    def __init__(self, role, directory, clock, *, schedule=None):
         self.directory = Path(directory)
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         keys, protection = self.directory / "keys", Protection.none()
@@ -92,10 +92,10 @@ class Half:
                 keys, role=role, protection=protection, clock=clock, schedule=schedule
             )
         )
-        self.database = Database(f"sqlite:///{self.directory / 'store.sqlite'}", patience=60)
+        self.database = Database(f"sqlite:///{self.directory / 'store.sqlite'}", timeout=60)
         self.database.migrate(role)
         self.store = (
-            ShufflerStore(self.database, self.directory, clock, node=node, patience=AT_ONCE)
+            ShufflerStore(self.database, self.directory, clock, grace=0)
             if role == "shuffler"
             else AnalyzerStore(self.database, self.directory, clock)
         )
@@ -119,9 +119,9 @@ class _Unencrypted(httpx.AsyncBaseTransport):
 class _Notarized(ShufflerWorker):
     """A worker that looks after the analyzer's keys in its steps, and not in a thread."""
 
-    def __init__(self, notary, *given, **options):
+    def __init__(self, fetcher, *given, **options):
         super().__init__(*given, **options)
-        self._each_step = notary
+        self._each_step = fetcher
 
     def step(self):
         self._each_step.step()
@@ -180,12 +180,12 @@ class Live:
         )
         return self.closing.enter_context(found)
 
-    def notary(self):
-        return Notary(self.shuffler.store, self.clock, transport=_Unencrypted())
+    def fetcher(self):
+        return KeyListFetcher(self.shuffler.store, self.clock, transport=_Unencrypted())
 
     def shuffler_worker(self, **pace):
         return _Notarized(
-            self.notary(),
+            self.fetcher(),
             self.shuffler.store,
             self.shuffler.keyring,
             Pool(0),
@@ -236,7 +236,7 @@ def live(directory, *, clock=None, front=None, schedule=None, pages=no_pages, **
         }
         found = survey_of(parties["shuffler"], parties["analyzer"], now=clock(), **survey)
         for half in halves.values():
-            half.store.add_survey(found)
+            half.store.surveys.add(found)
         shuffler, analyzer = halves["shuffler"], halves["analyzer"]
         shown = AnalyzerPages(store=analyzer.store, keyring=analyzer.keyring, limits=Limits())
         apps = {
@@ -251,9 +251,9 @@ def live(directory, *, clock=None, front=None, schedule=None, pages=no_pages, **
         for role, app in apps.items():
             stack.enter_context(Background(app, sockets[role]))
         http = stack.enter_context(httpx.Client(timeout=60, trust_env=False))
-        token = shuffler.store.add_token("test", found.id, 400 * DAY)
+        token = shuffler.store.tokens.add("test", found.id, 400 * DAY)
         made = Live(Path(directory), clock, found, shuffler, analyzer, token, http, stack)
-        assert made.notary().step() == 1
+        assert made.fetcher().step() == 1
         yield made
 
 
@@ -362,12 +362,12 @@ class Batchwise:
             target=people,
             **survey,
         )
-        self.half.store.add_survey(self.survey)
+        self.half.store.surveys.add(self.survey)
         self.wire = Wire.of(self.survey)
         self.analyzers = [KeyPair.generate(number=number) for number in range(256)]
         self.shuffler = self.half.keyring.list().current(self.survey.suite, system_clock())
         # An analyzer with so many keys, whose list the shuffler has.
-        self.half.store.copies.keys = lambda _fingerprint: frozenset(range(256))
+        self.half.store.key_lists.keys = lambda _fingerprint: frozenset(range(256))
         self.worker = ShufflerWorker(
             self.half.store, self.half.keyring, Pool(0), pace=Pace(upkeep=3600, gather=0)
         )
@@ -381,7 +381,7 @@ class Batchwise:
             b"".join(reports), wire=self.wire, accepts=self.half.keyring.accepts, most=10**6
         )
         assert not upload.refused
-        self.half.store.receive(upload.arrivals)
+        self.half.store.reports.receive(upload.arrivals)
 
     def batches(self):
         """What there is for an analyzer once the shuffler has done all: crowd -> its messages.
@@ -452,13 +452,13 @@ class Workers:
 def _mix(half, stop, done):
     """Open and mix until told to stop, and then whatever is left."""
     worker = ShufflerWorker(half.store, half.keyring, Pool(0), pace=Pace(reports=7, gather=0))
-    original = half.store.finish_shuffle
+    original = half.store.batches.finish
 
     def finish(batch, *details):
         original(batch, *details)
         done.append(batch.id)
 
-    half.store.finish_shuffle = finish
+    half.store.batches.finish = finish
     stopped = False
     while not stopped:
         stopped = stop.exists()
@@ -485,7 +485,7 @@ def _collect(half, stop, done, token):
 
 def _worker(directory, token, number, role):
     signals = directory / "signals"
-    half = Half(role, directory / role, system_clock, node=f"process {number}")
+    half = Half(role, directory / role, system_clock)
     (signals / f"ready {number}").touch()
     while not (signals / "go").exists():
         time.sleep(0.005)

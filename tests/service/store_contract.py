@@ -17,8 +17,10 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import SurveyId
 from shoal.service import failpoints
-from shoal.service.batch_file import BatchFile, BatchHeader, write_header
+from shoal.service.batch_file import BatchFile, write_header
 from shoal.service.clock import ManualClock
+from shoal.service.db import Database, files, migrations
+from shoal.service.db import tables as common
 from shoal.service.errors import (
     AlreadyCollectedError,
     DigestMismatchError,
@@ -32,16 +34,9 @@ from shoal.service.errors import (
     UnknownSurveyError,
     UnreadableError,
 )
-from shoal.service.store import (
-    Arrival,
-    Database,
-    Receipt,
-    ShufflerStore,
-    files,
-    migrating,
-    schema,
-)
-from shoal.service.store.patience import AT_ONCE
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.reports import Arrival, Receipt
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.wire import Wire
 
@@ -79,18 +74,18 @@ def records(survey, reports):
 
 
 def send(store, survey, numbers, key=0):
-    (receipt,) = store.receive([Arrival(survey.id, key, make_reports(survey, numbers))])
+    (receipt,) = store.reports.receive([Arrival(survey.id, key, make_reports(survey, numbers))])
     return receipt
 
 
 def open_all(store, *, inner_key=0, rejected=0):
     """Open what waits; the first ``rejected`` reports of every claim do not open."""
     opened = 0
-    while claim := store.claim_extents(1000, LEASE):
+    while claim := store.reports.claim(1000, LEASE):
         valid = claim.count - rejected
-        survey = store.survey(claim.survey)
+        survey = store.surveys.get(claim.survey)
         parts = {inner_key: (records(survey, valid), valid)} if valid else {}
-        store.finish_opening(claim, parts, rejected)
+        store.reports.finish(claim, parts, rejected)
         opened += claim.count
     return opened
 
@@ -100,29 +95,20 @@ def fill(store, survey, numbers, **options):
     return open_all(store, **options)
 
 
-def draft(store, batch):
+def draft(batch):
     """Write a batch's file; its digest, records and bytes."""
-    survey = store.survey(batch.survey)
-    header = BatchHeader(
-        survey=batch.survey,
-        batch=batch.id,
-        key=batch.inner_key,
-        reports=batch.valid,
-        records=batch.valid * survey.slots,
-        record_bytes=Wire.of(survey).record_bytes,
-    )
     with batch.draft.open("wb") as file:
-        write_header(file, header)
+        write_header(file, batch.header)
         for part in batch.parts:
             file.write(part.read_bytes())
     data = batch.draft.read_bytes()
-    return sha256(data).hexdigest(), header.records, len(data)
+    return sha256(data).hexdigest(), batch.header.records, len(data)
 
 
 def shuffle(store):
-    batch = store.claim_batch(LEASE)
-    digest, count, size = draft(store, batch)
-    store.finish_shuffle(batch, digest, count, size)
+    batch = store.batches.claim(LEASE)
+    digest, count, size = draft(batch)
+    store.batches.finish(batch, digest, count, size)
     return batch.id, digest
 
 
@@ -142,7 +128,7 @@ def migrated_under_load(database, other, survey, *, begin):
     database.migrate("shuffler", begin)
     with database.write() as connection:
         row = {"number": 1, "id": survey.id.digest, "configuration": survey.to_bytes()}
-        connection.execute(schema.surveys.insert(), row)
+        connection.execute(common.surveys.insert(), row)
     begun, done = threading.Event(), threading.Event()
     insert = sa.text(
         "INSERT INTO extents (survey, key, segment, start, count) VALUES (1, 0, 'x', :start, 1)"
@@ -160,7 +146,7 @@ def migrated_under_load(database, other, survey, *, begin):
     with ThreadPoolExecutor(1) as pool:
         adding = pool.submit(add)
         assert begun.wait(20)
-        assert database.migrate("shuffler") == migrating.head("shuffler")
+        assert database.migrate("shuffler") == migrations.head("shuffler")
         done.set()
         return adding.result()
 
@@ -174,7 +160,7 @@ class StoreContract:
 
     @pytest.fixture
     def database(self, url):
-        database = Database(url, patience=20)
+        database = Database(url, timeout=20)
         database.migrate("shuffler")
         yield database
         database.close()
@@ -189,16 +175,16 @@ class StoreContract:
 
     @pytest.fixture
     def store(self, database, directory, clock, survey):
-        store = ShufflerStore(database, directory, clock, node="first", patience=AT_ONCE)
-        store.add_survey(survey)
+        store = ShufflerStore(database, directory, clock, grace=0)
+        store.surveys.add(survey)
         yield store
         store.close()
 
     @pytest.fixture
     def again(self, url, directory, clock):
         """Another process of the same shuffler, or the same one after a restart."""
-        database = Database(url, patience=20)
-        store = ShufflerStore(database, directory, clock, node="second", patience=AT_ONCE)
+        database = Database(url, timeout=20)
+        store = ShufflerStore(database, directory, clock, grace=0)
         yield store
         store.close()
         database.close()
@@ -210,81 +196,81 @@ class StoreContract:
     # Surveys
 
     def test_a_survey_is_added_once_and_found(self, store, again, survey):
-        again.add_survey(survey)
-        store.add_survey(make_survey("another"))
-        assert again.surveys() == [survey, make_survey("another")]
-        assert again.survey(survey.id) == survey
+        again.surveys.add(survey)
+        store.surveys.add(make_survey("another"))
+        assert again.surveys.all() == [survey, make_survey("another")]
+        assert again.surveys.get(survey.id) == survey
         with pytest.raises(UnknownSurveyError, match="unknown survey 0000"):
-            store.survey(SurveyId(bytes(32)))
+            store.surveys.get(SurveyId(bytes(32)))
 
     def test_a_survey_is_removed_with_its_tokens_and_only_while_nothing_was_taken(
         self, store, survey
     ):
         other = make_survey("another")
-        store.add_survey(other)
-        token, rest = (store.add_token("one", each, DAY) for each in (other.id, None))
-        assert not store.survey_taken(other.id)
-        assert store.remove_survey(other.id) == 1
-        assert store.surveys() == [survey]
-        for gone in (store.survey, store.remove_survey):
+        store.surveys.add(other)
+        token, rest = (store.tokens.add("one", each, DAY) for each in (other.id, None))
+        assert not store.surveys.taken(other.id)
+        assert store.surveys.remove(other.id) == 1
+        assert store.surveys.all() == [survey]
+        for gone in (store.surveys.get, store.surveys.remove):
             with pytest.raises(UnknownSurveyError):
                 gone(other.id)
         with pytest.raises(NotAuthorizedError):
-            store.check_token(token, other.id)
-        store.check_token(rest, survey.id)
+            store.tokens.check(token, other.id)
+        store.tokens.check(rest, survey.id)
         send(store, survey, [1])
         for _ in range(2):  # waiting, and rejected: neither leaves the other's trace
-            assert store.survey_taken(survey.id)
+            assert store.surveys.taken(survey.id)
             with pytest.raises(SurveyInUseError):
-                store.remove_survey(survey.id)
+                store.surveys.remove(survey.id)
             open_all(store, rejected=1)
             store.forget_key(0)
-        assert store.surveys() == [survey]
+        assert store.surveys.all() == [survey]
 
     def test_others_that_know_a_removed_survey_still_take_nothing_for_it(
         self, store, again, database, survey
     ):
-        assert again.surveys() == [survey]  # and so it knows the number
-        store.remove_survey(survey.id)
+        assert again.surveys.all() == [survey]  # and so it knows the number
+        store.surveys.remove(survey.id)
         new = make_survey("another")
-        store.add_survey(new)
+        store.surveys.add(new)
         for late in (
             lambda: send(again, survey, [1]),
-            lambda: again.add_token("late", survey.id, DAY),
+            lambda: again.tokens.add("late", survey.id, DAY),
         ):
-            again.surveys()
-            store.add_survey(survey)
-            again.survey(survey.id)
-            store.remove_survey(survey.id)
+            again.surveys.all()
+            store.surveys.add(survey)
+            again.surveys.get(survey.id)
+            store.surveys.remove(survey.id)
             with pytest.raises(UnknownSurveyError):
                 late()
-        assert again.states(new.id) == {}
-        assert [rows_of(database, table) for table in (schema.tags, schema.tokens)] == [0, 0]
+        assert again.batches.states(new.id) == {}
+        assert [rows_of(database, table) for table in (schema.tags, common.tokens)] == [0, 0]
         send(again, new, range(20))
         assert open_all(again) == 20
-        assert store.survey_taken(new.id)
+        assert store.surveys.taken(new.id)
 
     def test_a_survey_that_was_removed_can_be_added_again(self, store, again, survey):
-        again.survey(survey.id)
-        store.remove_survey(survey.id)
-        store.add_survey(survey)
+        again.surveys.get(survey.id)
+        store.surveys.remove(survey.id)
+        store.surveys.add(survey)
         send(store, survey, range(20))
         assert open_all(again) == 20
-        again.advance()
-        assert again.claim_batch(LEASE).survey == survey.id
+        again.batches.advance()
+        assert again.batches.claim(LEASE).survey == survey.id
 
     def test_a_removal_and_an_upload_do_not_miss_each_other(self, store, again, survey):
         for number in range(10):
             survey = make_survey(f"number {number}")
-            store.add_survey(survey)
-            again.survey(survey.id)
+            store.surveys.add(survey)
+            again.surveys.get(survey.id)
             with ThreadPoolExecutor(2) as pool:
                 sent = pool.submit(send, again, survey, [number])
-                gone = pool.submit(store.remove_survey, survey.id)
+                gone = pool.submit(store.surveys.remove, survey.id)
             errors = [sent.exception(), gone.exception()]
             if errors[0] is None:
                 assert isinstance(errors[1], SurveyInUseError)
-                assert store.survey_taken(survey.id)
+                assert store.surveys.taken(survey.id)
             else:
                 assert isinstance(errors[0], UnknownSurveyError)
                 assert errors[1] is None
@@ -293,12 +279,12 @@ class StoreContract:
 
     def test_each_report_counts_once_within_a_group(self, store, database, survey):
         twice = make_reports(survey, [1, 2, 1])
-        receipts = store.receive(
+        receipts = store.reports.receive(
             [Arrival(survey.id, 0, twice), Arrival(survey.id, 0, make_reports(survey, [2, 3]))]
         )
         assert receipts == [Receipt(2, 1), Receipt(1, 1)]
-        claim = store.claim_extents(100, LEASE)
-        assert store.read(claim) == make_reports(survey, [1, 2, 3])
+        claim = store.reports.claim(100, LEASE)
+        assert store.reports.read(claim) == make_reports(survey, [1, 2, 3])
         assert rows_of(database, schema.tags) == 3
 
     def test_each_report_counts_once_over_groups_and_restarts(self, store, again, survey):
@@ -311,14 +297,14 @@ class StoreContract:
 
     def test_keys_and_surveys_have_reports_of_their_own(self, store, survey):
         other = make_survey("another")
-        store.add_survey(other)
+        store.surveys.add(other)
         body = make_reports(survey, range(5))
         arrivals = [Arrival(survey.id, 1, body), Arrival(other.id, 1, body)]
         arrivals.append(Arrival(survey.id, 0, body))
-        assert store.receive(arrivals) == [Receipt(5, 0)] * 3
+        assert store.reports.receive(arrivals) == [Receipt(5, 0)] * 3
         claimed = Counter()
-        while claim := store.claim_extents(100, LEASE):
-            assert store.read(claim) == body
+        while claim := store.reports.claim(100, LEASE):
+            assert store.reports.read(claim) == body
             claimed[claim.survey, claim.key] += claim.count
         assert claimed == {(survey.id, 0): 5, (survey.id, 1): 5, (other.id, 1): 5}
 
@@ -330,9 +316,9 @@ class StoreContract:
             (Arrival(SurveyId(bytes(32)), 0, good.reports), UnknownSurveyError),
         ):
             with pytest.raises(error):
-                store.receive([good, bad])
+                store.reports.receive([good, bad])
         assert rows_of(database, schema.tags) == 0
-        assert store.receive([]) == []
+        assert store.reports.receive([]) == []
 
     @pytest.mark.parametrize("place", ["intake.before-segment", "intake.after-segment"])
     def test_nothing_counts_before_the_commit(
@@ -345,10 +331,12 @@ class StoreContract:
         assert rows_of(database, schema.tags) == rows_of(database, schema.extents) == 0
         written = names(directory / "segments")
         assert len(written) == (place == "intake.after-segment")
-        assert store.collect() == len(written)
+        assert store.garbage.collect() == len(written)
         assert names(directory / "segments") == []
         assert send(store, survey, range(10)) == Receipt(10, 0)
-        assert store.read(store.claim_extents(100, LEASE)) == make_reports(survey, range(10))
+        assert store.reports.read(store.reports.claim(100, LEASE)) == make_reports(
+            survey, range(10)
+        )
 
     @pytest.mark.parametrize("call", ["write", "fsync"])
     def test_a_full_disk_acknowledges_nothing(self, store, database, survey, call, monkeypatch):
@@ -359,35 +347,72 @@ class StoreContract:
                 send(store, survey, range(10))
         assert rows_of(database, schema.tags) == 5
         assert send(store, survey, range(10)) == Receipt(5, 5)
-        claim = store.claim_extents(100, LEASE)
-        assert store.read(claim) == make_reports(survey, range(10))
+        claim = store.reports.claim(100, LEASE)
+        assert store.reports.read(claim) == make_reports(survey, range(10))
 
     def test_a_full_disk_moves_nothing(self, store, database, survey, monkeypatch):
         send(store, survey, range(10))
-        claim = store.claim_extents(100, LEASE)
+        claim = store.reports.claim(100, LEASE)
         with monkeypatch.context() as patch:
             _fail_disk(patch, "write")
             with pytest.raises(StoreUnavailableError):
-                store.finish_opening(claim, {0: (records(survey, 10), 10)}, 0)
+                store.reports.finish(claim, {0: (records(survey, 10), 10)}, 0)
         assert states(database) == []
-        store.give_back(claim)
+        store.reports.give_back(claim)
         assert open_all(store) == 10
         assert states(database) == [("OPEN", 10)]
+
+    # The end of a survey
+
+    def test_the_data_of_a_survey_that_is_over_is_deleted(
+        self, store, database, directory, clock, survey
+    ):
+        """Reports that wait, an open batch, a shuffled one; another survey keeps its own."""
+        other = make_survey("other", days=90)
+        store.surveys.add(other)
+        every = store.tokens.add("all", None, 400 * DAY)
+        store.tokens.add("one", survey.id, 400 * DAY)
+        fill(store, survey, range(20))
+        store.batches.advance()
+        shuffle(store)
+        fill(store, survey, range(20, 25))
+        send(store, survey, range(25, 30))
+        send(store, other, range(100, 103))
+        waiting = make_reports(survey, range(25, 30))
+        segments = directory / "segments"
+        assert any(waiting in path.read_bytes() for path in segments.iterdir())
+        with pytest.raises(NotReadyError, match="not over"):
+            store.delete_survey(survey.id)
+        clock.advance(31 * DAY + HOUR)
+        deleted = store.delete_survey(survey.id)
+        assert deleted.counts == {"tags": 30, "tokens": 1, "waiting": 1, "batches": 2, "files": 3}
+        assert "the number of the survey's row" in deleted.left[0]
+        assert deleted.to_dict()["left"] == list(deleted.left)
+        assert names(directory / "parts") == names(directory / "batches") == []
+        assert not any(waiting in path.read_bytes() for path in segments.iterdir())
+        assert [rows_of(database, table) for table in (schema.batches, schema.parts)] == [0, 0]
+        assert rows_of(database, schema.counters) == 0
+        assert rows_of(database, schema.tags) == 3
+        with pytest.raises(UnknownSurveyError):
+            store.surveys.get(survey.id)
+        assert store.tokens.check(every, other.id).survey is None
+        claim = store.reports.claim(100, LEASE)
+        assert store.reports.read(claim) == make_reports(other, range(100, 103))
 
     # Claims
 
     def test_claims_are_as_large_as_asked(self, store, survey):
         for first in range(0, 50, 10):
             send(store, survey, range(first, first + 10))
-        assert store.claim_extents(25, LEASE).count == 20
-        assert store.claim_extents(5, LEASE).count == 10  # at least one extent
-        assert store.claim_extents(1000, LEASE).count == 20
-        assert store.claim_extents(1000, LEASE) is None
+        assert store.reports.claim(25, LEASE).count == 20
+        assert store.reports.claim(5, LEASE).count == 10  # at least one extent
+        assert store.reports.claim(1000, LEASE).count == 20
+        assert store.reports.claim(1000, LEASE) is None
 
     def test_leases_have_a_longest(self, store, survey):
         send(store, survey, [1])
         with pytest.raises(InvalidArgumentError, match="at most 3600"):
-            store.claim_extents(10, 3601)
+            store.reports.claim(10, 3601)
 
     def test_everything_is_claimed_by_one_thread(self, store, again, database, survey):
         for first in range(0, 120, 3):
@@ -398,61 +423,65 @@ class StoreContract:
             begin.wait()
             mine = 0
             worker = (store, again)[number % 2]
-            while claim := worker.claim_extents(4, LEASE):
-                worker.finish_opening(claim, {0: (records(survey, claim.count), claim.count)}, 0)
+            while claim := worker.reports.claim(4, LEASE):
+                worker.reports.finish(claim, {0: (records(survey, claim.count), claim.count)}, 0)
                 mine += claim.count
             return mine
 
         with ThreadPoolExecutor(8) as pool:
             assert sum(pool.map(work, range(8))) == 120
         assert states(database) == [("OPEN", 120)]
-        assert store.tallies(survey.id) == {"opened": 120}
+        assert store.reports.tallies(survey.id) == {"opened": 120}
 
     def test_a_lease_that_ended_is_taken_over(
         self, store, again, database, directory, clock, survey
     ):
         send(store, survey, range(10))
-        late = store.claim_extents(100, LEASE)
+        late = store.reports.claim(100, LEASE)
         clock.advance(LEASE - 1)
-        assert again.claim_extents(100, LEASE) is None
+        assert again.reports.claim(100, LEASE) is None
         clock.advance(1)
-        taken = again.claim_extents(100, LEASE)
+        taken = again.reports.claim(100, LEASE)
         assert (taken.count, taken.attempts, late.attempts) == (10, 1, 0)
         parts = {0: (records(survey, 10), 10)}
         with pytest.raises(LeaseLostError):
-            store.finish_opening(late, parts, 0)
+            store.reports.finish(late, parts, 0)
         assert names(directory / "parts") == []
-        for refused in (store.give_back, store.set_aside, lambda work: store.renew(work, LEASE)):
+        for refused in (
+            store.reports.give_back,
+            store.reports.dead_letter,
+            lambda work: store.reports.renew(work, LEASE),
+        ):
             with pytest.raises(LeaseLostError):
                 refused(late)
-        again.finish_opening(taken, parts, 0)
+        again.reports.finish(taken, parts, 0)
         with pytest.raises(LeaseLostError):
-            again.finish_opening(taken, parts, 0)
+            again.reports.finish(taken, parts, 0)
         assert states(database) == [("OPEN", 10)]
         assert len(names(directory / "parts")) == 1
 
     def test_the_same_node_is_another_owner_after_a_restart(self, store, survey, clock):
         send(store, survey, range(10))
-        late = store.claim_extents(100, LEASE)
+        late = store.reports.claim(100, LEASE)
         clock.advance(LEASE)
-        assert store.claim_extents(100, LEASE).count == 10
+        assert store.reports.claim(100, LEASE).count == 10
         with pytest.raises(LeaseLostError):
-            store.finish_opening(late, {0: (records(survey, 10), 10)}, 0)
+            store.reports.finish(late, {0: (records(survey, 10), 10)}, 0)
 
     def test_a_lease_is_renewed(self, store, again, clock, survey):
         send(store, survey, range(10))
-        claim = store.claim_extents(100, LEASE)
+        claim = store.reports.claim(100, LEASE)
         clock.advance(LEASE - 1)
-        store.renew(claim, LEASE)
+        store.reports.renew(claim, LEASE)
         clock.advance(LEASE - 1)
-        assert again.claim_extents(100, LEASE) is None
-        store.finish_opening(claim, {}, 10)
+        assert again.reports.claim(100, LEASE) is None
+        store.reports.finish(claim, {}, 10)
 
     def test_a_clock_set_back_keeps_no_lease_for_a_day(self, store, again, clock, survey):
         send(store, survey, range(10))
-        store.claim_extents(100, LEASE)
+        store.reports.claim(100, LEASE)
         clock.advance(-DAY)
-        assert again.claim_extents(100, LEASE).count == 10
+        assert again.reports.claim(100, LEASE).count == 10
 
     def test_what_kills_its_worker_ends_up_alone_and_is_set_aside(
         self, store, clock, database, survey
@@ -461,58 +490,58 @@ class StoreContract:
             send(store, survey, [number])
         sizes = []
         for _ in range(3):
-            claim = store.claim_extents(64, LEASE)
+            claim = store.reports.claim(64, LEASE)
             sizes.append((claim.count, claim.attempts))
             clock.advance(LEASE)
         assert sizes == [(20, 0), (4, 1), (1, 2)]
-        claim = store.claim_extents(64, LEASE)
+        claim = store.reports.claim(64, LEASE)
         assert (claim.count, claim.attempts) == (1, 3)
-        store.set_aside(claim)
-        assert store.tallies(survey.id) == {"unreadable": 1}
+        store.reports.dead_letter(claim)
+        assert store.reports.tallies(survey.id) == {"unreadable": 1}
         assert rows_of(database, schema.extents) == 19
 
     def test_a_segment_that_is_gone_is_unreadable(self, store, directory, survey):
         send(store, survey, range(3))
-        claim = store.claim_extents(10, LEASE)
+        claim = store.reports.claim(10, LEASE)
         (segment,) = (directory / "segments").iterdir()
         segment.write_bytes(b"short")
         with pytest.raises(UnreadableError):
-            store.read(claim)
+            store.reports.read(claim)
         segment.unlink()
         with pytest.raises(UnreadableError):
-            store.read(claim)
+            store.reports.read(claim)
 
     def test_every_report_of_a_claim_is_accounted_for(self, store, database, survey):
         send(store, survey, range(10))
-        claim = store.claim_extents(100, LEASE)
+        claim = store.reports.claim(100, LEASE)
         for parts, rejected in (
             ({0: (records(survey, 9), 9)}, 0),
             ({0: (records(survey, 9), 10)}, 0),
             ({0: (b"", 0)}, 10),
         ):
             with pytest.raises(InvalidArgumentError):
-                store.finish_opening(claim, parts, rejected)
+                store.reports.finish(claim, parts, rejected)
         assert states(database) == []
 
     # When a batch closes
 
     def test_a_batch_closes_at_its_target(self, store, database, survey):
         fill(store, survey, range(19))
-        assert store.advance() == []
+        assert store.batches.advance() == []
         fill(store, survey, [19])
-        (sealed,) = store.advance()
+        (sealed,) = store.batches.advance()
         assert (sealed.survey, sealed.state) == (survey.id, "SEALED")
         fill(store, survey, [20])  # too late for that one
         assert states(database) == [("OPEN", 1), ("SEALED", 20)]
-        assert store.advance() == []
+        assert store.batches.advance() == []
 
     def test_a_batch_of_the_minimum_closes_when_it_is_old(self, store, database, clock, survey):
         clock.advance(HOUR - clock() % HOUR)
         fill(store, survey, range(10))
         clock.advance(HOUR - 1)
-        assert store.advance() == []
+        assert store.batches.advance() == []
         clock.advance(1)
-        assert [step.state for step in store.advance()] == ["SEALED"]
+        assert [step.state for step in store.batches.advance()] == ["SEALED"]
         with database.read() as connection:
             row = connection.execute(sa.select(schema.batches)).one()
         assert row.since is None
@@ -522,73 +551,73 @@ class StoreContract:
     def test_too_few_are_carried_until_they_are_enough(self, store, database, clock, survey):
         fill(store, survey, range(9))
         clock.advance(HOUR)
-        assert [step.state for step in store.advance()] == ["CARRIED"]
+        assert [step.state for step in store.batches.advance()] == ["CARRIED"]
         clock.advance(10 * DAY)
-        assert store.advance() == []
+        assert store.batches.advance() == []
         fill(store, survey, [9])
         assert states(database) == [("CARRIED", 10)]
-        assert [step.state for step in store.advance()] == ["SEALED"]
+        assert [step.state for step in store.batches.advance()] == ["SEALED"]
 
     def test_too_few_expire_if_the_survey_says_so(self, store, database, directory, clock):
         survey = make_survey("strict", small="expire")
-        store.add_survey(survey)
+        store.surveys.add(survey)
         fill(store, survey, range(9))
         send(store, survey, range(100, 109))
         clock.advance(HOUR)
-        assert store.advance() == []  # more of them wait, and might be enough
-        claim = store.claim_extents(100, LEASE)
-        store.finish_opening(claim, {}, 9)
-        assert [step.state for step in store.advance()] == ["EXPIRED"]
-        assert store.purge() == 1
-        assert store.purge() == 0
+        assert store.batches.advance() == []  # more of them wait, and might be enough
+        claim = store.reports.claim(100, LEASE)
+        store.reports.finish(claim, {}, 9)
+        assert [step.state for step in store.batches.advance()] == ["EXPIRED"]
+        assert store.batches.purge() == 1
+        assert store.batches.purge() == 0
         assert names(directory / "parts") == []
         assert states(database) == [("EXPIRED", 9)]
-        assert store.claim_batch(LEASE) is None
-        assert store.batches(survey.id) == []
+        assert store.batches.claim(LEASE) is None
+        assert store.batches.listed(survey.id) == []
 
     def test_small_rests_die_with_their_survey(self, store, database, clock, survey):
         fill(store, survey, range(9))
         fill(store, survey, range(100, 110), inner_key=1)
         clock.now = survey.not_after + HOUR
-        store.advance()
+        store.batches.advance()
         assert states(database) == [("CARRIED", 9), ("SEALED", 10)]
         clock.advance(1)
-        assert [step.state for step in store.advance()] == ["EXPIRED"]
+        assert [step.state for step in store.batches.advance()] == ["EXPIRED"]
         assert states(database) == [("EXPIRED", 9), ("SEALED", 10)]
 
     def test_reports_that_do_not_open_do_not_count(self, store, database, clock, survey):
         fill(store, survey, range(25), rejected=16)
         clock.advance(HOUR)
-        assert [step.state for step in store.advance()] == ["CARRIED"]
+        assert [step.state for step in store.batches.advance()] == ["CARRIED"]
         assert states(database) == [("CARRIED", 9)]
-        assert store.tallies(survey.id) == {"opened": 9, "rejected": 16}
+        assert store.reports.tallies(survey.id) == {"opened": 9, "rejected": 16}
 
     def test_a_clock_set_back_or_forward_seals_nothing_small(self, store, database, clock, survey):
         clock.advance(HOUR - clock() % HOUR)
         fill(store, survey, range(9))
         clock.advance(-DAY)
-        assert store.advance() == []
+        assert store.batches.advance() == []
         fill(store, survey, [9])
         clock.advance(HOUR - 1)
-        assert store.advance() == []
+        assert store.batches.advance() == []
         clock.advance(1)  # an hour after the batch was seen again, not a day and an hour
-        assert [step.state for step in store.advance()] == ["SEALED"]
+        assert [step.state for step in store.batches.advance()] == ["SEALED"]
         fill(store, survey, range(100, 109))
         clock.advance(3 * DAY)
-        assert [step.state for step in store.advance()] == ["CARRIED"]
+        assert [step.state for step in store.batches.advance()] == ["CARRIED"]
         assert states(database) == [("CARRIED", 9), ("SEALED", 10)]
 
     def test_a_batch_has_one_key_of_the_analyzer(self, store, database, clock, survey):
         send(store, survey, range(30))
-        claim = store.claim_extents(100, LEASE)
+        claim = store.reports.claim(100, LEASE)
         parts = {1: (records(survey, 12), 12), 2: (records(survey, 9), 9)}
-        store.finish_opening(claim, parts, 9)
+        store.reports.finish(claim, parts, 9)
         fill(store, survey, [30], inner_key=1)
         clock.advance(HOUR)
-        store.advance()
+        store.batches.advance()
         assert states(database) == [("CARRIED", 9), ("SEALED", 13)]
-        batch = store.claim_batch(LEASE)
-        assert (batch.inner_key, batch.valid, len(batch.parts)) == (1, 13, 2)
+        batch = store.batches.claim(LEASE)
+        assert (batch.header.key, batch.header.reports, len(batch.parts)) == (1, 13, 2)
 
     def test_a_batch_is_sealed_by_one(self, store, again, survey):
         fill(store, survey, range(20))
@@ -597,8 +626,8 @@ class StoreContract:
         def work(number):
             begin.wait()
             worker = (store, again)[number % 2]
-            sealed = worker.advance()
-            return len(sealed), worker.claim_batch(LEASE)
+            sealed = worker.batches.advance()
+            return len(sealed), worker.batches.claim(LEASE)
 
         with ThreadPoolExecutor(8) as pool:
             results = list(pool.map(work, range(8)))
@@ -610,33 +639,37 @@ class StoreContract:
     @pytest.fixture
     def sealed(self, store, survey):
         fill(store, survey, range(20))
-        store.advance()
+        store.batches.advance()
 
     @pytest.mark.usefixtures("sealed")
     def test_a_batch_is_listed_once_it_is_shuffled(self, store, survey, clock):
-        assert store.batches(survey.id) == []
+        assert store.batches.listed(survey.id) == []
         batch, digest = shuffle(store)
-        (info,) = store.batches(survey.id)
+        (info,) = store.batches.listed(survey.id)
         assert (info.id, info.state, info.inner_key) == (batch, "SHUFFLED", 0)
         assert (info.reports, info.records, info.digest) == (20, 20, digest)
         assert info.closed == clock() - clock() % HOUR
-        assert store.batches(survey.id, after=batch) == []
-        assert store.counters(survey.id) == {"batches": 1, "reports": 20, "expired_batches": 0}
+        assert store.batches.listed(survey.id, after=batch) == []
+        assert store.batches.counters(survey.id) == {
+            "batches": 1,
+            "reports": 20,
+            "expired_batches": 0,
+        }
 
     @pytest.mark.usefixtures("sealed")
     def test_a_batch_is_released_to_one_request(self, store, again, survey):
         batch, digest = shuffle(store)
-        path = store.release(survey.id, batch, REQUEST)
+        path = store.batches.release(survey.id, batch, REQUEST)
         assert sha256(path.read_bytes()).hexdigest() == digest
         assert (
             len(BatchFile.read(path).body)
-            == store.batches(survey.id)[0].records * Wire.of(survey).record_bytes
+            == store.batches.listed(survey.id)[0].records * Wire.of(survey).record_bytes
         )
-        assert again.release(survey.id, batch, REQUEST) == path
+        assert again.batches.release(survey.id, batch, REQUEST) == path
         for _ in range(2):
             with pytest.raises(AlreadyCollectedError):
-                again.release(survey.id, batch, OTHER_REQUEST)
-        assert store.batches(survey.id)[0].state == "RELEASED"
+                again.batches.release(survey.id, batch, OTHER_REQUEST)
+        assert store.batches.listed(survey.id)[0].state == "RELEASED"
 
     @pytest.mark.usefixtures("sealed")
     def test_one_of_many_requests_wins(self, store, again, survey):
@@ -646,7 +679,9 @@ class StoreContract:
         def ask(number):
             begin.wait()
             try:
-                return bool((store, again)[number % 2].release(survey.id, batch, f"{number:032x}"))
+                return bool(
+                    (store, again)[number % 2].batches.release(survey.id, batch, f"{number:032x}")
+                )
             except AlreadyCollectedError:
                 return False
 
@@ -657,140 +692,140 @@ class StoreContract:
     def test_what_is_not_shuffled_is_not_released(self, store, database, clock, survey):
         (batch,) = _ids(database)
         with pytest.raises(NotReadyError, match="being shuffled") as refused:
-            store.release(survey.id, batch, REQUEST)
+            store.batches.release(survey.id, batch, REQUEST)
         assert refused.value.retry_after > 0
         shuffle(store)
         fill(store, survey, range(100, 105))
         (opened,) = _ids(database, "OPEN")
         with pytest.raises(NotReadyError, match="still open") as refused:
-            store.release(survey.id, opened, REQUEST)
+            store.batches.release(survey.id, opened, REQUEST)
         assert "5" not in str(refused.value).replace(opened, "")
         clock.now = survey.not_after + HOUR + 1
-        store.advance()
+        store.batches.advance()
         for unknown in (opened, "00" * 16):
             with pytest.raises(UnknownBatchError):
-                store.release(survey.id, unknown, REQUEST)
+                store.batches.release(survey.id, unknown, REQUEST)
 
     @pytest.mark.usefixtures("sealed")
     def test_a_batch_is_of_one_survey(self, store, survey):
         other = make_survey("another")
-        store.add_survey(other)
+        store.surveys.add(other)
         batch, digest = shuffle(store)
         with pytest.raises(UnknownBatchError):
-            store.release(other.id, batch, REQUEST)
-        store.release(survey.id, batch, REQUEST)
+            store.batches.release(other.id, batch, REQUEST)
+        store.batches.release(survey.id, batch, REQUEST)
         with pytest.raises(UnknownBatchError):
-            store.acknowledge(other.id, batch, REQUEST, digest)
+            store.batches.acknowledge(other.id, batch, REQUEST, digest)
 
     @pytest.mark.usefixtures("sealed")
     def test_a_batch_is_acknowledged_with_its_digest(self, store, survey):
         batch, digest = shuffle(store)
         with pytest.raises(NotReadyError):
-            store.acknowledge(survey.id, batch, REQUEST, digest)
-        store.release(survey.id, batch, REQUEST)
+            store.batches.acknowledge(survey.id, batch, REQUEST, digest)
+        store.batches.release(survey.id, batch, REQUEST)
         with pytest.raises(DigestMismatchError):
-            store.acknowledge(survey.id, batch, REQUEST, "00" * 32)
+            store.batches.acknowledge(survey.id, batch, REQUEST, "00" * 32)
         with pytest.raises(AlreadyCollectedError):
-            store.acknowledge(survey.id, batch, OTHER_REQUEST, digest)
-        assert store.batches(survey.id)[0].state == "RELEASED"
+            store.batches.acknowledge(survey.id, batch, OTHER_REQUEST, digest)
+        assert store.batches.listed(survey.id)[0].state == "RELEASED"
         for _ in range(2):
-            store.acknowledge(survey.id, batch, REQUEST, digest)
-        assert store.batches(survey.id)[0].state == "ACKED"
+            store.batches.acknowledge(survey.id, batch, REQUEST, digest)
+        assert store.batches.listed(survey.id)[0].state == "ACKED"
         with pytest.raises(AlreadyCollectedError):
-            store.release(survey.id, batch, REQUEST)
+            store.batches.release(survey.id, batch, REQUEST)
 
     @pytest.mark.usefixtures("sealed")
     def test_files_go_when_nobody_needs_them(self, store, directory, survey):
-        assert store.purge() == 0
+        assert store.batches.purge() == 0
         batch, digest = shuffle(store)
-        assert store.purge() == 1
+        assert store.batches.purge() == 1
         assert names(directory / "parts") == []  # they tell more about the order than the batch
-        path = store.release(survey.id, batch, REQUEST)
-        assert store.purge() == 0
+        path = store.batches.release(survey.id, batch, REQUEST)
+        assert store.batches.purge() == 0
         assert path.exists()
-        store.acknowledge(survey.id, batch, REQUEST, digest)
-        assert store.purge() == 1
+        store.batches.acknowledge(survey.id, batch, REQUEST, digest)
+        assert store.batches.purge() == 1
         assert names(directory / "batches") == []
-        assert store.purge() == 0
-        assert store.batches(survey.id)[0].state == "PURGED"
-        store.acknowledge(survey.id, batch, REQUEST, digest)
-        assert store.collect() == 1  # the segment
+        assert store.batches.purge() == 0
+        assert store.batches.listed(survey.id)[0].state == "PURGED"
+        store.batches.acknowledge(survey.id, batch, REQUEST, digest)
+        assert store.garbage.collect() == 1  # the segment
         assert send(store, survey, range(20)) == Receipt(0, 20)
 
     @pytest.mark.usefixtures("sealed")
     def test_a_crash_while_deleting_is_made_good(self, store, directory, survey, monkeypatch):
         batch, digest = shuffle(store)
-        store.release(survey.id, batch, REQUEST)
-        store.acknowledge(survey.id, batch, REQUEST, digest)
+        store.batches.release(survey.id, batch, REQUEST)
+        store.batches.acknowledge(survey.id, batch, REQUEST, digest)
         with monkeypatch.context() as patch:
             patch.setattr(failpoints, "reached", _dying_at("purge.files-deleted"))
             with pytest.raises(ZeroDivisionError):
-                store.purge()
-        assert store.batches(survey.id)[0].state == "ACKED"
-        assert store.purge() == 1
-        assert store.batches(survey.id)[0].state == "PURGED"
+                store.batches.purge()
+        assert store.batches.listed(survey.id)[0].state == "ACKED"
+        assert store.batches.purge() == 1
+        assert store.batches.listed(survey.id)[0].state == "PURGED"
         assert names(directory / "parts") == names(directory / "batches") == []
 
     @pytest.mark.usefixtures("sealed")
     def test_two_who_shuffle_the_same_batch_make_one(self, store, again, directory, clock, survey):
-        late = store.claim_batch(LEASE)
-        assert again.claim_batch(LEASE) is None
+        late = store.batches.claim(LEASE)
+        assert again.batches.claim(LEASE) is None
         clock.advance(LEASE)
-        taken = again.claim_batch(LEASE)
+        taken = again.batches.claim(LEASE)
         assert (late.id, late.parts) == (taken.id, taken.parts)
         assert late.draft != taken.draft
-        draft(store, late)
-        again.finish_shuffle(taken, *draft(again, taken))
-        path = again.release(survey.id, taken.id, REQUEST)
+        draft(late)
+        again.batches.finish(taken, *draft(taken))
+        path = again.batches.release(survey.id, taken.id, REQUEST)
         before = path.read_bytes()
         # Another order, as it would be.
         data = late.draft.read_bytes()
         late.draft.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
         changed = sha256(late.draft.read_bytes()).hexdigest()
         with pytest.raises(LeaseLostError):
-            store.finish_shuffle(late, changed, late.valid, len(data))
-        assert again.release(survey.id, taken.id, REQUEST).read_bytes() == before
-        assert store.collect() == 2  # the segment, and the file that lost
+            store.batches.finish(late, changed, late.header.reports, len(data))
+        assert again.batches.release(survey.id, taken.id, REQUEST).read_bytes() == before
+        assert store.garbage.collect() == 2  # the segment, and the file that lost
         assert names(directory / "batches") == [path.name]
 
     @pytest.mark.usefixtures("sealed")
     def test_a_lost_lease_does_not_finish_before_its_successor(self, store, again, clock, survey):
-        late = store.claim_batch(LEASE)
+        late = store.batches.claim(LEASE)
         clock.advance(LEASE)
-        taken = again.claim_batch(LEASE)
+        taken = again.batches.claim(LEASE)
         with pytest.raises(LeaseLostError):
-            store.finish_shuffle(late, *draft(store, late))
-        assert store.batches(survey.id) == []
-        again.finish_shuffle(taken, *draft(again, taken))
-        assert [info.state for info in store.batches(survey.id)] == ["SHUFFLED"]
+            store.batches.finish(late, *draft(late))
+        assert store.batches.listed(survey.id) == []
+        again.batches.finish(taken, *draft(taken))
+        assert [info.state for info in store.batches.listed(survey.id)] == ["SHUFFLED"]
 
     @pytest.mark.usefixtures("sealed")
     def test_the_loser_never_deletes_the_winners_file(self, store, again, clock, survey):
-        late = store.claim_batch(LEASE)
+        late = store.batches.claim(LEASE)
         clock.advance(LEASE)
-        taken = again.claim_batch(LEASE)
-        again.finish_shuffle(taken, *draft(again, taken))
+        taken = again.batches.claim(LEASE)
+        again.batches.finish(taken, *draft(taken))
         with pytest.raises(LeaseLostError):
-            store.finish_shuffle(late, *draft(store, late))  # byte for byte the same
-        assert again.release(survey.id, taken.id, REQUEST).exists()
+            store.batches.finish(late, *draft(late))  # byte for byte the same
+        assert again.batches.release(survey.id, taken.id, REQUEST).exists()
 
     @pytest.mark.usefixtures("sealed")
     def test_a_draft_is_the_whole_batch(self, store):
-        batch = store.claim_batch(LEASE)
-        digest, count, size = draft(store, batch)
+        batch = store.batches.claim(LEASE)
+        digest, count, size = draft(batch)
         for arguments in ((digest, count + 1, size), (digest, count, size - 1), ("", count, size)):
             with pytest.raises(InvalidArgumentError):
-                store.finish_shuffle(batch, *arguments)
+                store.batches.finish(batch, *arguments)
         batch.draft.unlink()
         with pytest.raises(UnreadableError):
-            store.finish_shuffle(batch, digest, count, size)
+            store.batches.finish(batch, digest, count, size)
 
     @pytest.mark.usefixtures("sealed")
     def test_what_a_crash_left_is_swept_and_nothing_else(self, store, directory, survey):
         send(store, survey, range(100, 110))
-        claim = store.claim_extents(100, LEASE)
-        batch = store.claim_batch(LEASE)
-        draft(store, batch)
+        claim = store.reports.claim(100, LEASE)
+        batch = store.batches.claim(LEASE)
+        draft(batch)
         mine = claim.owner.rpartition("/")[2]
         (directory / "parts" / f"{mine}-0").write_bytes(b"about to be committed")
         (directory / "parts" / f"{'0' * 32}-0").write_bytes(b"of a crash")
@@ -798,83 +833,87 @@ class StoreContract:
         (directory / "batches" / f"{'2' * 32}-{'1' * 16}.batch").write_bytes(b"of nobody")
         (directory / "batches" / f"{batch.id}-{'3' * 32}.draft").write_bytes(b"of a lost lease")
         kept_parts, kept_batches = len(names(directory / "parts")) - 1, 2
-        assert store.collect() == 3
+        assert store.garbage.collect() == 3
         assert len(names(directory / "parts")) == kept_parts
         assert len(names(directory / "batches")) == kept_batches
         (directory / "parts" / f"{mine}-0").unlink()
-        store.finish_opening(claim, {0: (records(survey, 10), 10)}, 0)
-        store.finish_shuffle(batch, *draft(store, batch))
-        assert store.collect() == 2  # the segment, and the file that lost
-        assert store.release(survey.id, batch.id, REQUEST).exists()
-        assert store.collect() == 0
+        store.reports.finish(claim, {0: (records(survey, 10), 10)}, 0)
+        store.batches.finish(batch, *draft(batch))
+        assert store.garbage.collect() == 2  # the segment, and the file that lost
+        assert store.batches.release(survey.id, batch.id, REQUEST).exists()
+        assert store.garbage.collect() == 0
 
     def test_a_crash_after_the_part_is_written_counts_nothing(
         self, store, again, database, clock, monkeypatch
     ):
-        (survey,) = store.surveys()
+        (survey,) = store.surveys.all()
         send(store, survey, range(10))
-        claim = store.claim_extents(100, LEASE)
+        claim = store.reports.claim(100, LEASE)
         with monkeypatch.context() as patch:
             patch.setattr(failpoints, "reached", _dying_at("opening.part-written"))
             with pytest.raises(ZeroDivisionError):
-                store.finish_opening(claim, {0: (records(survey, 10), 10)}, 0)
+                store.reports.finish(claim, {0: (records(survey, 10), 10)}, 0)
         assert states(database) == []
-        assert again.collect() == 0  # the lease has not ended
+        assert again.garbage.collect() == 0  # the lease has not ended
         clock.advance(LEASE)
         assert open_all(again) == 10
-        assert again.collect() == 2  # the segment and the part of the crash
+        assert again.garbage.collect() == 2  # the segment and the part of the crash
         assert states(database) == [("OPEN", 10)]
 
     # What is told
 
     def test_progress_has_quarters_and_is_looked_at_every_ten_minutes(self, store, clock):
         survey = make_survey("large", minimum=100, target=200)
-        store.add_survey(survey)
+        store.surveys.add(survey)
         shown, sent = [], 0
         for count in (1, 23, 1, 24, 1, 49, 1, 1):
             fill(store, survey, range(sent, sent + count))
             sent += count
-            shown.append(store.progress(survey.id).share)
+            shown.append(store.progress.of(survey.id).share)
             clock.advance(600)
         assert shown == [0, 0, 0.25, 0.25, 0.5, 0.75, 1, 1]
-        assert store.progress(survey.id).minimum == 100
-        assert store.counters(survey.id) == {"batches": 0, "reports": 0, "expired_batches": 0}
+        assert store.progress.of(survey.id).minimum == 100
+        assert store.batches.counters(survey.id) == {
+            "batches": 0,
+            "reports": 0,
+            "expired_batches": 0,
+        }
 
     def test_progress_does_not_show_when_somebody_came(self, store, clock):
         survey = make_survey("large", minimum=100, target=200)
-        store.add_survey(survey)
+        store.surveys.add(survey)
         fill(store, survey, range(24))
-        before = store.progress(survey.id)
+        before = store.progress.of(survey.id)
         for _ in range(599):
             clock.advance(1)
-            assert store.progress(survey.id) == before
+            assert store.progress.of(survey.id) == before
         fill(store, survey, range(24, 99))  # whoever watches is at 99 of 100
-        assert store.progress(survey.id) == before
+        assert store.progress.of(survey.id) == before
         clock.advance(1)
-        assert store.progress(survey.id).share == 0.75
+        assert store.progress.of(survey.id).share == 0.75
 
     def test_two_looks_are_never_close_to_each_other(self, store, clock):
         survey = make_survey("large", minimum=100, target=200)
-        store.add_survey(survey)
+        store.surveys.add(survey)
         clock.advance(599 - clock() % 600)  # a second before ten minutes by the clock are full
         fill(store, survey, range(24))
-        assert store.progress(survey.id).share == 0
+        assert store.progress.of(survey.id).share == 0
         fill(store, survey, range(24, 25))
         clock.advance(1)
-        assert store.progress(survey.id).share == 0
+        assert store.progress.of(survey.id).share == 0
         clock.advance(599)
-        assert store.progress(survey.id).share == 0.25
+        assert store.progress.of(survey.id).share == 0.25
         fill(store, survey, range(25, 50))
         clock.advance(-DAY)  # set back: no look at once, and none missed for a day
-        assert store.progress(survey.id).share == 0.25
+        assert store.progress.of(survey.id).share == 0.25
         clock.advance(599)
-        assert store.progress(survey.id).share == 0.25
+        assert store.progress.of(survey.id).share == 0.25
         clock.advance(1)
-        assert store.progress(survey.id).share == 0.5
+        assert store.progress.of(survey.id).share == 0.5
 
     def test_the_second_in_which_a_batch_began_is_nowhere(self, store, database, clock):
         survey = make_survey("large", minimum=100, target=200, max_age=7 * 86_400)
-        store.add_survey(survey)
+        store.surveys.add(survey)
         derived = []
         for second in (1234, 3599):
             hour = clock() + HOUR - clock() % HOUR
@@ -884,42 +923,42 @@ class StoreContract:
                 stored = connection.scalars(sa.text("SELECT since FROM batches")).all()
             assert {since % HOUR for since in stored if since is not None} == {0}
             clock.advance(1200 - clock() % 600)  # whoever asks does so by a clock of their own
-            assert store.progress(survey.id).closes_in is None  # nobody sees that one has come
+            assert store.progress.of(survey.id).closes_in is None  # nobody sees that one has come
             fill(store, survey, range(second + 1, second + 60))
             clock.advance(600)
-            before = store.progress(survey.id).closes_in
+            before = store.progress.of(survey.id).closes_in
             assert before is not None
-            while store.progress(survey.id).closes_in == before:
+            while store.progress.of(survey.id).closes_in == before:
                 clock.advance(1)
             derived.append(clock() % HOUR)
             fill(store, survey, range(second + 60, second + 200))
-            assert store.advance()
+            assert store.batches.advance()
         assert derived[0] == derived[1]
 
     def test_progress_of_a_small_crowd_is_not_told(self, store, survey):
         fill(store, survey, range(9))
-        progress = store.progress(survey.id)
+        progress = store.progress.of(survey.id)
         assert (progress.share, progress.minimum, progress.closes_in) == (None, 10, None)
 
     def test_all_batches_are_counted_and_the_last_one_has_a_size(self, store, clock, survey):
-        assert (store.states(survey.id), store.last_size(survey.id)) == ({}, None)
+        assert (store.batches.states(survey.id), store.batches.last_size(survey.id)) == ({}, None)
         for number, size in enumerate((30, 12, 17)):
             fill(store, survey, range(100 * number, 100 * number + size))
             clock.advance(2 * HOUR)
-            store.advance()
+            store.batches.advance()
             shuffle(store)
-        assert store.states(survey.id) == {"SHUFFLED": 3}
-        assert store.last_size(survey.id) == 17
+        assert store.batches.states(survey.id) == {"SHUFFLED": 3}
+        assert store.batches.last_size(survey.id) == 17
 
     # Keys and tokens
 
     def test_the_tags_of_a_deleted_key_go(self, store, database, survey, monkeypatch):
-        monkeypatch.setattr("shoal.service.store.forgetting.AT_ONCE", 7)
+        monkeypatch.setattr("shoal.service.db.tags.AT_ONCE", 7)
         send(store, survey, range(20), key=1)
         send(store, survey, range(5), key=2)
-        assert store.waiting_keys() == {1, 2}
+        assert store.reports.waiting_keys() == {1, 2}
         open_all(store)
-        assert store.waiting_keys() == set()
+        assert store.reports.waiting_keys() == set()
         assert store.forget_key(1) == 20
         assert store.forget_key(1) == 0
         assert send(store, survey, range(5), key=2) == Receipt(0, 5)
@@ -927,29 +966,29 @@ class StoreContract:
 
     def test_tokens_are_kept_as_hashes(self, store, database, survey, clock):
         other = make_survey("another")
-        store.add_survey(other)
-        one = store.add_token("one", survey.id, 60)
-        every = store.add_token("every", None, 3600)
-        scope = store.check_token(one, survey.id)
+        store.surveys.add(other)
+        one = store.tokens.add("one", survey.id, 60)
+        every = store.tokens.add("every", None, 3600)
+        scope = store.tokens.check(one, survey.id)
         assert (scope.label, scope.survey, scope.expires) == ("one", survey.id, START + 60)
-        assert store.check_token(every, other.id).survey is None
+        assert store.tokens.check(every, other.id).survey is None
         with pytest.raises(ForbiddenError):
-            store.check_token(one, other.id)
+            store.tokens.check(one, other.id)
         for wrong in ("", one[:-1], one + "0", one.upper(), "é\ud800"):
             with pytest.raises(NotAuthorizedError):
-                store.check_token(wrong, survey.id)
+                store.tokens.check(wrong, survey.id)
         with database.read() as connection:
-            kept = connection.execute(sa.select(schema.tokens)).all()
+            kept = connection.execute(sa.select(common.tokens)).all()
         assert {bytes(row.hash) for row in kept} == {
             sha256(token.encode()).digest() for token in (one, every)
         }
         assert one not in repr(kept)
         clock.advance(60)
         with pytest.raises(NotAuthorizedError):
-            store.check_token(one, survey.id)
-        assert store.revoke_token("every") == 1
+            store.tokens.check(one, survey.id)
+        assert store.tokens.revoke("every") == 1
         with pytest.raises(NotAuthorizedError):
-            store.check_token(every, survey.id)
+            store.tokens.check(every, survey.id)
 
     @pytest.mark.usefixtures("sealed")
     def test_files_are_for_nobody_else(self, store, directory, survey):

@@ -10,9 +10,9 @@ import pytest
 from analyzer_kit import START, forged, make_survey, sealed
 from shoal.accounting.devices import Crowd
 from shoal.randomizers.response import RandomizedResponse
-from shoal.service.analyzer import schema
+from shoal.service.analyzer import tables as schema
+from shoal.service.analyzer.release_decision import release_decision
 from shoal.service.analyzer.results import survey_results
-from shoal.service.analyzer.verdict import verdict
 from shoal.values import Counts
 
 FIRST, SECOND, THIRD = "11" * 16, "22" * 16, "33" * 16
@@ -43,8 +43,8 @@ def test_epsilon_is_that_of_the_valid_reports(analyzer, share):
     assert found["honest"] == Crowd(valid, 0.9).honest
     assert found["epsilon"] == pytest.approx(survey.guarantee(valid).epsilon, rel=0, abs=1e-12)
     assert share == 0 or found["epsilon"] > survey.guarantee(len(VALUES)).epsilon + 1e-6
-    (entry,) = analyzer.store.ledger(survey.id)
-    assert entry["epsilon"] == found["epsilon"] == analyzer.store.life(survey.id)["epsilon"]
+    (entry,) = analyzer.store.ledger.entries(survey.id)
+    assert entry["epsilon"] == found["epsilon"] == analyzer.store.ledger.spent(survey.id)["epsilon"]
     assert found["status"] == "published"
 
 
@@ -76,9 +76,9 @@ def test_a_batch_below_the_minimum_is_withheld(analyzer):
     nothing = {"epsilon": None, "batches": 0, "smallest": None}
     towards_analyzer = {"analyzer_epsilon": found["epsilon"], "opened": 1}
     assert found["life"] == nothing | towards_analyzer, "the analyzer has opened it all the same"
-    (entry,) = analyzer.store.ledger(survey.id)
+    (entry,) = analyzer.store.ledger.entries(survey.id)
     assert entry["released"] is False
-    kept = analyzer.store.collection(survey.id, FIRST).cells
+    kept = analyzer.store.collections.find(survey.id, FIRST).cells
     assert kept is None, "counts of a withheld batch are kept by nobody"
     assert analyzer.shuffler.acknowledged(FIRST)
     assert survey_results(analyzer.store, survey.id).result() is None
@@ -138,7 +138,7 @@ def test_batches_add_up_and_cost_what_the_smallest_costs(analyzer):
     worst = survey.guarantee(20).epsilon
     assert worst > combined["epsilon"]
     assert found.life == readers | {"analyzer_epsilon": worst, "opened": 3}
-    assert analyzer.store.life(survey.id) == found.life
+    assert analyzer.store.ledger.spent(survey.id) == found.life
 
 
 def test_the_bias_of_the_dishonest_stays_below_the_printed_bound(analyzer):
@@ -182,12 +182,12 @@ def test_documents_do_not_change_afterwards(analyzer):
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)
     analyzer.collect(survey)
-    before = analyzer.store.result(survey.id, FIRST)
+    before = analyzer.store.results.get(survey.id, FIRST)
     analyzer.clock.advance(10_000)
     analyzer.send(survey, VALUES[:60], batch=SECOND, seed=5)
     for _ in range(3):
         analyzer.collect(survey)
-    assert analyzer.store.result(survey.id, FIRST) == before
+    assert analyzer.store.results.get(survey.id, FIRST) == before
     assert json.loads(before)["published"] == START - START % 3600
     assert analyzer.document(survey, SECOND)["life"]["smallest"] == 60
 
@@ -200,7 +200,7 @@ def test_nothing_raw_stays_behind(analyzer):
     assert not list(analyzer.store.incoming.iterdir())
     kept = b"".join(path.read_bytes() for path in analyzer.directory.glob("store.sqlite*"))
     assert not any(record in kept for record in records)
-    collection = analyzer.store.collection(survey.id, FIRST)
+    collection = analyzer.store.collections.find(survey.id, FIRST)
     assert collection.state == schema.PUBLISHED
     assert collection.counts.n == 500
     assert collection.counts.cells.sum() == 500
@@ -209,7 +209,7 @@ def test_nothing_raw_stays_behind(analyzer):
 def test_what_costs_more_than_promised_is_withheld(analyzer):
     survey = analyzer.asking()
     counts = Counts(np.array([60, 20, 20]), 100)
-    assert verdict(survey, 100, counts).withheld is None
+    assert release_decision(survey, 100, counts).withheld is None
     # No survey can be made that promises what its minimum does not keep: so break one.
     object.__setattr__(survey, "epsilon", 0.9 * survey.guarantee(100).epsilon)
-    assert "where the survey promises" in verdict(survey, 100, counts).withheld
+    assert "where the survey promises" in release_decision(survey, 100, counts).withheld

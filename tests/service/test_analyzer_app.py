@@ -15,9 +15,9 @@ from client_kit import Owner
 from http_kit import serving
 from repository import ROOT
 from running_kit import Asking
-from shoal.service.analyzer import schema
 from shoal.service.analyzer.app import analyzer_app
 from shoal.service.analyzer.results import survey_results
+from shoal.service.db import tables as common
 from shoal.service.keyring import KeyList
 from shoal.service.keyring.key_list import unverified
 from shoal.service.survey import Survey
@@ -36,7 +36,7 @@ def analyzer(tmp_path_factory):
     made.send(made.first, VALUES, batch=FIRST)
     made.send(made.first, VALUES[:20], batch=SECOND, seed=2)
     made.collect(made.first)
-    made.store.keep_copy(unverified(SHUFFLERS_LIST))
+    made.store.key_lists.keep(unverified(SHUFFLERS_LIST))
     yield made
     made.close()
 
@@ -98,7 +98,7 @@ def test_tokens_end_and_only_their_hash_is_kept(client, analyzer, path):
     finally:
         analyzer.clock.advance(-60)
     with analyzer.database.read() as connection:
-        rows = connection.execute(schema.tokens.select()).all()
+        rows = connection.execute(common.tokens.select()).all()
     assert rows
     assert not any(made in str(value) for row in rows for value in row)
 
@@ -114,7 +114,7 @@ def test_results_are_what_was_published(client, analyzer, path, token):
     towards_analyzer = {"analyzer_epsilon": body["batches"][1]["epsilon"], "opened": 2}
     assert body["life"] == readers | towards_analyzer
     one = client.get(f"{path}/results/{FIRST}", headers=token)
-    assert one.content == analyzer.store.result(analyzer.first.id, FIRST)
+    assert one.content == analyzer.store.results.get(analyzer.first.id, FIRST)
     assert one.json() == body["batches"][0]
 
 
@@ -212,7 +212,7 @@ def test_the_page_has_every_path_and_member(client):
 
 def test_documents_have_the_members_that_are_described(client, analyzer):
     described = client.get("/openapi.json").json()["components"]["schemas"]["Result"]
-    found = json.loads(analyzer.store.result(analyzer.first.id, FIRST))
+    found = json.loads(analyzer.store.results.get(analyzer.first.id, FIRST))
     assert set(found) == set(described["required"])
 
 
@@ -227,7 +227,7 @@ def test_results_are_computed_once_for_all_readers(tmp_path, monkeypatch):
         computed.append(words)
         return survey_results(*words)
 
-    monkeypatch.setattr("shoal.service.analyzer.handlers.survey_results", counting)
+    monkeypatch.setattr("shoal.service.analyzer.app.survey_results", counting)
     asking = Asking(analyzer_app(made.store, made.keyring, public_results=True))
     path = f"/v1/surveys/{survey.id}/results"
     first = asking.get(path)

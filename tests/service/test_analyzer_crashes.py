@@ -8,9 +8,12 @@ import threading
 import pytest
 
 from analyzer_kit import START, Analyzer, Others, sealed
-from shoal.service.analyzer import schema
-from shoal.service.analyzer.collector import Collector
-from shoal.service.errors import LeaseLostError
+from shoal.service.analyzer import tables as schema
+from shoal.service.analyzer.collect import Collector
+from shoal.service.analyzer.collection import LEASE, Collections
+from shoal.service.analyzer.publish import Results
+from shoal.service.analyzer.worker import AnalyzerWorker
+from shoal.service.errors import LeaseLostError, StoreUnavailableError
 from shoal.service.failpoints import NAMES
 from shoal.service.opening import Pool
 
@@ -62,17 +65,19 @@ def test_a_process_killed_anywhere_is_succeeded(analyzer, others, point):
     assert others.collect(analyzer.directory, point) == [(-signal.SIGKILL, None)]
     left = {row.batch: bytes(row.document) for row in rows(analyzer, schema.results)}
     debits = rows(analyzer, schema.ledger)
-    # No clock has moved: the next one need not wait for the lease of the dead.
+    if point != "collect.requested":  # before anybody had claimed it
+        assert analyzer.collect(survey).leased == 1, "the dead have it for a few seconds more"
+    analyzer.clock.advance(LEASE)
     analyzer.collect(survey)
     found = assert_published_once(analyzer, survey)
     if left:
-        assert left == {BATCH: analyzer.store.result(survey.id, BATCH)}
+        assert left == {BATCH: analyzer.store.results.get(survey.id, BATCH)}
     if debits:
         assert debits == rows(analyzer, schema.ledger)
     # The same records, counted without a crash, say the same.
     again = Analyzer(analyzer.directory.parent / "calm")
     again.keyring, again.shuffler = analyzer.keyring, _Unacknowledged(analyzer.shuffler)
-    again.store.add_survey(survey)
+    again.store.surveys.add(survey)
     again.collect(survey)
     assert again.document(survey) == found
     again.close()
@@ -102,14 +107,12 @@ def race(analyzer, survey, contestants, passes=1):
     done, failed = [], []
 
     def run():
-        with Collector(
-            analyzer.store, analyzer.keyring, survey, analyzer.shuffler, Pool(0)
-        ) as collector:
-            barrier.wait()
-            try:
-                done.extend(collector.step() for _ in range(passes))
-            except BaseException as error:  # noqa: BLE001 - told by the test
-                failed.append(error)
+        collector = analyzer.collector(survey)
+        barrier.wait()
+        try:
+            done.extend(collector.step() for _ in range(passes))
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            failed.append(error)
 
     threads = [threading.Thread(target=run) for _ in range(contestants)]
     for thread in threads:
@@ -147,28 +150,30 @@ def test_work_that_was_taken_over_is_dropped(analyzer):
     analyzer.send(survey, VALUES)
     slow = analyzer.collector(survey)
     offer = analyzer.shuffler.offers()[0]
-    held = analyzer.store.claim(analyzer.store.request(survey.id, offer), "slow")
-    assert analyzer.store.claim(held, "quick") is None
-    analyzer.clock.advance(analyzer.store.lease)
-    taken = analyzer.store.claim(held, "quick")
-    assert taken.owner == "quick"
+    collections = analyzer.store.collections
+    held = collections.claim(collections.request(survey.id, offer))
+    assert collections.claim(held) is None
+    analyzer.clock.advance(LEASE)
+    taken = collections.claim(held)
+    assert taken.owner != held.owner
     with pytest.raises(LeaseLostError):
-        analyzer.store.received(held, key=0, reports=100, records=100)
-    analyzer.store.release(held)
-    assert analyzer.store.collection(survey.id, BATCH).owner == "quick", "not ours to release"
-    analyzer.store.release(taken)
+        collections.move(held, schema.RECEIVED, key=0, reports=100, records=100)
+    with pytest.raises(LeaseLostError):
+        collections.renew(held)
+    collections.release(held)
+    assert collections.find(survey.id, BATCH).owner == taken.owner, "not ours to release"
+    collections.release(taken)
     assert slow.step().published == (BATCH,)
-    slow.close()
     assert_published_once(analyzer, survey)
 
 
 def test_a_lease_given_before_the_clock_was_set_back_does_not_last_for_ever(analyzer):
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)
-    found = analyzer.store.request(survey.id, analyzer.shuffler.offers()[0])
-    analyzer.store.claim(found, "before")
+    found = analyzer.store.collections.request(survey.id, analyzer.shuffler.offers()[0])
+    analyzer.store.collections.claim(found)
     analyzer.clock.now = START - 86_400
-    assert analyzer.store.claim(found, "after") is not None
+    assert analyzer.store.collections.claim(found) is not None
 
 
 def test_long_work_keeps_its_lease(analyzer):
@@ -180,17 +185,59 @@ def test_long_work_keeps_its_lease(analyzer):
         offers, acknowledge, keys = shuffler.offers, shuffler.acknowledge, shuffler.keys
 
         def fetch(self, batch, request):
-            analyzer.clock.advance(store.lease // 2)
+            analyzer.clock.advance(LEASE // 2)
             return shuffler.fetch(batch, request)
 
     class SlowPool(Pool):
         def open_records(self, *words):
-            assert store.claim(store.collection(survey.id, BATCH), "thief") is None
-            analyzer.clock.advance(store.lease // 2)
+            assert store.collections.claim(store.collections.find(survey.id, BATCH)) is None
+            analyzer.clock.advance(LEASE // 2)
             return super().open_records(*words)
 
-    with Collector(store, analyzer.keyring, survey, Slow(), SlowPool(0)) as collector:
-        assert collector.step().published == (BATCH,)
+    collector = Collector(store, analyzer.keyring, survey, Slow(), SlowPool(0))
+    assert collector.step().published == (BATCH,)
+
+
+def test_a_full_disk_keeps_nobody_for_longer_than_a_lease(analyzer, monkeypatch):
+    """What cannot be written cannot be given back either."""
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+
+    def full(*_words):
+        raise StoreUnavailableError("writing", "database or disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Results, "publish", full)
+        patched.setattr(Collections, "release", full)
+        patched.setattr(Collections, "renew", full)
+        with pytest.raises(StoreUnavailableError):
+            analyzer.collect(survey)
+    assert analyzer.collect(survey).leased == 1
+    analyzer.clock.advance(LEASE)
+    assert analyzer.collect(survey).published == (BATCH,)
+    assert_published_once(analyzer, survey)
+
+
+def test_a_worker_looks_again_when_the_lease_of_the_dead_has_ended(analyzer, others):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    others.collect(analyzer.directory, "analysis.opened")
+    worker = AnalyzerWorker(
+        analyzer.store, analyzer.keyring, lambda _survey: analyzer.shuffler, Pool(0), interval=900
+    )
+    waits = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout=None):
+            waits.append(timeout)
+            analyzer.clock.advance(int(timeout))
+            if timeout == worker._interval:
+                self.set()
+            return self.is_set()
+
+    worker.run(Stop())
+    assert waits == [LEASE, 900]
+    assert_published_once(analyzer, survey)
 
 
 def test_a_file_that_somebody_deleted_is_fetched_again(analyzer, others):
@@ -199,6 +246,7 @@ def test_a_file_that_somebody_deleted_is_fetched_again(analyzer, others):
     others.collect(analyzer.directory, "collect.received")
     for path in analyzer.store.incoming.glob("*.batch"):
         path.unlink()
+    analyzer.clock.advance(LEASE)
     assert analyzer.collect(survey).published == (BATCH,)
     assert_published_once(analyzer, survey)
 
@@ -210,6 +258,7 @@ def test_the_same_with_postgresql(on_postgresql, others, point):
     analyzer.send(survey, VALUES)
     ended = others.collect(analyzer.directory, point, url=url)
     assert ended == [(-signal.SIGKILL, None)]
+    analyzer.clock.advance(LEASE)
     analyzer.collect(survey)
     assert_published_once(analyzer, survey)
 

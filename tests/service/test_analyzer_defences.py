@@ -13,11 +13,12 @@ import pytest
 from analyzer_kit import DAY, HOUR, START, Analyzer, sealed
 from shoal.cli.collect import problems
 from shoal.sealing import SurveyId
-from shoal.service.analyzer import arriving, collector, http_source, schema
+from shoal.service.analyzer import collect, download
+from shoal.service.analyzer import source as source_module
+from shoal.service.analyzer import tables as schema
+from shoal.service.analyzer.collect import Pass, WrongKeysError
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.collector import Pass, WrongKeysError
-from shoal.service.analyzer.http_source import HttpSource, Patience
-from shoal.service.analyzer.source import SourceUnavailableError
+from shoal.service.analyzer.source import HttpSource, SourceUnavailableError, Timeouts
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.errors import NotReadyError, StoreUnavailableError
 from shoal.service.keyring import Keyring, Protection, Schedule
@@ -35,13 +36,13 @@ def worker_of(analyzer, sources):
     )
 
 
-def answering(reply, patience=None):
+def answering(reply, timeouts=None):
     return HttpSource(
         "http://shuffler.example",
         SurveyId(bytes(32)),
         "secret",
         transport=httpx.MockTransport(reply),
-        patience=patience,
+        timeouts=timeouts,
     )
 
 
@@ -155,7 +156,7 @@ def test_a_shuffler_that_did_not_answer_is_asked_with_what_there_is_then(analyze
 
 
 def test_a_list_without_end_is_cut(monkeypatch):
-    monkeypatch.setattr(http_source, "MOST_OFFERS", 5)
+    monkeypatch.setattr(source_module, "MOST_OFFERS", 5)
     asked = []
 
     def reply(request):
@@ -174,12 +175,12 @@ def test_a_list_has_its_time():
         return page({"batch": f"{int(now[0]):032x}", "state": "PURGED"})
 
     with pytest.raises(SourceUnavailableError, match="no whole list of batches in time"):
-        answering(reply, Patience(clock=lambda: now[0])).offers()
+        answering(reply, Timeouts(clock=lambda: now[0])).offers()
     assert now[0] < 1000
 
 
 def test_no_more_is_asked_for_than_is_worked_off(analyzer, monkeypatch):
-    monkeypatch.setattr(collector, "MOST_WAITING", 4)
+    monkeypatch.setattr(collect, "MOST_WAITING", 4)
     survey = analyzer.asking()
     analyzer.send(survey, VALUES, batch="00" * 16)
 
@@ -200,24 +201,24 @@ def test_no_more_is_asked_for_than_is_worked_off(analyzer, monkeypatch):
     done = analyzer.collect(survey, Many())
     assert done.published == ("00" * 16,), "what is real goes on"
     assert "5 more batches wait" in done.problems[""]
-    assert len(analyzer.store.collections(survey.id)) == 4
+    assert len(analyzer.store.collections.of(survey.id)) == 4
     analyzer.collect(survey, Many())
-    assert len(analyzer.store.collections(survey.id)) == 5, "one was worked off"
+    assert len(analyzer.store.collections.of(survey.id)) == 5, "one was worked off"
 
 
 def test_a_batch_that_would_fill_the_disk_is_not_fetched(analyzer, monkeypatch):
     survey = analyzer.asking()
     size = analyzer.shuffler.path(analyzer.send(survey, VALUES)).stat().st_size
     free = SimpleNamespace(free=2 * size - 2)
-    monkeypatch.setattr(arriving.shutil, "disk_usage", lambda _path: free)
+    monkeypatch.setattr(download.shutil, "disk_usage", lambda _path: free)
     done = analyzer.collect(survey)
     assert f"there is room for {size - 1:,}" in done.problems[FIRST]
     assert not analyzer.shuffler.told("fetch")
-    monkeypatch.setattr(arriving, "LARGEST", size - 1)
+    monkeypatch.setattr(download, "LARGEST", size - 1)
     free.free = 10 * size
     assert FIRST in analyzer.collect(survey).problems
     assert not analyzer.shuffler.told("fetch")
-    monkeypatch.setattr(arriving, "LARGEST", size)
+    monkeypatch.setattr(download, "LARGEST", size)
     assert analyzer.collect(survey).published == (FIRST,)
 
 
@@ -232,14 +233,14 @@ def dripping(now, count, seconds, piece=b"x"):
 
 def test_a_byte_now_and_then_is_too_slow():
     now = [0.0]
-    source = answering(dripping(now, 1000, 59), Patience(clock=lambda: now[0]))
+    source = answering(dripping(now, 1000, 59), Timeouts(clock=lambda: now[0]))
     with pytest.raises(SourceUnavailableError, match="fewer than"), source.fetch(FIRST, "0") as got:
         list(got)
     assert now[0] < 200
     now[0] = 0.0
     with pytest.raises(SourceUnavailableError, match="fewer than"):
         source.keys()
-    steady = answering(dripping(now, 100, 59, bytes(6_000_000)), Patience(clock=lambda: now[0]))
+    steady = answering(dripping(now, 100, 59, bytes(6_000_000)), Timeouts(clock=lambda: now[0]))
     with steady.fetch(FIRST, "0") as got:
         assert sum(map(len, got)) == 600_000_000
 
@@ -265,16 +266,15 @@ def test_fetching_for_one_survey_ends_and_the_rest_goes_on(analyzer):
     survey = analyzer.asking()
     for batch, seed in ((FIRST, 1), (SECOND, 2)):
         analyzer.send(survey, VALUES, batch=batch, seed=seed)
-    held = analyzer.store.claim(
-        analyzer.store.request(survey.id, analyzer.shuffler.offers()[0]), "a"
+    collections = analyzer.store.collections
+    held = collections.claim(collections.request(survey.id, analyzer.shuffler.offers()[0]))
+    download.download(analyzer.store.incoming, held, analyzer.shuffler)
+    collections.release(collections.move(held, schema.RECEIVED, key=0, reports=60, records=60))
+    late = collect.Collector(
+        analyzer.store, analyzer.keyring, survey, analyzer.shuffler, Pool(0), talk_seconds=-1
     )
-    arriving.arrive(analyzer.store.incoming, held, analyzer.shuffler, lambda: None)
-    analyzer.store.release(analyzer.store.received(held, key=0, reports=60, records=60))
-    with collector.Collector(
-        analyzer.store, analyzer.keyring, survey, analyzer.shuffler, Pool(0), patience=-1
-    ) as late:
-        assert late.step().published == (FIRST,), "it was here already"
-    assert analyzer.store.collection(survey.id, SECOND).state == schema.REQUESTED
+    assert late.step().published == (FIRST,), "it was here already"
+    assert analyzer.store.collections.find(survey.id, SECOND).state == schema.REQUESTED
     assert analyzer.collect(survey).published == (SECOND,)
 
 
@@ -293,10 +293,10 @@ def test_a_shuffler_that_is_slow_to_be_told_keeps_others_waiting_no_longer(analy
 
     deaf = Deaf()
     assert analyzer.collect(survey, deaf).published == (FIRST,)
-    with collector.Collector(
-        analyzer.store, analyzer.keyring, survey, deaf, Pool(0), patience=-1
-    ) as late:
-        assert late.step().problems == {}
+    late = collect.Collector(
+        analyzer.store, analyzer.keyring, survey, deaf, Pool(0), talk_seconds=-1
+    )
+    assert late.step().problems == {}
     assert deaf.asked == 1
     analyzer.collect(survey)
     assert analyzer.shuffler.acknowledged(FIRST)
@@ -368,7 +368,7 @@ def test_a_key_that_is_not_there_yet_is_waited_for(analyzer):
         assert "key 7 opens nothing here" in done.problems[FIRST]
         assert not done.refused
     assert len(analyzer.shuffler.told("fetch")) == 1, "it is here"
-    assert analyzer.store.collection(survey.id, FIRST).state == schema.RECEIVED
+    assert analyzer.store.collections.find(survey.id, FIRST).state == schema.RECEIVED
 
 
 def test_a_refused_batch_can_be_asked_for_again(analyzer):
@@ -377,17 +377,19 @@ def test_a_refused_batch_can_be_asked_for_again(analyzer):
     before = analyzer.keyring.list
     analyzer.keyring.gone = lambda: frozenset({0})  # as if it had been deleted
     analyzer.keyring.pair = lambda number: (_ for _ in ()).throw(
-        collector.KeyGoneError(number, "it is deleted")
+        collect.KeyGoneError(number, "it is deleted")
     )
     assert analyzer.collect(survey).refused == (FIRST,)
-    refused = analyzer.store.collection(survey.id, FIRST)
+    refused = analyzer.store.collections.find(survey.id, FIRST)
     del analyzer.keyring.gone, analyzer.keyring.pair
     assert before == analyzer.keyring.list
     assert not analyzer.collect(survey), "by itself it is an end"
-    again = analyzer.store.again(survey.id, FIRST)
+    again = analyzer.store.collections.again(survey.id, FIRST)
     assert (again.state, again.reason, again.request) == ("REQUESTED", None, refused.request)
     assert analyzer.collect(survey).published == (FIRST,)
-    assert analyzer.store.again(survey.id, FIRST).state == schema.PUBLISHED, "only what was refused"
+    assert analyzer.store.collections.again(survey.id, FIRST).state == schema.PUBLISHED, (
+        "only what was refused"
+    )
 
 
 # Keys that are needed for longer

@@ -8,9 +8,9 @@ import pytest
 
 from analyzer_kit import sealed
 from shoal.errors import InvalidArgumentError
-from shoal.service.analyzer import schema
+from shoal.service.analyzer import tables as schema
+from shoal.service.analyzer.collect import Collector
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.collector import Collector
 from shoal.service.analyzer.results import survey_results
 from shoal.service.analyzer.source import SourceUnavailableError
 from shoal.service.batch_file import MAGIC
@@ -108,8 +108,8 @@ def test_headers_that_lie_are_refused(analyzer, lie, said):
     assert refused["batch"] == FIRST
     assert said in refused["reason"]
     with pytest.raises(UnknownBatchError):
-        analyzer.store.result(survey.id, FIRST)
-    assert not analyzer.store.ledger(survey.id)
+        analyzer.store.results.get(survey.id, FIRST)
+    assert not analyzer.store.ledger.entries(survey.id)
     assert not list(analyzer.store.incoming.glob("*.batch"))
     assert not analyzer.shuffler.acknowledged(FIRST)
     assert not analyzer.collect(survey), "once is enough"
@@ -148,7 +148,7 @@ def test_a_batch_that_is_not_the_one_announced_is_fetched_again(analyzer):
     done = analyzer.collect(survey, Garbling())
     assert list(done.problems) == [FIRST]
     assert "fetch the batch again" in done.problems[FIRST]
-    (found,) = analyzer.store.collections(survey.id)
+    (found,) = analyzer.store.collections.of(survey.id)
     assert found.state == schema.REQUESTED
     assert found.owner is None
     assert analyzer.collect(survey).published == (FIRST,)
@@ -235,11 +235,8 @@ def test_one_in_a_hundred_duplicated_in_a_large_batch_by_two_processes(analyzer)
     analyzer.shuffler.put(survey, records + copies, batch=FIRST)
     fresh = sealed(survey, analyzer.keyring, [0] * 1000)
     analyzer.shuffler.put(survey, copies + fresh, batch=SECOND)
-    with (
-        Pool(2) as pool,
-        Collector(analyzer.store, analyzer.keyring, survey, analyzer.shuffler, pool) as collector,
-    ):
-        collector.step()
+    with Pool(2) as pool:
+        Collector(analyzer.store, analyzer.keyring, survey, analyzer.shuffler, pool).step()
     first, second = (analyzer.document(survey, batch) for batch in (FIRST, SECOND))
     assert first["rejected"]["repeated"] == len(copies) == 1000
     assert first["valid"] == 100_000

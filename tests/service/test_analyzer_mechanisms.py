@@ -13,7 +13,7 @@ from shoal.protocols.split_and_mix import SplitAndMixSum
 from shoal.protocols.zero_sum import ZeroSumHistogram
 from shoal.randomizers import registry as randomizers
 from shoal.randomizers.hashing import LocalHashing
-from shoal.service.analyzer.opened import packed, unpacked
+from shoal.service.analyzer.decode import packed, unpacked
 from shoal.service.analyzer.results import survey_results
 from shoal.values import Counts
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from service.backup_kit import CROWD, Service
-from shoal.service.analyzer import schema
+from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.source import SourceUnavailableError
 
 
@@ -20,13 +20,13 @@ def service(tmp_path):
 
 @contextmanager
 def without(service, name):
-    """A store of the shuffler that lacks a method for a while."""
+    """The batches of the shuffler lack a method for a while."""
 
     def away(*_words):
         raise SourceUnavailableError("the shuffler", "it is away")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(service.shuffler.store, name, away)
+        patched.setattr(service.shuffler.store.batches, name, away)
         yield
 
 
@@ -34,7 +34,7 @@ def seal(service):
     """A batch that is closed and not mixed, in a backup."""
     service.send(service.reports(CROWD))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(service.shuffler.store, "claim_batch", lambda _lease: None)
+        patched.setattr(service.shuffler.store.batches, "claim", lambda _lease: None)
         service.open()
     service.back_up("shuffler")
     service.open()
@@ -49,7 +49,7 @@ def restore(service, **options):
 
 
 def collected(service):
-    (found,) = service.analyzer.store.collections(service.survey.id)
+    (found,) = service.analyzer.store.collections.of(service.survey.id)
     return found
 
 
@@ -81,7 +81,7 @@ def test_a_batch_that_was_published_is_acknowledged_though_it_was_mixed_anew(ser
     assert service.batches()[batch.id].state == "ACKED"
     assert collected(service).finished
     assert service.results() == results
-    assert len(service.analyzer.store.ledger(service.survey.id)) == 1
+    assert len(service.analyzer.store.ledger.entries(service.survey.id)) == 1
 
 
 @pytest.mark.parametrize("moment", ["SHUFFLED", "RELEASED"])
@@ -126,9 +126,10 @@ def test_what_was_refused_stays_refused_until_it_is_asked_for_again(service):
     store = service.analyzer.store
     with without(service, "release"):
         service.collect()
-    store.refused(store.claim(collected(service), "me"), "it was not what it claimed to be")
+    held = store.collections.claim(collected(service))
+    store.collections.move(held, schema.REFUSED, reason="it was not what it claimed to be")
     restore(service)
     assert not service.collect()
     assert collected(service).state == schema.REFUSED
-    store.again(service.survey.id, batch.id)
+    store.collections.again(service.survey.id, batch.id)
     assert service.collect().published == (batch.id,)

@@ -13,13 +13,15 @@ from analyzer_kit import Analyzer
 from http_kit import serving
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.http_source import LARGEST_ANSWER, HttpSource
 from shoal.service.analyzer.results import survey_results
 from shoal.service.analyzer.source import (
+    LARGEST_ANSWER,
     DirectSource,
+    HttpSource,
     SourceUnavailableError,
     TokenRefusedError,
 )
+from shoal.service.analyzer.tables import RECEIVED
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.errors import (
     AlreadyCollectedError,
@@ -44,7 +46,7 @@ def parties(tmp_path):
     place.mkdir(mode=0o700)
     shuffler = made(place, analyzer=party)
     survey = shuffler.survey
-    analyzer.store.add_survey(survey)
+    analyzer.store.surveys.add(survey)
     public = analyzer.keyring.list().current(survey.suite, NOW)
     shuffler.reports_of = lambda count: shuffler.reports(
         count, analyzer=SimpleNamespace(public=public)
@@ -55,7 +57,7 @@ def parties(tmp_path):
 
 
 def token_of(shuffler):
-    return shuffler.store.add_token("analyzer", shuffler.survey.id, 86_400)
+    return shuffler.store.tokens.add("analyzer", shuffler.survey.id, 86_400)
 
 
 def test_from_device_to_result_over_http(parties):
@@ -75,7 +77,7 @@ def test_from_device_to_result_over_http(parties):
         assert found["estimates"][0]["share"] > 0.9
         assert not source.offers(), "acknowledged"
         shuffler.work()
-        (info,) = shuffler.store.batches(shuffler.survey.id)
+        (info,) = shuffler.store.batches.listed(shuffler.survey.id)
         assert info.state == "PURGED"
         source.close()
 
@@ -267,7 +269,7 @@ def test_a_worker_collects_until_it_is_stopped(parties):
         assert not thread.is_alive()
         worker.close()
         assert survey_results(analyzer.store, shuffler.survey.id).combined()["valid"] == 50
-        copied = analyzer.store.copies()[shuffler.survey.shuffler.fingerprint]
+        copied = analyzer.store.key_lists.all()[shuffler.survey.shuffler.fingerprint]
         assert copied == client.get("/v1/keys").content
         assert len(sources) == 1
         sources[0].close()
@@ -301,17 +303,16 @@ def test_a_worker_keeps_keys_that_waiting_batches_need(parties):
         analyzer.store, analyzer.keyring, lambda _survey: direct, Pool(0), clock=analyzer.clock
     )
     # Received, and left for a time in which its key would long be deleted.
-    held = analyzer.store.claim(
-        analyzer.store.request(shuffler.survey.id, direct.offers()[0]), "slow"
-    )
-    analyzer.store.received(held, key=0, reports=50, records=50)
-    assert analyzer.store.keys_in_use() == {0}
+    collections = analyzer.store.collections
+    held = collections.claim(collections.request(shuffler.survey.id, direct.offers()[0]))
+    collections.move(held, RECEIVED, key=0, reports=50, records=50)
+    assert analyzer.store.collections.keys_in_use() == {0}
     for _ in range(60):
         analyzer.clock.advance(86_400)
-        analyzer.keyring.tick(keep=analyzer.store.keys_in_use())
+        analyzer.keyring.tick(keep=analyzer.store.collections.keys_in_use())
     assert worker.step()
     assert analyzer.document(shuffler.survey, held.batch)["valid"] == 50
-    assert analyzer.store.keys_in_use() == set()
+    assert analyzer.store.collections.keys_in_use() == set()
     worker.step()
     assert 0 in analyzer.keyring.gone()
     assert analyzer.store.forget_key(0) == 0, "its tags went with it"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from contextlib import suppress
 from threading import Barrier, BrokenBarrierError, Thread
 
@@ -15,21 +13,22 @@ from alembic.runtime.migration import MigrationContext
 
 from analyzer_kit import Analyzer, Offer, sealed
 from shoal.sealing import SurveyId
-from shoal.service.analyzer import schema
-from shoal.service.analyzer.life import life_so_far
-from shoal.service.analyzer.opened import Admitted
-from shoal.service.analyzer.owners import Owner
+from shoal.service.analyzer import tables as schema
+from shoal.service.analyzer.decode import Admitted
+from shoal.service.analyzer.ledger import spent
+from shoal.service.analyzer.release_decision import ReleaseDecision
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.analyzer.verdict import Verdict
+from shoal.service.db import Database
+from shoal.service.db import tables as common
 from shoal.service.errors import (
     LeaseLostError,
     NotAuthorizedError,
+    NotReadyError,
     StoreVersionError,
     SurveyInUseError,
     UnknownBatchError,
     UnknownSurveyError,
 )
-from shoal.service.store import Database
 from shoal.values import Counts
 
 FIRST, SECOND = "11" * 16, "22" * 16
@@ -51,30 +50,35 @@ def tags(*numbers):
 
 def opened(analyzer, held, marks, *, withheld=None):
     found = Admitted(np.zeros((len(marks), 1), np.uint8), marks, {"unopened": 2})
-    told = Verdict(len(marks), len(marks), None, withheld)
+    told = ReleaseDecision(len(marks), len(marks), None, withheld)
     counts = Counts(np.array([len(marks), 0, 0]), len(marks))
-    return analyzer.store.opened(held, found, told, counts)
+    return analyzer.store.collections.opened(held, found, told, counts)
 
 
-def received(analyzer, survey, offer=OFFER, owner="me"):
-    held = analyzer.store.claim(analyzer.store.request(survey.id, offer), owner)
-    return analyzer.store.received(held, key=3, reports=10, records=10)
+def received(analyzer, survey, offer=OFFER):
+    collections = analyzer.store.collections
+    held = collections.claim(collections.request(survey.id, offer))
+    return collections.move(held, schema.RECEIVED, key=3, reports=10, records=10)
 
 
 def test_the_migrated_tables_are_those_of_the_code(analyzer):
     with analyzer.database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        changes = compare_metadata(context, schema.metadata)
+        changes = compare_metadata(context, [common.METADATA, schema.METADATA])
     assert [change[1].name for change in changes] == ["analyzer_revision"]
 
 
 def test_surveys(analyzer):
     first = analyzer.asking()
-    analyzer.store.add_survey(first)
+    analyzer.store.surveys.add(first)
     second = analyzer.asking(name="another")
-    assert analyzer.store.surveys() == [first, second]
-    assert analyzer.store.survey(second.id) == second
-    for ask in (analyzer.store.survey, analyzer.store.collections, analyzer.store.ledger):
+    assert analyzer.store.surveys.all() == [first, second]
+    assert analyzer.store.surveys.get(second.id) == second
+    for ask in (
+        analyzer.store.surveys.get,
+        analyzer.store.collections.of,
+        analyzer.store.ledger.entries,
+    ):
         with pytest.raises(UnknownSurveyError):
             ask(NOBODY)
 
@@ -83,35 +87,37 @@ def test_a_survey_is_removed_while_nothing_was_collected(analyzer):
     first, second = analyzer.asking(), analyzer.asking(name="another")
     token = analyzer.store.tokens.add("reader", second.id, 60)
     other = AnalyzerStore(analyzer.database, analyzer.store.incoming.parent, analyzer.store.clock)
-    assert other.survey(second.id) == second
-    assert analyzer.store.remove_survey(second.id) == 1
-    assert analyzer.store.surveys() == other.surveys() == [first]
+    assert other.surveys.get(second.id) == second
+    assert analyzer.store.surveys.remove(second.id) == 1
+    assert analyzer.store.surveys.all() == other.surveys.all() == [first]
     with pytest.raises(NotAuthorizedError):
         analyzer.store.tokens.check(token, second.id)
     third = analyzer.asking(name="third")
-    assert analyzer.store.collections(third.id) == []
-    assert other.survey(third.id) == third
-    analyzer.store.remove_survey(third.id)
+    assert analyzer.store.collections.of(third.id) == []
+    assert other.surveys.get(third.id) == third
+    analyzer.store.surveys.remove(third.id)
     with pytest.raises(UnknownSurveyError):
-        other.request(third.id, OFFER)  # it has known it, and asks
-    assert not analyzer.store.survey_taken(first.id)
-    analyzer.store.request(first.id, OFFER)
-    assert analyzer.store.survey_taken(first.id)
+        other.collections.request(third.id, OFFER)  # it has known it, and asks
+    assert not analyzer.store.surveys.taken(first.id)
+    analyzer.store.collections.request(first.id, OFFER)
+    assert analyzer.store.surveys.taken(first.id)
     with pytest.raises(SurveyInUseError):
-        analyzer.store.remove_survey(first.id)
-    assert analyzer.store.surveys() == [first]
+        analyzer.store.surveys.remove(first.id)
+    assert analyzer.store.surveys.all() == [first]
 
 
 def test_a_request_is_drawn_once(analyzer):
     survey = analyzer.asking()
-    first = analyzer.store.request(survey.id, OFFER)
-    again = analyzer.store.request(survey.id, OFFER)
+    first = analyzer.store.collections.request(survey.id, OFFER)
+    again = analyzer.store.collections.request(survey.id, OFFER)
     assert first.request == again.request
     assert len(first.request) == 32
-    other = analyzer.store.request(survey.id, Offer(batch=SECOND, digest="cd" * 32, size=1))
+    other = analyzer.store.collections.request(
+        survey.id, Offer(batch=SECOND, digest="cd" * 32, size=1)
+    )
     assert other.request != first.request
     with pytest.raises(UnknownBatchError):
-        analyzer.store.collection(survey.id, "33" * 16)
+        analyzer.store.collections.find(survey.id, "33" * 16)
 
 
 def test_tags_are_unique_in_a_survey_and_key(analyzer):
@@ -119,14 +125,21 @@ def test_tags_are_unique_in_a_survey_and_key(analyzer):
     held = received(analyzer, survey)
     assert opened(analyzer, held, tags(1, 2)).state == schema.OPENED
     second = received(analyzer, survey, Offer(batch=SECOND, digest="cd" * 32, size=1))
-    assert analyzer.store.known(second, tags(1, 2, 5, 2)).tolist() == [True, True, False, True]
+    assert analyzer.store.collections.known(second, tags(1, 2, 5, 2)).tolist() == [
+        True,
+        True,
+        False,
+        True,
+    ]
     assert opened(analyzer, second, tags(5, 2)) is None
-    assert analyzer.store.collection(survey.id, SECOND).state == schema.RECEIVED, "all or nothing"
-    assert analyzer.store.known(second, tags(5)).tolist() == [False]
+    assert analyzer.store.collections.find(survey.id, SECOND).state == schema.RECEIVED, (
+        "all or nothing"
+    )
+    assert analyzer.store.collections.known(second, tags(5)).tolist() == [False]
     assert opened(analyzer, second, tags(5)).state == schema.OPENED
     other = analyzer.asking(name="another")
     third = received(analyzer, other)
-    assert not analyzer.store.known(third, tags(1, 2, 5)).any()
+    assert not analyzer.store.collections.known(third, tags(1, 2, 5)).any()
     assert opened(analyzer, third, tags()).valid == 0
 
 
@@ -147,17 +160,16 @@ def test_steps_are_taken_once_and_in_order(analyzer):
     done = opened(analyzer, held, tags(1))
     with pytest.raises(LeaseLostError):
         opened(analyzer, held, tags(2))
-    told = Verdict(1, 1, None, None)
-    debited = store.debited(done, told, delta=1e-6)
+    told = ReleaseDecision(1, 1, None, None)
+    debited = store.ledger.debit(done, told)
     with pytest.raises((LeaseLostError, sa.exc.IntegrityError)):
-        store.debited(done, told, delta=1e-6)
-    published = store.published(debited, {"batch": FIRST})
+        store.ledger.debit(done, told)
+    published = store.results.publish(debited, {"batch": FIRST})
     with pytest.raises((LeaseLostError, sa.exc.IntegrityError)):
-        store.published(debited, {"batch": FIRST})
-    assert len(store.ledger(survey.id)) == len(store.results(survey.id)) == 1
-    assert store.acknowledged(published).finished
-    stranger = store.claim(published, "stranger")
-    assert stranger is None, "still ours"
+        store.results.publish(debited, {"batch": FIRST})
+    assert len(store.ledger.entries(survey.id)) == len(store.results.of(survey.id)) == 1
+    assert store.collections.move(published, schema.PUBLISHED, acknowledged=1).finished
+    assert store.collections.claim(published) is None, "still ours"
 
 
 def test_many_tags_at_once(analyzer, monkeypatch):
@@ -166,14 +178,14 @@ def test_many_tags_at_once(analyzer, monkeypatch):
     marks = marks.reshape(-1, 16)
     assert opened(analyzer, received(analyzer, survey), marks).valid == 12_000
     second = received(analyzer, survey, Offer(batch=SECOND, digest="cd" * 32, size=1))
-    assert analyzer.store.known(second, marks).all()
-    monkeypatch.setattr("shoal.service.store.forgetting.AT_ONCE", 5000)
+    assert analyzer.store.collections.known(second, marks).all()
+    monkeypatch.setattr("shoal.service.db.tags.AT_ONCE", 5000)
     written = []
     write = analyzer.database.write
     monkeypatch.setattr(analyzer.database, "write", lambda: written.append(1) or write())
     assert analyzer.store.forget_key(3) == 12_000
     assert len(written) == 3, "others write in between"
-    assert not analyzer.store.known(second, marks).any()
+    assert not analyzer.store.collections.known(second, marks).any()
 
 
 def test_the_whole_way(analyzer):
@@ -182,7 +194,7 @@ def test_the_whole_way(analyzer):
     assert analyzer.collect(survey).published == (FIRST,)
     found = analyzer.document(survey)
     assert found["epsilon"] == survey.guarantee(100).epsilon
-    assert analyzer.store.ledger(survey.id)[0]["epsilon"] == survey.guarantee(100).epsilon
+    assert analyzer.store.ledger.entries(survey.id)[0]["epsilon"] == survey.guarantee(100).epsilon
     assert found["life"]["smallest"] == 100
 
 
@@ -204,76 +216,79 @@ def test_what_arrives_is_for_one_users_eyes(tmp_path):
 
 def test_two_that_publish_at_once_do_not_miss_each_other(analyzer, monkeypatch):
     survey, store = analyzer.asking(), analyzer.store
-    told = Verdict(1, 1, None, None)
+    told = ReleaseDecision(1, 1, None, None)
     debited = [
-        store.debited(
-            opened(analyzer, received(analyzer, survey, each), tags(place)), told, delta=1e-6
-        )
+        store.ledger.debit(opened(analyzer, received(analyzer, survey, each), tags(place)), told)
         for place, each in enumerate([OFFER, Offer(batch=SECOND, digest="cd" * 32, size=1)])
     ]
     both = Barrier(2)
 
     def life(connection, *words):
-        found = life_so_far(connection, *words)
+        found = spent(connection, *words)
         with suppress(BrokenBarrierError):  # where they wait for each other, none comes
             both.wait(0.5)
         return found
 
-    monkeypatch.setattr("shoal.service.analyzer.store.life_so_far", life)
+    monkeypatch.setattr("shoal.service.analyzer.publish.spent", life)
     publishing = [
-        Thread(target=store.published, args=(each, {"batch": each.batch})) for each in debited
+        Thread(target=store.results.publish, args=(each, {"batch": each.batch})) for each in debited
     ]
     for thread in publishing:
         thread.start()
     for thread in publishing:
         thread.join(30)
-    assert sorted(each["life"]["batches"] for each in store.results(survey.id)) == [1, 2]
+    assert sorted(each["life"]["batches"] for each in store.results.of(survey.id)) == [1, 2]
 
 
 def test_what_a_batch_too_small_for_any_guarantee_costs_towards_the_analyzer(analyzer):
     survey, store = analyzer.asking(), analyzer.store
-    assert store.life(survey.id)["analyzer_epsilon"] is None
+    assert store.ledger.spent(survey.id)["analyzer_epsilon"] is None
     held = opened(analyzer, received(analyzer, survey), tags(1), withheld="too few")
-    store.debited(held, Verdict(1, 1, None, "too few"), delta=1e-6)
+    store.ledger.debit(held, ReleaseDecision(1, 1, None, "too few"))
     local = survey.device.local_epsilon
     readers = {"epsilon": None, "batches": 0, "smallest": None}
-    assert store.life(survey.id) == readers | {"analyzer_epsilon": local, "opened": 1}
+    assert store.ledger.spent(survey.id) == readers | {"analyzer_epsilon": local, "opened": 1}
 
 
 def test_the_version_is_another_whenever_results_are(analyzer):
     survey, store = analyzer.asking(), analyzer.store
-    seen = [store.version(survey.id)]
+    seen = [store.results.version(survey.id)]
     held = opened(analyzer, received(analyzer, survey), tags(1))
-    debited = store.debited(held, Verdict(1, 1, None, None), delta=1e-6)
-    seen.append(store.version(survey.id))
-    store.published(debited, {"batch": FIRST})
-    seen.append(store.version(survey.id))
-    other = store.claim(
-        store.request(survey.id, Offer(batch=SECOND, digest="cd" * 32, size=1)), "me"
+    debited = store.ledger.debit(held, ReleaseDecision(1, 1, None, None))
+    seen.append(store.results.version(survey.id))
+    store.results.publish(debited, {"batch": FIRST})
+    seen.append(store.results.version(survey.id))
+    other = store.collections.claim(
+        store.collections.request(survey.id, Offer(batch=SECOND, digest="cd" * 32, size=1))
     )
-    store.refused(other, "this")
-    seen.append(store.version(survey.id))
-    store.refused(store.claim(store.again(survey.id, SECOND), "me"), "that")
-    seen.append(store.version(survey.id))
+    store.collections.move(other, schema.REFUSED, reason="this")
+    seen.append(store.results.version(survey.id))
+    other = store.collections.claim(store.collections.again(survey.id, SECOND))
+    store.collections.move(other, schema.REFUSED, reason="that")
+    seen.append(store.results.version(survey.id))
     assert len(set(seen)) == len(seen)
 
 
-def test_a_new_owner_never_looks_dead(tmp_path, monkeypatch):
-    first = Owner(tmp_path)
-    seen = []
-    lock = fcntl.flock
-
-    def looked(handle, how):
-        if how == fcntl.LOCK_EX:  # the other one's, between making the file and holding it
-            seen.append(first.dead())
-        lock(handle, how)
-
-    monkeypatch.setattr("shoal.service.analyzer.owners.fcntl.flock", looked)
-    second = Owner(tmp_path)
-    assert seen == [[]]
-    assert first.dead() == []
-    os.close(second._handle)  # as if its process had died
-    assert first.dead() == [second.name]
-    first.bury(first.dead())
-    first.close()
-    assert not list(tmp_path.iterdir())
+def test_the_data_of_a_survey_that_is_over_is_deleted(analyzer):
+    survey, other, store = analyzer.asking(), analyzer.asking(name="another"), analyzer.store
+    store.tokens.add("reader", survey.id, 400 * 86_400)
+    analyzer.shuffler.put(survey, sealed(survey, analyzer.keyring, [0] * 60 + [1] * 40))
+    analyzer.collect(survey)
+    left = store.incoming / f"{store.surveys.row(survey.id).number}-{SECOND}.batch"
+    left.write_bytes(b"not opened yet")
+    kept = store.incoming / f"{store.surveys.row(other.id).number}-{SECOND}.batch"
+    kept.write_bytes(b"another's")
+    with pytest.raises(NotReadyError, match="not over"):
+        store.delete_survey(survey.id)
+    analyzer.clock.advance(40 * 86_400)
+    deleted = store.delete_survey(survey.id)
+    counts = {"tags": 100, "results": 1, "ledger": 1, "collections": 1, "tokens": 1, "files": 1}
+    assert deleted.counts == counts
+    assert "what readers have downloaded" in deleted.left
+    assert store.surveys.all() == [other]
+    assert [path.name for path in store.incoming.iterdir()] == [kept.name]
+    with analyzer.database.read() as connection:
+        for table in (*schema.TRACES, common.tokens):
+            assert connection.execute(table.select()).first() is None
+    with pytest.raises(UnknownSurveyError):
+        store.results.of(survey.id)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from service.backup_kit import CROWD, DAY, Service, digest, records
 from service.live import START, Half
-from shoal.service.analyzer import schema as analyzer_schema
+from shoal.service.analyzer import tables as analyzer_schema
 from shoal.service.errors import AlreadyCollectedError
 from shoal.service.keyring import Keyring, KeyState, Protection, Schedule
 from shoal.service.keyring.key_list import Before, numbered
@@ -22,7 +22,7 @@ from shoal.service.keyring.keys import next_number
 from shoal.service.ops.backup import BackupError, Writer, back_up
 from shoal.service.ops.home import Home
 from shoal.service.ops.restore import restore
-from shoal.service.store import schema
+from shoal.service.shuffler import tables as schema
 from shoal.service.survey import Batches
 
 REQUEST = "ab" * 16
@@ -66,7 +66,7 @@ def test_nothing_acknowledged_before_the_backup_is_lost_or_counted_twice(service
     assert service.send(before) == (0, 0)
     service.send(reports)
     service.open()
-    tallies = service.shuffler.store.tallies(service.survey.id)
+    tallies = service.shuffler.store.reports.tallies(service.survey.id)
     assert (tallies["opened"], tallies.get("rejected", 0)) == (len(reports), 0)
     assert service.collect().problems == {}
     every = service.results().values()
@@ -107,7 +107,7 @@ def test_a_batch_that_may_have_been_released_since_is_not_released_again(service
         CROWD + 2: 1,
         CROWD: 1,
     }
-    tallies = service.shuffler.store.tallies(service.survey.id)
+    tallies = service.shuffler.store.reports.tallies(service.survey.id)
     assert (tallies["opened"], tallies["unreadable"]) == (2 * CROWD - 6, 2)
 
 
@@ -165,20 +165,22 @@ def _curious(service):
     """Whatever an analyzer could get that asks for everything once more."""
     for batch, found in service.batches().items():
         if found.state == schema.SHUFFLED:
-            yield service.shuffler.store.release(service.survey.id, batch, REQUEST).read_bytes()
+            yield service.shuffler.store.batches.release(
+                service.survey.id, batch, REQUEST
+            ).read_bytes()
 
 
 def _seal(service):
     service.send(service.reports(CROWD))
     store = service.shuffler.store
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(store, "claim_batch", lambda _lease: None)
+        patched.setattr(store.batches, "claim", lambda _lease: None)
         service.open()
 
 
 def _release(service):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("shoal.service.analyzer.collector.Collector._acknowledge", _interrupted)
+        patched.setattr("shoal.service.analyzer.collect.Collector._acknowledge", _interrupted)
         service.collect()
 
 
@@ -191,15 +193,15 @@ def test_a_released_batch_stays_with_its_request(service):
     service.send(service.reports(CROWD))
     service.open()
     (batch,) = service.batches()
-    path = service.shuffler.store.release(service.survey.id, batch, REQUEST)
+    path = service.shuffler.store.batches.release(service.survey.id, batch, REQUEST)
     before = digest(path)
     service.back_up("shuffler")
     service.lose("shuffler")
     service.bring_back("shuffler", waiting="drop")
     store = service.shuffler.store
     with pytest.raises(AlreadyCollectedError):
-        store.release(service.survey.id, batch, "cd" * 16)
-    assert digest(store.release(service.survey.id, batch, REQUEST)) == before
+        store.batches.release(service.survey.id, batch, "cd" * 16)
+    assert digest(store.batches.release(service.survey.id, batch, REQUEST)) == before
     assert path.stat().st_mtime_ns == 0
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -221,16 +223,16 @@ def test_only_what_waits_is_in_the_backup(service):
     service.lose("shuffler")
     service.bring_back("shuffler", waiting="keep")
     service.open()
-    assert service.shuffler.store.tallies(service.survey.id)["opened"] == 10 + 2 + 3
+    assert service.shuffler.store.reports.tallies(service.survey.id)["opened"] == 10 + 2 + 3
 
 
 def test_leases_of_the_dead_end(service):
     service.send(service.reports(5))
-    assert service.shuffler.store.claim_extents(100, 3600) is not None
+    assert service.shuffler.store.reports.claim(100, 3600) is not None
     service.back_up("shuffler")
     service.lose("shuffler")
     service.bring_back("shuffler", waiting="keep")
-    assert service.shuffler.store.claim_extents(100, 600) is not None
+    assert service.shuffler.store.reports.claim(100, 600) is not None
 
 
 def test_work_that_goes_on_meanwhile_makes_it_begin_again(service, monkeypatch):
@@ -272,13 +274,16 @@ def test_a_restored_analyzer_publishes_the_same_result_and_debits_once(service):
     service.send(service.reports(CROWD + 3))
     service.open()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("shoal.service.analyzer.collector.Collector._open", _interrupted)
+        patched.setattr("shoal.service.analyzer.collect.Collector._open", _interrupted)
         service.collect()
     assert _states(service) == ["RECEIVED"]
     service.back_up("analyzer")
     service.clock.advance(7200)
     service.collect()
-    (first,), ledger = service.results().values(), service.analyzer.store.ledger(service.survey.id)
+    (first,), ledger = (
+        service.results().values(),
+        service.analyzer.store.ledger.entries(service.survey.id),
+    )
     service.lose("analyzer")
     service.bring_back("analyzer")
     assert service.results() == {}
@@ -287,7 +292,7 @@ def test_a_restored_analyzer_publishes_the_same_result_and_debits_once(service):
     (second,) = service.results().values()
     assert second.pop("published") == first.pop("published") + 7200
     assert second == first
-    assert service.analyzer.store.ledger(service.survey.id) == ledger
+    assert service.analyzer.store.ledger.entries(service.survey.id) == ledger
     assert _states(service) == ["PUBLISHED"]
     assert len(set(service.released)) == 1
 
@@ -298,14 +303,14 @@ def test_what_was_collected_after_the_backup_cannot_be_had_again(service):
     service.send(service.reports(CROWD))
     service.open()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("shoal.service.analyzer.collector.Collector._open", _interrupted)
+        patched.setattr("shoal.service.analyzer.collect.Collector._open", _interrupted)
         service.collect()
     service.lose("analyzer")
     service.bring_back("analyzer")
     passed = service.collect()
     ((batch, told),) = passed.problems.items()
     assert "collected by another request" in told
-    assert service.analyzer.store.ledger(service.survey.id) == []
+    assert service.analyzer.store.ledger.entries(service.survey.id) == []
     # The page on backups: the shuffler's operator lets the same bytes go to the same analyzer.
     with service.shuffler.database.write() as connection:
         connection.execute(sa.text(REMEDY), {"batch": batch})
@@ -323,7 +328,7 @@ REMEDY = (
 
 
 def _states(service):
-    return [found.state for found in service.analyzer.store.collections(service.survey.id)]
+    return [found.state for found in service.analyzer.store.collections.of(service.survey.id)]
 
 
 # Keys
@@ -362,7 +367,7 @@ def test_a_key_that_waiting_reports_need_stays(tmp_path):
     done = service.bring_back("shuffler", waiting="keep")
     assert done.revived.deleted == ()
     service.open()
-    assert service.shuffler.store.tallies(service.survey.id)["opened"] == 5
+    assert service.shuffler.store.reports.tallies(service.survey.id)["opened"] == 5
     service.close()
 
 
@@ -441,8 +446,8 @@ def test_a_backup_without_keys_tells_where_new_ones_begin(service):
 
 
 def test_tokens_are_told(service):
-    service.shuffler.store.add_token("analyzer", None, DAY)
-    service.shuffler.store.add_token("ended", None, 1)
+    service.shuffler.store.tokens.add("analyzer", None, DAY)
+    service.shuffler.store.tokens.add("ended", None, 1)
     service.back_up("shuffler")
     service.clock.advance(10)
     service.lose("shuffler")
@@ -453,7 +458,7 @@ def test_collections_are_free_again(service):
     service.send(service.reports(CROWD))
     service.open()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("shoal.service.analyzer.collector.Collector._receive", _interrupted)
+        patched.setattr("shoal.service.analyzer.collect.Collector._receive", _interrupted)
         service.collect()
     with service.analyzer.database.write() as connection:
         held = {"owner": "ff" * 16, "lease_until": service.clock() + 600}

@@ -9,12 +9,12 @@ import pytest
 import sqlalchemy as sa
 
 from service.backup_kit import CROWD, Service
+from shoal.service.db import Database
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.ops import backup
 from shoal.service.ops.backup import BackupError, Writer, check
 from shoal.service.ops.restore import restore
-from shoal.service.store import Database, ShufflerStore
-from shoal.service.store.patience import AT_ONCE
+from shoal.service.shuffler.store import ShufflerStore
 
 
 @pytest.fixture
@@ -33,11 +33,9 @@ class OnServer(Service):
     def on(self, url):
         half = self.shuffler
         half.close()
-        half.database = Database(url, patience=20)
+        half.database = Database(url, timeout=20)
         half.database.migrate("shuffler")
-        half.store = ShufflerStore(
-            half.database, half.directory, self.clock, node="test", patience=AT_ONCE
-        )
+        half.store = ShufflerStore(half.database, half.directory, self.clock, grace=0)
 
     def back(self, url, **options):
         self.shuffler.close()
@@ -54,7 +52,7 @@ def service(tmp_path, postgres_url):
     (tmp_path / "shuffler" / "store-id").unlink()
     (tmp_path / "shuffler" / "store.sqlite").unlink()
     found.on(postgres_url)
-    found.shuffler.store.add_survey(found.survey)
+    found.shuffler.store.surveys.add(found.survey)
     yield found
     found.close()
 
@@ -86,7 +84,7 @@ def test_a_store_on_a_server_comes_back(service, postgres_url, another_postgres_
     assert service.send(kept) == (0, 0)
     assert service.send(late) == (4, 0)
     service.open()
-    assert service.shuffler.store.tallies(service.survey.id)["opened"] == 2 * CROWD + 2
+    assert service.shuffler.store.reports.tallies(service.survey.id)["opened"] == 2 * CROWD + 2
     assert service.send(service.reports(1)) == (1, 0)  # numbers of rows go on where they were
     assert len(service.collect().published) == 2
     third = service.directory / "c"

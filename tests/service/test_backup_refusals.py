@@ -289,13 +289,13 @@ def test_another_database_is_refused(backup, tmp_path):
     assert "leave --store and SHOAL_STORE out" in told
 
 
-def test_an_older_database_is_migrated_only_if_asked(made, tmp_path):
+def test_an_older_database_is_migrated_only_if_asked(made, tmp_path, next_step):
     home = Home(directory=tmp_path / "s", role="shuffler")
     shutil.copytree(made / "shuffler" / "keys", home.keys)
-    from shoal.service.store import Database
+    from shoal.service.db import Database
 
     old = Database(home.url)
-    old.migrate("shuffler", "0002")
+    old.migrate("shuffler", next_step.before)
     old.close()
     done("backup", home.directory, "--to", tmp_path / "b.tar")
     words = ("restore", tmp_path / "b.tar", "--to", tmp_path / "r", "--waiting", "drop")
@@ -303,7 +303,7 @@ def test_an_older_database_is_migrated_only_if_asked(made, tmp_path):
     assert not (tmp_path / "r").exists()
     done(*words, "--migrate", **SESAME)
     database = Home(directory=tmp_path / "r", role="shuffler").database()
-    assert database.revision("shuffler") == "0004"
+    assert database.revision("shuffler") == next_step.revision
     database.close()
 
 

@@ -1,7 +1,7 @@
 """A live store is brought up to date under a process of the old version that goes on working.
 
-The tables of the last revision but one differ by what ties database and directory together, which
-the old version does not know. All the rest of it is as it was: its intake is run here.
+The tables of the next revision differ by a column, which the old version does not know. All the
+rest of it is as it was: its intake is run here.
 """
 
 from __future__ import annotations
@@ -12,32 +12,33 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from service.backup_kit import CROWD, Service
+from shoal.service.db import Database
+from shoal.service.db.files import DiskSpace
+from shoal.service.db.store_id import FILE
+from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreVersionError
 from shoal.service.ops.facts import store_facts
 from shoal.service.ops.home import Home
-from shoal.service.store import Arrival, Database, ShufflerStore, files, schema
-from shoal.service.store.intake import Intake
-from shoal.service.store.patience import AT_ONCE
-from shoal.service.store.place import FILE
-from shoal.service.store.room import Room
-from shoal.service.store.segments import Segments
-from shoal.service.store.surveys import SurveyTable
-
-OLD = "0003"
+from shoal.service.shuffler.batches import Batches
+from shoal.service.shuffler.reports import Arrival, Reports
+from shoal.service.shuffler.segments import Segments
+from shoal.service.shuffler.store import ShufflerStore
 
 
 class OldIntake:
     """A process of the version before, with its connection and its segment open."""
 
-    def __init__(self, url, directory, clock):
-        self.database = Database(url, patience=20)
-        self.database.migrate("shuffler", OLD)
-        self.segments = Segments(files.create_directory(directory / "segments"), clock)
-        self.surveys = SurveyTable(self.database, schema.surveys)
-        self._intake = Intake(self.database, self.segments, self.surveys, Room(directory, 0))
+    def __init__(self, url, directory, clock, revision):
+        self.database = Database(url, timeout=20)
+        self.database.migrate("shuffler", revision)
+        self.segments = Segments(directory / "segments", clock)
+        self.surveys = Surveys(self.database, ())
+        batches = Batches(self.database, self.surveys, directory, clock, grace=0)
+        space = DiskSpace(directory, 0)
+        self._reports = Reports(self.database, self.surveys, self.segments, batches, space, clock)
 
     def take(self, survey, report):
-        (receipt,) = self._intake.receive([Arrival(survey.id, 0, report)])
+        (receipt,) = self._reports.receive([Arrival(survey.id, 0, report)])
         return receipt.new
 
     def close(self):
@@ -46,14 +47,16 @@ class OldIntake:
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
-def test_nothing_is_lost_while_the_tables_change_under_the_old_version(tmp_path, request, dialect):
+def test_nothing_is_lost_while_the_tables_change_under_the_old_version(
+    tmp_path, request, dialect, next_step
+):
     service = Service(tmp_path / "service")
     directory = tmp_path / "live"
     directory.mkdir(mode=0o700)
     url = f"sqlite:///{directory / 'store.sqlite'}"
     if dialect == "postgresql":
         url = request.getfixturevalue("postgres_url")
-    old = OldIntake(url, directory, service.clock)
+    old = OldIntake(url, directory, service.clock, next_step.before)
     old.surveys.add(service.survey)
     reports = iter(service.reports(3 * CROWD))
     stop, acknowledged = threading.Event(), []
@@ -71,7 +74,7 @@ def test_nothing_is_lost_while_the_tables_change_under_the_old_version(tmp_path,
     with ThreadPoolExecutor(1) as pool:
         working = pool.submit(people)
         new = Home(directory=directory, role="shuffler", store=url).database(migrate=True)
-        store = ShufflerStore(new, directory, service.clock, node="new", patience=AT_ONCE)
+        store = ShufflerStore(new, directory, service.clock, grace=0)
         (directory / FILE).read_text(encoding="utf-8")
         stop.set()
         working.result(60)
@@ -83,7 +86,7 @@ def test_nothing_is_lost_while_the_tables_change_under_the_old_version(tmp_path,
     service.shuffler.close()
     service.shuffler.store, service.shuffler.database = store, new
     service.open()
-    assert store.tallies(service.survey.id)["opened"] == len(acknowledged)
+    assert store.reports.tallies(service.survey.id)["opened"] == len(acknowledged)
     assert service.send(acknowledged) == (0, 0)
     service.close()
 
@@ -94,6 +97,6 @@ def test_a_process_of_the_old_version_says_that_it_is_not_ready(tmp_path, monkey
     database = home.database()
     (store,) = (fact for fact in store_facts(home, database, None) if fact.name == "store")
     assert not store.summary().stops
-    monkeypatch.setattr("shoal.service.store.migrating.head", lambda _tree: OLD)
+    monkeypatch.setattr("shoal.service.db.migrations.head", lambda _tree: "0003")
     assert store.summary().stops
     database.close()

@@ -12,7 +12,8 @@ from starlette.routing import Route
 from analyzer_kit import Analyzer
 from http_kit import BYTES
 from shoal.service.analyzer.app import analyzer_app
-from shoal.service.store import ShufflerStore
+from shoal.service.db.surveys import Surveys
+from shoal.service.shuffler.progress import ProgressCache
 from shuffler_kit import made
 
 ORIGIN = {"Origin": "https://page.example"}
@@ -113,7 +114,7 @@ def test_a_defect_is_readable_too(shuffler, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(ShufflerStore, "progress", broken)
+    monkeypatch.setattr(ProgressCache, "of", broken)
     answer = shuffler.site.ask("GET", f"{shuffler.site.path}/progress")
     assert answer.status_code == 500
     assert shared(answer) == READABLE
@@ -153,7 +154,7 @@ def test_a_preflight_is_the_same_for_everybody_and_touches_nothing(shuffler, mon
     def touched(*_):
         raise AssertionError
 
-    monkeypatch.setattr(ShufflerStore, "survey", touched)
+    monkeypatch.setattr(Surveys, "row", touched)
     answers = [
         shuffler.site.ask("OPTIONS", f"/v1/surveys/{name}/reports", headers=headers)
         for name in (shuffler.survey.id, "0" * 64)

@@ -31,12 +31,12 @@ from shoal.sealing import (
 )
 from shoal.sealing.envelope import pad, unpad
 from shoal.service import opening
-from shoal.service.analyzer.http_source import HttpSource
+from shoal.service.analyzer.source import HttpSource
 from shoal.service.batch_file import BatchFile, BatchHeader
 from shoal.service.client.exchange import Rejected, Response, Retry, read_receipt
 from shoal.service.http.problems import ProblemError
 from shoal.service.keyring.key_list import KeyList, unverified
-from shoal.service.shuffler.sorting import sorted_upload
+from shoal.service.shuffler.intake import sorted_upload
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
 

@@ -276,7 +276,10 @@ def test_everything_that_was_sent_is_told_and_counted(tmp_path):
         worker = site.shuffler_worker()
         while worker.step():
             pass
-        assert site.shuffler.store.tallies(site.survey.id) == {"opened": 120, "rejected": 60}
+        assert site.shuffler.store.reports.tallies(site.survey.id) == {
+            "opened": 120,
+            "rejected": 60,
+        }
         # The same for people, and limits that nobody could keep.
         done = command(*asked, "--p99", "0.001", "--errors", "0", "--seconds", "0.1")
         assert done.status == 1

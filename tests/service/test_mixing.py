@@ -18,8 +18,8 @@ from shoal import randomness
 from shoal.errors import InvalidArgumentError
 from shoal.randomness import Randomness
 from shoal.sealing import FramingError
-from shoal.service import mixing
-from shoal.service.mixing import mix_records
+from shoal.service.shuffler import mixing
+from shoal.service.shuffler.mixing import mix_records
 
 RARE = 1e-7  # a correct build fails a test at this level once in ten million
 SLOW_RARE = 1e-6

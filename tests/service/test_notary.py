@@ -19,15 +19,16 @@ from http_kit import serving
 from running_kit import wait_for
 from service.store_contract import migrated_under_load
 from shoal.sealing import KeyPair
-from shoal.service.analyzer import schema as analyzer_schema
 from shoal.service.client import AsyncClient, Policy, Sent
+from shoal.service.db import Database
+from shoal.service.db.key_lists import MOST_CONTRADICTIONS, KeyLists
 from shoal.service.keyring import ContradictionError, KeyList, KeyListError
 from shoal.service.keyring.key_list import Identity, unverified
 from shoal.service.opening import Pool
-from shoal.service.shuffler import notary as notaries
-from shoal.service.shuffler.notary import Notary
-from shoal.service.store import Database, ShufflerStore, schema
-from shoal.service.store.copies import MOST_CONTRADICTIONS, Copies
+from shoal.service.shuffler import key_list_fetcher as fetchers
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Party
 from shuffler_kit import client_of, post
 
@@ -73,7 +74,7 @@ def shuffler(tmp_path, analyzer):
 
 @pytest.fixture
 def notary(shuffler, analyzer):
-    return Notary(shuffler.store, shuffler.clock, transport=analyzer.transport)
+    return KeyListFetcher(shuffler.store, shuffler.clock, transport=analyzer.transport)
 
 
 def personal(owner, number=0, issued=None):
@@ -88,7 +89,7 @@ def personal(owner, number=0, issued=None):
 
 def shown(shuffler):
     """What a process of the shuffler that just started shows."""
-    found = shuffler.store.copies.find(shuffler.survey.analyzer.fingerprint)
+    found = shuffler.store.key_lists.find(shuffler.survey.analyzer.fingerprint)
     return None if found is None else found.document
 
 
@@ -165,8 +166,8 @@ def test_devices_wait_until_there_is_a_copy(shuffler, analyzer, notary):
 def test_all_processes_show_the_same_bytes(tmp_path, shuffler, analyzer, notary):
     notary.step()
     database = Database(f"sqlite:///{tmp_path / 'shuffler' / 'store.sqlite'}")
-    other = ShufflerStore(database, tmp_path / "shuffler", shuffler.clock, node="other")
-    assert other.copies.find(analyzer.owner.fingerprint).document == analyzer.owner.document()
+    other = ShufflerStore(database, tmp_path / "shuffler", shuffler.clock)
+    assert other.key_lists.find(analyzer.owner.fingerprint).document == analyzer.owner.document()
     other.close()
     database.close()
 
@@ -188,8 +189,8 @@ def test_a_newer_list_takes_the_place_of_an_older_one(shuffler, analyzer, notary
     shuffler.clock.advance(3600)
     assert notary.step() == 0
     assert shown(shuffler) == new
-    assert shuffler.store.copies.contradictions() == []
-    assert shuffler.store.copies.keys(analyzer.owner.fingerprint) == {0, 1}
+    assert shuffler.store.key_lists.contradictions() == []
+    assert shuffler.store.key_lists.keys(analyzer.owner.fingerprint) == {0, 1}
 
 
 def test_two_lists_of_one_moment_convict_the_analyzer(shuffler, analyzer, notary, caplog):
@@ -206,7 +207,7 @@ def test_two_lists_of_one_moment_convict_the_analyzer(shuffler, analyzer, notary
     shuffler.clock.advance(3600)
     assert notary.step() == 0
     assert shown(shuffler) == known
-    (found,) = shuffler.store.copies.contradictions()
+    (found,) = shuffler.store.key_lists.contradictions()
     assert "two different lists" in found.reason
     assert (found.known, found.document) == (known, analyzer.answer)
     for document in (found.known, found.document):
@@ -217,7 +218,7 @@ def test_two_lists_of_one_moment_convict_the_analyzer(shuffler, analyzer, notary
     analyzer.owner.rotate()
     shuffler.clock.advance(3600)
     assert notary.step() == 1  # an honest list goes on; what was found stays
-    assert len(shuffler.store.copies.contradictions()) == 1
+    assert len(shuffler.store.key_lists.contradictions()) == 1
 
 
 def test_a_number_is_never_another_key(shuffler, analyzer, notary):
@@ -231,7 +232,7 @@ def test_a_number_is_never_another_key(shuffler, analyzer, notary):
         shuffler.clock.advance(3600)
         assert notary.step() == 0
         assert shown(shuffler) == known
-    (found,) = shuffler.store.copies.contradictions()
+    (found,) = shuffler.store.key_lists.contradictions()
     assert found.reason == "key 0 was another key before"
 
 
@@ -251,7 +252,7 @@ def test_a_list_from_clocks_that_were_ahead_gives_way(shuffler, analyzer, notary
     analyzer.answer, _ = personal(owner, number=1)
     shuffler.clock.advance(3600)
     assert notary.step() == 0
-    (found,) = shuffler.store.copies.contradictions()
+    (found,) = shuffler.store.key_lists.contradictions()
     assert (found.reason, found.known) == ("key 1 was another key before", ahead)
     analyzer.answer = None
     shuffler.clock.advance(3600)
@@ -264,13 +265,13 @@ def test_a_list_from_clocks_that_were_ahead_gives_way(shuffler, analyzer, notary
         shuffler.clock.advance(3600)
         assert notary.step() == 0
         assert shown(shuffler) == right
-    assert len(shuffler.store.copies.contradictions()) == 1
+    assert len(shuffler.store.key_lists.contradictions()) == 1
 
 
 def test_nothing_from_before_its_newest_key_takes_the_place_of_a_list_that_is_ahead(
     shuffler, analyzer
 ):
-    owner, copies = analyzer.owner, shuffler.store.copies
+    owner, copies = analyzer.owner, shuffler.store.key_lists
     owner.rotate(forget=False)
     first, second = unverified(owner.document()).keys
 
@@ -294,8 +295,8 @@ def test_evidence_does_not_fill_the_disk(shuffler, analyzer, notary):
     for later in range(MOST_CONTRADICTIONS + 3):
         document, _ = personal(analyzer.owner, issued=analyzer.owner.issued + later)
         with pytest.raises(ContradictionError):
-            shuffler.store.copies.keep(unverified(document))
-    assert len(shuffler.store.copies.contradictions()) == MOST_CONTRADICTIONS
+            shuffler.store.key_lists.keep(unverified(document))
+    assert len(shuffler.store.key_lists.contradictions()) == MOST_CONTRADICTIONS
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
@@ -303,25 +304,25 @@ def test_of_two_that_come_at_once_one_counts(store_urls, kind, tmp_path):
     """Two workers are shown different lists of one moment: all devices still get one of them."""
     owner = Owner("analyzer")
     document, _ = personal(owner)
-    databases = [Database(store_urls[kind], patience=20) for _ in range(2)]
+    databases = [Database(store_urls[kind], timeout=20) for _ in range(2)]
     databases[0].migrate("shuffler")
     stores = [
-        ShufflerStore(each, tmp_path, shuffler_kit.ManualClock(NOW), node=str(number))
+        ShufflerStore(each, tmp_path, shuffler_kit.ManualClock(NOW))
         for number, each in enumerate(databases)
     ]
 
     def keep(store, data):
         try:
-            return store.copies.keep(unverified(data))
+            return store.key_lists.keep(unverified(data))
         except ContradictionError:
             return None
 
     with ThreadPoolExecutor(2) as pool:
         told = list(pool.map(keep, stores, [owner.document(), document]))
     assert sorted(told, key=str) == [None, True]
-    kept = {store.copies.find(owner.fingerprint).document for store in stores}
+    kept = {store.key_lists.find(owner.fingerprint).document for store in stores}
     assert kept == {[owner.document(), document][told.index(True)]}
-    assert len(stores[0].copies.contradictions()) == 1
+    assert len(stores[0].key_lists.contradictions()) == 1
     for store, database in zip(stores, databases, strict=True):
         store.close()
         database.close()
@@ -365,7 +366,7 @@ def _other_identity():
 def test_what_is_not_the_analyzers_list_is_not_kept(
     shuffler, analyzer, notary, answer, monkeypatch
 ):
-    monkeypatch.setattr(notaries, "DEADLINE", 0.3)
+    monkeypatch.setattr(fetchers, "DEADLINE", 0.3)
     analyzer.answer = answer
     assert notary.step() == 0
     assert shown(shuffler) is None
@@ -423,7 +424,7 @@ def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer, notary):
         return httpx.Response(200, content=analyzer.owner.document())
 
     analyzer.answer = answer
-    worker = shuffler.worker(notary=notary, pause=0.01)
+    worker = shuffler.worker(fetcher=notary, pause=0.01)
     with serving(shuffler.app()) as url, client_of(url) as client:
         thread = Thread(target=worker.run, args=(stop,))
         thread.start()
@@ -440,7 +441,7 @@ def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer, notary):
 
 def test_a_running_worker_has_the_list_soon(shuffler, analyzer, notary):
     stop = Event()
-    worker = shuffler.worker(notary=notary, pause=0.01)
+    worker = shuffler.worker(fetcher=notary, pause=0.01)
     thread = Thread(target=worker.run, args=(stop,))
     thread.start()
     wait_for(lambda: shown(shuffler))
@@ -453,14 +454,14 @@ def test_a_running_worker_has_the_list_soon(shuffler, analyzer, notary):
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_live_shuffler_gets_its_tables(store_urls, kind, analyzer):
+def test_a_live_shuffler_gets_its_tables(store_urls, kind, analyzer, next_step):
     """A process of the version before goes on taking reports in while the tables are made."""
-    database = Database(store_urls[kind], patience=20)
-    other = Database(store_urls[kind], patience=20)
+    database = Database(store_urls[kind], timeout=20)
+    other = Database(store_urls[kind], timeout=20)
     survey = shuffler_kit.survey_of("a" * 64, analyzer=analyzer.party)
-    taken = migrated_under_load(database, other, survey, begin="0002")
+    taken = migrated_under_load(database, other, survey, begin=next_step.before)
     database.require("shuffler")
-    copies = Copies(database, schema.COPIES)
+    copies = KeyLists(database)
     assert copies.keep(unverified(analyzer.owner.document()))
     assert copies.find(survey.analyzer.fingerprint).document == analyzer.owner.document()
     with database.read() as connection:
@@ -473,12 +474,11 @@ def test_a_live_shuffler_gets_its_tables(store_urls, kind, analyzer):
 def test_an_analyzers_older_copies_give_way(store_urls, kind):
     owner = Owner("shuffler")
     database = Database(store_urls[kind])
-    database.migrate("analyzer", "0001")
+    database.migrate("analyzer")
     with database.write() as connection:
         insert = sa.text("INSERT INTO copies (fingerprint, document) VALUES (:name, :document)")
         connection.execute(insert, {"name": owner.fingerprint, "document": b"an older list"})
-    database.migrate("analyzer")
-    copies = Copies(database, analyzer_schema.COPIES)
+    copies = KeyLists(database)
     assert copies.all() == {owner.fingerprint: b"an older list"}
     assert copies.keep(unverified(owner.document()))
     assert not copies.keep(unverified(owner.document()))

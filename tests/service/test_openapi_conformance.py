@@ -69,11 +69,11 @@ def shuffler(directory):
     owner = Owner("analyzer", number=3)  # as the kit seals for
     party = Party(url="https://analyzer.example", fingerprint=owner.fingerprint)
     made = shuffler_kit.made(directory, analyzer=party)
-    made.store.copies.keep(unverified(owner.document()))
+    made.store.key_lists.keep(unverified(owner.document()))
     made.receive(made.reports(40))
     made.work()
-    (info,) = made.store.batches(made.survey.id)
-    made.store.release(made.survey.id, info.id, REQUEST)
+    (info,) = made.store.batches.listed(made.survey.id)
+    made.store.batches.release(made.survey.id, info.id, REQUEST)
     reports = b"".join(made.reports(3))
     receipt = {"request": REQUEST, "digest": info.digest}
 
@@ -102,7 +102,7 @@ def analyzer(directory):
     made.send(survey, [0] * 10, batch="22" * 16, seed=2)
     made.shuffler.put(survey, [bytes(53)], batch="33" * 16, lies={"record_bytes": 53})
     made.collect(survey)
-    made.store.keep_copy(unverified(Owner("shuffler").document()))
+    made.store.key_lists.keep(unverified(Owner("shuffler").document()))
     token = made.store.tokens.add("reader", survey.id, 10**6)
     real = {
         "survey": in_path("survey", str(survey.id)),

@@ -26,8 +26,8 @@ from shoal.service.ops.home import HomeError, home_of, opened
 from shoal.service.ops.processes import Listening, Settings, run_analyzer
 from shoal.service.ops.token_file import TokenFile, TokenFileError, sources
 from shoal.service.ops.up import Embedded, Ports
+from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.worker import ShufflerWorker
-from shoal.service.store import Arrival
 from shoal.service.survey import Party
 from shoal.service.wire import Wire
 
@@ -60,7 +60,7 @@ def test_both_parties_are_told_each_by_itself(tmp_path, parties):
         )
         assert '"new": false' in again.stdout
         with opened(home_of(tmp_path / role)) as store:
-            assert [survey.id for survey in store.surveys()] == [parties.id]
+            assert [survey.id for survey in store.surveys.all()] == [parties.id]
 
 
 def test_a_survey_that_nobody_could_seal_is_refused_until_there_is_a_key(tmp_path, parties):
@@ -134,10 +134,10 @@ def test_a_survey_that_something_was_taken_for_stays(tmp_path, parties, role, ha
     with opened(home) as store:
         if role == "shuffler":
             report = bytes(Wire.of(parties).report_bytes)
-            store.receive([Arrival(parties.id, 0, report)])
+            store.reports.receive([Arrival(parties.id, 0, report)])
             store.close()
         else:
-            store.request(parties.id, Offer(batch="ab" * 16, digest="cd" * 32, size=1))
+            store.collections.request(parties.id, Offer(batch="ab" * 16, digest="cd" * 32, size=1))
     asked = ("survey", "remove", str(parties.id)[:8], "--from", home.directory)
     assert shoal(*asked).refusal() == (
         f"survey {parties.id} stays: it has {has}: it ends by itself on "
@@ -161,7 +161,7 @@ def test_a_token_is_for_its_survey_and_its_time(tmp_path, parties, role):
     later = [system_clock() + days * 86_400 for days in (1, 3)]
     for now, valid in zip(later, (True, False), strict=True):
         with opened(home, clock=lambda now=now: now) as store:
-            check = store.check_token if role == "shuffler" else store.tokens.check
+            check = store.tokens.check
             if valid:
                 check(token, parties.id)
                 with pytest.raises(ForbiddenError):
@@ -273,7 +273,7 @@ def test_tokens_that_ended_are_forgotten_a_month_later(tmp_path, role):
     clock, seconds, steady = ManualClock(system_clock()), [0.0], [True]
     begin = clock()
     with opened(home, clock=clock) as store:
-        store.tokens.doubts.steady = lambda: seconds[0]
+        store.tokens.grace._steady = lambda: seconds[0]
         worker = _worker(role, store, home.keyring(Protection.none()), clock, lambda: steady[0])
 
         def left(days, hours=1.0):
@@ -330,7 +330,7 @@ def test_keys_live_as_long_as_a_batch_may_wait(tmp_path, parties, expired, fits)
         assert "may wait for 3,600 s" in done.stderr
         assert not (place / "store.sqlite").exists()
         with opened(home_of(place)) as store:
-            store.add_survey(survey)  # as it was before this was looked at
+            store.surveys.add(survey)  # as it was before this was looked at
     found = [each for each in party_findings(home_of(place))[0] if "survey" in each.check]
     assert [each.state is State.FAIL for each in found] == [not fits]
 

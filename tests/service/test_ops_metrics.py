@@ -12,12 +12,12 @@ from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.ops import metrics
-from shoal.service.ops.facts import BatchMetrics, disk_metrics, key_metrics
+from shoal.service.ops.facts import batch_metrics, disk_metrics, key_metrics
 from shoal.service.ops.health import Fact, Readiness, fail, ok
 from shoal.service.ops.home import opened
 from shoal.service.ops.up import Embedded, Ports
+from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import Arrival
 
 
 def values(found):
@@ -128,11 +128,11 @@ def test_no_figure_moves_with_one_report_of_an_open_batch(tmp_path):
     now = [system_clock() // 600 * 600]
     with opened(home, clock=lambda: now[0]) as store:
         worker = ShufflerWorker(store, ring, Pool(0), lambda: now[0], pace=Pace(gather=0))
-        sources = [BatchMetrics(store).metrics, lambda: disk_metrics(home.directory)]
+        sources = [lambda: batch_metrics(store), lambda: disk_metrics(home.directory)]
         found = metrics.registry(sources)
 
         def shown_after(some, *, opening=True):
-            store.receive([Arrival(survey.id, 0, b"".join(some))])
+            store.reports.receive([Arrival(survey.id, 0, b"".join(some))])
             while opening and worker.step():
                 pass
             return generate_latest(found)
@@ -149,12 +149,20 @@ def test_no_figure_moves_with_one_report_of_an_open_batch(tmp_path):
         assert not {298.0, 299.0, 300.0} & set(open_still.values())
         assert open_still["shoal_reports_total", named] == 0.0
         assert not [key for key in open_still if key[0] == "shoal_batches"]
+        rejected = ("shoal_unopened_reports_total", *sorted(["rejected", named]))
+        restarted = values(metrics.registry([lambda: batch_metrics(store)]))
+        assert open_still[rejected] == restarted[rejected] == 0.0, "no batch has closed yet"
         shown_after(sent[299:])
         closed = values(found)
         assert closed["shoal_last_batch_reports", named] == 300.0
         assert closed["shoal_batches", *sorted(["SHUFFLED", named])] == 1.0
         assert closed["shoal_reports_total", named] == 300.0
-        assert closed["shoal_unopened_reports_total", *sorted(["rejected", named])] == 1.0
+        assert closed[rejected] == 1.0
+        store.reports.receive([Arrival(survey.id, 0, b"\1\0" + b"x" * (len(sent[0]) - 2))])
+        while worker.step():
+            pass
+        restarted = values(metrics.registry([lambda: batch_metrics(store)]))
+        assert restarted[rejected] == values(found)[rejected] == 1.0, "as of the last close"
 
 
 def test_secrets_that_are_lost_are_counted(tmp_path):

@@ -7,9 +7,9 @@ import os
 import pytest
 
 from shoal.service.clock import ManualClock
+from shoal.service.db import files
 from shoal.service.errors import StoreUnavailableError, UnreadableError
-from shoal.service.store import Extent, files
-from shoal.service.store.segments import Segments
+from shoal.service.shuffler.segments import Extent, Segments
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from shoal.sealing import KeyPair
 from shoal.service.batch_file import BatchFile
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import KeyList
-from shoal.service.store import ShufflerStore
+from shoal.service.shuffler.reports import Reports
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 from shuffler_kit import DAY, NOW, client_of, made, post, survey_of
 
@@ -44,7 +45,7 @@ def kind(answer):
 def kept(shuffler):
     """All reports that the store has, whatever became of them."""
     shuffler.work()
-    counted = shuffler.store.tallies(shuffler.survey.id)
+    counted = shuffler.store.reports.tallies(shuffler.survey.id)
     return counted.get("opened", 0), counted.get("rejected", 0)
 
 
@@ -205,7 +206,7 @@ def test_a_store_that_is_down_acknowledges_nothing(shuffler, client, monkeypatch
         raise StoreUnavailableError("writing", "/var/private/place is full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(ShufflerStore, "receive", down)
+        broken.setattr(Reports, "receive", down)
         answer = post(client, shuffler, reports)
     assert kind(answer) == (503, "unavailable")
     assert answer.headers["retry-after"]
@@ -216,13 +217,13 @@ def test_a_store_that_is_down_acknowledges_nothing(shuffler, client, monkeypatch
 
 def test_many_single_reports_share_commits(shuffler, monkeypatch):
     groups = []
-    original = ShufflerStore.receive
+    original = Reports.receive
 
     def counted(store, arrivals):
         groups.append(len(arrivals))
         return original(store, arrivals)
 
-    monkeypatch.setattr(ShufflerStore, "receive", counted)
+    monkeypatch.setattr(Reports, "receive", counted)
     reports = shuffler.reports(120)
     with (
         serving(shuffler.app()) as url,
@@ -238,14 +239,14 @@ def test_many_single_reports_share_commits(shuffler, monkeypatch):
 
 def test_a_full_line_sends_people_away_until_there_is_room(shuffler, monkeypatch):
     go_on, entered = threading.Event(), threading.Event()
-    original = ShufflerStore.receive
+    original = Reports.receive
 
     def held_up(store, arrivals):
         entered.set()
         assert go_on.wait(20)
         return original(store, arrivals)
 
-    monkeypatch.setattr(ShufflerStore, "receive", held_up)
+    monkeypatch.setattr(Reports, "receive", held_up)
     with (
         serving(shuffler.app(waiting_requests=2)) as url,
         client_of(url) as client,
@@ -268,7 +269,7 @@ def test_a_full_line_sends_people_away_until_there_is_room(shuffler, monkeypatch
 
 def test_the_end_waits_for_requests_in_flight_and_closes_the_segment(shuffler, monkeypatch):
     go_on, entered, closed = threading.Event(), threading.Event(), []
-    receive, close = ShufflerStore.receive, ShufflerStore.close
+    receive, close = Reports.receive, ShufflerStore.close
 
     def held_up(store, arrivals):
         entered.set()
@@ -279,7 +280,7 @@ def test_the_end_waits_for_requests_in_flight_and_closes_the_segment(shuffler, m
         closed.append(True)
         return close(store)
 
-    monkeypatch.setattr(ShufflerStore, "receive", held_up)
+    monkeypatch.setattr(Reports, "receive", held_up)
     monkeypatch.setattr(ShufflerStore, "close", noted)
     with ThreadPoolExecutor(1) as people:
         with serving(shuffler.app()) as url:
@@ -396,7 +397,7 @@ def test_looking_at_the_head_releases_nothing(shuffler, client, batch):
 
 def test_tokens_open_what_they_are_for_and_nothing_else(shuffler, client, batch):
     other = survey_of(shuffler.survey.shuffler.fingerprint, name="other")
-    shuffler.store.add_survey(other)
+    shuffler.store.surveys.add(other)
     good, stranger = shuffler.token(), shuffler.token(other.id)
     short = shuffler.token(lifetime=60)
     shuffler.clock.advance(61)

@@ -11,8 +11,8 @@ from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
 from shoal.service.errors import StoreBusyError, StoreUnavailableError
 from shoal.service.http.problems import ProblemError
-from shoal.service.shuffler.intake import Intake
-from shoal.service.store.values import Arrival, Receipt
+from shoal.service.shuffler.intake import GroupCommit
+from shoal.service.shuffler.reports import Arrival, Receipt
 
 SURVEY = SurveyId(bytes(32))
 FIRST = b"first"
@@ -66,7 +66,7 @@ async def _sent(intake, store, contents):
 
 
 def test_who_comes_while_others_are_committed_shares_the_next_commit(store):
-    intake = Intake(store, linger=0.0)
+    intake = GroupCommit(store, linger=0.0)
     contents = [b"%d" % number for number in range(100)]
     assert asyncio.run(_sent(intake, store, contents)) == [None] * 100
     intake.close()
@@ -77,14 +77,14 @@ def test_lingering_gathers_the_first_group_too(store):
     async def several():
         await asyncio.gather(*(intake.commit([arrival(b"x")]) for _ in range(50)))
 
-    intake = Intake(store, linger=0.05)
+    intake = GroupCommit(store, linger=0.05)
     asyncio.run(several())
     intake.close()
     assert [len(group) for group in store.groups] == [50]
 
 
 def test_groups_are_bounded_and_nobody_waits_for_ever(store):
-    intake = Intake(store, group_bytes=10, linger=0.0)
+    intake = GroupCommit(store, group_bytes=10, linger=0.0)
     contents = [b"12345", b"12345", b"1", b"1234567890123", b"1"]
     asyncio.run(_sent(intake, store, contents))
     intake.close()
@@ -92,7 +92,7 @@ def test_groups_are_bounded_and_nobody_waits_for_ever(store):
 
 
 def test_nobody_is_answered_before_it_is_durable_and_all_are_told_if_it_is_not(store):
-    intake = Intake(store, linger=0.0)
+    intake = GroupCommit(store, linger=0.0)
     store.down = True
     outcomes = asyncio.run(_sent(intake, store, [b"a", b"b", b"c"]))
     assert [type(outcome) for outcome in outcomes] == [StoreUnavailableError] * 3
@@ -102,7 +102,7 @@ def test_nobody_is_answered_before_it_is_durable_and_all_are_told_if_it_is_not(s
 
 
 def test_one_bad_request_does_not_spoil_its_group(store):
-    intake = Intake(store, linger=0.02)
+    intake = GroupCommit(store, linger=0.02)
     outcomes = asyncio.run(_sent(intake, store, [b"a", b"poison", b"c"]))
     intake.close()
     assert outcomes[0] is None
@@ -112,7 +112,7 @@ def test_one_bad_request_does_not_spoil_its_group(store):
 
 
 def test_a_row_that_somebody_holds_does_not_spoil_the_group(store):
-    intake = Intake(store, linger=0.02)
+    intake = GroupCommit(store, linger=0.02)
     outcomes = asyncio.run(_sent(intake, store, [b"a", b"held", b"c"]))
     intake.close()
     assert [type(outcome) for outcome in outcomes] == [type(None), StoreBusyError, type(None)]
@@ -134,7 +134,7 @@ def test_closing_commits_what_waits_and_takes_nothing_more(store):
         await asyncio.gather(*waiting)
         await closed
 
-    intake = Intake(store)
+    intake = GroupCommit(store)
     asyncio.run(closing())
     assert sum(len(group) for group in store.groups) == 20
     assert intake._thread is not None
@@ -152,7 +152,7 @@ def test_who_gives_up_waiting_disturbs_nobody(store):
         store.go_on.set()
         await second
 
-    intake = Intake(store)
+    intake = GroupCommit(store)
     asyncio.run(giving_up())
     intake.close()
     assert [report for group in store.groups for report in group] == [b"first", b"second"]
@@ -168,7 +168,7 @@ def test_a_loop_that_has_ended_does_not_end_the_intake(store):
     async def honest():
         await intake.commit([arrival(b"y")])
 
-    intake = Intake(store)
+    intake = GroupCommit(store)
     asyncio.run(abandoned())
     store.go_on.set()
     asyncio.run(honest())
@@ -182,7 +182,7 @@ def test_how_long_a_commit_takes_is_observed(store):
         await intake.commit([])
 
     seen = []
-    intake = Intake(store, observe=lambda *given: seen.append(given))
+    intake = GroupCommit(store, observe=lambda *given: seen.append(given))
     asyncio.run(one())
     intake.close()
     ((name, seconds, reason),) = seen
@@ -198,7 +198,7 @@ def test_an_observer_that_fails_does_not_leave_people_waiting(store, caplog):
     def broken(*_seen):
         raise RuntimeError
 
-    intake = Intake(store, observe=broken)
+    intake = GroupCommit(store, observe=broken)
     asyncio.run(two())
     intake.close()
     assert store.groups == [[b"x"], [b"y"]]

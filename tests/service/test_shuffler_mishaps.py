@@ -16,8 +16,8 @@ from shoal.service.keyring import KeyList, Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.processes import ProcessesLostError
 from shoal.service.shuffler import worker as worker_module
+from shoal.service.shuffler.reports import Reports
 from shoal.service.shuffler.worker import Pace
-from shoal.service.store import ShufflerStore
 from shoal.service.survey import Party
 from shuffler_kit import DAY, made
 
@@ -61,7 +61,7 @@ def test_a_full_disk_before_brings_nobody_closer_to_the_end(shuffler, tmp_path, 
         raise StoreUnavailableError("writing a part", "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ShufflerStore, "finish_opening", full)
+        patch.setattr(Reports, "finish", full)
         for _ in range(12):
             with pytest.raises(StoreUnavailableError):
                 worker.step()
@@ -141,7 +141,7 @@ def test_the_keys_to_keep_are_asked_for_under_the_rings_lock(shuffler, monkeypat
     """Reports that came after the first look keep their key, however long the worker slept."""
     reports = shuffler.reports(20)
     number, asked = reports[0][1], []
-    real = ShufflerStore.waiting_keys
+    real = Reports.waiting_keys
 
     def waiting(store):
         asked.append(True)
@@ -150,8 +150,8 @@ def test_the_keys_to_keep_are_asked_for_under_the_rings_lock(shuffler, monkeypat
         return real(store)
 
     shuffler.receive(reports)
-    monkeypatch.setattr(ShufflerStore, "waiting_keys", waiting)
-    monkeypatch.setattr(ShufflerStore, "claim_extents", lambda *_: None)
+    monkeypatch.setattr(Reports, "waiting_keys", waiting)
+    monkeypatch.setattr(Reports, "claim", lambda *_: None)
     worker = shuffler.worker()
     for _ in range(80):
         shuffler.clock.advance(DAY)
@@ -196,7 +196,7 @@ def test_a_sender_opens_batches_for_keys_of_the_analyzer_only(tmp_path):
     party = Party(url="https://analyzer.example", fingerprint=analyzer.fingerprint)
     shuffler = made(tmp_path, analyzer=party)
     kept = analyzer.list()
-    shuffler.store.copies.keep(
+    shuffler.store.key_lists.keep(
         KeyList.verified(kept.to_bytes(), fingerprint=analyzer.fingerprint, now=kept.issued)
     )
     pair = analyzer.pair(0)
@@ -209,7 +209,7 @@ def test_a_sender_opens_batches_for_keys_of_the_analyzer_only(tmp_path):
     shuffler.work()
     assert len(list((tmp_path / "parts").iterdir())) == 1
     assert shuffler.tallies() == {"opened": 25, "rejected": 59}
-    assert shuffler.store.inner_keys(shuffler.survey.id) == {0}
+    assert shuffler.store.batches.inner_keys(shuffler.survey.id) == {0}
     assert shuffler.receive(forged).new == 59
     shuffler.close()
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from shoal.sealing import SUITES, SurveyId
 from shoal.service.http.problems import ProblemError
-from shoal.service.shuffler.sorting import sorted_upload
+from shoal.service.shuffler.intake import sorted_upload
 from shoal.service.wire import Wire
 
 WIRE = Wire(

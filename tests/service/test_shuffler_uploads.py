@@ -9,9 +9,9 @@ import pytest
 
 from http_kit import BYTES
 from shoal.service.errors import StoreUnavailableError
-from shoal.service.shuffler.intake import Intake
-from shoal.service.shuffler.uploads import Uploads
-from shoal.service.store import ShufflerStore
+from shoal.service.shuffler.intake import GroupCommit, Intake
+from shoal.service.shuffler.reports import Reports
+from shoal.service.shuffler.store import ShufflerStore
 from shuffler_kit import DAY
 
 
@@ -32,16 +32,16 @@ class Ways:
         self.observed = shuffler.observed
         self.direct, self.routed = shuffler.app(**limits), shuffler.app(**limits)
         ask(self.direct, self.path, content=b"", headers=BYTES)
-        assert self.direct.uploads._of_path
+        assert self.direct.intake._of_path
         self.taken = []
-        answer = Uploads.answer
+        answer = Intake.answer
 
         async def counted(uploads, *given):
             self.taken.append(uploads)
             await answer(uploads, *given)
 
-        monkeypatch.setattr(Uploads, "answer", counted)
-        monkeypatch.setattr(self.routed.uploads, "meet", lambda _: None)
+        monkeypatch.setattr(Intake, "answer", counted)
+        monkeypatch.setattr(self.routed.intake, "meet", lambda _: None)
 
     def same(self, **given):
         """The status, once it is known that all of the answer is the same either way."""
@@ -53,7 +53,7 @@ class Ways:
             seen.append([one for one in self.observed if one[0] != "commit_seconds"])
         assert found[0] == found[1]
         assert seen[0] == seen[1]
-        assert set(self.taken) == {self.direct.uploads}
+        assert set(self.taken) == {self.direct.intake}
         return found[0][0]
 
 
@@ -99,10 +99,10 @@ def test_a_closed_survey(shuffler, monkeypatch, moment):
 def test_a_survey_that_was_removed_under_a_running_server(shuffler, tmp_path):
     app, path = shuffler.app(), f"{shuffler.path}/reports"
     ask(app, path, content=b"", headers=BYTES)
-    assert app.uploads._of_path  # and so it is taken for known
+    assert app.intake._of_path  # and so it is taken for known
     (directory,) = {path.parent for path in tmp_path.rglob("segments")}
-    other = ShufflerStore(shuffler.database, directory, shuffler.clock, node="other")
-    other.remove_survey(shuffler.survey.id)
+    other = ShufflerStore(shuffler.database, directory, shuffler.clock)
+    other.surveys.remove(shuffler.survey.id)
     (one,) = shuffler.reports(1)
     for _ in range(2):
         answer = ask(app, path, content=one, headers=BYTES).json()
@@ -132,7 +132,7 @@ def test_what_goes_wrong_behind_it(shuffler, monkeypatch, error, status):
 
     ways = Ways(shuffler, monkeypatch)
     with monkeypatch.context() as patch:
-        patch.setattr(ShufflerStore, "receive", broken)
+        patch.setattr(Reports, "receive", broken)
         assert ways.same(content=shuffler.forged(1)) == status
     assert ways.same(content=shuffler.forged(1)) == 202
 
@@ -142,7 +142,7 @@ def test_a_defect_reaches_the_servers_log(shuffler, monkeypatch):
         raise ZeroDivisionError
 
     ways = Ways(shuffler, monkeypatch)
-    monkeypatch.setattr(Intake, "commit", broken)
+    monkeypatch.setattr(GroupCommit, "commit", broken)
 
     async def post():
         transport = httpx.ASGITransport(ways.direct)
@@ -178,6 +178,6 @@ def test_what_could_not_be_opened_is_not_acknowledged(shuffler, monkeypatch, dam
     secret = path.read_bytes()
     path.write_bytes(b"") if damage == "empty" else path.unlink()
     assert ways.same(content=report) == 503
-    assert shuffler.store.waiting_keys() == set()
+    assert shuffler.store.reports.waiting_keys() == set()
     path.write_bytes(secret)
     assert ways.same(content=report) == 202

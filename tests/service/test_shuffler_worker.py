@@ -18,8 +18,9 @@ from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import IdentityOfflineError, Keyring
 from shoal.service.opening import Pool
 from shoal.service.shuffler import worker as worker_module
+from shoal.service.shuffler.batches import Batches as StoredBatches
+from shoal.service.shuffler.reports import Reports
 from shoal.service.shuffler.worker import Pace
-from shoal.service.store import ShufflerStore
 from shoal.service.survey import Batches
 from shuffler_kit import DAY, made
 
@@ -27,7 +28,7 @@ REQUEST = "a" * 32
 
 
 def records_of(shuffler, batch, request=REQUEST):
-    path = shuffler.store.release(shuffler.survey.id, batch, request)
+    path = shuffler.store.batches.release(shuffler.survey.id, batch, request)
     return shuffler.wire.split(bytes(BatchFile.read(path).body))
 
 
@@ -43,7 +44,7 @@ def test_from_reports_to_a_batch_that_holds_exactly_them(shuffler):
     assert worker.step()
     while worker.step():
         pass
-    (info,) = shuffler.store.batches(shuffler.survey.id)
+    (info,) = shuffler.store.batches.listed(shuffler.survey.id)
     records = records_of(shuffler, info.id)
     messages = [shuffler.wire.open_record(record, shuffler.analyzer) for record in records]
     assert sorted(messages) == [bytes([number]) for number in range(40)]
@@ -94,7 +95,7 @@ def test_batches_never_mix_keys_of_the_analyzer(shuffler):
     shuffler.clock.advance(2 * 3600)
     shuffler.work()
     assert shuffler.released() == [22, 25]
-    for info in shuffler.store.batches(shuffler.survey.id):
+    for info in shuffler.store.batches.listed(shuffler.survey.id):
         heads = {record[1] for record in records_of(shuffler, info.id)}
         assert heads == {info.inner_key}
 
@@ -114,7 +115,7 @@ def test_mixing_on_little_memory(shuffler):
     worker = shuffler.worker(memory=4096)
     while worker.step():
         pass
-    (info,) = shuffler.store.batches(shuffler.survey.id)
+    (info,) = shuffler.store.batches.listed(shuffler.survey.id)
     assert len(set(records_of(shuffler, info.id))) == 40
 
 
@@ -163,7 +164,7 @@ def test_nothing_is_set_aside_for_what_is_not_its_fault(shuffler, monkeypatch, e
     """A disk that is full for a day costs nobody's report."""
     shuffler.receive(shuffler.reports(40))
     with monkeypatch.context() as broken:
-        failing(broken, ShufflerStore, "finish_opening", error)
+        failing(broken, Reports, "finish", error)
         worker = shuffler.worker(attempts=2)
         for _ in range(8):
             with suppress(StoreUnavailableError):
@@ -239,11 +240,11 @@ def test_a_lease_that_somebody_took_over_costs_nothing(shuffler, monkeypatch, ca
 def test_long_work_keeps_its_lease(shuffler, monkeypatch):
     shuffler.receive(shuffler.reports(40))
     renewed = threading.Event()
-    original, renew = Pool.open_reports, ShufflerStore.renew
+    original, renew = Pool.open_reports, Reports.renew
 
     def slow(pool, wire, pair, body, **named):
         assert renewed.wait(10)
-        assert shuffler.store.claim_extents(100, 60) is None
+        assert shuffler.store.reports.claim(100, 60) is None
         return original(pool, wire, pair, body, **named)
 
     def noted(store, work, seconds):
@@ -251,7 +252,7 @@ def test_long_work_keeps_its_lease(shuffler, monkeypatch):
         renewed.set()
 
     monkeypatch.setattr(Pool, "open_reports", slow)
-    monkeypatch.setattr(ShufflerStore, "renew", noted)
+    monkeypatch.setattr(Reports, "renew", noted)
     worker = shuffler.worker(lease=1)
     while worker.step():
         pass
@@ -259,8 +260,8 @@ def test_long_work_keeps_its_lease(shuffler, monkeypatch):
 
 
 def test_a_worker_goes_on_after_trouble_and_stops_when_asked(shuffler, monkeypatch, caplog):
-    failing(monkeypatch, ShufflerStore, "claim_extents", StoreUnavailableError("x", "y"), times=2)
-    failing(monkeypatch, ShufflerStore, "advance", RuntimeError("a defect"), times=1)
+    failing(monkeypatch, Reports, "claim", StoreUnavailableError("x", "y"), times=2)
+    failing(monkeypatch, StoredBatches, "advance", RuntimeError("a defect"), times=1)
     shuffler.receive(shuffler.reports(40))
     stop = threading.Event()
     thread = threading.Thread(target=shuffler.worker(pause=0.01).run, args=[stop])
@@ -307,7 +308,7 @@ def test_a_key_is_kept_while_reports_wait_for_it(shuffler, monkeypatch):
     shuffler.receive(reports)
     worker = shuffler.worker()
     with monkeypatch.context() as stuck:
-        stuck.setattr(ShufflerStore, "claim_extents", lambda *_: None)
+        stuck.setattr(Reports, "claim", lambda *_: None)
         for _ in range(80):
             shuffler.clock.advance(DAY)
             worker.step()
@@ -355,9 +356,9 @@ def test_small_batches_that_expire_are_deleted_unread(tmp_path):
 def test_after_everything_no_file_of_a_person_is_left(shuffler, tmp_path):
     shuffler.receive(shuffler.reports(40))
     shuffler.work()
-    (info,) = shuffler.store.batches(shuffler.survey.id)
+    (info,) = shuffler.store.batches.listed(shuffler.survey.id)
     records_of(shuffler, info.id)
-    shuffler.store.acknowledge(shuffler.survey.id, info.id, REQUEST, info.digest)
+    shuffler.store.batches.acknowledge(shuffler.survey.id, info.id, REQUEST, info.digest)
     shuffler.store.close()
     shuffler.work()
     left = [

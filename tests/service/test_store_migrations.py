@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -19,15 +22,22 @@ from service.store_contract import (
     send,
 )
 from shoal.errors import InvalidArgumentError
-from shoal.service.analyzer import schema as analyzer_schema
+from shoal.service.analyzer import tables as analyzer_schema
+from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import ManualClock
+from shoal.service.db import Database, migrations
+from shoal.service.db import tables as common
+from shoal.service.db.store_id import FILE
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
-from shoal.service.store import Database, ShufflerStore, migrating, schema
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.store import ShufflerStore
+
+FROZEN = Path(__file__).parent / "frozen"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request, store_urls):
-    database = Database(store_urls[request.param], patience=20)
+    database = Database(store_urls[request.param], timeout=20)
     yield database
     database.close()
 
@@ -35,7 +45,7 @@ def database(request, store_urls):
 @pytest.fixture
 def other(database):
     """Another process."""
-    other = Database(database._engine.url.render_as_string(hide_password=False), patience=20)
+    other = Database(database._engine.url.render_as_string(hide_password=False), timeout=20)
     yield other
     other.close()
 
@@ -43,30 +53,65 @@ def other(database):
 def differences(database, tree, metadata):
     with database.read() as connection:
         options = {"version_table": f"{tree}_revision", "compare_server_default": True}
-        return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
+        context = MigrationContext.configure(connection, opts=options)
+        return compare_metadata(context, [common.METADATA, metadata])
 
 
 @pytest.mark.parametrize(
     ("tree", "metadata"),
-    [("shuffler", schema.METADATA), ("analyzer", analyzer_schema.metadata)],
+    [("shuffler", schema.METADATA), ("analyzer", analyzer_schema.METADATA)],
 )
 def test_the_steps_lead_to_the_tables_of_this_version(database, tree, metadata):
     assert database.revision(tree) is None
-    assert database.migrate(tree) == migrating.head(tree) == database.revision(tree)
+    assert database.migrate(tree) == migrations.head(tree) == database.revision(tree)
     database.require(tree)
     assert differences(database, tree, metadata) == []
-    assert database.migrate(tree) == migrating.head(tree)
+    assert database.migrate(tree) == migrations.head(tree)
 
 
-def test_older_tables_are_refused_until_they_are_migrated(database, tmp_path):
+@pytest.mark.parametrize(
+    ("tree", "revision", "metadata"),
+    [("shuffler", "0004", schema.METADATA), ("analyzer", "0003", analyzer_schema.METADATA)],
+)
+def test_a_store_made_before_the_first_steps_became_one_opens(tmp_path, tree, revision, metadata):
+    """The dump is of a store that came to its revision by several steps."""
+    path = tmp_path / "store.sqlite"
+    dump = FROZEN / f"{tree}_{revision}.sql"
+    with closing(sqlite3.connect(path)) as made:
+        made.executescript(dump.read_text(encoding="utf-8"))
+    database = Database(f"sqlite:///{path}")
+    assert database.revision(tree) == revision
+    assert database.migrate(tree) == migrations.head(tree)
+    assert differences(database, tree, metadata) == []
+    with database.read() as connection:
+        name = connection.scalar(sa.select(common.store.c.id))
+    (tmp_path / FILE).write_text(name, encoding="utf-8")
+    store_of = ShufflerStore if tree == "shuffler" else AnalyzerStore
+    store = store_of(database, tmp_path, ManualClock(1_800_000_000))
+    (survey,) = store.surveys.all()
+    (token,) = store.tokens.listed()
+    assert token.survey == survey.id
+    if tree == "shuffler":
+        (batch,) = store.batches.listed(survey.id)
+        assert (batch.state, batch.reports) == ("SHUFFLED", 30)
+        assert store.reports.claim(10, LEASE).count == 2
+        store.close()
+    else:
+        (document,) = store.results.of(survey.id)
+        assert store.ledger.spent(survey.id)["epsilon"] == document["epsilon"]
+        assert store.collections.of(survey.id)[0].finished
+    database.close()
+
+
+def test_older_tables_are_refused_until_they_are_migrated(database, tmp_path, next_step):
     clock = ManualClock(START)
     with pytest.raises(StoreVersionError, match=r"is empty, .*--migrate"):
-        ShufflerStore(database, tmp_path, clock, node="a")
-    database.migrate("shuffler", "0001")
-    with pytest.raises(StoreVersionError, match=r"at revision 0001, .*--migrate"):
-        ShufflerStore(database, tmp_path, clock, node="a")
+        ShufflerStore(database, tmp_path, clock)
+    database.migrate("shuffler", next_step.before)
+    with pytest.raises(StoreVersionError, match=r"at revision 0004, .*--migrate"):
+        ShufflerStore(database, tmp_path, clock)
     database.migrate("shuffler")
-    ShufflerStore(database, tmp_path, clock, node="a")
+    ShufflerStore(database, tmp_path, clock)
 
 
 def test_newer_tables_are_refused_and_left_alone(database, tmp_path):
@@ -76,7 +121,7 @@ def test_newer_tables_are_refused_and_left_alone(database, tmp_path):
     for refused in (
         lambda: database.migrate("shuffler"),
         lambda: database.require("shuffler"),
-        lambda: ShufflerStore(database, tmp_path, ManualClock(START), node="a"),
+        lambda: ShufflerStore(database, tmp_path, ManualClock(START)),
     ):
         with pytest.raises(StoreVersionError, match=r"9999, .* newer version of Shoal"):
             refused()
@@ -93,23 +138,23 @@ def test_shuffler_and_analyzer_share_no_database(database):
         database.migrate("relay")
 
 
-def test_a_live_store_is_migrated_and_keeps_what_it_has(database, other, tmp_path):
+def test_a_live_store_is_migrated_and_keeps_what_it_has(database, other, tmp_path, next_step):
     """Reports of the old version wait, another connection adds more while the tables change."""
     survey = make_survey()
-    added = migrated_under_load(database, other, survey, begin="0001")
+    added = migrated_under_load(database, other, survey, begin=next_step.before)
     (tmp_path / "shuffler" / "segments").mkdir(parents=True)
     (tmp_path / "shuffler" / "segments" / "x.segment").touch()
-    store = ShufflerStore(database, tmp_path / "shuffler", ManualClock(START), node="a")
-    claim = store.claim_extents(10**6, LEASE)
+    store = ShufflerStore(database, tmp_path / "shuffler", ManualClock(START))
+    claim = store.reports.claim(10**6, LEASE)
     assert (claim.survey, claim.count, claim.attempts) == (survey.id, added, 0)
-    store.set_aside(claim)
+    store.reports.dead_letter(claim)
     send(store, survey, range(3))
-    assert store.read(store.claim_extents(10, LEASE)) == make_reports(survey, range(3))
+    assert store.reports.read(store.reports.claim(10, LEASE)) == make_reports(survey, range(3))
     store.close()
 
 
-def test_a_step_that_fails_changes_nothing(database, monkeypatch):
-    database.migrate("shuffler", "0001")
+def test_a_step_that_fails_changes_nothing(database, monkeypatch, next_step):
+    database.migrate("shuffler", next_step.before)
     from alembic import op
 
     real = op.add_column
@@ -122,11 +167,11 @@ def test_a_step_that_fails_changes_nothing(database, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         database.migrate("shuffler")
     monkeypatch.undo()
-    assert database.revision("shuffler") == "0001"
+    assert database.revision("shuffler") == next_step.before
     with database.read() as connection:
         columns = {column["name"] for column in sa.inspect(connection).get_columns("extents")}
-    assert "attempts" not in columns
-    assert database.migrate("shuffler") == migrating.head("shuffler")
+    assert next_step.column not in columns
+    assert database.migrate("shuffler") == migrations.head("shuffler")
 
 
 def test_two_that_migrate_at_once_both_succeed(database, other):
@@ -137,7 +182,7 @@ def test_two_that_migrate_at_once_both_succeed(database, other):
         return one.migrate("shuffler")
 
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(migrate, [database, other])) == [migrating.head("shuffler")] * 2
+        assert list(pool.map(migrate, [database, other])) == [migrations.head("shuffler")] * 2
     assert differences(database, "shuffler", schema.METADATA) == []
 
 
@@ -166,4 +211,4 @@ def test_a_database_that_cannot_be_opened_is_unavailable(tmp_path):
 def test_a_wrong_question_is_not_an_unavailable_store(database):
     database.migrate("shuffler")
     with pytest.raises(sa.exc.IntegrityError), database.write() as connection:
-        connection.execute(schema.surveys.insert(), {"id": None, "configuration": b""})
+        connection.execute(common.surveys.insert(), {"id": None, "configuration": b""})

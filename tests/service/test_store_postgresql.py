@@ -6,7 +6,8 @@ import pytest
 
 from service.store_contract import StoreContract, rows_of, send
 from shoal.service.errors import StoreUnavailableError
-from shoal.service.store import Receipt, schema
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.reports import Receipt
 
 
 class TestPostgresql(StoreContract):
@@ -26,8 +27,8 @@ class TestPostgresql(StoreContract):
         try:
             for attempt in (
                 lambda: send(store, survey, range(10)),
-                lambda: store.claim_extents(10, 60),
-                store.advance,
+                lambda: store.reports.claim(10, 60),
+                store.batches.advance,
             ):
                 with pytest.raises(StoreUnavailableError):
                     attempt()

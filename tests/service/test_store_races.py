@@ -23,18 +23,21 @@ from service.store_contract import (
 )
 from shoal.randomness import simulator
 from shoal.service.clock import ManualClock
-from shoal.service.store import Arrival, Database, Receipt, ShufflerStore, schema
-from shoal.service.store.patience import AT_ONCE
+from shoal.service.db import Database
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.reports import Arrival, Receipt
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.wire import Wire
 
 WORK = """\
 import json, sys, time
 from pathlib import Path
 from service.store_contract import LEASE, START, make_survey, open_all, records, send
-from shoal.service.store import Database, ShufflerStore
+from shoal.service.db import Database
+from shoal.service.shuffler.store import ShufflerStore
 
 def store(url, directory):
-    return ShufflerStore(Database(url), Path(directory), lambda: START, node=sys.argv[1])
+    return ShufflerStore(Database(url), Path(directory), lambda: START)
 """
 RACE = """
 survey, done = make_survey(), []
@@ -44,7 +47,8 @@ while not Path(sys.argv[4]).exists():
     time.sleep(0.005)
 for each in stores:
     received = send(each, survey, range(300)).new
-    done.append([received, open_all(each), len(each.advance()), bool(each.claim_batch(LEASE))])
+    opened, closed = open_all(each), len(each.batches.advance())
+    done.append([received, opened, closed, bool(each.batches.claim(LEASE))])
 print(json.dumps(done))
 """
 DIE = """
@@ -67,12 +71,10 @@ def begin(code, *arguments, failpoint=""):
 
 
 def made(url, directory):
-    database = Database(url, patience=20)
+    database = Database(url, timeout=20)
     database.migrate("shuffler")
-    store = ShufflerStore(
-        database, Path(directory), ManualClock(START), node="parent", patience=AT_ONCE
-    )
-    store.add_survey(make_survey())
+    store = ShufflerStore(database, Path(directory), ManualClock(START), grace=0)
+    store.surveys.add(make_survey())
     return database, store
 
 
@@ -128,10 +130,12 @@ def test_a_killed_intake_counts_all_or_nothing(tmp_path):
         assert rows_of(database, schema.tags) == expected[place]
         segments = list((tmp_path / place / "segments").iterdir())
         assert len(segments) == (place != "before-segment")
-        assert store.collect() == (place == "after-segment")
+        assert store.garbage.collect() == (place == "after-segment")
         new = 10 - expected[place]
         assert send(store, make_survey(), range(10)) == Receipt(new, 10 - new)
-        assert store.read(store.claim_extents(10, LEASE)) == make_reports(make_survey(), range(10))
+        assert store.reports.read(store.reports.claim(10, LEASE)) == make_reports(
+            make_survey(), range(10)
+        )
         store.close()
         database.close()
 
@@ -143,15 +147,15 @@ def test_a_million_reports_that_wait_are_found_in_seconds(tmp_path):
     survey = make_survey()
     size, random = Wire.of(survey).report_bytes, simulator(1)
     for _ in range(1000):
-        store.receive([Arrival(survey.id, 0, random.bytes(1000 * size))])
+        store.reports.receive([Arrival(survey.id, 0, random.bytes(1000 * size))])
     store.close()
     database.close()
     begun = time.monotonic()
     database = Database(url)
-    store = ShufflerStore(database, tmp_path, ManualClock(START), node="a")
-    assert store.collect() == 0
-    assert store.advance() == []
-    assert len(store.read(store.claim_extents(10_000, LEASE))) == 10_000 * size
+    store = ShufflerStore(database, tmp_path, ManualClock(START))
+    assert store.garbage.collect() == 0
+    assert store.batches.advance() == []
+    assert len(store.reports.read(store.reports.claim(10_000, LEASE))) == 10_000 * size
     assert time.monotonic() - begun < 5
     store.close()
     database.close()
@@ -167,9 +171,9 @@ def test_a_hundred_thousand_reports_sent_ten_times_count_once(tmp_path):
     new = 0
     for _ in range(10):
         database = Database(url)
-        store = ShufflerStore(database, tmp_path, ManualClock(START), node="a")
-        store.add_survey(survey)
-        receipts = [store.receive([Arrival(survey.id, 0, body)])[0] for body in bodies]
+        store = ShufflerStore(database, tmp_path, ManualClock(START))
+        store.surveys.add(survey)
+        receipts = [store.reports.receive([Arrival(survey.id, 0, body)])[0] for body in bodies]
         new += sum(receipt.new for receipt in receipts)
         open_all(store)
         store.close()
@@ -190,7 +194,7 @@ def test_taking_in_is_quick(tmp_path):
     for _ in range(100):
         arrival = Arrival(survey.id, 0, random.bytes(1000 * size))
         begun = time.process_time()
-        store.receive([arrival])
+        store.reports.receive([arrival])
         spent += time.process_time() - begun
     assert 100_000 / spent > 60_000  # for a machine that does other things too
     store.close()

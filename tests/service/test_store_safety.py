@@ -26,17 +26,20 @@ from service.store_contract import (
 )
 from shoal.errors import InvalidArgumentError
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.clock import ManualClock
+from shoal.service.clock import GracePeriod, ManualClock
+from shoal.service.db import Database, files
+from shoal.service.db import tables as common
+from shoal.service.db.store_id import FILE, StoreId
 from shoal.service.errors import (
     MissingFileError,
     StoreBusyError,
     StoreUnavailableError,
     StoreVersionError,
 )
-from shoal.service.store import Database, Receipt, ShufflerStore, files, room, schema
-from shoal.service.store.patience import AT_ONCE, Doubts, Patience
-from shoal.service.store.place import FILE, Place
-from shoal.service.store.segments import Segments, lock_number
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.reports import Receipt
+from shoal.service.shuffler.segments import Segments, lock_number
+from shoal.service.shuffler.store import ShufflerStore
 
 
 class Parts:
@@ -44,14 +47,14 @@ class Parts:
 
     def __init__(self, url, directory):
         self.url, self.directory, self.clock = url, directory, ManualClock(START)
-        self.database = Database(url, patience=20)
+        self.database = Database(url, timeout=20)
         self.database.migrate("shuffler")
         self.survey = make_survey()
         self.store = self.opened()
-        self.store.add_survey(self.survey)
+        self.store.surveys.add(self.survey)
 
     def opened(self, database=None, **options):
-        given = {"node": "a", "patience": AT_ONCE} | options
+        given = {"grace": 0} | options
         return ShufflerStore(database or self.database, self.directory, self.clock, **given)
 
     def close(self):
@@ -112,11 +115,11 @@ def test_a_directory_without_its_disk_is_refused(parts, tmp_path):
     with pytest.raises(StoreVersionError, match=r"no store-id of this database.*mounted"):
         parts.opened()
     with pytest.raises(StoreVersionError):
-        parts.store.check_place()
+        parts.store.id.check()
     assert names(parts.directory) == []
     parts.directory.rmdir()
     (tmp_path / "unmounted").rename(parts.directory)
-    parts.store.check_place()
+    parts.store.id.check()
     assert open_all(parts.opened()) == 3
 
 
@@ -125,12 +128,12 @@ def test_a_store_from_before_names_is_told_what_to_do_with_files_that_nobody_nee
     send(lite.store, lite.survey, range(3))
     (lite.directory / FILE).unlink()
     with lite.database.write() as connection:
-        connection.execute(schema.store.update().values(bound=False))
+        connection.execute(common.store.update().values(bound=False))
         connection.execute(schema.extents.delete())
     with pytest.raises(StoreVersionError, match=r"if it is the right one.* move them elsewhere"):
         lite.opened()
     (lite.directory / "segments").rename(lite.directory.with_name("elsewhere"))
-    assert lite.opened().surveys() == [lite.survey]
+    assert lite.opened().surveys.all() == [lite.survey]
 
 
 def test_a_store_from_before_names_gets_one(lite, other):
@@ -138,23 +141,23 @@ def test_a_store_from_before_names_gets_one(lite, other):
     send(lite.store, lite.survey, range(3))
     (lite.directory / FILE).unlink()
     with lite.database.write() as connection:
-        connection.execute(schema.store.update().values(bound=False))
+        connection.execute(common.store.update().values(bound=False))
     with pytest.raises(StoreVersionError):
         lite.opened(other)
     moved = lite.directory.with_name("empty")
     with pytest.raises(StoreVersionError):
-        ShufflerStore(lite.database, moved, lite.clock, node="a")
+        ShufflerStore(lite.database, moved, lite.clock)
     assert names(moved) == []
     lite.opened()
     with lite.database.read() as connection:
-        (row,) = connection.execute(sa.select(schema.store)).all()
+        (row,) = connection.execute(sa.select(common.store)).all()
     assert (lite.directory / FILE).read_text(encoding="utf-8").strip() == row.id
     assert row.bound
 
 
 def test_a_crash_between_the_two_names_is_made_good(lite):
     with lite.database.write() as connection:
-        connection.execute(schema.store.update().values(bound=False))
+        connection.execute(common.store.update().values(bound=False))
     send(lite.store, lite.survey, range(3))
     lite.opened()
     (lite.directory / FILE).unlink()
@@ -178,7 +181,7 @@ def test_a_name_that_cannot_be_read_is_an_unavailable_store(lite):
     (lite.directory / FILE).unlink()
     (lite.directory / FILE).mkdir()
     with pytest.raises(StoreUnavailableError):
-        Place(lite.database, lite.directory, schema.store).check()
+        StoreId(lite.database, lite.directory).check()
 
 
 # What looks useless
@@ -186,17 +189,17 @@ def test_a_name_that_cannot_be_read_is_an_unavailable_store(lite):
 
 def test_things_are_useless_after_they_looked_so_for_a_while():
     now = SimpleNamespace(seconds=0.0)
-    doubts = Doubts(10, lambda: now.seconds)
-    assert doubts.settled({"a"}) == set()
+    grace = GracePeriod(10, lambda: now.seconds)
+    assert grace.over({"a"}) == set()
     now.seconds = 9
-    assert doubts.settled({"a", "b"}) == set()
+    assert grace.over({"a", "b"}) == set()
     now.seconds = 10
-    assert doubts.settled({"a", "b"}) == {"a"}
-    assert doubts.settled({"b"}) == set()
+    assert grace.over({"a", "b"}) == {"a"}
+    assert grace.over({"b"}) == set()
     now.seconds = 19
-    assert doubts.settled({"a", "b"}) == {"b"}  # the other was needed in between
+    assert grace.over({"a", "b"}) == {"b"}  # the other was needed in between
     with pytest.raises(InvalidArgumentError):
-        Patience(files=-1)
+        GracePeriod(-1)
 
 
 def test_files_that_nobody_refers_to_are_kept_for_an_hour(lite):
@@ -204,46 +207,46 @@ def test_files_that_nobody_refers_to_are_kept_for_an_hour(lite):
     fill(lite.store, lite.survey, range(5))
     (lite.directory / "parts" / "nobodys-0").write_bytes(b"x")
     (lite.directory / "batches" / "nobodys.batch").write_bytes(b"x")
-    careful = lite.opened(patience=None)
+    careful = lite.opened(grace=HOUR)
     now = SimpleNamespace(seconds=0.0)
-    for doubts in (
-        careful._segments._doubts,
-        careful._sweeping.parts,
-        careful._sweeping.batches,
+    for grace in (
+        careful._segments._grace,
+        careful.garbage._parts,
+        careful.garbage._files,
     ):
-        doubts.steady = lambda: now.seconds
-    assert careful.collect() == 0
+        grace._steady = lambda: now.seconds
+    assert careful.garbage.collect() == 0
     now.seconds = HOUR - 1
-    assert careful.collect() == 0
+    assert careful.garbage.collect() == 0
     now.seconds = HOUR
-    assert careful.collect() == 3
+    assert careful.garbage.collect() == 3
     assert len(names(lite.directory / "parts")) == 1
 
 
 def test_a_clock_that_was_ahead_for_a_moment_deletes_no_batch(parts):
     fill(parts.store, parts.survey, range(9))
-    careful = parts.opened(patience=None)
+    careful = parts.opened(grace=HOUR)
     now = SimpleNamespace(seconds=0.0)
-    careful._advancing.doubts.steady = lambda: now.seconds
+    careful.batches._hopeless._steady = lambda: now.seconds
     parts.clock.advance(400 * DAY)
-    assert [step.state for step in careful.advance()] == ["CARRIED"]
+    assert [step.state for step in careful.batches.advance()] == ["CARRIED"]
     now.seconds = HOUR / 2
-    assert careful.advance() == []
+    assert careful.batches.advance() == []
     parts.clock.advance(-400 * DAY)
-    assert careful.advance() == []
+    assert careful.batches.advance() == []
     now.seconds = 2 * HOUR
     parts.clock.advance(400 * DAY)
-    assert careful.advance() == []  # the hour begins again
+    assert careful.batches.advance() == []  # the hour begins again
     now.seconds = 3 * HOUR
-    assert [step.state for step in careful.advance()] == ["EXPIRED"]
+    assert [step.state for step in careful.batches.advance()] == ["EXPIRED"]
 
 
 def test_no_batch_dies_while_the_clock_is_doubted(lite):
     fill(lite.store, lite.survey, range(9))
     lite.clock.now = lite.survey.not_after + DAY
-    assert [step.state for step in lite.store.advance(expire=False)] == ["CARRIED"]
-    assert lite.store.advance(expire=False) == []
-    assert [step.state for step in lite.store.advance()] == ["EXPIRED"]
+    assert [step.state for step in lite.store.batches.advance(expire=False)] == ["CARRIED"]
+    assert lite.store.batches.advance(expire=False) == []
+    assert [step.state for step in lite.store.batches.advance()] == ["EXPIRED"]
 
 
 # Attempts
@@ -252,24 +255,24 @@ def test_no_batch_dies_while_the_clock_is_doubted(lite):
 def test_what_is_not_the_reports_fault_does_not_count(parts):
     send(parts.store, parts.survey, range(3))
     for _ in range(3):
-        claim = parts.store.claim_extents(10, LEASE)
+        claim = parts.store.reports.claim(10, LEASE)
         assert claim.attempts == 0
-        parts.store.give_back(claim)
-    parts.store.excuse(parts.store.claim_extents(10, LEASE))
-    assert parts.store.claim_extents(10, LEASE) is None  # the lease goes on
+        parts.store.reports.give_back(claim)
+    parts.store.reports.recount(parts.store.reports.claim(10, LEASE), -1)
+    assert parts.store.reports.claim(10, LEASE) is None  # the lease goes on
     parts.clock.advance(LEASE)
-    assert parts.store.claim_extents(10, LEASE).attempts == 0
+    assert parts.store.reports.claim(10, LEASE).attempts == 0
     parts.clock.advance(LEASE)
-    assert parts.store.claim_extents(10, LEASE).attempts == 1
+    assert parts.store.reports.claim(10, LEASE).attempts == 1
 
 
 def test_a_segment_that_is_gone_is_told_from_one_that_is_short(lite):
     send(lite.store, lite.survey, range(3))
-    claim = lite.store.claim_extents(10, LEASE)
+    claim = lite.store.reports.claim(10, LEASE)
     (segment,) = (lite.directory / "segments").iterdir()
     segment.unlink()
     with pytest.raises(MissingFileError):
-        lite.store.read(claim)
+        lite.store.reports.read(claim)
 
 
 # Tags of what does not open
@@ -278,9 +281,9 @@ def test_a_segment_that_is_gone_is_told_from_one_that_is_short(lite):
 def test_the_tags_of_rejected_reports_go(parts):
     send(parts.store, parts.survey, range(10))
     send(parts.store, parts.survey, range(10), key=1)
-    claim = parts.store.claim_extents(10, LEASE)
+    claim = parts.store.reports.claim(10, LEASE)
     rejected = make_reports(parts.survey, range(4))
-    parts.store.finish_opening(claim, {0: (records(parts.survey, 6), 6)}, 4, rejected)
+    parts.store.reports.finish(claim, {0: (records(parts.survey, 6), 6)}, 4, rejected)
     assert rows_of(parts.database, schema.tags) == 16
     assert send(parts.store, parts.survey, range(10)) == Receipt(4, 6)
     assert send(parts.store, parts.survey, range(10), key=1) == Receipt(0, 10)
@@ -294,8 +297,8 @@ def test_without_room_nothing_is_taken_in_and_everything_else_goes_on(lite, monk
     send(lite.store, lite.survey, range(3))
     free, now = [10 << 30], [100.0]
     usage = lambda _: SimpleNamespace(free=free[0])  # noqa: E731
-    monkeypatch.setattr(room, "shutil", SimpleNamespace(disk_usage=usage))
-    monkeypatch.setattr(room, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(files, "shutil", SimpleNamespace(disk_usage=usage))
+    monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=lambda: now[0]))
     store = lite.opened(least_free=1 << 20)
     assert send(store, lite.survey, [3]) == Receipt(1, 0)
     free[0] = 1 << 19
@@ -352,8 +355,8 @@ def test_a_commit_in_flight_keeps_its_segment(postgres_url, tmp_path):
     with server.write() as connection:
         lock = sa.func.pg_advisory_xact_lock_shared(lock_number(extent.segment))
         connection.execute(sa.select(lock))
-        assert parts.store.collect() == 0
-    assert parts.store.collect() == 1
+        assert parts.store.garbage.collect() == 0
+    assert parts.store.garbage.collect() == 1
     server.close()
     parts.close()
 
@@ -365,7 +368,7 @@ def test_an_intake_holds_the_lock_of_its_segment_until_its_commit(
     other, free = Database(postgres_url), []
 
     def reached(place):
-        if place == "intake.after-segment":
+        if place not in {"intake.after-segment", "afterwards"}:
             return
         with other.read() as connection:
             (segment,) = names(parts.directory / "segments")
@@ -373,7 +376,7 @@ def test_an_intake_holds_the_lock_of_its_segment_until_its_commit(
             lock = sa.func.pg_try_advisory_xact_lock(number)
             free.append(connection.execute(sa.select(lock)).scalar())
 
-    monkeypatch.setattr("shoal.service.store.intake._rows", _told(reached))
+    monkeypatch.setattr("shoal.service.failpoints.reached", reached)
     send(parts.store, parts.survey, range(5))
     reached("afterwards")
     assert free == [False, True]
@@ -381,24 +384,12 @@ def test_an_intake_holds_the_lock_of_its_segment_until_its_commit(
     parts.close()
 
 
-def _told(reached):
-    from shoal.service.store import intake
-
-    real = intake._rows
-
-    def rows(*arguments):
-        reached("intake.rows")
-        return real(*arguments)
-
-    return rows
-
-
 # PostgreSQL that is far away
 
 
 def test_a_lock_that_is_not_given_is_told_from_a_database_that_is_gone(postgres_url, tmp_path):
     parts = Parts(postgres_url, tmp_path / "shuffler")
-    impatient = Database(postgres_url, patience=0.2)
+    impatient = Database(postgres_url, timeout=0.2)
     with parts.database.write() as connection:
         connection.execute(sa.text("LOCK TABLE tags"))
         with pytest.raises(StoreBusyError):
@@ -432,5 +423,5 @@ def test_a_copy_of_the_directory_is_the_same_place(lite, tmp_path):
     """Restored from a backup, both of them."""
     send(lite.store, lite.survey, range(3))
     shutil.copytree(lite.directory, tmp_path / "copy")
-    again = ShufflerStore(lite.database, tmp_path / "copy", lite.clock, node="a")
+    again = ShufflerStore(lite.database, tmp_path / "copy", lite.clock)
     assert send(again, lite.survey, range(3)).duplicate == 3

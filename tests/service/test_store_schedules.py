@@ -8,10 +8,11 @@ import sqlalchemy as sa
 from service.store_contract import DAY, LEASE, START, make_survey, records
 from shoal.randomness import simulator
 from shoal.service.clock import ManualClock
+from shoal.service.db import Database, files
+from shoal.service.db.store_id import FILE
 from shoal.service.errors import LeaseLostError
-from shoal.service.store import Database, ShufflerStore, files, schema
-from shoal.service.store.patience import AT_ONCE
-from shoal.service.store.place import FILE
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.store import ShufflerStore
 
 MINIMUM = 500
 
@@ -49,8 +50,8 @@ class Schedule:
         self.survey = make_survey(
             f"survey {number}", minimum=MINIMUM, target=target, max_age=DAY, small=small
         )
-        store.add_survey(self.survey)
-        self.number = store._surveys.find(self.survey.id).number
+        store.surveys.add(self.survey)
+        self.number = store.surveys.row(self.survey.id).number
         self.moved = self.uploaded = 0
 
     def live(self, length):
@@ -67,14 +68,14 @@ class Schedule:
         self.uploaded += reports
 
     def open(self):
-        if claim := self.store.claim_extents(800, LEASE):
+        if claim := self.store.reports.claim(800, LEASE):
             self.finish(claim)
 
     def lose(self):
         """Work that takes too long: somebody else does it, and the first one comes too late."""
-        if late := self.store.claim_extents(800, LEASE):
+        if late := self.store.reports.claim(800, LEASE):
             self.clock.advance(LEASE)
-            while claim := self.store.claim_extents(800, LEASE):
+            while claim := self.store.reports.claim(800, LEASE):
                 self.finish(claim)
             before = self.moved
             with pytest.raises(LeaseLostError):
@@ -87,10 +88,10 @@ class Schedule:
         keys = self.random.integers(0, 2) if self.random.random() < 0.2 else 0
         self.moved += valid
         parts = {int(keys): (records(self.survey, valid), valid)} if valid else {}
-        self.store.finish_opening(claim, parts, invalid)
+        self.store.reports.finish(claim, parts, invalid)
 
     def advance(self):
-        self.store.advance()
+        self.store.batches.advance()
         self.check()
         self.clock.advance(int(self.random.integers(0, DAY // 2)))
 
@@ -110,22 +111,22 @@ class Schedule:
 
     def end(self):
         """After the survey every report was released in a large batch, or died."""
-        while claim := self.store.claim_extents(10**6, LEASE):
+        while claim := self.store.reports.claim(10**6, LEASE):
             self.finish(claim)
             self.clock.advance(LEASE)
         self.clock.now = self.survey.not_after + 2 * DAY
-        self.store.advance()
+        self.store.batches.advance()
         self.check()
         assert {row.state for row in self.batches()} <= {"SEALED", "EXPIRED"}
         assert all(row.valid < MINIMUM for row in self.batches() if row.state == "EXPIRED")
-        while batch := self.store.claim_batch(LEASE):
-            assert batch.valid >= MINIMUM
+        while batch := self.store.batches.claim(LEASE):
+            assert batch.header.reports >= MINIMUM
             self.clock.advance(-LEASE)
 
 
 def run(database, directory, numbers, length):
     clock = ManualClock(START)
-    store = ShufflerStore(database, directory, clock, node="a", patience=AT_ONCE)
+    store = ShufflerStore(database, directory, clock, grace=0)
     sealed = expired = tempting = 0
     for number in numbers:
         clock.now = START

@@ -10,8 +10,11 @@ import sys
 import pytest
 
 from service.store_contract import LEASE, StoreContract, make_reports, rows_of, send
+from shoal.service.db import Database
 from shoal.service.errors import StoreUnavailableError
-from shoal.service.store import Database, Receipt, ShufflerStore, schema
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.reports import Receipt
+from shoal.service.shuffler.store import ShufflerStore
 
 
 class TestSqlite(StoreContract):
@@ -21,8 +24,8 @@ class TestSqlite(StoreContract):
 
     @pytest.mark.usefixtures("store")
     def test_a_locked_database_acknowledges_nothing(self, url, tmp_path, survey, clock):
-        impatient = Database(url, patience=0.1)
-        other = ShufflerStore(impatient, tmp_path / "shuffler", clock, node="other")
+        impatient = Database(url, timeout=0.1)
+        other = ShufflerStore(impatient, tmp_path / "shuffler", clock)
         holder = sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailableError, match="locked"):
@@ -43,8 +46,8 @@ class TestSqlite(StoreContract):
         with database.read() as connection:
             connection.exec_driver_sql("PRAGMA max_page_count=1000000")
         assert send(store, survey, range(5000)) == Receipt(5000, 0)
-        claim = store.claim_extents(5000, LEASE)
-        assert store.read(claim) == make_reports(survey, range(5000))
+        claim = store.reports.claim(5000, LEASE)
+        assert store.reports.read(claim) == make_reports(survey, range(5000))
 
     @pytest.mark.parametrize("name", ["store.sqlite", "store.sqlite-wal"])
     @pytest.mark.parametrize("replaced", [False, True])
@@ -53,7 +56,7 @@ class TestSqlite(StoreContract):
     ):
         """What is open still takes everything, and all of it would be gone after a restart."""
         assert send(store, survey, range(10)) == Receipt(10, 0)
-        store.check_place()
+        store.id.check()
         path, away = tmp_path / name, tmp_path / "away"
         path.rename(away)
         if replaced:
@@ -61,13 +64,13 @@ class TestSqlite(StoreContract):
         for _ in range(2):
             with pytest.raises(StoreUnavailableError, match=f"{name} was removed or replaced"):
                 send(store, survey, range(10, 20))
-        for look in (store.check_place, lambda: database.require("shuffler")):
+        for look in (store.id.check, lambda: database.require("shuffler")):
             with pytest.raises(StoreUnavailableError, match="start it again"):
                 look()
         with pytest.raises(StoreUnavailableError):
-            store.claim_extents(100, LEASE)
+            store.reports.claim(100, LEASE)
         away.replace(path)
-        store.check_place()
+        store.id.check()
         assert send(store, survey, range(20, 25)) == Receipt(5, 0)
 
     def test_a_connection_that_finds_other_files_is_not_taken_for_the_first(
@@ -79,7 +82,7 @@ class TestSqlite(StoreContract):
             with pytest.raises(StoreUnavailableError), database.write():
                 pass  # another connection than the one that reads
         with pytest.raises(StoreUnavailableError):
-            store.check_place()
+            store.id.check()
 
     def test_what_others_do_to_the_files_in_order_is_no_mishap(
         self, database, store, survey, tmp_path
@@ -96,7 +99,7 @@ class TestSqlite(StoreContract):
         database.close()
         assert not (tmp_path / "store.sqlite-wal").exists()  # the last one removes the log
         (tmp_path / "filler").touch()  # and its number on the disk goes to another file
-        store.check_place()
+        store.id.check()
         assert send(store, survey, range(20, 30)) == Receipt(10, 0)
 
     def test_it_is_durable_and_forgets_what_is_deleted(self, database, tmp_path):

@@ -56,7 +56,7 @@ def collected(service):
     for _ in range(200):
         analyzer.step()
         shuffler.step()
-        found = service.shuffler.store.batches(service.survey.id)
+        found = service.shuffler.store.batches.listed(service.survey.id)
         if found and {info.state for info in found} == {"PURGED"}:
             return len(found)
     pytest.fail("the batches do not come through")
@@ -121,14 +121,14 @@ def test_two_workers_and_two_analyzers_as_processes():
 
 
 def check_once(service, people, mixed, published):
-    listed = service.shuffler.store.batches(service.survey.id)
+    listed = service.shuffler.store.batches.listed(service.survey.id)
     names = sorted(info.id for info in listed)
     assert sorted(chain(*mixed)) == names
     assert sorted(chain(*published)) == names
-    ledger = service.analyzer.store.ledger(service.survey.id)
+    ledger = service.analyzer.store.ledger.entries(service.survey.id)
     assert sorted(row["batch"] for row in ledger) == names
     # Nobody is lost or counted twice; less than a batch still waits for others.
-    assert service.shuffler.store.tallies(service.survey.id)["opened"] == people
+    assert service.shuffler.store.reports.tallies(service.survey.id)["opened"] == people
     total = counted(service)
     assert set(total.tolist()) <= {0.0, 1.0}
     assert total.sum() == sum(info.reports for info in listed) > people - 10

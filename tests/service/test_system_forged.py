@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 import load_kit
 from running_kit import wait_for
-from shoal.service.store import schema
+from shoal.service.shuffler import tables as schema
 from shuffler_kit import made
 
 FORGED, ROUNDS = 5000, 5
@@ -49,7 +49,7 @@ def test_a_flood_leaves_nothing_and_nobody_is_lost_in_it(tmp_path):
     finally:
         tracemalloc.stop()
     assert shuffler.tallies() == {"opened": len(honest), "rejected": FORGED}
-    (batch,) = shuffler.store.batches(shuffler.survey.id)
+    (batch,) = shuffler.store.batches.listed(shuffler.survey.id)
     assert batch.reports == len(honest)
     # Not a row and not a byte of the flood is kept.
     assert rows(shuffler, schema.tags) == len(honest)

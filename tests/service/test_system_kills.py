@@ -67,15 +67,15 @@ def left_behind(place, beginning):
     world = World(place, beginning.tokens, now=START + 3 * DAY)
     (survey,) = beginning.surveys
     try:
-        digests = {info.id: info.digest for info in world.shuffler.store.batches(survey.id)}
+        digests = {info.id: info.digest for info in world.shuffler.store.batches.listed(survey.id)}
         store = world.analyzer.store
-        batches = [each["batch"] for each in store.results(survey.id)]
-        documents = {batch: store.result(survey.id, batch) for batch in batches}
-        debits = {each["batch"]: each for each in store.ledger(survey.id)}
-        assert len(debits) == len(store.ledger(survey.id))
-        requests = {each.batch: each.request for each in store.collections(survey.id)}
-        counts = store.counts(survey.id)
-        states = {info.id: info.state for info in world.shuffler.store.batches(survey.id)}
+        batches = [each["batch"] for each in store.results.of(survey.id)]
+        documents = {batch: store.results.get(survey.id, batch) for batch in batches}
+        debits = {each["batch"]: each for each in store.ledger.entries(survey.id)}
+        assert len(debits) == len(store.ledger.entries(survey.id))
+        requests = {each.batch: each.request for each in store.collections.of(survey.id)}
+        counts = store.results.counts(survey.id)
+        states = {info.id: info.state for info in world.shuffler.store.batches.listed(survey.id)}
         return (digests, requests, debits, documents), counts, states
     finally:
         world.close()
@@ -130,8 +130,8 @@ def test_a_million_reports_wait_and_the_next_process_is_there_at_once(beginning,
         began = time.monotonic()
         world = World(place, beginning.tokens)
         answer = world.upload(survey, report)
-        claim = world.shuffler.store.claim_extents(20_000, 600)
-        found = world.shuffler.store.read(claim)
+        claim = world.shuffler.store.reports.claim(20_000, 600)
+        found = world.shuffler.store.reports.read(claim)
         took = time.monotonic() - began
         world.close()
     assert answer.status_code == 202

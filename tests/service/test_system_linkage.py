@@ -13,8 +13,8 @@ from scipy import stats
 from service.live import Batchwise, free_sealing, quick_directory
 from shoal.service import opening
 from shoal.service.batch_file import BatchFile
-from shoal.service.mixing import mix_records
 from shoal.service.shuffler import worker as worker_module
+from shoal.service.shuffler.mixing import mix_records
 
 FEW = 10
 SMALLEST_P = 1e-7

@@ -52,9 +52,9 @@ def counted(people, admin=None):
             try:
                 reports = reports_of(world, survey, wire, people)
                 _send_often(world, survey, reports)
-                counts = world.analyzer.store.counts(survey.id)
-                documents = world.analyzer.store.results(survey.id)
-                tallies = world.shuffler.store.tallies(survey.id)
+                counts = world.analyzer.store.results.counts(survey.id)
+                documents = world.analyzer.store.results.of(survey.id)
+                tallies = world.shuffler.store.reports.tallies(survey.id)
             finally:
                 world.close()
     assert len(counts) > 1, "one batch alone replays nothing into another"
@@ -82,7 +82,7 @@ def _send_often(world, survey, reports):
         assert answer.json() == {"reports": len(chosen), "refused": []}
         world.shuffler.step()
         if number % 9 == 1:
-            world.shuffler.store.claim_extents(10, 600)  # and dies with it
+            world.shuffler.store.reports.claim(10, 600)  # and dies with it
             world.revive("shuffler")
         if number % 9 == 4:
             world.analyzer.step()
@@ -117,7 +117,7 @@ def test_a_shuffler_that_repeats_records_is_found_out_every_time(analyzer):
     new = sealed(survey, analyzer.keyring, [2] * 500, seed=2)
     analyzer.shuffler.put(survey, old, batch="aa" * 16)
     analyzer.collect(survey)
-    plain = analyzer.store.counts(survey.id)["aa" * 16].cells
+    plain = analyzer.store.results.counts(survey.id)["aa" * 16].cells
     repeated = len(new) // 100
     analyzer.shuffler.put(survey, new + new[:repeated] + old[::100], batch=SECOND)
     analyzer.collect(survey)
@@ -131,7 +131,7 @@ def test_a_shuffler_that_repeats_records_is_found_out_every_time(analyzer):
     assert again["status"] == "withheld"
     assert again["rejected"]["replayed"] == len(old)
     assert again["valid"] == 0
-    counts = analyzer.store.counts(survey.id)
+    counts = analyzer.store.results.counts(survey.id)
     assert counts.keys() == {"aa" * 16, SECOND}
     assert counts["aa" * 16].cells.tolist() == plain.tolist()
     assert counts[SECOND].n == len(new)

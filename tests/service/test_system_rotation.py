@@ -14,7 +14,8 @@ from shoal.service.batch_file import BatchFile
 from shoal.service.client import Queued, Settings
 from shoal.service.client.exchange import NoResponse, Request
 from shoal.service.keyring import KeyState
-from shoal.service.store import Arrival, schema
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.reports import Arrival
 
 DEVICES = 3
 PEOPLE = 2  # that a device sends for in one go
@@ -135,16 +136,18 @@ def check_deleted(service, load, deleted):
             assert connection.execute(kept).scalar() == 0
     replayed = [body for _, body in load.bodies if body[1] in deleted]
     assert replayed
-    before = service.shuffler.store.tallies(service.survey.id)["opened"]
+    before = service.shuffler.store.reports.tallies(service.survey.id)["opened"]
     for body in replayed:
         answer = service.post(body).json()
         assert [each["reason"] for each in answer["refused"]] == ["unknown_key"] * PEOPLE
     # Whoever brings it past the door gains nothing.
-    service.shuffler.store.receive([Arrival(service.survey.id, replayed[0][1], replayed[0])])
+    service.shuffler.store.reports.receive(
+        [Arrival(service.survey.id, replayed[0][1], replayed[0])]
+    )
     shuffler = service.shuffler_worker()
     while shuffler.step():
         pass
-    assert service.shuffler.store.tallies(service.survey.id)["opened"] == before
+    assert service.shuffler.store.reports.tallies(service.survey.id)["opened"] == before
 
 
 @pytest.mark.parametrize(("unsent", "sent"), [(True, 1), (False, 0)])

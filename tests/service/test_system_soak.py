@@ -19,8 +19,10 @@ import load_kit
 from http_kit import BYTES
 from running_kit import Asking, Quick, Service, opened, reports, wait_for
 from shoal.service.clock import system_clock
+from shoal.service.db import Database
 from shoal.service.ops.up import Embedded, Ports
-from shoal.service.store import Database, ShufflerStore, schema
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.store import ShufflerStore
 from shuffler_kit import DAY
 
 SECONDS = int(os.environ.get("SHOAL_SOAK_SECONDS", "1800"))
@@ -134,8 +136,8 @@ def test_a_database_that_is_gone_acknowledges_nothing(
     (home / "store-id").unlink()
     database = Database(postgres_url)
     database.migrate("shuffler")
-    store = ShufflerStore(database, home, system_clock, node="test")
-    store.add_survey(embedded.survey())
+    store = ShufflerStore(database, home, system_clock)
+    store.surveys.add(embedded.survey())
 
     def allow(connections):
         with postgres_admin.connect() as connection:
@@ -182,6 +184,6 @@ def test_a_clock_that_was_set_back_a_day_loses_and_repeats_nobody(shuffler):
     for report in people:
         assert post(report).json() == {"reports": 1, "refused": []}
     shuffler.work()
-    (batch,) = shuffler.store.batches(shuffler.survey.id)
+    (batch,) = shuffler.store.batches.listed(shuffler.survey.id)
     assert batch.reports == 40
     assert shuffler.tallies() == {"opened": 40}

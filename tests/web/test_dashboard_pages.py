@@ -18,10 +18,10 @@ from dashboard_kit import Page, dashboard_of, login, shown
 from shoal.explain.text import measured, up
 from shoal.randomizers.grid import Duchi
 from shoal.randomizers.response import RandomizedResponse
-from shoal.service.analyzer import schema
-from shoal.service.analyzer.documents import written
-from shoal.service.analyzer.remembered import Remembered
-from shoal.service.analyzer.results import survey_results
+from shoal.service.analyzer import tables as schema
+from shoal.service.analyzer.publish import written
+from shoal.service.analyzer.results import ResultCache, survey_results
+from shoal.service.db import tables as common
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.survey import Batches, Party
 from shoal.web import assets, charts, dashboard
@@ -52,7 +52,7 @@ def analyzer(tmp_path_factory):
         dishonest=0.1,
         shuffler=shuffler,
     )
-    made.store.keep_copy(ring.list())
+    made.store.key_lists.keep(ring.list())
     made.send(made.plain, [0] * 60 + [1] * 30 + [2] * 10, batch=FIRST)
     records = sealed(made.plain, made.keyring, [0] * 50 + [1] * 30, seed=2)
     made.shuffler.put(made.plain, [*records[:-5], *records[:5]], batch=SECOND)
@@ -139,10 +139,10 @@ def every_page(analyzer):
     yield "/dashboard"
     yield "/dashboard/login"
     yield "/dashboard/nothing"
-    for survey in analyzer.store.surveys():
+    for survey in analyzer.store.surveys.all():
         yield path(survey)
         yield path(survey, "?order=asked&page=7")
-        for document in analyzer.store.results(survey.id):
+        for document in analyzer.store.results.of(survey.id):
             yield path(survey, f"/batches/{document['batch']}")
 
 
@@ -220,7 +220,7 @@ def test_the_numbers_are_those_of_the_results(analyzer, client):
 
 
 def test_a_snapshot_finds_what_the_results_find(analyzer):
-    for survey in analyzer.store.surveys():
+    for survey in analyzer.store.surveys.all():
         kept = read(analyzer.store, survey.id, ())
         told = survey_results(analyzer.store, survey.id)
         assert kept.results.combined() == told.combined()
@@ -413,7 +413,7 @@ def test_files_are_what_programs_get(analyzer, client):
 
 
 def test_files_are_made_once_for_a_version():
-    kept, made = Remembered(most=2), []  # two of one byte each
+    kept, made = ResultCache(most=2), []  # two of one byte each
 
     def make(name):
         return lambda: made.append(name) or name.encode()
@@ -430,7 +430,7 @@ def test_files_are_made_once_for_a_version():
 
 
 def test_a_file_that_takes_long_keeps_no_other_survey_waiting():
-    kept = Remembered()
+    kept = ResultCache()
 
     def slow():
         return kept.get("b", "file", (1,), lambda: b"meanwhile")
@@ -485,7 +485,7 @@ def _copied(analyzer, survey, many):
     names = [f"{place:032x}" for place in range(1, many)]
     with analyzer.database.write() as connection:
         number = connection.execute(
-            sa.select(schema.surveys.c.number).where(schema.surveys.c.id == survey.id.digest)
+            sa.select(common.surveys.c.number).where(common.surveys.c.id == survey.id.digest)
         ).scalar()
         for table in (schema.collections, schema.ledger):
             query = sa.select(table).where(table.c.survey == number)

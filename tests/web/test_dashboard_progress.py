@@ -219,7 +219,7 @@ def test_one_more_report_changes_nothing_on_any_page(tmp_path):
 
         def looked():
             """What the shuffler tells when it looks at its batch again."""
-            service.shuffler.store._public._seen.clear()
+            service.shuffler.store.progress._seen.clear()
             return service.http.get(f"{service.path}/progress").json()["share"]
 
         send(31)

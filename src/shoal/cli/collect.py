@@ -16,7 +16,7 @@ from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 from shoal.cli.render import console, print_json, print_lines, working
 
 if TYPE_CHECKING:
-    from shoal.service.analyzer.collector import Pass
+    from shoal.service.analyzer.collect import Pass
     from shoal.service.analyzer.results import SurveyResults
     from shoal.service.analyzer.store import AnalyzerStore
     from shoal.service.analyzer.worker import AnalyzerWorker
@@ -67,7 +67,7 @@ def collect(options: CollectOptions) -> None:
     need_party("shoal collect", options.store)
     import logging
 
-    from shoal.service.analyzer.collector import Pass
+    from shoal.service.analyzer.collect import Pass
     from shoal.service.analyzer.results import survey_results
     from shoal.service.ops import administration
     from shoal.service.ops.home import Home, refuse_both
@@ -85,7 +85,7 @@ def collect(options: CollectOptions) -> None:
         **options.only("processes", "migrate"),
     )
     with opened as (store, worker):
-        surveys = store.surveys()
+        surveys = store.surveys.all()
         if not surveys:
             raise RefusedError("there is no survey to collect for: add one with shoal survey add")
         if options.survey is not None:
@@ -134,9 +134,11 @@ def _watch(
         for survey in surveys:
             name, done = printable(survey.name), passes[str(survey.id)]
             for batch in done.published:
-                print_lines(f"{name}: {batch_sentence(json.loads(store.result(survey.id, batch)))}")
+                print_lines(
+                    f"{name}: {batch_sentence(json.loads(store.results.get(survey.id, batch)))}"
+                )
             for batch in done.refused:
-                reason = printable(store.collection(survey.id, batch).reason or "")
+                reason = printable(store.collections.find(survey.id, batch).reason or "")
                 print_lines(f"{name}: batch {batch[:_NAME]} refused: {reason}")
             for problem in problems(done):
                 line = f"{name}: {problem}"

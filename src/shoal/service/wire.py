@@ -76,17 +76,17 @@ class Wire:
     def _outer_capacity(self) -> int:
         return self.opened_bytes + self.token_bytes
 
-    @property
+    @cached_property
     def opened_bytes(self) -> int:
         """Bytes of a person's sealed messages together."""
         return self.slots * self.inner.size
 
-    @property
+    @cached_property
     def record_bytes(self) -> int:
         """Bytes of one record of a batch: one sealed message."""
         return self.inner.size
 
-    @property
+    @cached_property
     def report_bytes(self) -> int:
         """Bytes of every report."""
         return self.outer.size

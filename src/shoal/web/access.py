@@ -26,12 +26,11 @@ from shoal import checks, randomness
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.clock import Clock
+from shoal.service.db.tokens import Tokens, TokenScope, hashed
 from shoal.service.errors import ForbiddenError, NotAuthorizedError
 from shoal.service.http import requests
 from shoal.service.http.limits import Addresses
 from shoal.service.http.problems import Problem, ProblemError
-from shoal.service.store.tokens import Tokens, hashed
-from shoal.service.store.values import TokenScope
 from shoal.web import rendering
 
 HOME, LOGIN = "/dashboard", "/dashboard/login"

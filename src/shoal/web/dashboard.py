@@ -21,7 +21,7 @@ from shoal.report.charts import Chart
 from shoal.report.result import ColumnResult
 from shoal.sealing import SealingError, SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
-from shoal.service.analyzer.remembered import Remembered, Version
+from shoal.service.analyzer.results import ResultCache, Version
 from shoal.service.errors import NotAuthorizedError, UnknownBatchError
 from shoal.service.http import requests
 from shoal.service.http.problems import Problem, ProblemError, problem_of
@@ -76,13 +76,13 @@ class Dashboard:
         self._keyring = analyzer.keyring
         self.access = Access(analyzer)
         self._snapshots = Snapshots(analyzer.store)
-        self._files = Remembered()
+        self._files = ResultCache()
 
         def progress(name: SurveyId) -> Progress:
-            return ask(self._store.survey(name))
+            return ask(self._store.surveys.get(name))
 
         def crowd(name: SurveyId) -> Crowd:
-            return Crowd.of(self._store.survey(name))
+            return Crowd.of(self._store.surveys.get(name))
 
         self._progress = Background(
             progress, lifetime=lambda progress: progress.lifetime, patience=patience
@@ -142,7 +142,9 @@ class Dashboard:
 
     def _surveys(self, visitor: Visitor, page: int) -> Response:
         now = self._store.clock()
-        visible = [each for each in self._store.surveys() if self.access.may_list(visitor, each.id)]
+        visible = [
+            each for each in self._store.surveys.all() if self.access.may_list(visitor, each.id)
+        ]
         page, pages = _page_of(page, visible, SURVEYS)
         some = visible[SURVEYS * (page - 1) : SURVEYS * page]
         progress = self._progress.all([each.id for each in some if may_be_open(each, now)])
@@ -194,7 +196,7 @@ class Dashboard:
             page=page,
             pages=pages,
             operator=visitor.operator,
-            under_way=under_way(self._store.collections(name)) if visitor.operator else (),
+            under_way=under_way(self._store.collections.of(name)) if visitor.operator else (),
             keys=self._keys(survey, now) if visitor.operator else None,
             chart=result and _chart(result.only, snapshot.answers, order),
         )
@@ -202,7 +204,7 @@ class Dashboard:
     def _keys(self, survey: Survey, now: int) -> dict[str, object]:
         """The analyzer's own, with advice where somebody has to act, and the shuffler's list."""
         fingerprint = survey.shuffler.fingerprint
-        copies = self._store.copies()
+        copies = self._store.key_lists.all()
         theirs, refusal = None, ""
         if fingerprint in copies:
             try:
@@ -231,9 +233,9 @@ class Dashboard:
         return Response(body, media_type="application/json", headers=headers)
 
     def _version(self, name: SurveyId) -> str:
-        survey, now = self._store.survey(name), self._store.clock()
+        survey, now = self._store.surveys.get(name), self._store.clock()
         progress, crowd = self._progress_of(survey, now), self._crowds.get(name)
-        return _digest(self._store.version(name), State.of(survey, now), progress, crowd)
+        return _digest(self._store.results.version(name), State.of(survey, now), progress, crowd)
 
     def _progress_of(self, survey: Survey, now: int) -> Progress | None:
         return self._progress.get(survey.id) if may_be_open(survey, now) else None
@@ -254,7 +256,7 @@ class Dashboard:
             raise NotAuthorizedError
         column = None
         if row.withheld is None:
-            column = snapshot.of_batch(self._store.collection(name, batch))
+            column = snapshot.of_batch(self._store.collections.find(name, batch))
         return rendering.page(
             "batch.html",
             scope=visitor.scope,

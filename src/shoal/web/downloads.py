@@ -14,7 +14,7 @@ from typing import Any, Literal
 from shoal.explain.text import measured, plain, up
 from shoal.report import finite, html, statement
 from shoal.report.result import Result
-from shoal.service.analyzer.documents import written
+from shoal.service.analyzer.publish import written
 from shoal.service.analyzer.results import SurveyResults, survey_results
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.values import MeanEstimate

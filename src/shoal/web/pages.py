@@ -51,7 +51,7 @@ def survey_routes(analyzer: AnalyzerPages) -> list[Route]:
         addresses.charge(requests.sender(request), 1)
         try:
             name = SurveyId.from_text(request.path_params["survey"])
-            survey = await run_in_threadpool(analyzer.store.survey, name)
+            survey = await run_in_threadpool(analyzer.store.surveys.get, name)
         except (MalformedError, UnknownSurveyError):
             return rendering.page("no_survey.html", status=404, cut_off=False)
         now, public = analyzer.store.clock(), analyzer.public_results

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from shoal.explain.text import duration
 from shoal.report import rendering
 from shoal.report.result import sentences
-from shoal.service.analyzer.opened import REASONS
+from shoal.service.analyzer.decode import REASONS
 from shoal.service.http import requests
 from shoal.service.keyring.words import coming
 from shoal.web import assets

@@ -20,13 +20,12 @@ from shoal.estimate import top
 from shoal.report.charts import Item
 from shoal.report.result import ColumnResult, Result
 from shoal.sealing import SurveyId
-from shoal.service.analyzer import schema
+from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collection import Collection
-from shoal.service.analyzer.documents import Document
-from shoal.service.analyzer.remembered import Version
-from shoal.service.analyzer.results import SurveyResults, column
+from shoal.service.analyzer.publish import Document
+from shoal.service.analyzer.release_decision import guaranteed, local_epsilon
+from shoal.service.analyzer.results import SurveyResults, Version, column
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.analyzer.verdict import guaranteed, local_epsilon
 from shoal.service.survey import Survey
 from shoal.values import Counts, Estimate
 
@@ -220,7 +219,9 @@ class Snapshots:
 
     def get(self, name: SurveyId) -> Snapshot:
         """As it is now."""
-        version = self._store.version(name)  # before: what comes meanwhile is asked for again
+        version = self._store.results.version(
+            name
+        )  # before: what comes meanwhile is asked for again
         with self._locks.setdefault(name, Lock()):
             newest = self._newest.get(name)
             if newest is None or newest.version != version:
@@ -230,15 +231,15 @@ class Snapshots:
 
 def read(store: AnalyzerStore, name: SurveyId, version: Version) -> Snapshot:
     """What a survey has found: all of it follows from the documents that are there first."""
-    survey = store.survey(name)
-    hours = store.published_hours(name)
-    entries = {entry["batch"]: entry for entry in store.ledger(name)}
-    collections = store.collections(name)
+    survey = store.surveys.get(name)
+    hours = store.results.hours(name)
+    entries = {entry["batch"]: entry for entry in store.ledger.entries(name)}
+    collections = store.collections.of(name)
     rows = [_row(each, hours, entries[each.batch]) for each in collections if each.batch in hours]
     rows.sort(key=attrgetter("batch"))
     rows.sort(key=attrgetter("published"), reverse=True)
     published = [row for row in rows if row.withheld is None]
-    counts = store.counts(name)
+    counts = store.results.counts(name)
     results = SurveyResults(
         survey=survey,
         batches=tuple(
@@ -247,7 +248,7 @@ def read(store: AnalyzerStore, name: SurveyId, version: Version) -> Snapshot:
         ),
         refused=(),
         life={
-            **store.life(name),
+            **store.ledger.spent(name),
             "epsilon": max(
                 (row.epsilon for row in published if row.epsilon is not None), default=None
             ),

@@ -10,7 +10,7 @@ import shuffler_kit
 from client_kit import QUICK, Owner
 from shoal.randomness import simulated
 from shoal.service.client import AsyncClient, Policy, Sent
-from shoal.service.shuffler.notary import Notary
+from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
 from shoal.service.survey import Party
 
 PEOPLE = 12
@@ -63,11 +63,11 @@ def test_everybody_is_in_the_batch_once(tmp_path):
         tmp_path / "shuffler", minimum=PEOPLE, target=PEOPLE, analyzer=party
     )
     shown = httpx.MockTransport(lambda _request: httpx.Response(200, content=analyzer.document()))
-    assert Notary(shuffler.store, shuffler.clock, transport=shown).step() == 1
+    assert KeyListFetcher(shuffler.store, shuffler.clock, transport=shown).step() == 1
     transport = Lossy(shuffler.app())
     asyncio.run(answered(shuffler, transport, tmp_path / "devices"))
     assert len(transport.bodies) > PEOPLE
     assert len(set(transport.bodies)) == PEOPLE
     shuffler.work()
-    (batch,) = shuffler.store.batches(shuffler.survey.id, None)
+    (batch,) = shuffler.store.batches.listed(shuffler.survey.id, None)
     assert batch.reports == batch.records == PEOPLE

@@ -27,7 +27,9 @@ from shoal.randomness import simulated
 from shoal.sealing import SurveyId
 from shoal.service.client import Client, Policy, Settings
 from shoal.service.clock import ManualClock
-from shoal.service.store import Arrival, Database, ShufflerStore
+from shoal.service.db import Database
+from shoal.service.shuffler.reports import Arrival
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.wire import VERSION, Wire
 
 MINIMUM = 8
@@ -51,7 +53,7 @@ class Collection:
     def __init__(self, place, tokens, now):
         self.world = World(place, {SurveyId.from_text(key): each for key, each in tokens.items()})
         self.world.advance(now - START)
-        (self.survey,) = self.world.shuffler.store.surveys()
+        (self.survey,) = self.world.shuffler.store.surveys.all()
         self.directory = place.directory
 
     def run(self, senders):
@@ -90,15 +92,15 @@ class Collection:
 def fill(place, reports):
     """So many reports that wait to be opened: nobody can, but that is found out later."""
     database = Database(place.urls["shuffler"])
-    store = ShufflerStore(database, place.of("shuffler"), ManualClock(START), node="filled")
-    (survey,) = store.surveys()
+    store = ShufflerStore(database, place.of("shuffler"), ManualClock(START))
+    (survey,) = store.surveys.all()
     size = Wire.of(survey).report_bytes
     for start in range(0, reports, AT_ONCE):
         words = simulated(start).words(AT_ONCE * size // 8 + 1)
         table = np.frombuffer(words.tobytes()[: AT_ONCE * size], dtype=np.uint8).copy()
         table = table.reshape(AT_ONCE, size)
         table[:, 0], table[:, 1] = VERSION, 0
-        (receipt,) = store.receive([Arrival(survey.id, 0, table.tobytes())])
+        (receipt,) = store.reports.receive([Arrival(survey.id, 0, table.tobytes())])
         assert receipt.new == AT_ONCE
 
 

@@ -87,15 +87,24 @@ class Slow:
     def __init__(self, store):
         self._store = store
         self.later = []
+        self.reports = SlowNoun(store.reports, self.later)
+        self.batches = SlowNoun(store.batches, self.later)
 
     def __getattr__(self, name):
         return getattr(self._store, name)
 
-    def finish_opening(self, *words):
-        self.later.append(partial(self._store.finish_opening, *words))
 
-    def finish_shuffle(self, *words):
-        self.later.append(partial(self._store.finish_shuffle, *words))
+class SlowNoun:
+    """Reports or batches whose work is finished later."""
+
+    def __init__(self, noun, later):
+        self._noun, self._later = noun, later
+
+    def __getattr__(self, name):
+        return getattr(self._noun, name)
+
+    def finish(self, *words):
+        self._later.append(partial(self._noun.finish, *words))
 
 
 class Simulation(RuleBasedStateMachine):
@@ -231,8 +240,8 @@ class Simulation(RuleBasedStateMachine):
 
     @rule()
     def keys_are_looked_after(self):
-        self.world.shuffler.keyring.tick(keep=self.world.shuffler.store.waiting_keys())
-        self.world.analyzer.keyring.tick(keep=self.world.analyzer.store.keys_in_use())
+        self.world.shuffler.keyring.tick(keep=self.world.shuffler.store.reports.waiting_keys())
+        self.world.analyzer.keyring.tick(keep=self.world.analyzer.store.collections.keys_in_use())
 
     @rule()
     def a_week_without_work(self):
@@ -274,18 +283,18 @@ class Simulation(RuleBasedStateMachine):
 
     @rule()
     def files_are_deleted(self):
-        self.world.shuffler.store.purge()
-        self.world.shuffler.store.collect()
+        self.world.shuffler.store.batches.purge()
+        self.world.shuffler.store.garbage.collect()
         self.witness.look_at_shuffler()
 
     @rule()
     def somebody_slow_claims_reports(self):
         store = self.world.shuffler.store
-        self._claimed(store.claim_extents(1000, LEASE), ShufflerWorker._finish)
+        self._claimed(store.reports.claim(1000, LEASE), ShufflerWorker._finish)
 
     @rule()
     def somebody_slow_claims_a_batch(self):
-        self._claimed(self.world.shuffler.store.claim_batch(LEASE), ShufflerWorker._write)
+        self._claimed(self.world.shuffler.store.batches.claim(LEASE), ShufflerWorker._write)
 
     def _claimed(self, work, do):
         """All of the work is done now, but for saying so."""
@@ -321,7 +330,7 @@ class Simulation(RuleBasedStateMachine):
         held, self.held = self.held, []
         self.somebody_slow_claims_reports()
         self.world.advance(MAX_AGE)
-        self.world.shuffler.store.advance()
+        self.world.shuffler.store.batches.advance()
         self.somebody_slow_claims_a_batch()
         self.world.advance(LEASE)
         self.the_shuffler_works(2)
@@ -331,7 +340,7 @@ class Simulation(RuleBasedStateMachine):
 
     @rule(survey=surveys, pick=picks, same=st.booleans())
     def a_batch_is_asked_for_again(self, survey, pick, same):
-        infos = self.world.shuffler.store.batches(self.surveys[survey].id)
+        infos = self.world.shuffler.store.batches.listed(self.surveys[survey].id)
         collected = [info for info in infos if info.state != "SHUFFLED"]
         if not collected:
             return

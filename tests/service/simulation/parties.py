@@ -20,18 +20,18 @@ import sqlalchemy as sa
 
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service import failpoints
-from shoal.service.analyzer.http_source import HttpSource
+from shoal.service.analyzer.source import HttpSource
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.clock import ManualClock
+from shoal.service.db import Database
 from shoal.service.http.limits import Limits
 from shoal.service.keyring import KeyList, Keyring, Protection, Schedule
 from shoal.service.opening import Pool
 from shoal.service.shuffler.app import shuffler_app
-from shoal.service.shuffler.notary import Notary
+from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import Database, ShufflerStore
-from shoal.service.store.patience import AT_ONCE
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.wire import Wire
 
@@ -77,9 +77,7 @@ class ShufflerParty:
         self.directory, self.clock, self._runner = directory, clock, runner
         self.database = Database(url)
         # No patience: it is measured with a clock that nobody sets.
-        self.store = ShufflerStore(
-            self.database, directory, clock, node="simulated", patience=AT_ONCE
-        )
+        self.store = ShufflerStore(self.database, directory, clock, grace=0)
         self.keyring = Keyring.open(
             directory / "keys", protection=Protection.none(), clock=self.clock
         )
@@ -88,19 +86,19 @@ class ShufflerParty:
         )
         self.worker = ShufflerWorker(self.store, self.keyring, Pool(0), clock, pace=Pace(gather=0))
         shown = httpx.MockTransport(lambda _: httpx.Response(200, content=analyzer_keys()))
-        self._notary = Notary(self.store, clock, transport=shown)
+        self._fetcher = KeyListFetcher(self.store, clock, transport=shown)
         self._life = self.app.router.lifespan_context(self.app)
         runner.run(self._life.__aenter__())
         self._transport = httpx.ASGITransport(app=self.app)
 
     def step(self):
         """One unit of work of every kind."""
-        copied = self._notary.step()
+        copied = self._fetcher.step()
         return self.worker.step() or bool(copied)
 
     def analyzer_keys(self, survey):
         """The analyzer's list that everybody has from here."""
-        document = self.store.copies.find(survey.analyzer.fingerprint).document
+        document = self.store.key_lists.find(survey.analyzer.fingerprint).document
         return KeyList.verified(
             document, fingerprint=survey.analyzer.fingerprint, now=self.clock(), role="analyzer"
         )
@@ -138,11 +136,8 @@ class AnalyzerParty:
         return self.worker.step()
 
     def gone(self):
-        """Nothing of it is left in this process; its lock is free, its file still there."""
-        for collector in self.worker._collectors.values():
-            os.close(collector._owner._handle)
-            collector._owner._handle = None
-            collector.source.close()
+        """Nothing of it is left in this process; what it had leased is leased still."""
+        self.worker.close()
         self.database.close()
 
 
@@ -254,11 +249,11 @@ class Beginning:
             if role == "analyzer":
                 store = AnalyzerStore(database, directory, clock)
             else:
-                store = ShufflerStore(database, directory, clock, node="first")
+                store = ShufflerStore(database, directory, clock)
             for survey in self.surveys:
-                store.add_survey(survey)
+                store.surveys.add(survey)
                 if role == "shuffler":
-                    self.tokens[survey.id] = store.add_token("analyzer", survey.id, 1000 * DAY)
+                    self.tokens[survey.id] = store.tokens.add("analyzer", survey.id, 1000 * DAY)
             database.close()
 
     def _urls(self, directory, name):

@@ -14,9 +14,9 @@ from hashlib import sha256
 import numpy as np
 import sqlalchemy as sa
 
-from shoal.service.analyzer.schema import PUBLISHED, REFUSED
+from shoal.service.analyzer.tables import PUBLISHED, REFUSED
 from shoal.service.batch_file import BatchFile
-from shoal.service.store import schema
+from shoal.service.shuffler import tables as schema
 
 ON_DISK = ("SHUFFLED", "RELEASED")
 
@@ -60,7 +60,7 @@ class Witness:
 
     def look_at_shuffler(self):
         for number, survey in enumerate(self.surveys):
-            for info in self.world.shuffler.store.batches(survey.id):
+            for info in self.world.shuffler.store.batches.listed(survey.id):
                 self._look_at_batch(number, info)
 
     def _look_at_batch(self, number, info):
@@ -98,16 +98,16 @@ class Witness:
     def look_at_analyzer(self):
         for number, survey in enumerate(self.surveys):
             store = self.world.analyzer.store
-            found = store.collections(survey.id)
+            found = store.collections.of(survey.id)
             for each in found:
                 assert self.requests.setdefault(each.batch, each.request) == each.request
             done = {each.batch: each for each in found if each.state == PUBLISHED}
-            documents = {each["batch"]: each for each in store.results(survey.id)}
+            documents = {each["batch"]: each for each in store.results.of(survey.id)}
             assert documents.keys() == done.keys()
-            debits = Counter(entry["batch"] for entry in store.ledger(survey.id))
+            debits = Counter(entry["batch"] for entry in store.ledger.entries(survey.id))
             assert set(debits.values()) <= {1}
             assert debits.keys() >= done.keys()
-            counts = store.counts(survey.id)
+            counts = store.results.counts(survey.id)
             for batch, each in done.items():
                 self._look_at_result(number, each, documents[batch], counts.get(batch))
             total = sum(each.cells for each in counts.values())
@@ -115,7 +115,7 @@ class Witness:
 
     def _look_at_result(self, number, found, document, counts):
         survey = self.surveys[number]
-        written = self.world.analyzer.store.result(survey.id, found.batch)
+        written = self.world.analyzer.store.results.get(survey.id, found.batch)
         if self.documents.setdefault(found.batch, written) != written:
             raise AssertionError("another result of the same batch")
         members = self.batches[number][found.batch]
@@ -136,7 +136,7 @@ class Witness:
     def look_at_the_end(self):
         self.look_at_shuffler()
         self.look_at_analyzer()
-        assert not self.world.shuffler.store.waiting_keys()
+        assert not self.world.shuffler.store.reports.waiting_keys()
         for number in range(len(self.surveys)):
             self._everybody_is_somewhere(number)
             self._everything_is_collected(number)
@@ -165,7 +165,7 @@ class Witness:
     def _not_released(self, number):
         """The people in each batch that waits, and how many died with theirs."""
         table, parts = schema.batches, schema.parts
-        survey = self.world.shuffler.store._surveys.find(self.surveys[number].id).number
+        survey = self.world.shuffler.store.surveys.row(self.surveys[number].id).number
         ours = sa.select(table).where(table.c.survey == survey)
         directory = self.world.place.of("shuffler") / "parts"
         waiting, expired = [], 0
@@ -189,16 +189,16 @@ class Witness:
         return waiting, expired
 
     def _records(self, number, body):
-        width = self.world.shuffler.store._surveys.find(self.surveys[number].id).wire.record_bytes
+        width = self.world.shuffler.store.surveys.row(self.surveys[number].id).wire.record_bytes
         return [body[at : at + width] for at in range(0, len(body), width)]
 
     def _everything_is_collected(self, number):
         survey = self.surveys[number]
-        found = {each.batch: each for each in self.world.analyzer.store.collections(survey.id)}
-        debits = {entry["batch"] for entry in self.world.analyzer.store.ledger(survey.id)}
+        found = {each.batch: each for each in self.world.analyzer.store.collections.of(survey.id)}
+        debits = {entry["batch"] for entry in self.world.analyzer.store.ledger.entries(survey.id)}
         gone = self.world.analyzer.keyring.gone()
         published = set()
-        for info in self.world.shuffler.store.batches(survey.id):
+        for info in self.world.shuffler.store.batches.listed(survey.id):
             each = found[info.id]
             if each.state == REFUSED:
                 assert info.inner_key in gone, each.reason
@@ -222,8 +222,8 @@ class Witness:
         released = {
             info.id
             for survey in self.surveys
-            for info in self.world.shuffler.store.batches(survey.id)
+            for info in self.world.shuffler.store.batches.listed(survey.id)
             if info.state in ON_DISK
         }
         assert kept == released
-        assert not list((analyzer / "incoming").glob("*.batch"))
+        assert not list((analyzer / "incoming").iterdir())

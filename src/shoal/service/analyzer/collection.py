@@ -13,19 +13,42 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import sqlalchemy as sa
+
 from shoal.errors import InvalidArgumentError
-from shoal.service.analyzer import schema
-from shoal.service.analyzer.opened import unpacked
+from shoal.sealing import SurveyId
+from shoal.service.analyzer.decode import Admitted, Mask, packed, unpacked
+from shoal.service.analyzer.release_decision import ReleaseDecision
+from shoal.service.analyzer.tables import (
+    OPENED,
+    PUBLISHED,
+    RECEIVED,
+    REFUSED,
+    REQUESTED,
+    collections,
+)
+from shoal.service.clock import Clock
+from shoal.service.db.database import Database
+from shoal.service.db.files import fresh_name
+from shoal.service.db.leases import FREE, Leases
+from shoal.service.db.surveys import Surveys
+from shoal.service.db.tags import add_tags, known_tags
+from shoal.service.errors import LeaseLostError, UnknownBatchError
+from shoal.service.opening import TAG_BYTES, Rows
 from shoal.values import Counts
 
 LARGEST_BATCH = 1 << 40  # bytes; no shuffler has one
 MOST_KEY = 255
+LEASE = 6  # seconds
+LATEST = 90 * 86_400  # after a survey's last batch, for those that were asked for and never came
 BATCH_NAME = re.compile(r"[0-9a-f]{32}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
+_without_cells = [column for column in collections.c if column.name != "cells"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +112,7 @@ class Collection:
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to do."""
-        return self.state == schema.REFUSED or (
-            self.state == schema.PUBLISHED and self.acknowledged
-        )
+        return self.state == REFUSED or (self.state == PUBLISHED and self.acknowledged)
 
     @property
     def counts(self) -> Counts | None:
@@ -100,7 +121,182 @@ class Collection:
             return None
         return unpacked(self.cells, self.valid)
 
-    @property
-    def received(self) -> dict[str, Any]:
-        """What its document says about how it came."""
-        return {"batch": self.batch, "reports": self.reports, "rejected": self.rejected or {}}
+
+class Collections:
+    """The collections of all surveys; work on one is leased for ``lease`` seconds at a time."""
+
+    def __init__(
+        self, database: Database, surveys: Surveys, clock: Clock, *, lease: int = LEASE
+    ) -> None:
+        self._database = database
+        self._surveys = surveys
+        self._clock = clock
+        self._leases = Leases(database, collections, clock)
+        self.lease = lease
+
+    def request(self, name: SurveyId, offer: Offer) -> Collection:
+        """The collection of a batch; the name of its request is drawn once and for all."""
+        row = self._surveys.row(name)
+        values = {
+            "survey": row.number,
+            "batch": offer.batch,
+            "request": fresh_name(),
+            "state": REQUESTED,
+            "digest": offer.digest,
+            "size": offer.size,
+            "key": offer.key,
+        }
+        add = self._database.insert(collections).values(values).on_conflict_do_nothing()
+        with self._database.write() as connection:
+            self._surveys.confirm(connection, row)
+            connection.execute(add)  # if somebody asked before, their request is ours
+        return self.find(name, offer.batch)
+
+    def offered_again(self, name: SurveyId, offers: Sequence[Offer]) -> None:
+        """A shuffler has these batches still or anew: in these bytes, and not acknowledged.
+
+        What was counted of them stays as it is, and what was refused stays refused.
+        """
+        if not offers:
+            return
+        query = collections.update().where(
+            collections.c.survey == self._surveys.row(name).number,
+            collections.c.batch == sa.bindparam("of"),
+            collections.c.state != REFUSED,
+        )
+        new: dict[str, Any] = {
+            "digest": sa.bindparam("new_digest"),
+            "size": sa.bindparam("new_size"),
+            "acknowledged": 0,
+        }
+        rows = [
+            {"of": each.batch, "new_digest": each.digest, "new_size": each.size} for each in offers
+        ]
+        with self._database.write() as connection:
+            connection.execute(query.values(new), rows)
+
+    def find(self, name: SurveyId, batch: str) -> Collection:
+        """One batch."""
+        number = self._surveys.row(name).number
+        with self._database.read() as connection:
+            return _read(connection, number, batch)
+
+    def of(self, name: SurveyId) -> list[Collection]:
+        """All batches of a survey that were ever asked for."""
+        mine = collections.c.survey == self._surveys.row(name).number
+        query = sa.select(*_without_cells).where(mine).order_by(collections.c.batch)
+        with self._database.read() as connection:
+            return [Collection.of(dict(row)) for row in connection.execute(query).mappings()]
+
+    def again(self, name: SurveyId, batch: str) -> Collection:
+        """Ask once more for a batch that was refused, under the request that has it."""
+        mine = _is(self._surveys.row(name).number, batch)
+        query = collections.update().where(mine, collections.c.state == REFUSED)
+        with self._database.write() as connection:
+            connection.execute(query.values(state=REQUESTED, reason=None, **FREE))
+        return self.find(name, batch)
+
+    def claim(self, waiting: Collection) -> Collection | None:
+        """The batch as it is now, for one owner alone; None while somebody else has it."""
+        mine = _is(waiting.survey, waiting.batch)
+        query = collections.update().where(mine, self._leases.free())
+        with self._database.write() as connection:
+            if connection.execute(query.values(self._leases.begun(self.lease))).rowcount != 1:
+                return None
+            return _read(connection, waiting.survey, waiting.batch)
+
+    def renew(self, held: Collection) -> None:
+        """Begin the lease anew."""
+        self._leases.renew(str(held.owner), self.lease)
+
+    def release(self, held: Collection) -> None:
+        """Leave the batch to whoever comes next, if it is still ours."""
+        query = collections.update().where(collections.c.owner == held.owner)
+        with self._database.write() as connection:
+            connection.execute(query.values(FREE))
+
+    def move(self, held: Collection, state: str, **values: object) -> Collection:
+        """A step from the state that a collection has to another, by the owner who holds it."""
+        with self._database.write() as connection:
+            return self.move_in(connection, held, state, **values)
+
+    def move_in(
+        self, connection: sa.Connection, held: Collection, state: str, **values: object
+    ) -> Collection:
+        """The same, in a transaction that does more."""
+        mine = (collections.c.state == held.state, collections.c.owner == held.owner)
+        query = collections.update().where(_is(held.survey, held.batch), *mine)
+        until = self._leases.until(self.lease)
+        changed = {"lease_until": until, **values, "state": state}
+        if connection.execute(query.values(changed)).rowcount != 1:
+            raise LeaseLostError(f"batch {held.batch}")
+        return _read(connection, held.survey, held.batch)
+
+    def known(self, held: Collection, tags: Rows) -> Mask:
+        """Which of these records were counted in an earlier batch."""
+        listed = _listed(tags)
+        known = known_tags(self._database, held.survey, int(held.key or 0), listed)
+        return np.fromiter((tag in known for tag in listed), dtype=bool, count=len(listed))
+
+    def opened(
+        self,
+        held: Collection,
+        admitted: Admitted,
+        decision: ReleaseDecision,
+        counts: Counts | None,
+    ) -> Collection | None:
+        """The records were counted, and never will be again; None if one of them was meanwhile.
+
+        Counts of a batch that is withheld are not kept.
+        """
+        values: dict[str, Any] = {
+            "valid": decision.valid,
+            "rejected": json.dumps(admitted.rejected),
+            "reason": decision.withheld,
+            "cells": None if decision.withheld or counts is None else packed(counts),
+        }
+        tags = _listed(admitted.tags)
+        with self._database.write() as connection:
+            moved = self.move_in(connection, held, OPENED, **values)
+            if tags:
+                new = add_tags(connection, held.survey, int(held.key or 0), sorted(tags))
+                if len(new) != len(tags):
+                    connection.rollback()
+                    return None
+        return moved
+
+    def keys_in_use(self) -> frozenset[int]:
+        """The keys of batches that are not opened yet: those here, and those asked for.
+
+        One that never comes keeps its key for a time only, or a shuffler could keep keys alive by
+        announcing what it does not have.
+        """
+        columns = collections.c
+        query = sa.select(columns.survey, columns.key, columns.state).where(
+            columns.state.in_([REQUESTED, RECEIVED]), columns.key.is_not(None)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(query.distinct()).all()
+        return frozenset(
+            row.key for row in rows if row.state == RECEIVED or not self._is_past(row.survey)
+        )
+
+    def _is_past(self, number: int) -> bool:
+        survey = self._surveys.numbered(number).survey
+        return self._clock() > survey.not_after + survey.batches.max_age + LATEST
+
+
+def _is(survey: int, batch: str) -> sa.ColumnElement[bool]:
+    return sa.and_(collections.c.survey == survey, collections.c.batch == batch)
+
+
+def _read(connection: sa.Connection, survey: int, batch: str) -> Collection:
+    row = connection.execute(sa.select(collections).where(_is(survey, batch))).mappings().first()
+    if row is None:
+        raise UnknownBatchError(batch)
+    return Collection.of(dict(row))
+
+
+def _listed(tags: Rows) -> list[bytes]:
+    whole = np.ascontiguousarray(tags).tobytes()
+    return [whole[start : start + TAG_BYTES] for start in range(0, len(whole), TAG_BYTES)]

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
+from threading import Lock
+from typing import Any, TypeAlias
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import ShoalError
 from shoal.explain.text import plain, up
 from shoal.report.result import ColumnResult, Result, harmless
 from shoal.sealing import SurveyId
-from shoal.service.analyzer import schema
-from shoal.service.analyzer.documents import (
+from shoal.service.analyzer.publish import (
     LEVEL,
     VERSION,
     Document,
@@ -30,10 +30,14 @@ from shoal.service.analyzer.documents import (
     estimates,
     worth,
 )
+from shoal.service.analyzer.release_decision import ReleaseDecision, estimated, guaranteed
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.analyzer.verdict import Verdict, estimated, guaranteed
+from shoal.service.analyzer.tables import REFUSED
 from shoal.service.survey import Survey
 from shoal.values import Counts
+
+# What is another one whenever the results of a survey are.
+Version: TypeAlias = tuple[object, ...]
 
 ALL = "all"
 _MEAN = ("mean", "low", "high", "standard_error", "sum")
@@ -71,42 +75,46 @@ class SurveyResults:
         """The estimate from all batches together; None before there is one."""
         if self.counts is None:
             return None
-        told = self._verdict(self.counts)
-        found = {} if told.withheld is not None else estimates(self.survey, self.counts)
-        bound = None if told.withheld else bias(self.survey, self.counts, told, self.spoiled)
+        decision = self._decision(self.counts)
+        found = {} if decision.withheld is not None else estimates(self.survey, self.counts)
+        bound = (
+            None if decision.withheld else bias(self.survey, self.counts, decision, self.spoiled)
+        )
         return {
             "batches": self.life["batches"],
-            **worth(self.survey, told),
+            **worth(self.survey, decision),
             "epsilon": self.life["epsilon"],
             "level": LEVEL,
             "estimates": None,
             "mean": None,
             **found,
             "bias_bound": bound,
-            "withheld": told.withheld,
+            "withheld": decision.withheld,
         }
 
-    def _verdict(self, counts: Counts) -> Verdict:
+    def _decision(self, counts: Counts) -> ReleaseDecision:
         """All valid reports, under the guarantee of the smallest batch."""
         smallest = guaranteed(self.survey, int(self.life["smallest"]))
         try:
             estimated(self.survey, counts)
         except ShoalError:
             reason = "counts of several batches that do not add up"
-            return Verdict(counts.n, self.survey.honest(counts.n), smallest, reason)
-        return Verdict(counts.n, self.survey.honest(counts.n), smallest, None)
+            return ReleaseDecision(counts.n, self.survey.honest(counts.n), smallest, reason)
+        return ReleaseDecision(counts.n, self.survey.honest(counts.n), smallest, None)
 
     def result(self) -> Result | None:
         """All batches together as a result like any other, for charts and pages."""
         if self.counts is None:
             return None
-        told = self._verdict(self.counts)
-        if told.guarantee is None or told.withheld is not None:
+        decision = self._decision(self.counts)
+        if decision.guarantee is None or decision.withheld is not None:
             return None
-        found = column(self.survey, self.counts, told.guarantee)
-        return Result(columns=(found,), guarantee=told.guarantee, notes=tuple(self._notes(told)))
+        found = column(self.survey, self.counts, decision.guarantee)
+        return Result(
+            columns=(found,), guarantee=decision.guarantee, notes=tuple(self._notes(decision))
+        )
 
-    def _notes(self, told: Verdict) -> Iterator[str]:
+    def _notes(self, decision: ReleaseDecision) -> Iterator[str]:
         smallest = int(self.life["smallest"])
         if self.life["batches"] == 1:
             yield f"one batch of {smallest:,} valid reports"
@@ -128,7 +136,9 @@ class SurveyResults:
                 f"{withheld} {were} withheld, and not counted; towards the analyzer, who opened "
                 f"them all, there is {lost} (at delta {plain(self.survey.delta)})"
             )
-        bound = None if self.counts is None else bias(self.survey, self.counts, told, self.spoiled)
+        bound = (
+            None if self.counts is None else bias(self.survey, self.counts, decision, self.spoiled)
+        )
         if bound:
             what = "the mean" if not self.survey.answers else "a share"
             yield f"those assumed dishonest can have shifted {what} by at most {bound:.3g}"
@@ -157,26 +167,28 @@ class SurveyResults:
 
 def survey_results(store: AnalyzerStore, name: SurveyId) -> SurveyResults:
     """What a survey has found so far: all of it follows from the documents read first."""
-    batches = store.results(name)
-    told = [document for document in batches if _counts(document)]
-    counts = store.counts(name)
-    survey = store.survey(name)
+    batches = store.results.of(name)
+    published = [document for document in batches if _counts(document)]
+    counts = store.results.counts(name)
+    survey = store.surveys.get(name)
     return SurveyResults(
         survey=survey,
         batches=tuple(batches),
         refused=tuple(
             {"batch": each.batch, "reason": each.reason}
-            for each in store.collections(name)
-            if each.state == schema.REFUSED
+            for each in store.collections.of(name)
+            if each.state == REFUSED
         ),
         life={
-            **store.life(name),  # towards the analyzer, who has opened more than it has told
-            "epsilon": max((each["epsilon"] for each in told), default=None),
-            "batches": len(told),
-            "smallest": min((each["valid"] for each in told), default=None),
+            **store.ledger.spent(
+                name
+            ),  # towards the analyzer, who has opened more than it has told
+            "epsilon": max((each["epsilon"] for each in published), default=None),
+            "batches": len(published),
+            "smallest": min((each["valid"] for each in published), default=None),
         },
-        counts=reduce(add, (counts[each["batch"]] for each in told)) if told else None,
-        spoiled=sum(each["reports"] - each["valid"] for each in told if survey.slots > 1),
+        counts=reduce(add, (counts[each["batch"]] for each in published)) if published else None,
+        spoiled=sum(each["reports"] - each["valid"] for each in published if survey.slots > 1),
     )
 
 
@@ -219,3 +231,35 @@ def _lines(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {**document, **document["mean"]}
     else:
         yield {name: value for name, value in document.items() if name != "mean"}
+
+
+class ResultCache:
+    """Documents and files that take long to make from the results of a survey.
+
+    Each is kept until there are other results: so many bytes of it at ``most``, and the newest
+    whatever its size.
+    """
+
+    def __init__(self, most: int = 64 << 20) -> None:
+        self._most = most
+        self._kept: dict[tuple[SurveyId, str], tuple[Version, bytes]] = {}
+        self._lock = Lock()
+        self._making: dict[SurveyId, Lock] = {}
+
+    def get(self, name: SurveyId, what: str, version: Version, make: Callable[[], bytes]) -> bytes:
+        """As it was made before, or made now; of one survey one at a time."""
+        with self._making.setdefault(name, Lock()):
+            with self._lock:
+                kept = self._kept.get((name, what))
+            if kept is None or kept[0] != version:
+                kept = version, make()
+            with self._lock:
+                self._keep((name, what), kept)
+            return kept[1]
+
+    def _keep(self, key: tuple[SurveyId, str], made: tuple[Version, bytes]) -> None:
+        self._kept.pop(key, None)
+        self._kept[key] = made  # the newest is the last
+        held = sum(len(body) for _, body in self._kept.values())
+        while held > self._most and len(self._kept) > 1:
+            held -= len(self._kept.pop(next(iter(self._kept)))[1])

@@ -1,18 +1,46 @@
-"""Where batches come from: a shuffler, however it is reached."""
+"""Where batches come from: a shuffler, in this process or at an address.
+
+Everything that comes over HTTP is checked where it is used: the list here, a batch against the
+digest that was announced, its header against the survey, every record by opening it. Nor is it
+believed to answer in time, or ever to come to an end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
+from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Offer
-from shoal.service.errors import ServiceError
+from shoal.service.errors import (
+    AlreadyCollectedError,
+    DigestMismatchError,
+    NotReadyError,
+    ServiceError,
+    UnknownBatchError,
+)
 
 if TYPE_CHECKING:
-    from shoal.service.store.shuffler import ShufflerStore
+    from shoal.service.shuffler.store import ShufflerStore
 
+try:
+    import httpx
+except ImportError:
+    raise MissingExtraError("collecting from a shuffler", "server") from None
+
+LARGEST_ANSWER = 8 << 20
+MOST_OFFERS = 10_000
+_RETRY = 10
+_LONGEST_RETRY = 9  # digits
+_LONGEST_DETAIL = 500
+_TIMEOUT = 60.0
+_KIND = re.compile(r"urn:shoal:problem:[a-z_]+")
 READY = frozenset({"SHUFFLED", "RELEASED"})
 _PIECE = 1 << 20
 _DIGITS = 16  # of a survey's name, that tell it from others
@@ -78,19 +106,19 @@ class DirectSource:
         """All batches that can be collected now."""
         return [
             Offer(batch=found.id, digest=found.digest, size=found.bytes, key=found.inner_key)
-            for found in self._store.batches(self._survey, None)
+            for found in self._store.batches.listed(self._survey)
             if found.state in READY and found.digest and found.bytes
         ]
 
     @contextmanager
     def fetch(self, batch: str, request: str) -> Iterator[Iterator[bytes]]:
         """The bytes of a batch, in pieces."""
-        with self._store.release(self._survey, batch, request).open("rb") as file:
+        with self._store.batches.release(self._survey, batch, request).open("rb") as file:
             yield iter(lambda: file.read(_PIECE), b"")
 
     def acknowledge(self, batch: str, request: str, digest: str) -> None:
         """The batch has arrived."""
-        self._store.acknowledge(self._survey, batch, request, digest)
+        self._store.batches.acknowledge(self._survey, batch, request, digest)
 
     def keys(self) -> bytes | None:
         """None: nobody compares."""
@@ -98,3 +126,201 @@ class DirectSource:
 
     def close(self) -> None:
         """There is nothing to close."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeouts:
+    """How slow a shuffler may be, in seconds, and in bytes a second once ``grace`` is over.
+
+    ``silence`` is the longest without a byte, ``listing`` the longest for all pages of a list.
+    """
+
+    silence: float = _TIMEOUT
+    grace: float = 60.0
+    rate: float = 100_000.0
+    listing: float = 600.0
+    clock: Callable[[], float] = time.monotonic
+
+
+class HttpSource:
+    """The batches of one survey at a shuffler; ``token`` is the collector's bearer token."""
+
+    def __init__(
+        self,
+        url: str,
+        survey: SurveyId,
+        token: str,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self._where = url.rstrip("/")
+        self._survey = survey
+        self._timeouts = timeouts or Timeouts()
+        # Redirects are not followed: the token is for this address. Nothing is unpacked: what is
+        # small on its way may be large here.
+        self._client = httpx.Client(
+            transport=transport,
+            timeout=self._timeouts.silence,
+            follow_redirects=False,
+            headers={"Accept-Encoding": "identity"},
+        )
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def offers(self) -> list[Offer]:
+        """Batches that can be collected now: all of them, or the first ``MOST_OFFERS``."""
+        found: list[Offer] = []
+        after: str | None = None
+        ends = self._timeouts.clock() + self._timeouts.listing
+        while len(found) < MOST_OFFERS:
+            if self._timeouts.clock() > ends:
+                raise self._nonsense("no whole list of batches in time")
+            page = self._page(after)
+            if not page:
+                break
+            names = [str(entry.get("batch")) for entry in page]
+            if after is not None and min(names) <= after:
+                raise self._nonsense("a list of batches that does not come to an end")
+            after = max(names)
+            found += [self._offer(entry) for entry in page if entry.get("state") in READY]
+        return found[:MOST_OFFERS]
+
+    def check(self) -> None:
+        """Refuse a shuffler that gives no list for this token; nothing is asked for by that."""
+        self._page(None)
+
+    def _page(self, after: str | None) -> list[Mapping[str, Any]]:
+        query = {} if after is None else {"after": after}
+        answer = self._asked("GET", self._batches, params=query, headers=self._headers)
+        try:
+            page = json.loads(answer)["batches"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            page = None
+        if not isinstance(page, list) or not all(isinstance(entry, dict) for entry in page):
+            raise self._nonsense("a list of batches that is none")
+        return page
+
+    def _offer(self, entry: Mapping[str, Any]) -> Offer:
+        try:
+            return Offer(
+                batch=str(entry["batch"]),
+                digest=str(entry["digest"]),
+                size=entry["bytes"],
+                key=entry.get("key"),
+            )
+        except (KeyError, InvalidArgumentError):
+            raise self._nonsense("a list with a batch that cannot be one") from None
+
+    @contextmanager
+    def fetch(self, batch: str, request: str) -> Iterator[Iterator[bytes]]:
+        """The bytes of a batch, in pieces."""
+        headers = {**self._headers, "Shoal-Request": request}
+        with self._reached():  # noqa: SIM117 - what goes wrong inside is said outside
+            with self._client.stream("GET", f"{self._batches}/{batch}", headers=headers) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    raise self._refusal(answer, self._read(answer), batch)
+                yield self._pieces(answer)
+
+    def acknowledge(self, batch: str, request: str, digest: str) -> None:
+        """The batch has arrived."""
+        said = {"request": request, "digest": digest}
+        address = f"{self._batches}/{batch}/ack"
+        self._asked("POST", address, json=said, headers=self._headers, batch=batch)
+
+    def keys(self) -> bytes:
+        """The list of keys that the shuffler shows to everybody."""
+        return self._asked("GET", f"{self._where}/v1/keys")
+
+    @property
+    def _batches(self) -> str:
+        return f"{self._where}/v1/surveys/{self._survey}/batches"
+
+    def _asked(self, method: str, address: str, *, batch: str = "", **options: Any) -> bytes:  # noqa: ANN401 - what httpx takes
+        with self._reached(), self._client.stream(method, address, **options) as answer:
+            body = self._read(answer)
+            if not answer.is_success:
+                raise self._refusal(answer, body, batch)
+            if len(body) > LARGEST_ANSWER:
+                raise self._nonsense(f"an answer of more than {LARGEST_ANSWER} bytes")
+            return body
+
+    def _read(self, answer: httpx.Response) -> bytes:
+        """A short body; a longer one is cut after what is allowed."""
+        pieces, length = [], 0
+        for piece in self._pieces(answer):
+            pieces.append(piece)
+            length += len(piece)
+            if length > LARGEST_ANSWER:
+                break
+        return b"".join(pieces)
+
+    def _pieces(self, answer: httpx.Response) -> Iterator[bytes]:
+        """A body in pieces of a sensible size, as long as it comes fast enough."""
+        if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise self._nonsense("something packed, which nobody asked for")
+        allowed, began = self._timeouts, self._timeouts.clock()
+        waiting, length, total = [], 0, 0
+        for piece in answer.iter_bytes():
+            waiting.append(piece)
+            length += len(piece)
+            total += len(piece)
+            if allowed.clock() - began > allowed.grace + total / allowed.rate:
+                raise self._nonsense(f"fewer than {allowed.rate:,.0f} bytes a second")
+            if length >= _PIECE:
+                yield b"".join(waiting)
+                waiting, length = [], 0
+        yield b"".join(waiting)
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            reason = str(error) or type(error).__name__
+            raise SourceUnavailableError(self._where, reason) from error
+
+    def _refusal(self, answer: httpx.Response, body: bytes, batch: str) -> ServiceError:
+        kind, detail = _problem(body)
+        waiting = answer.headers.get("Retry-After", "")
+        match kind:
+            case "already_collected":
+                return AlreadyCollectedError(batch)
+            case "wrong_digest":
+                return DigestMismatchError(batch, "what was received")
+            case "unknown_batch":
+                return UnknownBatchError(batch)
+            case "not_ready":
+                whole = waiting.isdecimal() and len(waiting) <= _LONGEST_RETRY
+                seconds = int(waiting) if whole else _RETRY
+                return NotReadyError(f"batch {batch}", detail, retry_after=seconds)
+        status = answer.status_code
+        if status in {401, 403}:
+            return TokenRefusedError(self._where, self._survey, status, detail)
+        return SourceUnavailableError(self._where, f"status {status} ({detail})")
+
+    def _nonsense(self, what: str) -> SourceUnavailableError:
+        return SourceUnavailableError(self._where, f"it sent {what}")
+
+
+def _problem(body: bytes) -> tuple[str, str]:
+    """The kind and the sentence of a problem, if it is one."""
+    try:
+        found = json.loads(body)
+        kind, detail = str(found["type"]), str(found["detail"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "", "no explanation"
+    if not _KIND.fullmatch(kind):
+        return "", "no explanation"
+    return kind.rpartition(":")[2], _plain(detail)
+
+
+def _plain(text: str) -> str:
+    """What a shuffler says, on one line and without what would command a terminal."""
+    line = " ".join(text[:_LONGEST_DETAIL].split())
+    return "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
+    )

@@ -8,11 +8,11 @@ from functools import partial
 from threading import Event
 
 from shoal.errors import ShoalError
-from shoal.service.analyzer.collector import Collector, Pass, unexpected
-from shoal.service.analyzer.keeping import needed_keys
+from shoal.service.analyzer.collect import Collector, Pass, unexpected
+from shoal.service.analyzer.key_retention import needed_keys
 from shoal.service.analyzer.source import BatchSource
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.clock import Clock, system_clock
+from shoal.service.clock import HOUR, Clock, system_clock
 from shoal.service.closing import Closing
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import KeyList, Keyring, KeyringError
@@ -20,7 +20,6 @@ from shoal.service.opening import Pool
 from shoal.service.survey import Survey
 
 INTERVAL = 30.0
-_COPY_SECONDS = 3600
 
 _log = logging.getLogger(__name__)
 
@@ -53,9 +52,9 @@ class AnalyzerWorker(Closing):
         self._interval = interval
         self._steady = steady
         self._collectors: dict[bytes, Collector] = {}
-        self._copied: dict[str, int] = {}
+        self._fetched: dict[str, int] = {}
         self._forgotten: frozenset[int] = frozenset()
-        self._tidied = -_COPY_SECONDS
+        self._tidied = -HOUR
 
     def step(self) -> bool:
         """One pass over everything; whether anything went on."""
@@ -66,7 +65,7 @@ class AnalyzerWorker(Closing):
 
         What goes wrong with one of them is in its own pass, and keeps no other waiting.
         """
-        known = self._store.surveys()
+        known = self._store.surveys.all()
         self._tend_keys(known)
         self._forget_tokens()
         return {
@@ -76,7 +75,7 @@ class AnalyzerWorker(Closing):
     def _pass(self, survey: Survey) -> Pass:
         try:
             done = self._collector(survey).step()
-            self._copy_keys(survey)
+            self._fetch_key_list(survey)
         except Exception as error:  # noqa: BLE001 - of one survey, and others wait
             said = {"survey": str(survey.id), "reason": type(error).__name__}
             _log.warning("survey_waits", extra=said, exc_info=error)
@@ -89,19 +88,22 @@ class AnalyzerWorker(Closing):
     def run(self, stop: Event) -> None:
         """Work until told to stop; what is unavailable for a while is tried again."""
         while not stop.is_set():
-            went_on = False
+            wait = self._interval
             try:
-                went_on = self.step()
+                passes = self.collect().values()
+                if any(passes):
+                    continue
+                if any(each.leased for each in passes):  # whoever has them may have died
+                    wait = min(wait, self._store.collections.lease)
             except ShoalError as error:
                 reason = {"reason": type(error).__name__}
                 _log.warning("analyzer_waits", extra=reason, exc_info=error)
-            if not went_on:
-                stop.wait(self._interval)
+            stop.wait(wait)
 
     def close(self) -> None:
         """Leave everything to others, and close the connections."""
         for collector in self._collectors.values():
-            _close(collector)
+            collector.source.close()
         self._collectors.clear()
 
     def _collector(self, survey: Survey) -> Collector:
@@ -115,7 +117,7 @@ class AnalyzerWorker(Closing):
     def _drop(self, survey: Survey) -> None:
         dropped = self._collectors.pop(survey.id.digest, None)
         if dropped is not None:
-            _close(dropped)
+            dropped.source.close()
 
     def _tend_keys(self, surveys: Iterable[Survey]) -> None:
         """Keys change in time; those that batches may still need are kept until these are open."""
@@ -134,28 +136,23 @@ class AnalyzerWorker(Closing):
     def _forget_tokens(self) -> None:
         """Those that ended long ago, now and then."""
         now = self._clock()
-        if not 0 <= now - self._tidied < _COPY_SECONDS:
+        if not 0 <= now - self._tidied < HOUR:
             self._store.tokens.forget_ended(believed=self._steady())
             self._tidied = now
 
-    def _copy_keys(self, survey: Survey) -> None:
+    def _fetch_key_list(self, survey: Survey) -> None:
         """Keep the shuffler's list of keys, so that people can see whether theirs is the same."""
         name, now = survey.shuffler.fingerprint, self._clock()
-        if 0 <= now - self._copied.get(name, -_COPY_SECONDS) < _COPY_SECONDS:
+        if 0 <= now - self._fetched.get(name, -HOUR) < HOUR:
             return
         try:
             document = self._collector(survey).source.keys()
             if document is not None:
                 found = KeyList.verified(document, fingerprint=name, now=now, role="shuffler")
-                self._store.keep_copy(found)
+                self._store.key_lists.keep(found)
         except StoreUnavailableError:
             raise
         except ShoalError as error:
             reason = {"reason": type(error).__name__}
             _log.warning("no_copy_of_keys", extra=reason, exc_info=error)
-        self._copied[name] = now
-
-
-def _close(collector: Collector) -> None:
-    collector.close()
-    collector.source.close()
+        self._fetched[name] = now

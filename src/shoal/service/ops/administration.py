@@ -11,12 +11,12 @@ from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import moment, plural
 from shoal.sealing import SurveyId
-from shoal.service.analyzer import schema
+from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.db.tokens import TokenScope
 from shoal.service.errors import SurveyInUseError
 from shoal.service.keyring import Keyring
 from shoal.service.ops.home import Home, opened
-from shoal.service.store.values import TokenScope
 from shoal.service.survey import Survey
 
 DAY = 86_400
@@ -45,8 +45,8 @@ def add_survey(survey: Survey, home: Home) -> bool:
             "shorter --max-age"
         )
     with opened(home) as store:
-        known = any(found.id == survey.id for found in store.surveys())
-        store.add_survey(survey)
+        known = any(found.id == survey.id for found in store.surveys.all())
+        store.surveys.add(survey)
     return not known
 
 
@@ -72,7 +72,7 @@ class Registered:
 def surveys_of(home: Home) -> list[Registered]:
     """The surveys that a party collects for, in the order they were added."""
     with opened(home) as store:
-        return [Registered(each, store.survey_taken(each.id)) for each in store.surveys()]
+        return [Registered(each, store.surveys.taken(each.id)) for each in store.surveys.all()]
 
 
 def surveys_document(home: Home, registered: Sequence[Registered]) -> Document:
@@ -102,12 +102,12 @@ def remove_survey(home: Home, digits: str) -> tuple[SurveyId, int]:
     version would not add can be removed as well.
     """
     with opened(home) as store:
-        name = _named(store.survey_names(), digits)
+        name = _named(store.surveys.names(), digits)
         try:
-            return name, store.remove_survey(name)
+            return name, store.surveys.remove(name)
         except SurveyInUseError as error:
             taken = "reports" if home.role == "shuffler" else "collected batches"
-            ends = moment(store.survey(name).not_after)
+            ends = moment(store.surveys.get(name).not_after)
             message = f"it has {taken}: it ends by itself on {ends} (UTC)"
             raise AdministrationError(f"survey {name} stays: {message}") from error
 
@@ -135,7 +135,7 @@ def make_token(
     """A token for one survey (its first digits are enough) or for all; it is nowhere else."""
     lifetime = checks.count(days=days) * DAY
     with opened(home) as store:
-        chosen = None if survey is None else find_survey(store.surveys(), survey)
+        chosen = None if survey is None else find_survey(store.surveys.all(), survey)
         return store.tokens.add(label, None if chosen is None else chosen.id, lifetime), chosen
 
 
@@ -193,7 +193,7 @@ def ask_again(store: AnalyzerStore, surveys: Sequence[Survey], digits: str) -> N
     refused = [
         (survey, each.batch)
         for survey in surveys
-        for each in store.collections(survey.id)
+        for each in store.collections.of(survey.id)
         if each.state == schema.REFUSED
     ]
     chosen = [pair for pair in refused if digits and pair[1].startswith(digits)]
@@ -202,4 +202,4 @@ def ask_again(store: AnalyzerStore, surveys: Sequence[Survey], digits: str) -> N
         expected = f"the first digits of one refused batch ({known})"
         raise InvalidArgumentError("again", digits, expected)
     ((survey, batch),) = chosen
-    store.again(survey.id, batch)
+    store.collections.again(survey.id, batch)

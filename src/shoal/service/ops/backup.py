@@ -46,17 +46,18 @@ from sqlalchemy.engine import URL, make_url
 from shoal.errors import ShoalError
 from shoal.explain.document import Document
 from shoal.explain.text import moment, plural
-from shoal.service.analyzer import schema as analyzer
+from shoal.service.analyzer import tables as analyzer
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db.database import POSTGRESQL, SQLITE
+from shoal.service.db.files import sync_directory
+from shoal.service.db.tables import surveys
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import secrets
 from shoal.service.keyring.key_list import ROLES, Role
 from shoal.service.keyring.keys import INDEX, Index
 from shoal.service.keyring.secrets import IDENTITY, key_files, protection_kind
 from shoal.service.ops.home import Home
-from shoal.service.store import schema as shuffler
-from shoal.service.store.database import POSTGRESQL, SQLITE
-from shoal.service.store.files import sync_directory
+from shoal.service.shuffler import tables as shuffler
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
 
@@ -664,7 +665,7 @@ def _segments(connection: sa.Connection) -> dict[str, tuple[Range, ...]]:
 
 
 def _report_bytes(connection: sa.Connection, number: int) -> int:
-    query = sa.select(shuffler.surveys.c.configuration).where(shuffler.surveys.c.number == number)
+    query = sa.select(surveys.c.configuration).where(surveys.c.number == number)
     survey = Survey.from_bytes(bytes(connection.execute(query).scalar_one()))
     return Wire.of(survey).report_bytes
 

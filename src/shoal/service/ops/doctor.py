@@ -18,16 +18,17 @@ from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.text import duration
 from shoal.service.analyzer.source import SourceUnavailableError
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db import Database
+from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
 from shoal.service.keyring import KeyList, Keyring
 from shoal.service.keyring.key_list import unverified
 from shoal.service.ops.environment import MACHINE, machine_findings
-from shoal.service.ops.facts import UNAVAILABLE, directory_facts, key_facts, store_facts, surveys_of
+from shoal.service.ops.facts import UNAVAILABLE, directory_facts, key_facts, store_facts
 from shoal.service.ops.health import Examination, Fact, Finding, State, fail, ok, warn
 from shoal.service.ops.home import Home, has_both, home_of
 from shoal.service.ops.token_file import TokenFile, TokenFileError, try_token
 from shoal.service.ops.up import Embedded
-from shoal.service.store import Database
 from shoal.service.survey import Party, Survey
 
 TOGETHER = "both together"
@@ -112,10 +113,10 @@ def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Findin
         findings.append(warn("store", "there is none yet", advice))
         return findings, Examined(home, keyring, surveys)
     try:
-        with closing(Database(home.url, patience=_PATIENCE)) as database:
+        with closing(Database(home.url, timeout=_PATIENCE)) as database:
             database.require(home.role)
             findings += _looked(store_facts(home, database, keyring, clock))
-            surveys = tuple(surveys_of(home, database))
+            surveys = tuple(Surveys(database, ()).all())
     except StoreVersionError as error:
         findings.append(fail("store", str(error), "start the service once with --migrate"))
     except StoreUnavailableError as error:

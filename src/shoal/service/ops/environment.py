@@ -90,7 +90,7 @@ def random_source() -> Finding:
 def disk(directory: Path) -> Finding:
     """Whether there is room for more."""
     # Here, so that the clock can be looked at where there are no databases.
-    from shoal.service.store.room import LEAST_FREE
+    from shoal.service.db.files import LEAST_FREE
 
     free = shutil.disk_usage(directory).free
     left = f"{free / (1 << 30):.1f} GiB free"

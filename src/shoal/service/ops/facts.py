@@ -12,29 +12,32 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from threading import Lock
 
 import sqlalchemy as sa
 from prometheus_client.core import Metric
 
 from shoal.explain.text import duration, moment
 from shoal.sealing import SurveyId
-from shoal.service.analyzer import schema as analyzer_schema
+from shoal.service.analyzer import tables as analyzer_schema
 from shoal.service.analyzer.collection import Collection
-from shoal.service.analyzer.keeping import longest_carried
+from shoal.service.analyzer.key_retention import longest_carried
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db import Database
+from shoal.service.db.key_lists import KeyLists
+from shoal.service.db.leases import Leases
+from shoal.service.db.store_id import StoreId
+from shoal.service.db.surveys import Surveys
+from shoal.service.db.tables import tokens
 from shoal.service.errors import StoreVersionError
-from shoal.service.keyring import KeyInfo, Keyring, KeyringError, KeyState, Role
+from shoal.service.keyring import KeyInfo, Keyring, KeyringError, KeyState
 from shoal.service.keyring.words import regain
 from shoal.service.ops.environment import disk
 from shoal.service.ops.health import Fact, Finding, fail, ok, warn
 from shoal.service.ops.home import Home
 from shoal.service.ops.metrics import counters, gauge, gauges, two_digits
-from shoal.service.store import Database, ShufflerStore, leases, schema
-from shoal.service.store.copies import Copies
-from shoal.service.store.place import Place
-from shoal.service.store.surveys import SurveyTable
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
 DAY = 86_400
@@ -87,40 +90,29 @@ def store_facts(
     home: Home, database: Database, keyring: Keyring | None, clock: Clock = system_clock
 ) -> list[Fact]:
     """What is in the database, and what waits there."""
-    tables = schema if home.role == "shuffler" else analyzer_schema
-    place = Place(database, home.directory, tables.store)
-
-    def surveys() -> list[Survey]:
-        return surveys_of(home, database)
-
+    surveys = Surveys(database, ())
     facts = [
-        Fact("store", lambda: _store(home.role, place), UNAVAILABLE, ready=True),
-        Fact("surveys", lambda: _surveys(home, surveys(), keyring, clock()), UNAVAILABLE),
-        Fact("tokens", lambda: _tokens(database, tables.tokens, clock()), UNAVAILABLE),
+        Fact("store", lambda: _store(home, database), UNAVAILABLE, ready=True),
+        Fact("surveys", lambda: _surveys(home, surveys.all(), keyring, clock()), UNAVAILABLE),
+        Fact("tokens", lambda: _tokens(database, clock()), UNAVAILABLE),
     ]
     if home.role == "shuffler":
-        copies = Copies(database, schema.COPIES)
+        key_lists = KeyLists(database)
         facts += [
             Fact(
                 "analyzer keys",
-                lambda: copy_findings(surveys(), copies, clock()),
+                lambda: copy_findings(surveys.all(), key_lists, clock()),
                 UNAVAILABLE,
                 ready=True,
-                metrics=lambda: copy_metrics(surveys(), copies, clock()),
+                metrics=lambda: copy_metrics(surveys.all(), key_lists, clock()),
             ),
-            Fact("opening", lambda: _shuffler_waits(database, clock()), UNAVAILABLE),
+            Fact("opening", lambda: _shuffler_waits(database, surveys, clock()), UNAVAILABLE),
         ]
     else:
         facts.append(Fact("collecting", lambda: _analyzer_waits(database), UNAVAILABLE))
     if keyring is not None:
         facts.append(Fact("secrets", lambda: _waits_in_vain(home, keyring, database), UNAVAILABLE))
     return facts
-
-
-def surveys_of(home: Home, database: Database) -> list[Survey]:
-    """The surveys that a party collects for."""
-    tables = schema if home.role == "shuffler" else analyzer_schema
-    return [known.survey for known in SurveyTable(database, tables.surveys).all()]
 
 
 # The directory
@@ -257,17 +249,15 @@ def key_metrics(keyring: Keyring, clock: Clock = system_clock) -> Iterable[Metri
 # The store
 
 
-def _store(role: Role, place: Place) -> Iterator[Finding]:
+def _store(home: Home, database: Database) -> Iterator[Finding]:
     """Whether it answers, has the tables of this version, and the directory belongs to it."""
-    database = place.database
-    database.require(role)
-    yield ok("store", f"{database.dialect}, revision {database.revision(role)}")
-    with database.read() as connection:
-        bound = connection.scalar(sa.select(place.table.c.bound))
-    if not bound:
+    database.require(home.role)
+    yield ok("store", f"{database.dialect}, revision {database.revision(home.role)}")
+    store_id = StoreId(database, home.directory)
+    if not store_id.is_bound():
         return
     try:
-        place.check()
+        store_id.check()
     except StoreVersionError as error:
         yield fail("directory", error.found, error.advice, stops=True)
     else:
@@ -313,9 +303,9 @@ def _schedule(survey: Survey, keyring: Keyring, now: int) -> Finding | None:
     return None
 
 
-def _tokens(database: Database, table: sa.Table, now: int) -> Iterator[Finding]:
+def _tokens(database: Database, now: int) -> Iterator[Finding]:
     with database.read() as connection:
-        rows = connection.execute(sa.select(table.c.label, table.c.expires)).all()
+        rows = connection.execute(sa.select(tokens.c.label, tokens.c.expires)).all()
     for row in rows:
         left = row.expires - now
         name, advice = f"token {row.label}", "make a new one: shoal keys token"
@@ -330,7 +320,7 @@ def _tokens(database: Database, table: sa.Table, now: int) -> Iterator[Finding]:
 # The shuffler's copies of the analyzers' keys: without them devices wait, and send nothing
 
 
-def copy_findings(surveys: Iterable[Survey], copies: Copies, now: int) -> Iterator[Finding]:
+def copy_findings(surveys: Iterable[Survey], key_lists: KeyLists, now: int) -> Iterator[Finding]:
     """The copy of every analyzer of a survey that is not over, and whether one contradicted.
 
     Nothing of it stops the service: reports that were sealed before are taken without any copy.
@@ -340,7 +330,7 @@ def copy_findings(surveys: Iterable[Survey], copies: Copies, now: int) -> Iterat
     }
     for name, party in parties.items():
         check = f"keys of {party.url}"
-        copy = copies.find(name)
+        copy = key_lists.find(name)
         if copy is None:
             yield warn(check, "there is no copy yet", _REACH)
         elif copy.valid_until < now:
@@ -351,16 +341,16 @@ def copy_findings(surveys: Iterable[Survey], copies: Copies, now: int) -> Iterat
         else:
             days = (copy.valid_until - now) // DAY
             yield ok(check, f"copied, signed for {days} days more")
-    for each in copies.contradictions():
+    for each in key_lists.contradictions():
         detail = f"{each.fingerprint[:_SHOWN]}… signed lists that contradict each other"
         advice = f"{each.reason}: both are in the table contradictions; talk to its operator"
         yield fail("analyzer keys", detail, advice)
 
 
-def copy_metrics(surveys: Iterable[Survey], copies: Copies, now: int) -> Iterable[Metric]:
+def copy_metrics(surveys: Iterable[Survey], key_lists: KeyLists, now: int) -> Iterable[Metric]:
     """How many analyzers' lists are lacking, and how many were refused as contradictions."""
     names = {each.analyzer.fingerprint for each in surveys if now <= each.not_after}
-    found = [copies.find(name) for name in names]
+    found = [key_lists.find(name) for name in names]
     lacking = sum(copy is None or not copy.is_usable(now) for copy in found)
     yield gauge(
         "lacking_key_lists", "Analyzers without a copy of their keys that devices take.", lacking
@@ -368,23 +358,23 @@ def copy_metrics(surveys: Iterable[Survey], copies: Copies, now: int) -> Iterabl
     yield gauge(
         "contradicting_key_lists",
         "Signed lists of analyzers that contradict each other.",
-        len(copies.contradictions()),
+        len(key_lists.contradictions()),
     )
 
 
 # Work that waits
 
 
-def _shuffler_waits(database: Database, now: int) -> Iterator[Finding]:
+def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[Finding]:
     """Reports nobody opens, batches nobody mixes, batches nobody collects."""
     extents, batches, tally = schema.extents.c, schema.batches.c, schema.counters.c
     count = sa.select(sa.func.count())
     with database.read() as connection:
         waiting = connection.scalar(count.select_from(schema.extents))
-        held = connection.scalar(count.where(leases.worked_on(schema.extents, now)))
-        tried = connection.scalar(
-            count.where(extents.owner.is_not(None), extents.lease_until > now)
+        held = connection.scalar(
+            count.where(Leases(database, schema.extents, lambda: now).worked_on())
         )
+        tried = connection.scalar(count.where(extents.lease_until > now))
         closed = connection.execute(
             sa.select(batches.id, batches.state, batches.closed).where(
                 batches.state.in_([schema.SEALED, schema.SHUFFLED, schema.RELEASED])
@@ -414,9 +404,8 @@ def _shuffler_waits(database: Database, now: int) -> Iterator[Finding]:
             yield warn(name, detail, "see that the analyzer runs, and that its token is valid")
         else:
             yield ok(name, row.state.lower())
-    table = SurveyTable(database, schema.surveys)
     for row in unclosed:
-        overdue = now - row.since - table.numbered(row.survey).survey.batches.max_age
+        overdue = now - row.since - surveys.numbered(row.survey).survey.batches.max_age
         if overdue > _STUCK:
             detail = f"should have closed {duration(overdue)} ago, or waited for more"
             yield warn(f"batch {row.id[:8]}", detail, _START_WORKER)
@@ -474,84 +463,67 @@ def short(survey: SurveyId) -> str:
     return str(survey)[:_SHOWN]
 
 
-class BatchMetrics:
+def batch_metrics(store: ShufflerStore) -> Iterable[Metric]:
     """What may be said of a shuffler's batches: of closed ones, and quarters of the open ones.
 
     Reports that did not open are in no batch, but they come among others: how many there were is
     told as it was when a batch closed last.
     """
-
-    def __init__(self, store: ShufflerStore) -> None:
-        self._store = store
-        self._lock = Lock()
-        self._unopened: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
-
-    def metrics(self) -> Iterable[Metric]:
-        """All of them."""
-        store = self._store
-        surveys = {short(survey.id): survey.id for survey in store.surveys()}
-        totals = {name: store.counters(survey) for name, survey in surveys.items()}
-        yield gauges(
-            "batches",
-            "Closed batches, by state.",
-            ["survey", "state"],
-            (
-                ([name, state], count)
-                for name, survey in surveys.items()
-                for state, count in sorted(store.states(survey).items())
-            ),
-        )
-        sizes = {name: store.last_size(survey) for name, survey in surveys.items()}
-        yield gauges(
-            "last_batch_reports",
-            "Valid reports of the batch that closed last, to two digits.",
-            ["survey"],
-            (([name], two_digits(size)) for name, size in sizes.items() if size is not None),
-        )
-        for key, name, text in (
-            ("batches", "closed_batches", "Batches that were closed."),
-            ("reports", "reports", "Valid reports of closed batches, to two digits."),
-            (
-                "expired_batches",
-                "expired_batches",
-                "Batches that died before they were large enough.",
-            ),
-        ):
-            shown = two_digits if key == "reports" else float
-            rows = [([survey], shown(total.get(key, 0))) for survey, total in totals.items()]
-            yield counters(name, text, ["survey"], rows)
-        yield counters(
-            "unopened_reports",
-            "Reports that could not be opened, when a batch closed last, to two digits.",
-            ["survey", "reason"],
-            list(self._unopened_rows(surveys, totals)),
-        )
-        reached = {name: store.progress(survey).share for name, survey in surveys.items()}
-        yield gauges(
-            "minimum_reached_ratio",
-            "How much of the least crowd the open batch had lately, in quarters.",
-            ["survey"],
-            (([name], fraction) for name, fraction in reached.items() if fraction is not None),
-        )
-
-    def _unopened_rows(
-        self, surveys: dict[str, SurveyId], totals: dict[str, dict[str, int]]
-    ) -> Iterator[tuple[list[str], float]]:
-        with self._lock:
-            for name, survey in surveys.items():
-                before, unopened = self._unopened.get(name, ({}, {}))
-                if before != totals[name]:
-                    unopened = self._store.tallies(survey)
-                    self._unopened[name] = (totals[name], unopened)
-                for reason in ("rejected", "unreadable"):
-                    yield [name, reason], two_digits(unopened.get(reason, 0))
+    surveys = {short(survey.id): survey.id for survey in store.surveys.all()}
+    totals = {name: store.batches.counters(survey) for name, survey in surveys.items()}
+    yield gauges(
+        "batches",
+        "Closed batches, by state.",
+        ["survey", "state"],
+        (
+            ([name, state], count)
+            for name, survey in surveys.items()
+            for state, count in sorted(store.batches.states(survey).items())
+        ),
+    )
+    sizes = {name: store.batches.last_size(survey) for name, survey in surveys.items()}
+    yield gauges(
+        "last_batch_reports",
+        "Valid reports of the batch that closed last, to two digits.",
+        ["survey"],
+        (([name], two_digits(size)) for name, size in sizes.items() if size is not None),
+    )
+    for key, name, text in (
+        ("batches", "closed_batches", "Batches that were closed."),
+        ("reports", "reports", "Valid reports of closed batches, to two digits."),
+        (
+            "expired_batches",
+            "expired_batches",
+            "Batches that died before they were large enough.",
+        ),
+    ):
+        shown = two_digits if key == "reports" else float
+        rows = [([survey], shown(total.get(key, 0))) for survey, total in totals.items()]
+        yield counters(name, text, ["survey"], rows)
+    yield counters(
+        "unopened_reports",
+        "Reports that could not be opened, when a batch closed last, to two digits.",
+        ["survey", "reason"],
+        (
+            ([name, reason], two_digits(count))
+            for name, survey in surveys.items()
+            for reason, count in store.batches.unopened(survey).items()
+        ),
+    )
+    reached = {name: store.progress.of(survey).share for name, survey in surveys.items()}
+    yield gauges(
+        "minimum_reached_ratio",
+        "How much of the least crowd the open batch had lately, in quarters.",
+        ["survey"],
+        (([name], fraction) for name, fraction in reached.items() if fraction is not None),
+    )
 
 
 def ledger_metrics(store: AnalyzerStore) -> Iterable[Metric]:
     """What was published, what it cost, and what was left out of it."""
-    surveys = {short(survey.id): survey.id for survey in store.surveys()}
-    lives = {name: store.life(survey) for name, survey in surveys.items()}
-    collections = {name: store.collections(survey) for name, survey in surveys.items()}
+    surveys = {short(survey.id): survey.id for survey in store.surveys.all()}
+    lives = {name: store.ledger.spent(survey) for name, survey in surveys.items()}
+    collections = {name: store.collections.of(survey) for name, survey in surveys.items()}
     yield gauges(
         "ledger_epsilon",
         "What one person may have lost towards readers of what was published so far, at its delta.",

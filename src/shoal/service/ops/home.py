@@ -13,7 +13,6 @@ opened, so that keys can be looked at where it is not installed.
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,8 @@ from shoal.service.keyring import Keyring, Protection, Role
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.store import AnalyzerStore
-    from shoal.service.store import Database, ShufflerStore
+    from shoal.service.db import Database
+from shoal.service.shuffler.store import ShufflerStore
 
 KEYS = "keys"
 DATABASE = "store.sqlite"
@@ -104,7 +104,7 @@ class Home:
 
     def database(self, *, migrate: bool = False) -> Database:
         """Its database: made if there is none, brought up to date only if asked."""
-        from shoal.service.store import Database
+        from shoal.service.db import Database
 
         self.check()
         database = Database(self.url)
@@ -171,11 +171,10 @@ def store_of(
 
 
 def shuffler_store(home: Home, database: Database, clock: Clock = system_clock) -> ShufflerStore:
-    """A shuffler's; this process signs its leases with its host and number."""
-    from shoal.service.store import ShufflerStore
+    """A shuffler's."""
+    from shoal.service.shuffler.store import ShufflerStore
 
-    node = f"{socket.gethostname()}:{os.getpid()}"
-    return ShufflerStore(database, home.directory, clock, node=node)
+    return ShufflerStore(database, home.directory, clock)
 
 
 def analyzer_store(home: Home, database: Database, clock: Clock = system_clock) -> AnalyzerStore:

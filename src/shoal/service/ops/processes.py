@@ -28,6 +28,8 @@ from shoal.service.analyzer.app import AnalyzerPages, Pages, analyzer_app, no_pa
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.clock import system_clock
+from shoal.service.db import Database
+from shoal.service.db.database import SQLITE
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.http.limits import Limits
 from shoal.service.http.server import (
@@ -46,7 +48,7 @@ from shoal.service.ops.administration import check_party
 from shoal.service.ops.children import Child, Children
 from shoal.service.ops.environment import Steadiness
 from shoal.service.ops.facts import (
-    BatchMetrics,
+    batch_metrics,
     directory_facts,
     key_facts,
     ledger_metrics,
@@ -63,10 +65,9 @@ from shoal.service.ops.metrics import (
 )
 from shoal.service.ops.token_file import TokenFile, sources
 from shoal.service.shuffler.app import shuffler_app
-from shoal.service.shuffler.notary import Notary
+from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.store import Database, ShufflerStore
-from shoal.service.store.database import SQLITE
 
 MOST_INTAKES = 64
 STORE_PATIENCE = 300.0  # seconds until a database that does not come up is refused
@@ -156,7 +157,7 @@ def opened(settings: Settings, make: Callable[[Home, Database], Store]) -> Itera
     logs.say("starting", role=home.role)
     with closing(wait_for_database(home, migrate=settings.migrate)) as database:
         store = make(home, database)
-        check_party(store.surveys(), keyring, system_clock())
+        check_party(store.surveys.all(), keyring, system_clock())
         # A key that cannot be read is no reason to refuse: others open what was sealed for them.
         lacking = keyring.lacking()
         if lacking:
@@ -214,7 +215,7 @@ def run_shuffler(settings: Settings) -> None:
         app = shuffler_app(
             parts.store, parts.keyring, limits=settings.limits, observe=observations.observe
         )
-        metrics = parts.metrics(observations.metrics, BatchMetrics(parts.store).metrics)
+        metrics = parts.metrics(observations.metrics, partial(batch_metrics, parts.store))
         with closing(parts.store), measured(settings.listening, metrics, parts.readiness):
             logs.say("listening", role="shuffler", address=address(listening))
             serve(WithHealth(app, parts.readiness), listening, limits=settings.limits)
@@ -265,10 +266,10 @@ def run_worker(settings: Settings) -> None:
             parts.keyring,
             pool,
             pace=Pace(pause=settings.pause),
-            notary=Notary(parts.store),
+            fetcher=KeyListFetcher(parts.store),
             steady=parts.clock.is_steady,
         )
-        metrics = parts.metrics(BatchMetrics(parts.store).metrics)
+        metrics = parts.metrics(partial(batch_metrics, parts.store))
         with (
             closing(parts.store),
             measured(settings.listening, metrics, parts.readiness),
@@ -310,7 +311,7 @@ def run_analyzer(
                 )
             ),
         )
-        metrics = parts.metrics(observations.metrics, lambda: ledger_metrics(parts.store))
+        metrics = parts.metrics(observations.metrics, partial(ledger_metrics, parts.store))
         with (
             measured(settings.listening, metrics, parts.readiness),
             _collecting(settings, parts, tokens),
@@ -337,7 +338,7 @@ def _collecting(
         AnalyzerWorker(
             parts.store,
             parts.keyring,
-            partial(sources, tokens, parts.store.surveys),
+            partial(sources, tokens, parts.store.surveys.all),
             pool,
             interval=settings.pause,
             steady=parts.clock.is_steady,
@@ -382,9 +383,9 @@ def opened_analyzer(
             return
         tokens.check()
         keyring = home.keyring(unlock(home.keys))
-        check_party(store.surveys(), keyring, system_clock())
+        check_party(store.surveys.all(), keyring, system_clock())
         pool = stack.enter_context(Pool(processes))
-        worker = AnalyzerWorker(store, keyring, partial(sources, tokens, store.surveys), pool)
+        worker = AnalyzerWorker(store, keyring, partial(sources, tokens, store.surveys.all), pool)
         yield store, stack.enter_context(worker)
 
 

@@ -27,9 +27,12 @@ from sqlalchemy.engine import make_url
 
 from shoal.explain.document import Document
 from shoal.explain.text import moment
-from shoal.service.analyzer import schema as analyzer
-from shoal.service.analyzer.keeping import needed_keys
+from shoal.service.analyzer import tables as analyzer
+from shoal.service.analyzer.key_retention import needed_keys
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db import Database
+from shoal.service.db.database import POSTGRESQL, SQLITE
+from shoal.service.db.files import create, forget_time, sync_directory
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
 from shoal.service.keyring.keys import Revival, Revived, next_number
@@ -45,11 +48,8 @@ from shoal.service.ops.backup import (
     disk,
 )
 from shoal.service.ops.home import Home, analyzer_store, store_of
-from shoal.service.store import Database
-from shoal.service.store.counting import count
-from shoal.service.store.database import POSTGRESQL, SQLITE
-from shoal.service.store.files import create, forget_time, sync_directory
-from shoal.service.store.schema import ACCEPTS, EXPIRED, batches, extents, parts
+from shoal.service.shuffler.reports import count
+from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts
 
 _HOUR = 3600
 _DIRECTORIES = ("segments", "parts", "batches", "incoming")

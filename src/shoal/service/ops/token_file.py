@@ -10,8 +10,13 @@ from pathlib import Path
 
 from shoal.errors import ShoalError
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.http_source import HttpSource, Patience
-from shoal.service.analyzer.source import BatchSource, SourceUnavailableError, ask_for_token
+from shoal.service.analyzer.source import (
+    BatchSource,
+    HttpSource,
+    SourceUnavailableError,
+    Timeouts,
+    ask_for_token,
+)
 from shoal.service.keyring.secrets import exposed
 from shoal.service.survey import Survey
 
@@ -135,6 +140,6 @@ def sources(
 def try_token(tokens: TokenFile, known: Sequence[Survey], survey: Survey) -> None:
     """Refuse a token for which the shuffler of a survey gives no list of batches."""
     token = tokens.token(survey, known)
-    patience = Patience(silence=_TRIAL, listing=_TRIAL)
-    with closing(HttpSource(survey.shuffler.url, survey.id, token, patience=patience)) as source:
+    timeouts = Timeouts(silence=_TRIAL, listing=_TRIAL)
+    with closing(HttpSource(survey.shuffler.url, survey.id, token, timeouts=timeouts)) as source:
         source.check()

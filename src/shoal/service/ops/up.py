@@ -183,9 +183,9 @@ class Embedded:
         )
         write_private(self.directory / SURVEY, survey.to_bytes())
         with opened(self.home("analyzer"), migrate=True, clock=clock) as store:
-            store.add_survey(survey)
+            store.surveys.add(survey)
         with opened(self.home("shuffler"), migrate=True, clock=clock) as store:
-            store.add_survey(survey)
+            store.surveys.add(survey)
             token = store.tokens.add("up", survey.id, survey.not_after - clock() + 30 * DAY)
         write_private(self.token, f"{survey.id} {token}\n".encode())
         stored = {"version": VERSION, "shuffler": ports.shuffler, "analyzer": ports.analyzer}

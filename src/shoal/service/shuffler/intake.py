@@ -1,34 +1,115 @@
-"""From many requests at once to one durable commit for all of them, and only then an answer.
+"""Taking reports in: check, make durable, and only then answer 202.
 
-Requests wait in one line. A single thread takes as many as fit into a group, lets the store write
-and commit them together, and wakes them. What it takes to be durable, a flush of two files, is so
-paid once for a group, and whoever is answered is never lost.
+*Check.* Nothing is opened here. All reports of a survey have one length, so a body is a table of
+bytes, and its first two columns, version and key number, decide.
+
+*Make durable.* Requests wait in one line. A single thread takes as many as fit into a group, lets
+the store write and commit them together, and wakes them. What it takes to be durable, a flush of
+two files, is so paid once for a group, and whoever is answered is never lost.
+
+*Answer.* A person's report is a request of its own, as nearly every request is. To find its route,
+wrap it up and unwrap it again, as a framework does for any request, takes longer than to check,
+hash and commit the report. So the application hands an upload for a survey that it
+has met over to here, before anything else is done with it. The other way in is the route that the
+document describes, for surveys not met before; it leads here too, so that there is one order of
+checks, and every answer has the same bytes whichever way its request came.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Condition, Thread
-from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from shoal import checks
-from shoal.service.errors import StoreBusyError, StoreUnavailableError
-from shoal.service.http.problems import Observe, Problem, ProblemError, unobserved
-from shoal.service.store.values import Arrival, Receipt
+from shoal.errors import ShoalError
+from shoal.sealing import Plain
+from shoal.service.clock import Clock
+from shoal.service.db.surveys import SurveyRow
+from shoal.service.errors import StoreBusyError, StoreUnavailableError, SurveyClosedError
+from shoal.service.http import requests
+from shoal.service.http.application import EVERYBODY, Application
+from shoal.service.http.limits import Addresses, Limits, Networks, Room
+from shoal.service.http.openapi import BYTES, JSON, SURVEY_PATH
+from shoal.service.http.problems import Observe, Problem, ProblemError, answer_to, unobserved
+from shoal.service.keyring import Keyring
+from shoal.service.shuffler.reports import Arrival, Reports
+from shoal.service.survey import Survey
+from shoal.service.wire import VERSION, Wire
+
+REPORTS_PATH = f"{SURVEY_PATH}/reports"
+UNKNOWN_VERSION = "unknown_version"
+UNKNOWN_KEY = "unknown_key"
+_NUMBERS = 256
 
 _log = logging.getLogger(__name__)
 
 
-class Receiver(Protocol):
-    """What an intake needs of a store."""
+@dataclass(frozen=True, eq=False)
+class Upload:
+    """The reports of a body that can be kept, and the places and reasons of the others."""
 
-    def receive(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
-        """Keep all of it, durably, or raise and keep nothing."""
+    reports: int
+    arrivals: list[Arrival]
+    refused: dict[str, list[int]]
+
+    def document(self) -> dict[str, Plain]:
+        """What the sender is told: the same bytes for reports that are new and that came before."""
+        refused: list[Plain] = [
+            {"index": index, "reason": reason}
+            for reason, indices in self.refused.items()
+            for index in indices
+        ]
+        return {"reports": self.reports, "refused": refused}
+
+
+def sorted_upload(body: bytes, *, wire: Wire, accepts: Callable[[int], bool], most: int) -> Upload:
+    """Sort the reports of a body; one that is not a whole number of reports is refused."""
+    size = wire.report_bytes
+    reports, rest = divmod(len(body), size)
+    if rest or not reports:
+        wrong = f"the body has {len(body)} bytes; reports of this survey have {size} bytes each"
+        raise ProblemError(
+            Problem(kind="wrong_length", status=400, detail=wrong, extra={"report_bytes": size})
+        )
+    if reports > most:
+        detail = f"{reports} reports in one body; send at most {most} at a time"
+        raise ProblemError(
+            Problem(kind="too_large", status=413, detail=detail, extra={"limit": most})
+        )
+    if reports == 1 and body[0] == VERSION and accepts(body[1]):
+        # One person's report, as most bodies are: it needs no table.
+        return Upload(1, [Arrival(wire.survey, body[1], body)], {})
+    table = np.frombuffer(body, dtype=np.uint8).reshape(reports, size)
+    known = table[:, 0] == VERSION
+    numbers = table[:, 1]
+    present = np.flatnonzero(np.bincount(numbers[known], minlength=_NUMBERS)).tolist()
+    accepted = [number for number in present if accepts(number)]
+    if len(accepted) == 1 and len(present) == 1 and known.all():
+        return Upload(reports, [Arrival(wire.survey, accepted[0], body)], {})
+    taken = known & np.isin(numbers, accepted)
+    arrivals = [
+        Arrival(wire.survey, number, table[taken & (numbers == number)].tobytes())
+        for number in accepted
+    ]
+    refused = {UNKNOWN_VERSION: _places(~known), UNKNOWN_KEY: _places(known & ~taken)}
+    return Upload(reports, arrivals, {name: found for name, found in refused.items() if found})
+
+
+def _places(mask: npt.NDArray[np.bool_]) -> list[int]:
+    places: list[int] = np.flatnonzero(mask).tolist()
+    return places
 
 
 class _Waiting:
@@ -52,7 +133,7 @@ class _Waiting:
             self.future.set_exception(error)
 
 
-class Intake:
+class GroupCommit:
     """The line of requests and the thread that commits them.
 
     A group ends at ``group_bytes``; before it begins, others have ``linger`` seconds to join.
@@ -60,14 +141,14 @@ class Intake:
 
     def __init__(
         self,
-        store: Receiver,
+        reports: Reports,
         *,
         group_bytes: int = 8 << 20,
         linger: float = 0.002,
         observe: Observe = unobserved,
     ) -> None:
         checks.non_negative(linger=linger)
-        self._store = store
+        self._reports = reports
         self._group_bytes = checks.count(group_bytes=group_bytes)
         self._linger = linger
         self._observe = observe
@@ -83,7 +164,10 @@ class Intake:
         waiting = _Waiting(arrivals, asyncio.get_running_loop())
         with self._changed:
             if self._closed:
-                raise ProblemError(_closing())
+                detail = "the service is being stopped; send the same bytes again later"
+                raise ProblemError(
+                    Problem(kind="closing", status=503, detail=detail, retry_after=5, close=True)
+                )
             self._line.append(waiting)
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="intake", daemon=True)
@@ -107,13 +191,10 @@ class Intake:
             group = self._group()
             began = time.perf_counter()
             self._commit(group)
-            self._measured(time.perf_counter() - began)
-
-    def _measured(self, seconds: float) -> None:
-        try:
-            self._observe("commit_seconds", seconds, "")
-        except Exception:  # noqa: BLE001 - people wait for this thread, whoever else fails
-            _log.warning("not_observed", exc_info=True)
+            try:
+                self._observe("commit_seconds", time.perf_counter() - began, "")
+            except Exception:  # noqa: BLE001 - people wait for this thread, whoever else fails
+                _log.warning("not_observed", exc_info=True)
 
     def _is_needed(self) -> bool:
         with self._changed:
@@ -131,7 +212,7 @@ class Intake:
 
     def _commit(self, group: list[_Waiting]) -> None:
         try:
-            self._store.receive([arrival for waiting in group for arrival in waiting.arrivals])
+            self._reports.receive([arrival for waiting in group for arrival in waiting.arrivals])
         except Exception as error:  # noqa: BLE001 - whoever waits must be told, whatever it was
             if len(group) == 1 or _concerns_all(error):
                 _wake(group, error)
@@ -163,11 +244,113 @@ def _wake_all(group: Sequence[_Waiting], error: Exception | None) -> None:
         waiting.wake(error)
 
 
-def _closing() -> Problem:
-    return Problem(
-        kind="closing",
-        status=503,
-        detail="the service is being stopped; send the same bytes again later",
-        retry_after=5,
-        close=True,
-    )
+class Intake:
+    """Takes reports in; ``addresses`` are what other requests are limited by, too."""
+
+    def __init__(
+        self,
+        *,
+        keyring: Keyring,
+        commit: GroupCommit,
+        addresses: Addresses,
+        limits: Limits,
+        clock: Clock,
+        observe: Observe,
+    ) -> None:
+        self._keyring = keyring
+        self._commit = commit
+        self._addresses = addresses
+        self._room = Room(limits)
+        self._limits = limits
+        self._clock = clock
+        self._observe = observe
+        self._of_path: dict[str, SurveyRow] = {}
+
+    def meet(self, row: SurveyRow) -> None:
+        """From now on uploads for this survey need no route."""
+        self._of_path[REPORTS_PATH.replace("{survey}", str(row.survey.id))] = row
+
+    def about(self, scope: Scope) -> SurveyRow | None:
+        """The survey that a request is an upload for, if it was met before."""
+        if scope["type"] == "http" and scope["method"] == "POST":
+            return self._of_path.get(scope["path"])
+        return None
+
+    async def take(self, row: SurveyRow, scope: Scope, receive: Receive, key: Networks) -> Response:
+        """Keep reports; the answer comes when they are durable. ``key`` is of who was charged."""
+        self._check_open(row.survey)
+        limits = self._limits
+        requests.expect(scope["headers"], BYTES, limit=limits.body_bytes)
+        with self._room.entered(key) as hold:
+            body = await requests.read(
+                receive, limit=limits.body_bytes, seconds=limits.body_seconds, hold=hold
+            )
+            upload = sorted_upload(body, wire=row.wire, accepts=self._accepts, most=limits.reports)
+            if upload.reports > 1:
+                self._addresses.charge_key(key, upload.reports - 1)
+            self._observe("queue", self._room.share, "")
+            await self._commit.commit(upload.arrivals)
+        if upload.reports == 1 and not upload.refused:
+            return _ONE_KEPT
+        for reason, places in upload.refused.items():
+            self._observe("refused_reports", len(places), reason)
+        return small(upload.document(), 202)
+
+    def _accepts(self, number: int) -> bool:
+        """Whether reports for a key are taken; none is acknowledged that could not be opened."""
+        if not self._keyring.accepts(number):
+            return False
+        self._keyring.check_secret(number)
+        return True
+
+    async def answer(self, row: SurveyRow, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take reports without a route, and say so or why not, as the route would."""
+        defect = None
+        try:
+            key = self._addresses.charge(scope["client"][0] if scope["client"] else None, 1)
+            answer = await self.take(row, scope, receive, key)
+        except Exception as error:  # noqa: BLE001 - whoever asked is told, whatever it was
+            answer = answer_to(error, self._observe)
+            defect = None if isinstance(error, ProblemError | ShoalError) else error
+        # A copy: whoever is further out may write into it.
+        start = {**_ONE_KEPT_START} if answer is _ONE_KEPT else _start_of(answer)
+        await send(start)
+        await send({"type": "http.response.body", "body": answer.body})
+        if defect is not None:
+            raise defect  # for the server's log
+
+    def _check_open(self, survey: Survey) -> None:
+        now = self._clock()
+        if now < survey.not_before:
+            raise SurveyClosedError(str(survey.id), "it has not begun")
+        if now > survey.not_after:
+            raise SurveyClosedError(str(survey.id), "it is over")
+
+
+class IntakeApplication(Application):
+    """An application whose intake is asked first."""
+
+    intake: Intake
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take it, or leave it to the routes."""
+        row = self.intake.about(scope)
+        if row is None:
+            await super().__call__(scope, receive, send)
+        else:
+            await self.intake.answer(row, scope, receive, send)
+
+
+def small(document: Mapping[str, Plain], status: int = 200) -> Response:
+    """A small document that nobody is to keep."""
+    body = json.dumps(document, separators=(",", ":")).encode()
+    return Response(body, status, media_type=JSON, headers=requests.NOT_KEPT)
+
+
+def _start_of(answer: Response) -> dict[str, object]:
+    headers = [*answer.raw_headers, *EVERYBODY]
+    return {"type": "http.response.start", "status": answer.status_code, "headers": headers}
+
+
+_ONE_KEPT = small({"reports": 1, "refused": []}, 202)
+_ONE_KEPT_START = _start_of(_ONE_KEPT)

@@ -2,7 +2,7 @@
 
 Any number of workers may run on one store, in one process or many. All they know of each other is
 in the store: who has claimed what, and until when. A worker that dies leaves claims that others
-take over when their lease has run out; one that is merely slow renews them.
+take over when their lease has run out, seconds later; one that is merely slow renews them.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from threading import Event, Thread
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from shoal import checks
 from shoal.errors import ShoalError
 from shoal.sealing import KeyPair
-from shoal.service.batch_file import BatchHeader, write_header
+from shoal.service.batch_file import write_header
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db import files
+from shoal.service.db.leases import renewed
 from shoal.service.errors import (
     LeaseLostError,
     MissingFileError,
@@ -30,15 +34,16 @@ from shoal.service.errors import (
     StoreVersionError,
 )
 from shoal.service.keyring import Keyring, KeyringError
-from shoal.service.mixing import MEMORY, mix_records
 from shoal.service.opening import OpenedReports, Pool
 from shoal.service.processes import ProcessesLostError
-from shoal.service.shuffler.notary import Notary
-from shoal.service.store import Claim, SealedBatch, ShufflerStore, files
-from shoal.service.store.openings import NARROWER
+from shoal.service.shuffler.batches import SealedBatch
+from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
+from shoal.service.shuffler.mixing import MEMORY, mix_records
+from shoal.service.shuffler.reports import NARROWER, Claim
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
-from shoal.service.wire import Wire
 
+LEASE = 6  # seconds
 _LAST_WORD = 1.0  # seconds that a thread has left at the end
 
 _log = logging.getLogger(__name__)
@@ -52,19 +57,37 @@ _DEATHS = 3  # of workers, each after it had opened another report
 _MANY = 100  # reports; if none of them opens, somebody should look
 
 
+Work_contra = TypeVar("Work_contra", contravariant=True, bound=Claim | SealedBatch)
+
+
+class Leased(Protocol[Work_contra]):
+    """What has work that is claimed for a while."""
+
+    def renew(self, work: Work_contra, lease_seconds: int, /) -> None:
+        """Begin the lease anew."""
+
+    def give_back(self, work: Work_contra, /) -> None:
+        """End the lease: somebody else may begin at once."""
+
+    def put_off(self, work: Work_contra, seconds: int, /) -> None:
+        """End the lease: nobody begins for so long."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pace:
     """How much at a time, and how long between.
 
     ``reports`` are opened at once; work is claimed for ``lease`` seconds, and renewed while it
-    lasts. Reports that are to blame when the last of ``attempts`` fails are set aside. An idle
+    lasts. What fails is tried again after ``retry`` seconds; reports that are to blame when the
+    last of ``attempts`` fails become dead letters. An idle
     worker looks again after ``pause`` seconds, and deletes files every ``upkeep`` seconds.
     ``memory`` is how many bytes mixing may use. What waits is opened together, every ``gather``
     seconds (three pauses unless given), so that files tell little about when one report came.
     """
 
     reports: int = 20_000
-    lease: int = 600
+    lease: int = LEASE
+    retry: int = 600
     attempts: int = 10
     pause: float = 1.0
     upkeep: int = 60
@@ -77,7 +100,7 @@ class Pace:
         return 3 * self.pause if self.gather is None else self.gather
 
     def __post_init__(self) -> None:
-        for name in ("reports", "lease", "attempts", "memory"):
+        for name in ("reports", "lease", "retry", "attempts", "memory"):
             checks.count(**{name: getattr(self, name)})
         checks.positive(pause=self.pause)
         checks.count(0, upkeep=self.upkeep)
@@ -87,7 +110,7 @@ class Pace:
 class ShufflerWorker:
     """One worker; :meth:`step` does one unit of each kind of work that there is.
 
-    While it runs, ``notary`` fetches the analyzers' lists of keys. No batch dies, and no
+    While it runs, ``fetcher`` fetches the analyzers' lists of keys. No batch dies, and no
     token is forgotten, while the clock is not ``steady``.
     """
 
@@ -99,7 +122,7 @@ class ShufflerWorker:
         clock: Clock = system_clock,
         *,
         pace: Pace | None = None,
-        notary: Notary | None = None,
+        fetcher: KeyListFetcher | None = None,
         steady: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
@@ -107,7 +130,7 @@ class ShufflerWorker:
         self._pool = pool
         self._clock = clock
         self._pace = pace or Pace()
-        self._notary = notary
+        self._fetcher = fetcher
         self._steady = steady
         self._cleaned: int | None = None
         self._forgotten: frozenset[int] = frozenset()
@@ -115,52 +138,44 @@ class ShufflerWorker:
         self._next_round = 0.0
 
     def run(self, stop: Event) -> None:
-        """Work until asked to stop; what fails is tried again later."""
-        with self._notarized(stop):
-            self._run(stop)
+        """Work until asked to stop; what fails is tried again later.
 
-    def _run(self, stop: Event) -> None:
-        while not stop.is_set():
-            try:
-                busy = self.step()
-            except StoreUnavailableError:
-                _log.warning("store_unavailable", exc_info=True)
-                busy = False
-            except Exception:  # noqa: BLE001 - one failure must not end the worker
-                _log.error("step_failed", exc_info=True)
-                busy = False
-            if not busy:
-                stop.wait(self._pace.pause)
-
-    @contextmanager
-    def _notarized(self, stop: Event) -> Iterator[None]:
-        """Analyzers that do not answer, or slowly, hold nothing up: they are asked in a thread."""
-        if self._notary is None:
-            yield
-            return
-        thread = Thread(target=self._notary.run, args=(stop,), name="notary", daemon=True)
-        thread.start()
+        Analyzers that do not answer, or slowly, hold nothing up: they are asked in a thread.
+        """
+        thread = None
+        if self._fetcher is not None:
+            thread = Thread(target=self._fetcher.run, args=(stop,), name="key lists", daemon=True)
+            thread.start()
         try:
-            yield
+            while not stop.is_set():
+                busy = False
+                try:
+                    busy = self.step()
+                except StoreUnavailableError:
+                    _log.warning("store_unavailable", exc_info=True)
+                except Exception:  # noqa: BLE001 - one failure must not end the worker
+                    _log.error("step_failed", exc_info=True)
+                if not busy:
+                    stop.wait(self._pace.pause)
         finally:
-            thread.join(_LAST_WORD)
+            if thread is not None:
+                thread.join(_LAST_WORD)
 
     def step(self) -> bool:
         """One unit of work of every kind; whether there was any."""
-        kinds: tuple[Callable[[], bool], ...] = (
-            self._keep_keys,
-            self._open,
-            self._advance,
-            self._mix,
-            self._clean,
-        )
-        done = [work() for work in kinds]
+        done = [
+            self._keep_keys(),
+            self._open(),
+            self._advance(),
+            self._mix(),
+            self._clean(),
+        ]
         return any(done)
 
     def _keep_keys(self) -> bool:
         """Let keys pass into their next state; what was kept against replays goes with its key."""
         try:
-            deleted = self._keyring.tick(keep=self._store.waiting_keys)
+            deleted = self._keyring.tick(keep=self._store.reports.waiting_keys)
             # Another process may have deleted a key, and ended before it forgot the tags.
             gone = self._keyring.gone() - self._forgotten
         except KeyringError:  # the keys that there are still open what came in
@@ -176,17 +191,26 @@ class ShufflerWorker:
         """Open reports that came in, and put what was in them into the open batches."""
         if not self._is_round():
             return False
-        claim = self._store.claim_extents(self._pace.reports, self._pace.lease)
+        reports = self._store.reports
+        claim = reports.claim(self._pace.reports, self._pace.lease)
         if claim is None:
             self._opening = False
             return False
-        with self._tried(claim):
-            if self._is_deadly(claim):
-                _log.error("set_aside", extra=_about(claim))
-                self._store.set_aside(claim)
-            else:
-                self._finish_or_set_aside(claim)
+        with self._leased(reports, claim):
+            try:
+                if self._is_deadly(claim):
+                    self._dead_letter(claim)
+                else:
+                    self._finish_or_give_up(claim)
+            except _PASSING:
+                with suppress(ShoalError):
+                    reports.recount(claim, -1)
+                raise
         return True
+
+    def _dead_letter(self, claim: Claim) -> None:
+        _log.error("set_aside", extra=_about(claim), exc_info=True)
+        self._store.reports.dead_letter(claim)
 
     def _is_round(self) -> bool:
         """Whether what waits is opened now: a round lasts until nothing waits."""
@@ -205,22 +229,22 @@ class ShufflerWorker:
         enough = max(self._pace.attempts, alone_after)
         if claim.attempts < enough or claim.key in self._keyring.gone():
             return False
-        self._store.excuse(claim)
+        self._store.reports.recount(claim, -1)
         self._open_another(claim)
-        self._store.blame(claim)
+        self._store.reports.recount(claim, +1)
         return claim.attempts >= enough + _DEATHS
 
     def _open_another(self, claim: Claim) -> None:
-        survey = self._store.survey(claim.survey)
-        wire, pair = Wire.of(survey), self._keyring.pair(claim.key)
-        analyzer = KeyPair.generate(number=0, suite=survey.suite).public
+        row = self._store.surveys.row(claim.survey)
+        wire, pair = row.wire, self._keyring.pair(claim.key)
+        analyzer = KeyPair.generate(number=0, suite=row.survey.suite).public
         message = np.zeros((wire.slots, wire.message_bytes), dtype=np.uint8)
         another = wire.seal(message, analyzer=analyzer, shuffler=pair.public)
         if self._pool.open_reports(wire, pair, another).rejected:
             text = f"nothing opens with key {claim.key}; look at the keys and at this machine"
             raise KeyringError(text)
 
-    def _finish_or_set_aside(self, claim: Claim) -> None:
+    def _finish_or_give_up(self, claim: Claim) -> None:
         try:
             self._finish(claim)
         except _NOT_THEIR_FAULT:
@@ -229,24 +253,24 @@ class ShufflerWorker:
             # What failed together is claimed in smaller pieces, until the guilty are alone.
             if claim.attempts + 1 < self._pace.attempts or len(claim.extents) > 1:
                 raise
-            self._store.check_place()
-            _log.error("set_aside", extra=_about(claim), exc_info=True)
-            self._store.set_aside(claim)
+            self._store.id.check()
+            self._dead_letter(claim)
 
     def _finish(self, claim: Claim) -> None:
-        survey = self._store.survey(claim.survey)
+        row, reports = self._store.surveys.row(claim.survey), self._store.reports
+        survey = row.survey
         if survey.shuffler.fingerprint != self._keyring.fingerprint:
             message = f"survey {survey.id} is for other keys than these; restore the right ones"
             raise KeyringError(message)
         if claim.key in self._keyring.gone():
             _log.warning("key_gone", extra=_about(claim))
-            self._store.finish_opening(claim, {}, claim.count)
+            reports.finish(claim, {}, claim.count)
             return
-        known = self._store.copies.keys(survey.analyzer.fingerprint)
+        known = self._store.key_lists.keys(survey.analyzer.fingerprint)
         opened = self._pool.open_reports(
-            Wire.of(survey),
+            row.wire,
             self._keyring.pair(claim.key),
-            self._store.read(claim),
+            reports.read(claim),
             known=known or None,
         )
         if not opened.counts and claim.count >= _MANY:
@@ -254,28 +278,28 @@ class ShufflerWorker:
         taken = opened.counts.keys() if known else self._some_keys(survey, opened)
         parts = {key: (opened.by_key[key], opened.counts[key]) for key in taken}
         rejected = claim.count - sum(count for _, count in parts.values())
-        self._store.finish_opening(claim, parts, rejected, opened.unopened)
+        reports.finish(claim, parts, rejected, opened.unopened)
 
     def _some_keys(self, survey: Survey, opened: OpenedReports) -> list[int]:
         """The keys to open batches for, while nobody knows which ones the analyzer has."""
-        begun = self._store.inner_keys(survey.id)
+        begun = self._store.batches.inner_keys(survey.id)
         new = sorted(opened.counts.keys() - begun, key=lambda key: -opened.counts[key])
-        room = max(0, _MOST_UNKNOWN - len(begun))
-        return [*(opened.counts.keys() & begun), *new[:room]]
+        allowed = max(0, _MOST_UNKNOWN - len(begun))
+        return [*(opened.counts.keys() & begun), *new[:allowed]]
 
     def _advance(self) -> bool:
         """Close the batches that are due."""
-        changes = self._store.advance(expire=self._steady())
+        changes = self._store.batches.advance(expire=self._steady())
         for change in changes:
             _log.info("batch_closed", extra={"batch": change.batch, "state": str(change.state)})
         return bool(changes)
 
     def _mix(self) -> bool:
         """Mix one closed batch into the file that will be released."""
-        batch = self._store.claim_batch(self._pace.lease)
+        batch = self._store.batches.claim(self._pace.lease)
         if batch is None:
             return False
-        with self._tried(batch):
+        with self._leased(self._store.batches, batch):
             try:
                 self._write(batch)
             except BaseException:
@@ -284,31 +308,20 @@ class ShufflerWorker:
         return True
 
     def _write(self, batch: SealedBatch) -> None:
-        wire = Wire.of(self._store.survey(batch.survey))
         digest = sha256()
         with os.fdopen(files.create(batch.draft), "wb") as draft:
-            header = write_header(
-                draft,
-                BatchHeader(
-                    survey=batch.survey,
-                    batch=batch.id,
-                    key=batch.inner_key,
-                    reports=batch.valid,
-                    records=batch.valid * wire.slots,
-                    record_bytes=wire.record_bytes,
-                ),
-            )
+            header = write_header(draft, batch.header)
             digest.update(header)
             records = mix_records(
                 batch.parts,
                 draft,
-                record_bytes=wire.record_bytes,
+                record_bytes=batch.header.record_bytes,
                 scratch=batch.draft.parent,
                 memory=self._pace.memory,
                 digest=digest,
             )
-        length = len(header) + records * wire.record_bytes
-        self._store.finish_shuffle(batch, digest.hexdigest(), records, length)
+        length = len(header) + records * batch.header.record_bytes
+        self._store.batches.finish(batch, digest.hexdigest(), records, length)
 
     def _clean(self) -> bool:
         """Delete files that nobody needs."""
@@ -317,51 +330,25 @@ class ShufflerWorker:
             return False
         self._cleaned = now
         self._store.tokens.forget_ended(believed=self._steady())
-        return bool(self._store.purge() + self._store.collect())
+        return bool(self._store.batches.purge() + self._store.garbage.collect())
 
     @contextmanager
-    def _tried(self, work: Claim | SealedBatch) -> Iterator[None]:
-        """Keep the lease while this lasts; what goes wrong with one piece of work stays with it.
-
-        After a failure the rest of the lease is the time until the next try.
-        """
+    def _leased(self, leases: Leased[Work_contra], work: Work_contra) -> Iterator[None]:
+        """Keep the lease while this lasts; what goes wrong with one piece of work stays with it."""
+        seconds = self._pace.lease
         try:
-            with self._renewed(work):
+            with renewed(partial(leases.renew, work, seconds), seconds):
                 yield
-        except StoreUnavailableError:
-            with suppress(ShoalError):
-                self._store.give_back(work)
-            raise
         except LeaseLostError:
             _log.warning("lease_lost", extra=_about(work))
-        except Exception as error:  # noqa: BLE001 - nor what is wrong with one piece of work
+        except (StoreUnavailableError, KeyboardInterrupt, SystemExit):
+            with suppress(ShoalError):
+                leases.give_back(work)  # others may go on at once
+            raise
+        except Exception:  # noqa: BLE001 - nor what is wrong with one piece of work
             _log.error("work_failed", extra=_about(work), exc_info=True)
-            if isinstance(work, Claim):
-                with suppress(ShoalError):
-                    if isinstance(error, _PASSING):
-                        self._store.excuse(work)
-                    self._store.put_off(work)
-
-    @contextmanager
-    def _renewed(self, work: Claim | SealedBatch) -> Iterator[None]:
-        done = Event()
-
-        def renew() -> None:
-            while not done.wait(self._pace.lease / 3):
-                try:
-                    self._store.renew(work, self._pace.lease)
-                except LeaseLostError:  # finishing will find out
-                    return
-                except StoreUnavailableError:
-                    _log.warning("lease_not_renewed", extra=_about(work))
-
-        thread = Thread(target=renew, name="renewing", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+            with suppress(ShoalError):
+                leases.put_off(work, self._pace.retry)
 
 
 def _about(work: Claim | SealedBatch) -> dict[str, object]:

@@ -1,0 +1,297 @@
+"""Pulls the batches of one survey, and takes each of them to a published result, once.
+
+For every batch: the name of the request is stored, then the batch is fetched under that name (a
+shuffler gives the same bytes to the same request, and nothing to another), opened, counted, entered
+into the ledger, published, deleted here, and acknowledged. Each of these is durable before the next
+begins, so that whoever comes after a crash goes on where it stopped, once the lease of the dead is
+over. One batch that cannot go on
+does not keep the others waiting, whatever a shuffler sends, and however slowly it does.
+
+A shuffler that was brought back from a backup may have mixed a batch anew, and may not know that it
+was released or acknowledged. It offers such a batch again, and is taken at its word: what is not
+here yet is fetched by its new digest, what is published is acknowledged once more.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from shoal.errors import ShoalError
+from shoal.sealing import MalformedError
+from shoal.service import failpoints
+from shoal.service.analyzer.collection import Collection, Offer
+from shoal.service.analyzer.decode import decode, tallied, valid_reports
+from shoal.service.analyzer.download import checked, discard, download, path_of
+from shoal.service.analyzer.publish import result_document
+from shoal.service.analyzer.release_decision import ReleaseDecision, guaranteed, release_decision
+from shoal.service.analyzer.source import BatchSource
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.analyzer.tables import (
+    BUDGETED,
+    OPENED,
+    PUBLISHED,
+    RECEIVED,
+    REFUSED,
+    REQUESTED,
+)
+from shoal.service.db.leases import renewed
+from shoal.service.errors import (
+    LeaseLostError,
+    NotReadyError,
+    ServiceError,
+    StoreUnavailableError,
+    UnknownBatchError,
+)
+from shoal.service.keyring import KeyGoneError, Keyring
+from shoal.service.opening import Pool
+from shoal.service.survey import Survey
+from shoal.service.wire import Wire
+
+MOST_WAITING = 10_000  # batches of a survey that were asked for and are not published
+TALK_SECONDS = 900.0  # of one pass in which a shuffler is talked to about one survey
+_TALKING = (REQUESTED, PUBLISHED)  # what is left then needs the shuffler
+
+_log = logging.getLogger(__name__)
+
+
+class WrongKeysError(ServiceError):
+    """Keys that a survey does not name: everything would seem unopenable."""
+
+    def __init__(self, survey: Survey, found: str) -> None:
+        self.named = survey.analyzer.fingerprint
+        self.found = found
+        super().__init__(
+            f"survey {survey.id} names the analyzer with fingerprint {self.named}, these keys are "
+            f"{found}; use the directory with the right keys, or restore them: nothing was fetched"
+        )
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass over all batches of a survey did.
+
+    ``problems`` has the sentence of what kept a batch from going on, by its name; under no name,
+    what kept the shuffler's list from coming. Somebody else works on ``leased`` batches, or died.
+    """
+
+    published: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    problems: dict[str, str] = field(default_factory=dict)
+    leased: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether anything went on."""
+        return bool(self.published or self.refused)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        return {
+            "published": list(self.published),
+            "refused": list(self.refused),
+            "problems": [
+                {"batch": batch or None, "reason": reason}
+                for batch, reason in self.problems.items()
+            ],
+        }
+
+
+class Collector:
+    """Works on one survey; any number of them may, in any number of processes."""
+
+    def __init__(
+        self,
+        store: AnalyzerStore,
+        keyring: Keyring,
+        survey: Survey,
+        source: BatchSource,
+        pool: Pool,
+        *,
+        talk_seconds: float = TALK_SECONDS,
+    ) -> None:
+        self._store = store
+        self._keyring = keyring
+        self._survey = survey
+        self.source = source
+        self._pool = pool
+        self._talk_seconds = talk_seconds
+
+    def step(self) -> Pass:
+        """Take every batch as far as it goes."""
+        if self._survey.analyzer.fingerprint != self._keyring.fingerprint:
+            raise WrongKeysError(self._survey, self._keyring.fingerprint)
+        talking_ends = time.monotonic() + self._talk_seconds
+        problems = self._asked()
+        done: dict[str, list[str]] = {PUBLISHED: [], REFUSED: []}
+        leased = 0
+        for waiting in self._store.collections.of(self._survey.id):
+            late = waiting.state in _TALKING and time.monotonic() > talking_ends
+            if waiting.finished or late:
+                continue
+            try:
+                held = self._store.collections.claim(waiting)
+                if held is None:
+                    leased += 1
+                    continue
+                for state in self._taken(held):
+                    done.get(state, []).append(waiting.batch)
+            except StoreUnavailableError:
+                raise
+            except ShoalError as error:
+                problems[waiting.batch] = str(error)
+                self._tell("batch_waits", waiting, error)
+            except Exception as error:  # noqa: BLE001 - of one batch, and others wait
+                problems[waiting.batch] = unexpected(error)
+                self._tell("batch_fails", waiting, error)
+        return Pass(tuple(done[PUBLISHED]), tuple(done[REFUSED]), problems, leased)
+
+    def _asked(self) -> dict[str, str]:
+        """Ask for every batch that is new, and see to those that are offered again."""
+        try:
+            offers = self.source.offers()
+        except StoreUnavailableError:
+            raise
+        except ShoalError as error:
+            reason = getattr(error, "word", type(error).__name__)
+            said = {"survey": str(self._survey.id), "reason": reason}
+            _log.warning("no_list", extra=said, exc_info=error)
+            return {"": str(error)}
+        except Exception as error:  # noqa: BLE001 - batches that are here go on
+            _log.warning("no_list", extra={"survey": str(self._survey.id)}, exc_info=error)
+            return {"": unexpected(error)}
+        known = {each.batch: each for each in self._store.collections.of(self._survey.id)}
+        left = MOST_WAITING - sum(not _published(each) for each in known.values())
+        new = [offer for offer in offers if offer.batch not in known]
+        again = [offer for offer in offers if _is_forgotten(known.get(offer.batch), offer)]
+        self._store.collections.offered_again(self._survey.id, again)
+        for offer in new[: max(left, 0)]:
+            self._store.collections.request(self._survey.id, offer)
+            failpoints.reached("collect.requested")
+        if len(new) <= left:
+            return {}
+        why = f"{len(new) - max(left, 0):,} more batches wait until fewer are on their way"
+        return {"": f"{why}; of one survey there may be {MOST_WAITING:,}"}
+
+    def _taken(self, held: Collection) -> Iterator[str]:
+        """The states that the batch comes to here, one after the other."""
+        steps: dict[str, Callable[[Collection], Collection]] = {
+            REQUESTED: self._receive,
+            RECEIVED: self._open,
+            OPENED: self._debit,
+            BUDGETED: self._publish,
+            PUBLISHED: self._acknowledge,
+        }
+        collections = self._store.collections
+        try:
+            with renewed(partial(collections.renew, held), collections.lease):
+                while not held.finished:
+                    before, held = held.state, steps[held.state](held)
+                    if held.state != before:
+                        yield held.state
+        except LeaseLostError:
+            return
+        finally:
+            collections.release(held)
+
+    def _receive(self, held: Collection) -> Collection:
+        path = download(self._store.incoming, held, self.source)
+        try:
+            header = checked(path, held, self._survey).header
+            self._refuse_gone(header.key)
+        except (MalformedError, KeyGoneError) as error:
+            discard(path)
+            return self._refuse(held, error)
+        values = {"key": header.key, "reports": header.reports, "records": header.records}
+        received = self._store.collections.move(held, RECEIVED, **values)
+        failpoints.reached("collect.received")
+        return received
+
+    def _open(self, held: Collection) -> Collection:
+        path = path_of(self._store.incoming, held)
+        if not path.exists():  # somebody cleaned up: the same request gets the same bytes
+            download(self._store.incoming, held, self.source)
+        try:
+            batch = checked(path, held, self._survey)
+            self._refuse_gone(batch.header.key)
+        except MalformedError:
+            discard(path)  # it was right when it came, so the disk is not: fetch it again
+            raise
+        except KeyGoneError as error:
+            discard(path)
+            return self._refuse(held, error)
+        pair = self._keyring.pair(batch.header.key)
+        device, wire = self._survey.device, Wire.of(self._survey)
+        admitted = decode(device, wire, pair, batch.body, pool=self._pool)
+        opened = None
+        while opened is None:  # again only if another batch had one of the records meanwhile
+            fresh = admitted.without(self._store.collections.known(held, admitted.tags))
+            valid = valid_reports(fresh, reports=batch.header.reports, slots=wire.slots)
+            counts = tallied(device, fresh, valid)
+            decision = release_decision(self._survey, valid, counts)
+            opened = self._store.collections.opened(held, fresh, decision, counts)
+        failpoints.reached("analysis.opened")
+        return opened
+
+    def _debit(self, held: Collection) -> Collection:
+        debited = self._store.ledger.debit(held, self._decision(held))
+        failpoints.reached("analysis.debited")
+        return debited
+
+    def _publish(self, held: Collection) -> Collection:
+        decision, now = self._decision(held), self._store.clock()
+        document = result_document(self._survey, decision, held.counts, collection=held, now=now)
+        published = self._store.results.publish(held, document)
+        failpoints.reached("analysis.published")
+        return published
+
+    def _acknowledge(self, held: Collection) -> Collection:
+        discard(path_of(self._store.incoming, held))
+        named = (held.batch, held.request, held.digest)
+        try:
+            self.source.acknowledge(*named)
+        except NotReadyError:  # it was brought back from before the release
+            with self.source.fetch(held.batch, held.request):
+                pass  # its bytes are not needed: that it is ours is known there now
+            self.source.acknowledge(*named)
+        except UnknownBatchError as error:  # from before the batch was closed: nothing is kept
+            self._tell("nothing_to_acknowledge", held, error)
+        failpoints.reached("analysis.acknowledged")
+        return self._store.collections.move(held, PUBLISHED, acknowledged=1)
+
+    def _decision(self, held: Collection) -> ReleaseDecision:
+        """As it was when the batch was opened."""
+        survey, valid = self._survey, held.valid or 0
+        guarantee = guaranteed(survey, valid)
+        return ReleaseDecision(valid, survey.honest(valid), guarantee, held.reason)
+
+    def _refuse_gone(self, number: int) -> None:
+        """Refuse what will never open. A key that is not there yet may come, or come back."""
+        if number in self._keyring.gone():
+            self._keyring.pair(number)
+
+    def _refuse(self, held: Collection, error: ShoalError) -> Collection:
+        self._tell("batch_refused", held, error)
+        return self._store.collections.move(held, REFUSED, reason=str(error))
+
+    def _tell(self, event: str, about: Collection, error: Exception) -> None:
+        said = {"survey": str(self._survey.id), "batch": about.batch}
+        _log.warning(event, extra={**said, "reason": type(error).__name__}, exc_info=error)
+
+
+def unexpected(error: Exception) -> str:
+    """What is said of an error that nobody foresaw: its kind, not what it quotes."""
+    return f"something unexpected went wrong ({type(error).__name__}); it is tried again"
+
+
+def _published(found: Collection) -> bool:
+    return found.state == PUBLISHED and found.acknowledged
+
+
+def _is_forgotten(found: Collection | None, offer: Offer) -> bool:
+    """Whether a shuffler that offers a batch has forgotten what became of it."""
+    if found is None or found.state == REFUSED:
+        return False
+    return found.acknowledged or found.digest != offer.digest

@@ -1,0 +1,281 @@
+"""A transactional database: SQLite in a file of its own, or PostgreSQL.
+
+A transaction that returns is durable: SQLite runs with a write-ahead log that is synced at every
+commit, PostgreSQL with ``synchronous_commit``. One that cannot be (locked for too long, disk full,
+server gone) raises ``StoreUnavailableError`` and leaves nothing behind; so does one that went to
+SQLite's files after somebody removed or replaced them. Deleted content is overwritten with zeros on
+SQLite; PostgreSQL frees it at its next vacuum.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from shoal import checks
+from shoal.errors import InvalidArgumentError, MissingExtraError
+from shoal.service.db import files, migrations
+from shoal.service.errors import StoreBusyError, StoreUnavailableError
+
+SQLITE, POSTGRESQL = "sqlite", "postgresql"
+_LOG = "-wal"
+_Identity: TypeAlias = "tuple[int, int] | None"
+_BEGIN = "shoal_begin"  # the execution option that says how SQLite's transaction begins
+_TIMEOUT = 30.0
+_CONNECT_TIMEOUT = 10
+_LOCK_NOT_AVAILABLE = "55P03"
+# A peer that is gone is noticed within half a minute, by us and by the server: neither waits for
+# a machine that lost its network, nor keeps what that one had locked. No ``statement_timeout``:
+# a commit that it cuts off while a standby is waited for is reported as done.
+_ALIVE = {
+    "keepalives": 1,
+    "keepalives_idle": 20,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,  # milliseconds
+}
+_SERVER_SETTINGS = {
+    "idle_in_transaction_session_timeout": "60s",
+    "tcp_keepalives_idle": "20",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "20s",
+    "client_connection_check_interval": "5s",
+}
+
+
+class Database:
+    """Connections to one database, for any number of threads.
+
+    ``timeout`` is how many seconds a transaction waits for others before it gives up.
+    """
+
+    def __init__(self, url: str, *, timeout: float = _TIMEOUT) -> None:
+        checks.positive(timeout=timeout)
+        parsed = _parsed(url)
+        self.dialect = parsed.get_backend_name()
+        self._files: _OpenFiles | None = None
+        if self.dialect == SQLITE:
+            self._files = _OpenFiles(_create_private(Path(str(parsed.database))))
+            self._engine = _sqlite(parsed, timeout, self._files)
+        else:
+            self._engine = _postgresql(parsed, timeout)
+        self._writer = self._engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A transaction that may change things: all of it is durable afterwards, or none."""
+        with self._translated("writing"), self._writer.begin() as connection:
+            yield connection
+        self.check_files("writing")  # after the commit: nobody was told of it yet
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A transaction that only looks; on SQLite all of it sees one moment."""
+        with self._translated("reading"), self._engine.begin() as connection:
+            yield connection
+
+    def insert(self, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
+        """An insertion that can say what to do about rows that are there."""
+        return sqlite.insert(table) if self.dialect == SQLITE else postgresql.insert(table)
+
+    def migrate(self, tree: str, to: str = "head") -> str:
+        """Bring the tables of ``tree`` (shuffler, analyzer) up to date; the revision reached."""
+        with self.write() as connection:
+            if self.dialect == POSTGRESQL:
+                # Two that migrate at once would both find the same old revision.
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(migrations.LOCK)))
+            return migrations.upgrade(connection, tree, to)
+
+    def revision(self, tree: str) -> str | None:
+        """The revision the tables of ``tree`` are at; None if there are none."""
+        with self.read() as connection:
+            return migrations.current(connection, tree)
+
+    def require(self, tree: str) -> None:
+        """Refuse to work with tables of another version, or files that are gone."""
+        with self.read() as connection:
+            migrations.require(connection, tree)
+        self.check_files("reading")
+
+    def check_files(self, doing: str) -> None:
+        """Refuse to go on if what is open is not what has the database's name any more."""
+        if self._files is not None:
+            self._files.check(doing)
+
+    def close(self) -> None:
+        """Close the connections that nobody uses."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        driver: Any = self._engine.dialect.dbapi
+        try:
+            yield
+        except PoolTimeoutError as error:
+            raise StoreUnavailableError(doing, "too many connections in use") from error
+        except DBAPIError as error:
+            _raise_unavailable(driver, error.orig, doing)
+            raise
+        except driver.Error as error:  # of the intake, which speaks to the driver itself
+            _raise_unavailable(driver, error, doing)
+            raise
+
+
+def _raise_unavailable(driver: Any, error: BaseException | None, doing: str) -> None:  # noqa: ANN401
+    """Tell what the database cannot do now from what it was asked wrongly."""
+    passing = (driver.OperationalError, driver.InterfaceError, driver.InternalError)
+    if isinstance(error, passing) or type(error) is driver.DatabaseError:
+        busy = getattr(error, "sqlstate", None) == _LOCK_NOT_AVAILABLE
+        kind = StoreBusyError if busy else StoreUnavailableError
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise kind(doing, reason) from error
+
+
+def _parsed(url: str) -> URL:
+    expected = "sqlite:///path or postgresql+psycopg://user@host/database"
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise InvalidArgumentError("url", "no address of a database", expected) from None
+    shown = parsed.render_as_string(hide_password=True)
+    if parsed.get_backend_name() == SQLITE and parsed.database not in {None, "", ":memory:"}:
+        return parsed.set(drivername=SQLITE)
+    if parsed.get_backend_name() != POSTGRESQL:
+        raise InvalidArgumentError("url", shown, expected)
+    if find_spec("psycopg") is None:
+        raise MissingExtraError("a PostgreSQL store", "postgres")
+    return parsed.set(drivername="postgresql+psycopg")
+
+
+def _create_private(path: Path) -> Path:
+    """The file, if it is not there: SQLite gives its journals the same permissions."""
+    with files.disk("opening the database"):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        files.sync_directory(path.parent)
+    return path
+
+
+class _OpenFiles:
+    """Whether the files of an SQLite database are still those that are open.
+
+    Whoever has a file open goes on with it after its name is gone, or has become another file's.
+    What is committed then is on the disk until the process ends, and nowhere afterwards. So the
+    names are compared with what was there when the first connection opened them: two looks at a
+    directory for each transaction that writes.
+
+    The write-ahead log can be compared like the database. It is the same file for as long as any
+    connection is open: checkpoints shorten it at most, and whoever closes last removes it only if
+    they can lock the database, on which every connection holds a lock. What somebody does inside a
+    file (cuts it short, writes over it) is not noticed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
+        self._log_path = f"{path.resolve()}{_LOG}"  # beside the file itself, not a link to it
+        self._lock = Lock()
+        self._connections: set[int] = set()
+        self._identities: tuple[_Identity, _Identity] = (None, None)
+
+    def opened(self, connection: object) -> None:
+        """A connection was opened, and has read from the database."""
+        with self._lock:
+            if not self._connections:  # nothing was open before: whatever is there counts
+                self._identities = _identity(str(self._path)), _identity(self._log_path)
+            self._connections.add(id(connection))
+
+    def closed(self, connection: object) -> None:
+        """A connection was closed."""
+        with self._lock:
+            self._connections.discard(id(connection))
+
+    def check(self, doing: str) -> None:
+        """Refuse to go on with files that are gone, or have others in their place."""
+        with self._lock:
+            if not self._connections:
+                return
+            database, log = self._identities
+            replaced = None
+            if _identity(str(self._path)) != database:
+                replaced = self._path.name
+            elif log not in {None, _identity(self._log_path)}:  # None: a disk without such logs
+                replaced = self._path.name + _LOG
+        if replaced is not None:
+            reason = f"{replaced} was removed or replaced under this process"
+            advice = "see that the right one is there, then start it again"
+            raise StoreUnavailableError(doing, f"{reason}: {advice}")
+
+
+def _identity(path: str) -> _Identity:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - at every commit, and quicker than a Path
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _sqlite(url: URL, timeout: float, held: _OpenFiles) -> sa.Engine:
+    engine = sa.create_engine(
+        url, hide_parameters=True, pool_timeout=timeout, connect_args={"timeout": timeout}
+    )
+
+    @sa.event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 - of the driver
+        connection.isolation_level = None  # transactions begin where we say, and how
+        for setting in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "secure_delete=ON",
+            "foreign_keys=ON",
+            "temp_store=MEMORY",
+            "cache_size=-65536",  # KiB: dedup looks up tags all over the table
+            "wal_autocheckpoint=8192",  # pages: tags touch many, and the same ones again
+            "journal_size_limit=67108864",
+        ):
+            connection.execute(f"PRAGMA {setting}").close()
+        connection.execute("SELECT count(*) FROM sqlite_master").close()  # opens the log
+        held.opened(connection)
+
+    @sa.event.listens_for(engine, "close")
+    def _closed(connection: object, _record: object) -> None:
+        held.closed(connection)
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+
+    return engine
+
+
+def _postgresql(url: URL, timeout: float) -> sa.Engine:
+    engine = sa.create_engine(
+        url,
+        hide_parameters=True,
+        pool_timeout=timeout,
+        pool_pre_ping=True,  # the server may have been restarted since
+        connect_args={"connect_timeout": _CONNECT_TIMEOUT, **_ALIVE},
+    )
+    driver: Any = engine.dialect.dbapi
+
+    @sa.event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 - of the driver
+        connection.execute("SET synchronous_commit TO on")
+        connection.execute(f"SET lock_timeout TO {int(timeout * 1000)}")
+        connection.commit()
+        for setting, value in _SERVER_SETTINGS.items():
+            # Older servers, and some systems, do not have all of them.
+            with suppress(driver.Error), connection.transaction():
+                connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
+
+    return engine

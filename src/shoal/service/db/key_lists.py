@@ -1,0 +1,156 @@
+"""The key list cache: other parties' signed lists, one for everybody, and never one that goes back.
+
+A shuffler keeps the analyzers' lists and shows them to devices, an analyzer keeps the shufflers'.
+Of every number the first key that was seen under it is remembered for good. A list that contradicts
+what was seen is refused, and kept beside the one it contradicts: both are signed.
+
+One exception: a list that was taken while the clocks here and there were ahead, and that would now
+stand in the way until its date comes, gives way to one that is not ahead. That gives nobody a key
+of their own. There is still one copy at a time, for everybody; no number becomes another key; and
+after this one step lists only go forward again. The other party cannot bring it about: a list that
+is ahead of the clock here is refused, so only a clock here that was wrong lets one in. And what an
+old list that somebody plays back can do is what it could if the newer one had never been fetched,
+for as long as it is valid and until the next fetch that reaches the party itself; it does not bring
+back what was before the newest key that the list which gives way had, unless that is ahead too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from shoal.service.clock import Clock, system_clock
+from shoal.service.db.database import Database
+from shoal.service.db.tables import contradictions, key_lists, listed_keys
+from shoal.service.keyring import ContradictionError, KeyList
+from shoal.service.keyring.key_list import (
+    Before,
+    Contradiction,
+    digest,
+    is_ahead,
+    numbered,
+    unverified,
+)
+
+MOST_CONTRADICTIONS = 16  # of one party: more prove nothing more
+
+
+@dataclass(frozen=True)
+class CachedKeyList:
+    """A list as it was signed."""
+
+    document: bytes
+    issued: int
+    valid_until: int
+
+    def is_usable(self, now: int) -> bool:
+        """Whether devices with a clock that says so would take it."""
+        return now <= self.valid_until and not is_ahead(self.issued, now)
+
+
+class KeyLists:
+    """The lists in one database, whoever of its processes fetched them."""
+
+    def __init__(self, database: Database, clock: Clock = system_clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def keep(self, key_list: KeyList) -> bool:
+        """Keep a list that was verified, if it can follow the last one; whether it is another.
+
+        One that is ahead of the clock gives way to one that is not.
+
+        Raises ``KeyListError`` for an older one, and ``ContradictionError`` for one that says
+        otherwise than what was seen.
+        """
+        try:
+            with self._database.write() as connection:
+                return self._keep(connection, key_list)
+        except ContradictionError as error:
+            self._remember(key_list, error.reason)
+            raise
+
+    def find(self, fingerprint: str) -> CachedKeyList | None:
+        """The newest list of a party."""
+        query = sa.select(key_lists).where(key_lists.c.fingerprint == fingerprint)
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+        if row is None:
+            return None
+        return CachedKeyList(bytes(row.document), row.issued, row.valid_until)
+
+    def all(self) -> dict[str, bytes]:
+        """The newest list of every party, by its fingerprint."""
+        with self._database.read() as connection:
+            rows = connection.execute(sa.select(key_lists)).all()
+        return {row.fingerprint: bytes(row.document) for row in rows}
+
+    def keys(self, fingerprint: str) -> frozenset[int]:
+        """The numbers of all keys that a party's lists ever had."""
+        with self._database.read() as connection:
+            return frozenset(_seen(connection, fingerprint))
+
+    def contradictions(self) -> list[Contradiction]:
+        """What was refused, and may be shown to others."""
+        query = sa.select(contradictions).order_by(*contradictions.primary_key.columns)
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        return [
+            Contradiction(row.fingerprint, row.reason, bytes(row.known), bytes(row.document))
+            for row in rows
+        ]
+
+    def _keep(self, connection: sa.Connection, key_list: KeyList) -> bool:
+        name = key_list.fingerprint
+        here = key_lists.c.fingerprint == name
+        empty = {"fingerprint": name, "document": b"", "issued": -1}
+        # The row is made first, so that there is one to lock: others may bring a list just now.
+        connection.execute(self._database.insert(key_lists).values(empty).on_conflict_do_nothing())
+        row = connection.execute(sa.select(key_lists).where(here).with_for_update()).one()
+        known = bytes(row.document)
+        seen = _seen(connection, name)
+        before = Before(issued=row.issued, digest=digest(known), keys=seen)
+        now = self._clock()
+        if is_ahead(row.issued, now) and not is_ahead(key_list.issued, now):
+            before = before.set_right(unverified(known), now)
+        before.check(key_list)
+        if known == key_list.document:
+            return False
+        values = {
+            "document": key_list.document,
+            "issued": key_list.issued,
+            "valid_until": key_list.valid_until,
+        }
+        connection.execute(key_lists.update().where(here).values(values))
+        keys = [
+            {"fingerprint": name, "number": number, "key": key}
+            for number, key in numbered(key_list).items()
+            if number not in seen
+        ]
+        if keys:
+            connection.execute(listed_keys.insert(), keys)
+        return True
+
+    def _remember(self, key_list: KeyList, reason: str) -> None:
+        name = key_list.fingerprint
+        known = self.find(name)
+        values = {
+            "fingerprint": name,
+            "digest": digest(key_list.document),
+            "reason": reason,
+            "known": b"" if known is None else known.document,
+            "document": key_list.document,
+        }
+        count = sa.select(sa.func.count()).where(contradictions.c.fingerprint == name)
+        with self._database.write() as connection:
+            if connection.execute(count).scalar_one() < MOST_CONTRADICTIONS:
+                add = self._database.insert(contradictions).values(values).on_conflict_do_nothing()
+                connection.execute(add)
+
+
+def _seen(connection: sa.Connection, fingerprint: str) -> dict[int, str]:
+    """The fingerprint of every key that a party's lists ever had, by its number."""
+    query = sa.select(listed_keys.c.number, listed_keys.c.key)
+    rows = connection.execute(query.where(listed_keys.c.fingerprint == fingerprint))
+    return {row.number: row.key for row in rows}

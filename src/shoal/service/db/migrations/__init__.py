@@ -1,0 +1,117 @@
+"""Tables change by numbered steps: which steps a store has taken, and the ones it lacks.
+
+The scripts are Alembic's and live in ``migrations/<tree>``; there is no file of settings.
+All missing steps are one transaction, on SQLite too. The revision is kept in a table named after
+the tree, and a database that holds another tree is refused: shuffler and analyzer share nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.script.revision import RevisionError
+from alembic.util.exc import CommandError
+
+from shoal.errors import InvalidArgumentError
+from shoal.service.errors import StoreVersionError
+
+TREES = ("shuffler", "analyzer")
+LOCK = 0x73686F616C  # "shoal": the advisory lock of whoever migrates
+_ONE_AT_A_TIME = threading.Lock()  # the scripts find their connection in a global of Alembic's
+_SCRIPTS = Path(__file__).parent
+_MIGRATE = "start it with --migrate, or see 'shoal doctor'"
+
+
+def head(tree: str) -> str | None:
+    """The newest revision of a tree; None while it has no scripts."""
+    return _scripts(tree).get_current_head()
+
+
+def current(connection: sa.Connection, tree: str) -> str | None:
+    """The revision a database is at."""
+    _refuse_other(connection, tree)
+    return _context(connection, tree).get_current_revision()
+
+
+def upgrade(connection: sa.Connection, tree: str, to: str = "head") -> str:
+    """Take all steps up to ``to`` within the transaction of the connection."""
+    found = current(connection, tree)
+    _refuse_newer(found, tree)
+    scripts = _scripts(tree)
+    environment = EnvironmentContext(
+        _config(tree),
+        scripts,
+        fn=lambda revision, _context: scripts._upgrade_revs(to, revision),  # noqa: SLF001 - as Alembic's own commands do
+    )
+    with _ONE_AT_A_TIME, environment:
+        environment.configure(
+            connection=connection, version_table=_version_table(tree), transactional_ddl=True
+        )
+        environment.run_migrations()
+    reached = current(connection, tree)
+    if reached is None:
+        raise StoreVersionError("empty", "tables", f"this version has none for the {tree}")
+    return reached
+
+
+def require(connection: sa.Connection, tree: str) -> None:
+    """Refuse tables that are older or newer than this version's."""
+    found = current(connection, tree)
+    _refuse_newer(found, tree)
+    if found != head(tree):
+        raise StoreVersionError(_shown(found), _shown(head(tree)), _MIGRATE)
+
+
+def _refuse_newer(found: str | None, tree: str) -> None:
+    try:
+        known = found is None or _scripts(tree).get_revision(found) is not None
+    except (RevisionError, CommandError):
+        known = False
+    if not known:
+        advice = "it was made by a newer version of Shoal: install that one"
+        raise StoreVersionError(_shown(found), _shown(head(tree)), advice)
+
+
+def _refuse_other(connection: sa.Connection, tree: str) -> None:
+    if tree not in TREES:
+        raise InvalidArgumentError("tree", tree, f"one of {', '.join(TREES)}")
+    inspector = sa.inspect(connection)
+    for other in TREES:
+        if other != tree and inspector.has_table(_version_table(other)):
+            advice = f"this database belongs to the {other}: give the {tree} one of its own"
+            raise StoreVersionError(f"the {other}'s", f"the {tree}'s", advice)
+
+
+def _shown(revision: str | None) -> str:
+    return f"at revision {revision}" if revision else "empty"
+
+
+def _context(connection: sa.Connection, tree: str) -> MigrationContext:
+    options = {"version_table": _version_table(tree)}
+    return MigrationContext.configure(connection, opts=options)
+
+
+def _version_table(tree: str) -> str:
+    return f"{tree}_revision"
+
+
+def _config(tree: str) -> Config:
+    config = Config()
+    # A percent sign in the path would be read as a reference.
+    scripts = str(_SCRIPTS / tree).replace("%", "%%")
+    config.set_main_option("script_location", scripts)
+    config.set_main_option("version_locations", scripts)
+    config.set_main_option("path_separator", "newline")
+    return config
+
+
+@cache
+def _scripts(tree: str) -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config(tree))

@@ -1,0 +1,1 @@
+"""The steps of the analyzer's tables; each says which step it follows."""

@@ -1,0 +1,1 @@
+"""The steps of the shuffler's tables; each says which step it follows."""

@@ -1,0 +1,171 @@
+"""The surveys a service works for. They never change, so what was read once stays true.
+
+One that was added by mistake can be removed, as long as nothing was ever taken for it. Its row
+stays, without its name and its content, so that no other survey is ever given its number: other
+processes may know it by that still. Whatever they write for it, they ask first (``confirm``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import sqlalchemy as sa
+
+from shoal.sealing import SurveyId
+from shoal.service.db.database import SQLITE, Database
+from shoal.service.db.tables import surveys, tokens
+from shoal.service.errors import NotReadyError, SurveyInUseError, UnknownSurveyError
+from shoal.service.survey import Survey
+from shoal.service.wire import Wire
+
+
+@dataclass(frozen=True)
+class SurveyRow:
+    """A survey, the number of its row, and its envelopes."""
+
+    number: int
+    survey: Survey
+    wire: Wire
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """What was deleted of a survey, by its kind, and in words what is left."""
+
+    counts: dict[str, int]
+    left: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        return {"deleted": dict(self.counts), "left": list(self.left)}
+
+
+LEFT = (
+    "the number of the survey's row, without its name and its content",
+    "what backups hold that were made before",
+)
+LEFT_BY_POSTGRESQL = "rows that PostgreSQL deleted, until its next vacuum, and its own log"
+_REMOVED = b""  # the configuration of a survey that was removed
+
+
+class Surveys:
+    """The surveys of a store; whatever is left of one is in the tables ``traces``."""
+
+    def __init__(self, database: Database, traces: Iterable[sa.Table]) -> None:
+        self._database = database
+        self._traces = tuple(traces)
+        self._rows: dict[SurveyId, SurveyRow] = {}
+
+    def add(self, survey: Survey) -> None:
+        """Collect for a survey; added twice it is there once."""
+        values = {"id": survey.id.digest, "configuration": survey.to_bytes()}
+        with self._database.write() as connection:
+            add = self._database.insert(surveys).values(values).on_conflict_do_nothing()
+            connection.execute(add)
+
+    def all(self) -> list[Survey]:
+        """All surveys, in the order they were added."""
+        numbers = self._numbers()
+        for row in list(self._rows.values()):  # other threads add to it
+            if numbers.get(row.survey.id) != row.number:
+                self._rows.pop(row.survey.id, None)
+        return [self.get(survey) for survey in numbers]
+
+    def names(self) -> list[SurveyId]:
+        """What they are called, whatever is in them."""
+        return list(self._numbers())
+
+    def get(self, survey: SurveyId) -> Survey:
+        """One survey."""
+        return self.row(survey).survey
+
+    def row(self, survey: SurveyId) -> SurveyRow:
+        """One survey as it is stored."""
+        row = self._rows.get(survey)
+        if row is None:
+            row = self._rows[survey] = self._read(surveys.c.id == survey.digest, str(survey))
+        return row
+
+    def numbered(self, number: int) -> SurveyRow:
+        """The survey of a row that refers to it by number."""
+        for row in list(self._rows.values()):  # other threads add to it
+            if row.number == number:
+                return row
+        row = self._read(surveys.c.number == number, str(number))
+        return self._rows.setdefault(row.survey.id, row)
+
+    def confirm(self, connection: sa.Connection, row: SurveyRow) -> None:
+        """Refuse to write for a survey that was removed; until the transaction ends it stays.
+
+        Past the expression language, as all of the intake, whose every group asks.
+        """
+        mark, lock = ("?", "") if self._database.dialect == SQLITE else ("%s", " FOR KEY SHARE")
+        query = f"SELECT 1 FROM surveys WHERE number = {mark} AND id = {mark}{lock}"  # noqa: S608 - marks only
+        driver: Any = connection.connection.driver_connection
+        if driver.execute(query, (row.number, row.survey.id.digest)).fetchone() is None:
+            self._rows.pop(row.survey.id, None)
+            raise UnknownSurveyError(str(row.survey.id))
+
+    def taken(self, survey: SurveyId) -> bool:
+        """Whether anything was ever taken for a survey; for the operator only."""
+        number = self.row(survey).number
+        with self._database.read() as connection:
+            return self._any(connection, number)
+
+    def remove(self, survey: SurveyId) -> int:
+        """Forget a survey that nothing was taken for, with its tokens; how many those were."""
+        mine = surveys.c.id == survey.digest
+        with self._database.write() as connection:
+            number = connection.execute(
+                sa.select(surveys.c.number).where(mine).with_for_update()
+            ).scalar()
+            if number is None:
+                raise UnknownSurveyError(str(survey))
+            if self._any(connection, number):
+                raise SurveyInUseError(str(survey))
+            return self.forget(connection, number, survey)
+
+    def forget(self, connection: sa.Connection, number: int, survey: SurveyId) -> int:
+        """Forget a survey, of which nothing else is left, and its tokens; how many those were."""
+        revoked = connection.execute(tokens.delete().where(tokens.c.survey == number)).rowcount
+        nameless = sha256(b"removed %d " % number + survey.digest).digest()
+        values = {"id": nameless, "configuration": _REMOVED}
+        connection.execute(surveys.update().where(surveys.c.number == number).values(values))
+        self._rows.pop(survey, None)
+        return revoked
+
+    def ended(self, survey: SurveyId, now: int) -> SurveyRow:
+        """A survey whose last batch can have closed; another is refused."""
+        row = self.row(survey)
+        ends = row.survey.not_after + row.survey.batches.max_age
+        if now <= ends:
+            what = f"the data of survey {survey}"
+            raise NotReadyError(what, "the survey is not over", retry_after=ends - now + 1)
+        return row
+
+    def _numbers(self) -> dict[SurveyId, int]:
+        query = sa.select(surveys.c.number, surveys.c.id)
+        query = query.where(surveys.c.configuration != _REMOVED)
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(surveys.c.number)).all()
+        return {SurveyId(bytes(row.id)): row.number for row in rows}
+
+    def _read(self, condition: sa.ColumnElement[bool], name: str) -> SurveyRow:
+        with self._database.read() as connection:
+            row = connection.execute(sa.select(surveys).where(condition)).first()
+        if row is None or bytes(row.configuration) == _REMOVED:
+            raise UnknownSurveyError(name)
+        survey = Survey.from_bytes(bytes(row.configuration))
+        return SurveyRow(row.number, survey, Wire.of(survey))
+
+    def _any(self, connection: sa.Connection, number: int) -> bool:
+        return any(
+            connection.execute(
+                sa.select(table.c.survey).where(table.c.survey == number).limit(1)
+            ).first()
+            is not None
+            for table in self._traces
+        )

@@ -1,0 +1,77 @@
+"""The tables that both parties have."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from shoal.service.opening import TAG_BYTES
+
+METADATA = sa.MetaData()
+_HEX = 64
+
+# One that was removed keeps its number, with an empty configuration and another id.
+surveys = sa.Table(
+    "surveys",
+    METADATA,
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("id", sa.LargeBinary(32), nullable=False, unique=True),
+    sa.Column("configuration", sa.LargeBinary, nullable=False),
+)
+
+# No reference to the survey: a lookup per report would double the cost of taking it in.
+tags = sa.Table(
+    "tags",
+    METADATA,
+    sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("key", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("tag", sa.LargeBinary(TAG_BYTES), primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+# The token itself is nowhere.
+tokens = sa.Table(
+    "tokens",
+    METADATA,
+    sa.Column("hash", sa.LargeBinary(32), primary_key=True),
+    sa.Column("survey", sa.Integer, sa.ForeignKey("surveys.number")),
+    sa.Column("label", sa.Text, nullable=False),
+    sa.Column("expires", sa.BigInteger, nullable=False),
+)
+
+# The newest signed list of keys of every other party, ...
+key_lists = sa.Table(
+    "copies",
+    METADATA,
+    sa.Column("fingerprint", sa.String(_HEX), primary_key=True),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+    sa.Column("issued", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("valid_until", sa.BigInteger, nullable=False, server_default="0"),
+)
+
+# ... all keys that its lists ever had, ...
+listed_keys = sa.Table(
+    "copied_keys",
+    METADATA,
+    sa.Column("fingerprint", sa.String(_HEX), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("key", sa.String(_HEX), nullable=False),
+)
+
+# ... and lists that say otherwise.
+contradictions = sa.Table(
+    "contradictions",
+    METADATA,
+    sa.Column("fingerprint", sa.String(_HEX), primary_key=True),
+    sa.Column("digest", sa.LargeBinary(32), primary_key=True),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("known", sa.LargeBinary, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+)
+
+# One row: what the directory of this store has to be called, and whether it is.
+store = sa.Table(
+    "store",
+    METADATA,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("bound", sa.Boolean, nullable=False),
+)

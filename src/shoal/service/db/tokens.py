@@ -1,0 +1,123 @@
+"""Bearer tokens: shown once when they are made, kept as hashes."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import sqlalchemy as sa
+
+from shoal import checks, randomness
+from shoal.errors import InvalidArgumentError
+from shoal.sealing import SurveyId
+from shoal.service.clock import Clock, GracePeriod
+from shoal.service.db.database import Database
+from shoal.service.db.surveys import Surveys
+from shoal.service.db.tables import tokens
+from shoal.service.errors import ForbiddenError, NotAuthorizedError
+
+LONGEST_LABEL = 200
+KEPT_AFTER_END = 30 * 86_400  # seconds in which a token that ended is still told of
+_PREFIX = "shoal_"
+_SECRET_WORDS = 4  # 256 bits: too many to try, so a plain hash hides them
+
+
+@dataclass(frozen=True)
+class TokenScope:
+    """What a token is for: one survey, or all of them."""
+
+    label: str
+    survey: SurveyId | None
+    expires: int
+
+    def to_dict(self, now: int) -> dict[str, object]:
+        """Plain values, with whether it has ended."""
+        return {
+            "label": self.label,
+            "survey": None if self.survey is None else str(self.survey),
+            "expires": self.expires,
+            "ended": self.expires <= now,
+        }
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of a store."""
+
+    database: Database
+    clock: Clock
+    surveys: Surveys
+    grace: GracePeriod[bytes] = field(default_factory=GracePeriod)
+
+    def add(self, label: str, survey: SurveyId | None, lifetime: int) -> str:
+        """A new token for a survey, or for all of them, for so many seconds."""
+        if not label.strip() or len(label) > LONGEST_LABEL:
+            expected = f"text of 1 to {LONGEST_LABEL} characters"
+            raise InvalidArgumentError("label", label, expected)
+        token = _PREFIX + randomness.secure().words(_SECRET_WORDS).tobytes().hex()
+        row = None if survey is None else self.surveys.row(survey)
+        values = {
+            "hash": hashed(token),
+            "survey": None if row is None else row.number,
+            "label": label,
+            "expires": self.clock() + checks.count(lifetime=lifetime),
+        }
+        with self.database.write() as connection:
+            if row is not None:
+                self.surveys.confirm(connection, row)
+            connection.execute(tokens.insert(), values)
+        return token
+
+    def check(self, token: str, survey: SurveyId | None) -> TokenScope:
+        """What a token is for, if it counts and covers the survey (None: all of them)."""
+        found = self.scope(hashed(token))
+        if found.survey is not None and found.survey != survey:
+            raise ForbiddenError(found.label)
+        return found
+
+    def scope(self, hashed: bytes) -> TokenScope:
+        """What the token with this hash is for, if it counts."""
+        with self.database.read() as connection:
+            row = connection.execute(sa.select(tokens).where(tokens.c.hash == hashed)).first()
+        found = bytes(row.hash) if row else bytes(len(hashed))
+        if not hmac.compare_digest(found, hashed) or row is None or row.expires <= self.clock():
+            raise NotAuthorizedError
+        return TokenScope(row.label, self._scope(row.survey), row.expires)
+
+    def listed(self) -> list[TokenScope]:
+        """What every token is for, by label; the tokens themselves nobody has."""
+        query = sa.select(tokens).order_by(tokens.c.label, tokens.c.expires)
+        with self.database.read() as connection:
+            rows = connection.execute(query).all()
+        return [TokenScope(row.label, self._scope(row.survey), row.expires) for row in rows]
+
+    def forget_ended(self, *, believed: bool = True) -> int:
+        """Delete those that ended a month ago; how many.
+
+        Not at one look alone, and none while the clock is not ``believed``: one that is ahead for
+        a moment would leave readers and collectors without any.
+        """
+        ended = tokens.c.expires <= self.clock() - KEPT_AFTER_END
+        with self.database.read() as connection:
+            found = connection.scalars(sa.select(tokens.c.hash).where(ended)).all()
+        gone = self.grace.over(map(bytes, found) if believed else ())
+        if not gone:
+            return 0
+        # Still by what the clock says: a token is not deleted for what was true at other looks.
+        forget = tokens.delete().where(ended, tokens.c.hash.in_(sorted(gone)))
+        with self.database.write() as connection:
+            return connection.execute(forget).rowcount
+
+    def _scope(self, number: int | None) -> SurveyId | None:
+        return None if number is None else self.surveys.numbered(number).survey.id
+
+    def revoke(self, label: str) -> int:
+        """Delete the tokens of a label; how many."""
+        with self.database.write() as connection:
+            return connection.execute(tokens.delete().where(tokens.c.label == label)).rowcount
+
+
+def hashed(token: str) -> bytes:
+    """What is kept of a token."""
+    return sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,518 @@
+"""Batches, from the first opened report for a key of the analyzer to their deletion.
+
+::
+
+    OPEN ──▶ SEALED ──▶ SHUFFLED ──▶ RELEASED ──▶ ACKED ──▶ PURGED
+      ├──▶ CARRIED ──▶ SEALED
+      └──▶ EXPIRED             (CARRIED ──▶ EXPIRED when the survey is over)
+
+    OPEN     ─▶ SEALED    valid >= target, or old enough and valid >= minimum
+    OPEN     ─▶ CARRIED   old enough, too few, small="carry"
+    CARRIED  ─▶ SEALED    valid >= minimum
+    OPEN     ─▶ EXPIRED   old enough, too few, small="expire", or the survey is over
+    SEALED   ─▶ SHUFFLED  a worker has mixed it into one file
+    SHUFFLED ─▶ RELEASED  the first request for it, which may repeat it
+    RELEASED ─▶ ACKED     the collector has all of it
+    ACKED    ─▶ PURGED    its files are deleted
+
+Every move is one conditional update that names the state it expects. The minimum is in the
+condition of the one statement that seals, and counts reports that opened, not uploads: no clock,
+crash or race makes a smaller batch. A batch with too few does not die while reports of its survey
+wait to be opened, nor at one look alone: a clock that was ahead for a moment closes batches early,
+and deletes none.
+
+The shuffled file is named after the batch and its own digest: two who shuffle the same batch,
+because one was taken for dead, write two files, and the one whose digest was committed is the batch
+for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from shoal.errors import InvalidArgumentError
+from shoal.sealing import SurveyId
+from shoal.service import failpoints
+from shoal.service.batch_file import BatchFile, BatchHeader
+from shoal.service.clock import HOUR, Clock, GracePeriod
+from shoal.service.db import files
+from shoal.service.db.database import Database
+from shoal.service.db.leases import FREE, Leases
+from shoal.service.db.surveys import SurveyRow, Surveys
+from shoal.service.errors import (
+    AlreadyCollectedError,
+    DigestMismatchError,
+    NotReadyError,
+    UnknownBatchError,
+    UnreadableError,
+)
+from shoal.service.shuffler.tables import (
+    ACCEPTS,
+    ACKED,
+    CARRIED,
+    CLOSED,
+    EXPIRED,
+    LISTED,
+    OPEN,
+    PURGED,
+    RELEASED,
+    SEALED,
+    SHUFFLED,
+    batches,
+    counters,
+    extents,
+    parts,
+)
+from shoal.service.survey import Batches as BatchRules
+
+PAGE = 1000
+UNOPENED = ("rejected", "unreadable")
+_AT_CLOSE = " at close"
+_STEPS = 24  # of a batch's greatest age, if that is shorter than a day
+_WAIT = 10  # seconds until a sealed batch may be shuffled
+_WAIT_OPEN = 600
+_DIGEST_SHOWN = 16  # digits of it in the file's name
+_DIGEST_DIGITS = 64
+
+
+@dataclass(frozen=True)
+class SealedBatch:
+    """A closed batch that nobody else shuffles while the lease lasts.
+
+    Its records are in ``parts``; the shuffled file, which begins with ``header``, is written to
+    ``draft``.
+    """
+
+    id: str
+    survey: SurveyId
+    header: BatchHeader
+    owner: str
+    parts: tuple[Path, ...]
+    draft: Path
+
+
+@dataclass(frozen=True)
+class Transition:
+    """What became of a batch."""
+
+    batch: str
+    survey: SurveyId
+    state: str
+
+
+@dataclass(frozen=True)
+class BatchInfo:
+    """A batch that can be, or was, collected. ``closed`` is rounded down to the hour."""
+
+    id: str
+    state: str
+    inner_key: int
+    reports: int
+    records: int
+    bytes: int
+    digest: str
+    closed: int
+
+
+def begun(now: int, rules: BatchRules) -> int:
+    """When a batch that is made now began: rounded down to the hour, or to 1/24 of its age.
+
+    >>> rules = BatchRules(minimum=100, target=200, max_age=7 * 86_400)
+    >>> begun(1_800_001_234, rules) == 1_800_000_000
+    True
+    """
+    step = max(1, min(HOUR, rules.max_age // _STEPS))
+    return now - now % step
+
+
+class Batches:
+    """The batches of all surveys: parts of open ones, files of shuffled ones."""
+
+    def __init__(
+        self, database: Database, surveys: Surveys, directory: Path, clock: Clock, *, grace: float
+    ) -> None:
+        self._database = database
+        self._surveys = surveys
+        self._clock = clock
+        self._leases = Leases(database, batches, clock)
+        self._hopeless: GracePeriod[str] = GracePeriod(grace)
+        self.parts_directory = files.create_directory(directory / "parts")
+        self.files_directory = files.create_directory(directory / "batches")
+
+    def join(
+        self, connection: sa.Connection, row: SurveyRow, inner_key: int, part: str, reports: int
+    ) -> None:
+        """Add a part of so many reports to the batch that is open for a key of the analyzer."""
+        mine = (batches.c.survey == row.number, batches.c.inner_key == inner_key, ACCEPTS)
+        fresh = {
+            "id": files.fresh_name(),
+            "survey": row.number,
+            "inner_key": inner_key,
+            "state": OPEN,
+            "valid": 0,
+            "since": begun(self._clock(), row.survey.batches),
+        }
+        # Somebody else may insert one at this moment: then theirs is found.
+        grown = batches.update().where(*mine).values(valid=batches.c.valid + reports)
+        batch = connection.execute(grown.returning(batches.c.id)).scalar()
+        while batch is None:
+            connection.execute(
+                self._database.insert(batches).values(fresh).on_conflict_do_nothing()
+            )
+            batch = connection.execute(grown.returning(batches.c.id)).scalar()
+        connection.execute(parts.insert(), {"name": part, "batch": batch, "count": reports})
+
+    def inner_keys(self, survey: SurveyId) -> set[int]:
+        """The numbers of the analyzer's keys that batches of a survey are open for."""
+        number = self._surveys.row(survey).number
+        query = sa.select(batches.c.inner_key).where(batches.c.survey == number, ACCEPTS)
+        with self._database.read() as connection:
+            return set(connection.scalars(query))
+
+    # Open batches close, wait or die
+
+    def advance(self, *, expire: bool = True) -> list[Transition]:
+        """Seal, carry and, if the clock can be trusted, expire what is due now."""
+        now = self._clock()
+        with self._database.read() as connection:
+            numbers = set(connection.scalars(sa.select(batches.c.survey).where(ACCEPTS)))
+        rows = [self._surveys.numbered(number) for number in sorted(numbers)]
+        transitions: list[Transition] = []
+        if rows:
+            with self._database.write() as connection:
+                hopeless = {batch for row in rows for batch in _locked(connection, row, now)}
+                dying = self._hopeless.over(hopeless if expire else ())
+                for row in rows:
+                    moved = _advanced(connection, row, now, dying)
+                    if any(transition.state != CARRIED for transition in moved):
+                        self._note_unopened(connection, row.number)
+                    transitions += moved
+        if any(transition.state == SEALED for transition in transitions):
+            failpoints.reached("batch.sealed")
+        return transitions
+
+    def _note_unopened(self, connection: sa.Connection, survey: int) -> None:
+        """What did not open comes among others: its number is told as of the last close."""
+        for name, value in _unopened(connection, survey).items():
+            add = self._database.insert(counters).values(
+                survey=survey, name=name + _AT_CLOSE, value=value
+            )
+            connection.execute(
+                add.on_conflict_do_update(index_elements=["survey", "name"], set_={"value": value})
+            )
+
+    # Sealed batches are shuffled
+
+    def claim(self, lease_seconds: int) -> SealedBatch | None:
+        """A sealed batch that nobody else shuffles; None if there is none."""
+        lease = self._leases.begun(lease_seconds)
+        sealed = (
+            sa.select(batches)
+            .where(batches.c.state == SEALED, self._leases.free())
+            .order_by(batches.c.id)
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            if connection.execute(sealed).first() is None:
+                return None
+        with self._database.write() as connection:
+            row = connection.execute(sealed.with_for_update(skip_locked=True)).first()
+            if row is None:
+                return None
+            connection.execute(batches.update().where(batches.c.id == row.id).values(lease))
+            names = connection.scalars(
+                sa.select(parts.c.name).where(parts.c.batch == row.id).order_by(parts.c.name)
+            ).all()
+        survey = self._surveys.numbered(row.survey)
+        return SealedBatch(
+            id=row.id,
+            survey=survey.survey.id,
+            header=BatchHeader(
+                survey=survey.survey.id,
+                batch=row.id,
+                key=row.inner_key,
+                reports=row.valid,
+                records=row.valid * survey.wire.slots,
+                record_bytes=survey.wire.record_bytes,
+            ),
+            owner=lease["owner"],
+            parts=tuple(self.parts_directory / name for name in names),
+            draft=self.files_directory / f"{row.id}-{lease['owner']}.draft",
+        )
+
+    def renew(self, batch: SealedBatch, lease_seconds: int) -> None:
+        """Begin the lease of a batch anew."""
+        self._leases.renew(batch.owner, lease_seconds)
+
+    def give_back(self, batch: SealedBatch) -> None:
+        """Somebody else may begin at once."""
+        self._leases.change(batch.owner, dict(FREE))
+
+    def put_off(self, batch: SealedBatch, seconds: int) -> None:
+        """Shuffling failed: nobody begins again for so long."""
+        self._leases.change(batch.owner, self._leases.put_off(seconds))
+
+    def finish(self, batch: SealedBatch, digest: str, records: int, size: int) -> None:
+        """The draft is written: it is the batch, if the lease was not lost."""
+        _check_draft(batch, digest, records, size)
+        path = self.path(batch.id, digest)
+        with files.disk("keeping a batch"):
+            batch.draft.chmod(0o600)  # whoever wrote it may have been less careful
+            files.sync_file(batch.draft)
+            failpoints.reached("shuffle.written")
+            batch.draft.replace(path)
+            files.sync_directory(self.files_directory)
+        failpoints.reached("shuffle.renamed")
+        values = {"state": SHUFFLED, "digest": digest, "records": records, "bytes": size}
+        # Without the lease the file stays: it may be the winner's, byte for byte.
+        self._leases.change(batch.owner, values | FREE)
+        failpoints.reached("shuffle.after-commit")
+
+    def path(self, batch: str, digest: str) -> Path:
+        """Where a shuffled batch is."""
+        return self.files_directory / f"{batch}-{digest[:_DIGEST_SHOWN]}.batch"
+
+    # Shuffled batches are listed, released, acknowledged, deleted
+
+    def listed(self, survey: SurveyId, after: str | None = None) -> list[BatchInfo]:
+        """Batches that can be or were collected, by name; ``after`` is the next page."""
+        number = self._surveys.row(survey).number
+        query = (
+            sa.select(batches)
+            .where(
+                batches.c.survey == number,
+                batches.c.state.in_(LISTED),
+                batches.c.id > (after or ""),
+            )
+            .order_by(batches.c.id)
+            .limit(PAGE)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        return [
+            BatchInfo(
+                id=row.id,
+                state=row.state,
+                inner_key=row.inner_key,
+                reports=row.valid,
+                records=row.records,
+                bytes=row.bytes,
+                digest=row.digest,
+                closed=row.closed,
+            )
+            for row in rows
+        ]
+
+    def release(self, survey: SurveyId, batch: str, request: str) -> Path:
+        """The file of a batch, for the request that came first, as often as it asks."""
+        mine = self._is(survey, batch)
+        with self._database.write() as connection:
+            moved = connection.execute(
+                batches.update()
+                .where(mine, batches.c.state == SHUFFLED)
+                .values(state=RELEASED, request=request)
+            )
+            row = _shuffled(connection, mine, batch)
+            if row.state != RELEASED or row.request != request:
+                raise AlreadyCollectedError(batch)
+        path = self.path(batch, row.digest)
+        if moved.rowcount == 1:
+            failpoints.reached("release.recorded")
+        if not path.exists():
+            raise UnreadableError(path.name, "the shuffled batch")
+        return path
+
+    def acknowledge(self, survey: SurveyId, batch: str, request: str, digest: str) -> None:
+        """The collector has all of it: it may be deleted. Said twice, it is true once."""
+        mine = self._is(survey, batch)
+        with self._database.write() as connection:
+            row = _shuffled(connection, mine, batch)
+            if row.state == SHUFFLED:
+                raise NotReadyError(f"batch {batch}", "nobody has collected it", retry_after=_WAIT)
+            if row.request != request:
+                raise AlreadyCollectedError(batch)
+            if row.digest != digest:
+                raise DigestMismatchError(batch, digest)
+            moved = connection.execute(
+                batches.update().where(mine, batches.c.state == RELEASED).values(state=ACKED)
+            )
+        if moved.rowcount == 1:
+            failpoints.reached("release.acknowledged")
+
+    def _is(self, survey: SurveyId, batch: str) -> sa.ColumnElement[bool]:
+        number = self._surveys.row(survey).number
+        return sa.and_(batches.c.id == batch, batches.c.survey == number)
+
+    def purge(self) -> int:
+        """Delete what nobody needs any more; how many batches something was deleted of.
+
+        The parts of a batch go once it is shuffled, its file once it is acknowledged, and both of
+        one that died.
+        """
+        has_parts = sa.exists().where(parts.c.batch == batches.c.id)
+        done = sa.or_(
+            batches.c.state == ACKED,
+            sa.and_(batches.c.state.in_((SHUFFLED, RELEASED, EXPIRED)), has_parts),
+        )
+        with self._database.read() as connection:
+            due = connection.execute(sa.select(batches.c.id, batches.c.state).where(done)).all()
+        for row in due:
+            self._purge(row.id, row.state)
+        return len(due)
+
+    def _purge(self, batch: str, state: str) -> None:
+        """Files first: a crash in between leaves rows that say what is still to be deleted."""
+        with self._database.read() as connection:
+            names = connection.scalars(sa.select(parts.c.name).where(parts.c.batch == batch)).all()
+        self.remove_files(names, [batch] if state in {ACKED, EXPIRED} else [])
+        failpoints.reached("purge.files-deleted")
+        with self._database.write() as connection:
+            connection.execute(parts.delete().where(parts.c.batch == batch))
+            connection.execute(
+                batches.update()
+                .where(batches.c.id == batch, batches.c.state == ACKED)
+                .values(state=PURGED)
+            )
+
+    def remove_files(self, names: Iterable[str], ids: Iterable[str]) -> int:
+        """Delete parts by their names, and the shuffled files of batches; how many there were."""
+        with files.disk("deleting a batch"):
+            removed = files.remove(self.parts_directory / name for name in names)
+            files.sync_directory(self.parts_directory)
+            for batch in ids:
+                removed += files.remove(self.files_directory.glob(f"{batch}-*"))
+            files.sync_directory(self.files_directory)
+        return removed
+
+    # Figures of closed batches, which may be published
+
+    def counters(self, survey: SurveyId) -> dict[str, int]:
+        """Closed batches, the reports in them, and batches that died."""
+        query = sa.select(
+            sa.func.count().label("number"),
+            sa.func.coalesce(sa.func.sum(batches.c.valid), 0).label("valid"),
+        ).where(batches.c.survey == self._surveys.row(survey).number)
+        with self._database.read() as connection:
+            closed = connection.execute(query.where(batches.c.state.in_(CLOSED))).one()
+            expired = connection.execute(query.where(batches.c.state == EXPIRED)).one()
+        return {
+            "batches": closed.number,
+            "reports": int(closed.valid),
+            "expired_batches": expired.number,
+        }
+
+    def unopened(self, survey: SurveyId) -> dict[str, int]:
+        """Reports that did not open, by the reason, when a batch closed last."""
+        number = self._surveys.row(survey).number
+        with self._database.read() as connection:
+            return _unopened(connection, number, _AT_CLOSE)
+
+    def states(self, survey: SurveyId) -> dict[str, int]:
+        """How many batches that can be or were collected are in which state."""
+        mine = batches.c.survey == self._surveys.row(survey).number
+        query = sa.select(batches.c.state, sa.func.count()).where(mine, batches.c.state.in_(LISTED))
+        with self._database.read() as connection:
+            rows = connection.execute(query.group_by(batches.c.state))
+            return {state: int(number) for state, number in rows}
+
+    def last_size(self, survey: SurveyId) -> int | None:
+        """How many reports the batch has that closed last; one of them, if several in that hour."""
+        mine = batches.c.survey == self._surveys.row(survey).number
+        query = (
+            sa.select(batches.c.valid)
+            .where(mine, batches.c.state.in_(LISTED))
+            .order_by(batches.c.closed.desc(), batches.c.id)
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            size: int | None = connection.execute(query).scalar()
+        return size
+
+
+def _unopened(connection: sa.Connection, survey: int, when: str = "") -> dict[str, int]:
+    query = sa.select(counters.c.name, counters.c.value).where(counters.c.survey == survey)
+    values = {row.name: row.value for row in connection.execute(query)}
+    return {name: values.get(name + when, 0) for name in UNOPENED}
+
+
+def _locked(connection: sa.Connection, row: SurveyRow, now: int) -> list[str]:
+    """Lock the open batches of a survey; those of them that are due to die."""
+    ours = (batches.c.survey == row.number, ACCEPTS)
+    # Rows are locked in the order in which finished claims lock them.
+    locked = sa.select(batches.c.id).where(*ours).order_by(batches.c.inner_key).with_for_update()
+    connection.execute(locked).all()
+    # A clock that was set back makes nothing older than it is.
+    since = begun(now, row.survey.batches)
+    connection.execute(batches.update().where(*ours, batches.c.since > now).values(since=since))
+    return list(connection.scalars(sa.select(batches.c.id).where(*ours, _is_hopeless(row, now))))
+
+
+def _is_hopeless(row: SurveyRow, now: int) -> sa.ColumnElement[bool]:
+    rules, over = row.survey.batches, sa.literal(_is_over(row, now))
+    pending = sa.exists().where(extents.c.survey == row.number)
+    due = over if rules.small == "carry" else sa.or_(_is_aged(row, now), over)
+    return sa.and_(batches.c.valid < rules.minimum, due, sa.not_(pending))
+
+
+def _is_aged(row: SurveyRow, now: int) -> sa.ColumnElement[bool]:
+    return batches.c.since <= now - row.survey.batches.max_age
+
+
+def _is_over(row: SurveyRow, now: int) -> bool:
+    return now > row.survey.not_after + row.survey.batches.max_age
+
+
+def _advanced(
+    connection: sa.Connection, row: SurveyRow, now: int, dying: Collection[str]
+) -> list[Transition]:
+    rules, aged = row.survey.batches, _is_aged(row, now)
+    full, waited = batches.c.valid >= rules.target, batches.c.state == CARRIED
+    closes = sa.or_(full, waited, aged, sa.literal(_is_over(row, now)))
+    waits = sa.and_(batches.c.state == OPEN, batches.c.valid < rules.minimum, aged)
+    moves = [
+        (SEALED, sa.and_(batches.c.valid >= rules.minimum, closes)),
+        (EXPIRED, sa.and_(batches.c.id.in_(sorted(dying)), _is_hopeless(row, now))),
+        (CARRIED, waits if rules.small == "carry" else sa.false()),
+    ]
+    transitions = []
+    for state, condition in moves:
+        values: dict[str, Any] = {"state": state}
+        if state != CARRIED:
+            values |= {"since": None, "closed": now - now % HOUR}
+        moved = connection.scalars(
+            batches.update()
+            .where(batches.c.survey == row.number, ACCEPTS, condition)
+            .values(values)
+            .returning(batches.c.id)
+        )
+        transitions += [Transition(batch, row.survey.id, state) for batch in sorted(moved)]
+    return transitions
+
+
+def _check_draft(batch: SealedBatch, digest: str, records: int, size: int) -> None:
+    if not batch.draft.exists():
+        raise UnreadableError(batch.draft.name, "the shuffled batch")
+    expected = batch.header.records
+    if BatchFile.read(batch.draft).header != batch.header or records != expected:
+        raise InvalidArgumentError("records", records, f"a draft of {expected} records")
+    if size != batch.draft.stat().st_size:
+        raise InvalidArgumentError("bytes", size, "the size of the draft")
+    if len(digest) != _DIGEST_DIGITS:
+        raise InvalidArgumentError("digest", digest, f"{_DIGEST_DIGITS} hexadecimal digits")
+
+
+def _shuffled(connection: sa.Connection, mine: sa.ColumnElement[bool], batch: str) -> sa.Row[Any]:
+    """The row of a batch that was shuffled at least."""
+    row = connection.execute(sa.select(batches).where(mine)).first()
+    if row is None or row.state == EXPIRED:
+        raise UnknownBatchError(batch)
+    if row.state == SEALED:
+        raise NotReadyError(f"batch {batch}", "it is being shuffled", retry_after=_WAIT)
+    if row.state not in LISTED:
+        raise NotReadyError(f"batch {batch}", "it is still open", retry_after=_WAIT_OPEN)
+    return row

@@ -1,0 +1,156 @@
+"""The analyzers' lists of keys, fetched by the shuffler: one of each, the same for everybody.
+
+An analyzer that handed out its own keys could give a person a key that nobody else has, and tell
+their report from the others in the batch by the key that opens it. So devices have the analyzer's
+list from the shuffler, who has one. The analyzer signs it, so that the shuffler cannot change it;
+the shuffler keeps it, so that the analyzer cannot tell people apart by it, nor learn who asks.
+
+A list is fetched every hour, and soon again if that fails. It counts if the identity that the
+survey names has signed it, and if it does not contradict what was seen before
+(:mod:`shoal.service.db.key_lists`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Event
+
+import httpx
+
+from shoal.errors import ShoalError
+from shoal.sealing.identity import LARGEST_CONFIGURATION
+from shoal.service.clock import HOUR, Clock, system_clock
+from shoal.service.errors import ServiceError
+from shoal.service.keyring import ContradictionError, KeyList
+from shoal.service.shuffler.store import ShufflerStore
+from shoal.service.survey import Party, Survey
+
+LOOK = 2.0  # seconds between two looks at what is due
+DEADLINE = 15.0  # seconds that one list may take
+_TIMEOUT = 5.0  # seconds without anything happening
+_SOON, _LATEST = 1, 600  # seconds until it is tried again
+_DOUBLINGS = 10
+_PATH = "/v1/keys"
+_HEADERS = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "shoal/1"}
+
+_log = logging.getLogger(__name__)
+
+
+class NoListError(ServiceError):
+    """An analyzer did not show its list."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        self.where = where
+        self.reason = reason
+        super().__init__(f"no list of keys from {where}: {reason}; it is tried again")
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """When a party was asked, and how often in a row that failed."""
+
+    at: int
+    failures: int
+
+    def is_over(self, now: int) -> bool:
+        """Whether it is time for the next; also if the clock was set back."""
+        wait = HOUR
+        if self.failures:
+            wait = min(_LATEST, _SOON << min(self.failures - 1, _DOUBLINGS))
+        return not 0 <= now - self.at < wait
+
+
+class KeyListFetcher:
+    """Fetches the lists of the analyzers of all surveys that are not over.
+
+    ``transport`` is one of httpx, for services in the same process.
+    """
+
+    def __init__(
+        self,
+        store: ShufflerStore,
+        clock: Clock = system_clock,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._transport = transport
+        self._visits: dict[Party, _Visit] = {}
+
+    def run(self, stop: Event) -> None:
+        """Fetch what is due, until asked to stop; nothing that goes wrong ends it."""
+        while not stop.is_set():
+            try:
+                self.step(stop)
+            except Exception:  # noqa: BLE001 - the store is away, or something nobody thought of
+                _log.warning("no_copies_of_keys", exc_info=True)
+            stop.wait(LOOK)
+
+    def step(self, stop: Event | None = None) -> int:
+        """Fetch every list that is due, one after the other; how many of them are new."""
+        return sum(self._visited(survey, stop) for survey in self._due())
+
+    def _due(self) -> Iterator[Survey]:
+        """A survey of every analyzer that is to be asked now."""
+        now = self._clock()
+        open_ones = [survey for survey in self._store.surveys.all() if now <= survey.not_after]
+        for survey in {survey.analyzer: survey for survey in open_ones}.values():
+            last = self._visits.get(survey.analyzer)
+            if last is None or last.is_over(now):
+                yield survey
+
+    def _visited(self, survey: Survey, stop: Event | None) -> bool:
+        if stop is not None and stop.is_set():
+            return False
+        party, about = survey.analyzer, {"survey": str(survey.id)}
+        before = self._visits.get(party)
+        failures = before.failures + 1 if before else 1
+        new = False
+        try:
+            document = self._fetched(party.url)
+            if stop is not None and stop.is_set():  # the store may be closed by now
+                return False
+            key_list = KeyList.verified(
+                document, fingerprint=party.fingerprint, now=self._clock(), role="analyzer"
+            )
+            new = self._store.key_lists.keep(key_list)
+            failures = 0
+        except ContradictionError as error:
+            _log.error("contradicting_keys", extra=about, exc_info=error)
+        except ShoalError as error:
+            reason = {**about, "reason": type(error).__name__}
+            _log.warning("no_copy_of_keys", extra=reason, exc_info=error)
+        self._visits[party] = _Visit(self._clock(), failures)
+        return new
+
+    def _fetched(self, url: str) -> bytes:
+        """The bytes at an address: no redirects, no cookies, no login, not too many, in time."""
+        try:
+            return asyncio.run(self._fetch(url))
+        except TimeoutError:
+            raise NoListError(url, f"not whole after {DEADLINE:g} seconds") from None
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise NoListError(url, type(error).__name__) from error
+
+    async def _fetch(self, url: str) -> bytes:
+        async with (
+            asyncio.timeout(DEADLINE),  # of all of it: a byte now and then keeps nobody waiting
+            httpx.AsyncClient(
+                transport=self._transport, timeout=_TIMEOUT, trust_env=False, headers=_HEADERS
+            ) as client,
+            client.stream("GET", url + _PATH, follow_redirects=False) as answer,
+        ):
+            if answer.status_code != httpx.codes.OK:
+                raise NoListError(url, f"status {answer.status_code}")
+            if answer.headers.get("content-encoding", "identity") != "identity":
+                raise NoListError(url, "an encoding that was not asked for")
+            body = bytearray()
+            async for piece in answer.aiter_bytes():
+                body += piece
+                if len(body) > LARGEST_CONFIGURATION:
+                    raise NoListError(url, f"more than {LARGEST_CONFIGURATION} bytes")
+            return bytes(body)

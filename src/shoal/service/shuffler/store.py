@@ -1,0 +1,126 @@
+"""Everything the shuffler remembers.
+
+A directory holds segments (sealed reports as they came), parts (sealed records of opened reports)
+and batches (shuffled files); the database says which of them count. Several processes may work on
+one store: whatever one of them does is one transaction, and long work is claimed by lease.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from shoal.sealing import SurveyId
+from shoal.service.clock import HOUR, Clock
+from shoal.service.db import files
+from shoal.service.db.database import POSTGRESQL, Database
+from shoal.service.db.files import LEAST_FREE, DiskSpace
+from shoal.service.db.key_lists import KeyLists
+from shoal.service.db.store_id import StoreId
+from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
+from shoal.service.db.tables import tags
+from shoal.service.db.tags import forget, forget_key
+from shoal.service.db.tokens import Tokens
+from shoal.service.shuffler.batches import Batches
+from shoal.service.shuffler.garbage import Garbage
+from shoal.service.shuffler.progress import ProgressCache
+from shoal.service.shuffler.reports import Reports
+from shoal.service.shuffler.segments import Segments
+from shoal.service.shuffler.tables import (
+    RELEASED,
+    SHUFFLED,
+    TRACES,
+    batches,
+    counters,
+    extents,
+    parts,
+)
+
+TREE = "shuffler"
+LEFT_IN_SEGMENTS = "segments full of zeros, for an hour"
+
+
+class ShufflerStore:
+    """The store of one shuffler; ``key_lists`` are the analyzers'.
+
+    The tables must be there and of this version (see ``Database.migrate``), and the directory must
+    be theirs. What looks useless is deleted after ``grace`` seconds; below ``least_free`` bytes of
+    free disk nothing is taken in.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        directory: Path,
+        clock: Clock,
+        *,
+        grace: float = HOUR,
+        least_free: int = LEAST_FREE,
+    ) -> None:
+        database.require(TREE)
+        self.id = StoreId(database, files.create_directory(directory))
+        self.id.settle(holds=_holds(directory), refers=_refers(database))
+        self._database = database
+        self._clock = clock
+        self._segments = Segments(directory / "segments", clock, grace=grace)
+        self.surveys = Surveys(database, TRACES)
+        self.tokens = Tokens(database, clock, self.surveys)
+        self.key_lists = KeyLists(database, clock)
+        self.batches = Batches(database, self.surveys, directory, clock, grace=grace)
+        self.progress = ProgressCache(database, self.surveys, clock)
+        self.garbage = Garbage(database, self._segments, self.batches, grace=grace)
+        space = DiskSpace(directory, least_free)
+        self.reports = Reports(database, self.surveys, self._segments, self.batches, space, clock)
+
+    def forget_key(self, key: int) -> int:
+        """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""
+        return forget_key(self._database, key)
+
+    def delete_survey(self, survey: SurveyId) -> Deleted:
+        """Delete all data of a survey that is over, and the survey.
+
+        A batch that nobody has collected goes, too: see that the analyzer has what it needs.
+        """
+        row = self.surveys.ended(survey, self._clock())
+        counts = {"tags": forget(self._database, tags.c.survey == row.number)}
+        mine = sa.select(batches.c.id).where(batches.c.survey == row.number)
+        with self._database.write() as connection:
+            waiting = self.reports.delete_all(connection, row)
+            names = connection.scalars(sa.select(parts.c.name).where(parts.c.batch.in_(mine))).all()
+            ids = connection.scalars(mine).all()
+            connection.execute(parts.delete().where(parts.c.batch.in_(mine)))
+            for table in (batches, counters, tags):
+                connection.execute(table.delete().where(table.c.survey == row.number))
+            counts["tokens"] = self.surveys.forget(connection, row.number, survey)
+        # Whatever a crash leaves of the files is nobody's: the worker deletes it within the hour.
+        self._segments.erase(waiting)
+        counts |= {"waiting": len(waiting), "batches": len(ids)}
+        counts["files"] = self.batches.remove_files(names, ids)
+        left = LEFT_BY_POSTGRESQL if self._database.dialect == POSTGRESQL else LEFT_IN_SEGMENTS
+        return Deleted(counts, (*LEFT, left))
+
+    def close(self) -> None:
+        """Let go of the files; the database is its owner's to close."""
+        self._segments.close()
+
+
+def _holds(directory: Path) -> bool:
+    """Whether there are reports in a directory, in whatever form."""
+    directories = (directory / name for name in ("segments", "parts", "batches"))
+    with files.disk("looking at the directory"):
+        return any(any(each.iterdir()) for each in directories if each.is_dir())
+
+
+def _refers(database: Database) -> bool:
+    """Whether the database says that there are."""
+    files_of = batches.c.state.in_((SHUFFLED, RELEASED))
+    with database.read() as connection:
+        return any(
+            connection.execute(sa.select(sa.literal(1)).where(sa.exists(query))).first()
+            for query in (
+                sa.select(extents.c.id),
+                sa.select(parts.c.name),
+                sa.select(batches.c.id).where(files_of),
+            )
+        )

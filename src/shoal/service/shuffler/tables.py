@@ -1,0 +1,83 @@
+"""The shuffler's tables: what is kept about reports, and how little.
+
+No row is about one report but its tag, 16 bytes of a hash, which only tells whether the same bytes
+came before. Times are those of leases and of a batch's first report (wiped when it closes), and the
+hour in which a batch closed. Nothing tells who sent what, from where, or when.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from shoal.service.db.tables import surveys, tags
+
+METADATA = sa.MetaData()
+
+OPEN, CARRIED, SEALED, SHUFFLED = "OPEN", "CARRIED", "SEALED", "SHUFFLED"
+RELEASED, ACKED, PURGED, EXPIRED = "RELEASED", "ACKED", "PURGED", "EXPIRED"
+ACCEPTING = (OPEN, CARRIED)
+LISTED = (SHUFFLED, RELEASED, ACKED, PURGED)
+CLOSED = (SEALED, *LISTED)
+
+extents = sa.Table(
+    "extents",
+    METADATA,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("survey", sa.Integer, sa.ForeignKey(surveys.c.number), nullable=False),
+    sa.Column("key", sa.Integer, nullable=False),
+    sa.Column("segment", sa.Text, nullable=False),
+    sa.Column("start", sa.BigInteger, nullable=False),
+    sa.Column("count", sa.Integer, nullable=False),
+    sa.Column("owner", sa.Text),
+    sa.Column("lease_until", sa.BigInteger),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+    sa.Index("extents_of_a_key", "survey", "key", "id"),
+    sa.Index("extents_of_an_owner", "owner"),
+)
+
+batches = sa.Table(
+    "batches",
+    METADATA,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("survey", sa.Integer, sa.ForeignKey(surveys.c.number), nullable=False),
+    sa.Column("inner_key", sa.Integer, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("valid", sa.BigInteger, nullable=False),
+    sa.Column("since", sa.BigInteger),
+    sa.Column("owner", sa.Text),
+    sa.Column("lease_until", sa.BigInteger),
+    sa.Column("records", sa.BigInteger),
+    sa.Column("bytes", sa.BigInteger),
+    sa.Column("digest", sa.Text),
+    sa.Column("request", sa.Text),
+    sa.Column("closed", sa.BigInteger),
+    sa.Index("batches_by_state", "state"),
+)
+ACCEPTS = batches.c.state.in_(ACCEPTING)
+sa.Index(
+    "one_accepting_batch",
+    batches.c.survey,
+    batches.c.inner_key,
+    unique=True,
+    sqlite_where=sa.text("state IN ('OPEN', 'CARRIED')"),
+    postgresql_where=sa.text("state IN ('OPEN', 'CARRIED')"),
+)
+
+parts = sa.Table(
+    "parts",
+    METADATA,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("batch", sa.Text, sa.ForeignKey("batches.id"), nullable=False, index=True),
+    sa.Column("count", sa.BigInteger, nullable=False),
+)
+
+counters = sa.Table(
+    "counters",
+    METADATA,
+    sa.Column("survey", sa.Integer, sa.ForeignKey(surveys.c.number), primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", sa.BigInteger, nullable=False),
+)
+
+# What is left of any report of a survey, opened or not.
+TRACES = (batches, counters, extents, tags)

@@ -1,1 +1,0 @@
-"""One module per step; each says which step it follows."""
