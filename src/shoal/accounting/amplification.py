@@ -7,7 +7,6 @@ standing for *any* randomizers with that local guarantee, even adaptively chosen
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from functools import cache
 
@@ -168,7 +167,7 @@ def local_epsilon(
     # About what FMT21 allow: closer to the answer than epsilon, and mostly below it.
     logs = math.log(crowd.honest) - math.log(16 * (math.log(4) - math.log(delta)))
     about = logs + 2 * search.log(epsilon / rounds)
-    low = min(max(epsilon / rounds, about, sys.float_info.min), cap)
+    low = min(max(epsilon / rounds, about, 1e-300), cap)
     while excess(low) > 0:
         low /= 2
         if low <= _SMALLEST_LOCAL_EPSILON * epsilon:

@@ -220,8 +220,8 @@ def bars(rows: list[Item], most: int = SHOWN, *, signed: bool = False) -> Iterat
     from rich.table import Table
     from rich.text import Text
 
-    from shoal.explain.text import measured
-    from shoal.report.charts import Axis, axis_of, number
+    from shoal.explain.text import measured, number
+    from shoal.report.charts import Axis, axis_of
 
     shown = rows[:most]
     narrow = console().width < NARROW
@@ -293,16 +293,17 @@ def bar(row: Item, axis: Axis, width: int = WIDTH) -> str:
 def _mean_chart(mean: Item, bounds: tuple[float, float] | None) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    from shoal.report import charts
+    from shoal.explain.text import number
+    from shoal.report.charts import Axis
 
     value, interval = mean.cells
     yield Text("")
     shown = f"mean {value} ± {mean.shown(mean.margin)}   (95 % interval {interval})"
     yield Text(printable(shown))
     if bounds is not None:
-        start, end = map(charts.number, bounds)
+        start, end = map(number, bounds)
         last_place = min(WIDTH, console().width - len(start + end) - 4) - 1
-        place = round(last_place * charts.Axis(*bounds).at(mean.value) / 100)
+        place = round(last_place * Axis(*bounds).at(mean.value) / 100)
         line = "─" * place + "◆" + "─" * (last_place - place)
         yield Text(printable(f"{start} ├{line}┤ {end}"))
     if mean.truth is not None:

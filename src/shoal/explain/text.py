@@ -138,3 +138,13 @@ def duration(seconds: float, *, exact: bool = False) -> str:
         if seconds % size == 0 if exact else seconds >= size:
             return plural(int(seconds // size), name)
     return f"{seconds:,} seconds"
+
+
+def whole(value: float) -> str:
+    """People, in whole numbers."""
+    return f"{round(value):,}".replace("-", "−")
+
+
+def number(value: float) -> str:
+    """A number without a margin: five digits, or as many as a whole number has."""
+    return (f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:,.5g}").replace("-", "−")

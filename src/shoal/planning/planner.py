@@ -14,6 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from shoal import checks
 from shoal.accounting import amplification, search
 from shoal.accounting.amplification import local_epsilon
@@ -533,60 +535,61 @@ def messages_limit(messages_cap: float | None, choose: str | None) -> float | No
 # ------------------------------------------------------------------------- the other way round
 
 
-def required_n_for(error: float, **asked: object) -> int:
+def required_n_for(error: float, **question: object) -> int:
     """The smallest crowd whose predicted L2 error, as a fraction of it, is at most ``error``.
 
     Takes the other arguments of :func:`plan`; without ``delta``, that of each crowd.
     """
-    checks.positive(error=error)
-    log_n = _crossing(
-        lambda log_n: _log_excess(error, n=math.ceil(math.exp(log_n)), **asked),
-        math.log(16),
-        math.log(_LARGEST_N),
-    )
-    if log_n is None:
-        raise UnreachableTargetError(
-            f"an error of {error:g}", f"not even {_LARGEST_N:,} people are enough", "allow more"
-        )
+
+    def with_people(log_n: float) -> dict[str, Any]:
+        return question | {"n": math.ceil(math.exp(log_n))}
+
+    reason = f"not even {_LARGEST_N:,} people are enough"
+    log_n = _smallest(error, with_people, 16, _LARGEST_N, reason, advice="allow more")
     return math.ceil(math.exp(log_n))
 
 
-def required_epsilon_for(error: float, *, n: int, **asked: object) -> float:
+def required_epsilon_for(error: float, *, n: int, **question: object) -> float:
     """The smallest epsilon at which n people reach a predicted L2 error of this fraction."""
+
+    def with_epsilon(log_epsilon: float) -> dict[str, Any]:
+        return question | {"n": n, "epsilon": math.exp(log_epsilon)}
+
+    reason, advice = f"{n:,} people are too few", "collect more reports"
+    return math.exp(_smallest(error, with_epsilon, 1e-3, 16, reason, advice=advice))
+
+
+def _smallest(
+    error: float,
+    question: Callable[[float], dict[str, Any]],
+    low: float,
+    high: float,
+    reason: str,
+    *,
+    advice: str,
+) -> float:
+    """The logarithm from which on a question's plan has at most this error; refused beyond high."""
     checks.positive(error=error)
-    log_epsilon = _crossing(
-        lambda log_epsilon: _log_excess(error, n=n, **asked | {"epsilon": math.exp(log_epsilon)}),
-        math.log(1e-3),
-        math.log(16),
-    )
-    if log_epsilon is None:
-        raise UnreachableTargetError(
-            f"an error of {error:g}", f"{n:,} people are too few", "collect more reports"
-        )
-    return math.exp(log_epsilon)
 
+    @cache
+    def excess(logarithm: float) -> float:
+        """log of the predicted error, as a fraction of the crowd, over the one allowed."""
+        try:
+            made = plan(**question(logarithm))
+        except UnreachableTargetError:
+            return _FAR
+        return math.log(cast("Errors", made.recommended.errors).l2 / made.question.n / error)
 
-def _crossing(excess: Callable[[float], float], low: float, high: float) -> float | None:
-    """Where a falling function reaches 0, from the side where it is <= 0; None if it never does."""
-    excess = cache(excess)
-    if excess(low) <= 0:
-        return low
-    strides = math.ceil((high - low) / _STRIDE)
-    for start, end in pairwise(
-        [low, *(min(high, low + _STRIDE * i) for i in range(1, strides + 1))]
-    ):
+    places: list[float] = [
+        *np.arange(math.log(low), math.log(high), _STRIDE).tolist(),
+        math.log(high),
+    ]
+    if excess(places[0]) <= 0:
+        return places[0]
+    for start, end in pairwise(places):
         if excess(end) <= 0:
             return search.root_below(excess, start, end, tolerance=1e-4)
-    return None
-
-
-def _log_excess(error: float, **asked: object) -> float:
-    """log of the predicted error, as a fraction of the crowd, over the one allowed."""
-    try:
-        made = plan(**asked)  # type: ignore[arg-type]
-    except UnreachableTargetError:
-        return _FAR
-    return math.log(cast("Errors", made.recommended.errors).l2 / made.question.n / error)
+    raise UnreachableTargetError(f"an error of {error:g}", reason, advice)
 
 
 # ------------------------------------------------- the randomizers and protocols worth considering

@@ -96,16 +96,6 @@ def items(labels: Sequence[str], estimate: AnyEstimate, truth: Array | None = No
     ]
 
 
-def whole(value: float) -> str:
-    """People, in whole numbers."""
-    return f"{round(value):,}".replace("-", "−")
-
-
-def number(value: float) -> str:
-    """A number without a margin: five digits, or as many as a whole number has."""
-    return (f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:,.5g}").replace("-", "−")
-
-
 # ------------------------------------------------------------------------ what they are drawn with
 
 

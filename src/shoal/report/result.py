@@ -23,6 +23,7 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
 from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
+from shoal.explain.rendering import environment, render
 from shoal.explain.text import down, factor, plain, up
 from shoal.explain.views import Tabular
 from shoal.planning import Plan
@@ -30,13 +31,13 @@ from shoal.protocols.base import Device
 from shoal.randomizers.registry import described
 from shoal.report import charts
 from shoal.report.charts import Chart, counted
-from shoal.report.rendering import environment, render
 from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record, attributes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 T = TypeVar("T")
+TEMPLATES = Path(__file__).parent
 FORMAT = "shoal privacy statement 1"
 _SIZES = ("local_epsilon", "message_bits", "messages")
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
@@ -222,7 +223,7 @@ class Result(Tabular):
         """One self-contained page."""
         text = json.dumps(finite(statement(self)), ensure_ascii=False, allow_nan=False, indent=1)
         return render(
-            environment(),
+            environment(TEMPLATES),
             "page.html",
             result=self,
             guarantee=self.guarantee,

@@ -9,9 +9,9 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from shoal.explain import rendering
 from shoal.explain.text import duration
-from shoal.report import rendering
-from shoal.report.result import sentences
+from shoal.report.result import TEMPLATES, sentences
 from shoal.service.analyzer.decode import REASONS
 from shoal.service.http import requests
 from shoal.service.keyring.words import coming
@@ -20,7 +20,7 @@ from shoal.web.charts import ORDERS, short
 from shoal.web.downloads import FILES
 from shoal.web.snapshot import MOST
 
-templates = rendering.environment(Path(__file__).parent / "templates")
+templates = rendering.environment(Path(__file__).parent / "templates", TEMPLATES)
 templates.globals |= {
     "FILES": FILES,
     "MOST": MOST,

@@ -1,6 +1,6 @@
 """Pages from templates: values are escaped, and a missing value is an error.
 
-Charts and the head of a page are templates of this directory; other rooms bring their own beside.
+A document's template is in this directory; other rooms bring their own beside.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.explain.text import measured, moment, plain, up
-from shoal.report.charts import number, whole
+from shoal.explain.text import measured, moment, number, plain, up, whole
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-TEMPLATES = Path(__file__).parent
 _BETWEEN_TAGS = re.compile(r">\s*\n\s*<")
 
 
@@ -27,7 +25,7 @@ def environment(*directories: Path) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     made = Environment(
-        loader=FileSystemLoader([*directories, TEMPLATES]),
+        loader=FileSystemLoader([*directories, Path(__file__).parent]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
