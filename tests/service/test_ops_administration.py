@@ -148,6 +148,58 @@ def test_a_survey_that_something_was_taken_for_stays(tmp_path, parties, role, ha
 
 
 @pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_the_data_of_a_survey_that_is_over_goes_by_one_command(tmp_path, parties, role):
+    home, day = home_of(tmp_path / role), 86_400
+    before = system_clock() - 60 * day
+    over = replace(parties, name="over", not_before=before, not_after=before + day)
+    report = bytes([1, 0]) + b"\x5a" * (Wire.of(over).report_bytes - 2)
+    with opened(home, clock=lambda: before + 60) as store:
+        for survey in (parties, over):
+            store.surveys.add(survey)
+        store.tokens.add("one", over.id, day)
+        if role == "shuffler":
+            store.reports.receive([Arrival(over.id, 0, report)])
+            store.close()
+        else:
+            store.collections.request(over.id, Offer(batch="ab" * 16, digest="cd" * 32, size=1))
+    words = ("survey", "delete-data", "--from", home.directory)
+    assert "cannot be undone: give --yes" in shoal(*words, str(over.id)[:8]).refusal()
+    refused = shoal(*words, str(parties.id)[:8], "--yes").refusal()
+    until = moment(parties.not_after + parties.batches.max_age)
+    assert refused == (
+        f"survey {parties.id} is not over: its last batch may close until {until} (UTC); "
+        "nothing was deleted"
+    )
+    deleted = json.loads(shoal(*words, str(over.id)[:8], "--yes", "--json").success())
+    assert (deleted["survey"], deleted["role"]) == (str(over.id), role)
+    kind = "waiting" if role == "shuffler" else "collections"
+    assert (deleted["deleted"][kind], deleted["deleted"]["tokens"]) == (1, 1)
+    assert "what backups hold that were made before" in deleted["left"]
+    listed = json.loads(shoal("survey", "list", home.directory, "--json").success())["surveys"]
+    assert [each["survey"] for each in listed] == [str(parties.id)]
+    if role == "shuffler":
+        files = [path for path in home.directory.rglob("*") if path.is_file()]
+        assert not any(report in path.read_bytes() for path in files)
+    assert "one name here" in shoal(*words, str(over.id)[:8], "--yes").refusal()
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_deleting_says_what_is_left(tmp_path, parties, role):
+    home = home_of(tmp_path / role)
+    before = system_clock() - 60 * 86_400
+    over = replace(parties, not_before=before, not_after=before + 1)
+    with opened(home) as store:
+        store.surveys.add(over)
+    words = ("survey", "delete-data", str(over.id), "--from", home.directory, "--yes")
+    first, *left = shoal(*words).success().splitlines()
+    assert first.startswith(
+        f"the {role} in {home.directory} deleted all it had of survey {over.id}"
+    )
+    assert left
+    assert all(line.startswith("left: ") for line in left)
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
 def test_a_token_is_for_its_survey_and_its_time(tmp_path, parties, role):
     shoal("survey", "add", tmp_path / "survey.json", "--to", tmp_path / role)
     home = home_of(tmp_path / role)
@@ -388,6 +440,7 @@ def test_an_analyzer_does_not_start_with_keys_that_a_survey_does_not_name(tmp_pa
         "survey add {}/survey.json --to {}",
         "survey list {}",
         "survey remove abcd --from {}",
+        "survey delete-data abcd --from {}",
     ],
 )
 def test_a_directory_of_both_parties_is_told_from_one(tmp_path, parties, words):

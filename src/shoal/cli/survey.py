@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -363,4 +364,37 @@ def remove(options: RemoveOptions) -> None:
         {"survey": str(name), "role": home.role, "revoked": revoked},
         f"the {home.role} in {options.directory} collects no more for survey {name}{tokens}",
         "note: what runs takes nothing for it from now on, and shows it until restarted",
+    )
+
+
+class DeleteOptions(RemoveOptions):
+    """Which survey, whose data, and whether somebody is asked before."""
+
+    yes: bool = option("Delete without asking.", _WHO)
+
+
+@command(survey, name="delete-data")
+def delete_data(options: DeleteOptions) -> None:
+    """Delete all that a party has of a survey that is over. Each party deletes its own.
+
+    Results and batches that nobody has collected go, too; it cannot be undone.
+    """
+    home = options.home("shoal survey delete-data")
+    from shoal.service.ops import administration
+
+    name = administration.survey_name(home, options.survey)
+    whose = f"the {home.role} in {options.directory}"
+    if not options.yes:
+        if not sys.stdin.isatty():
+            raise RefusedError(
+                "deleting cannot be undone: give --yes, or run this at a terminal, where it asks"
+            )
+        typer.confirm(f"Delete all that {whose} has of survey {name}?", abort=True, err=True)
+    deleted = administration.delete_data(home, name)
+    counts = ", ".join(f"{kind} {count:,}" for kind, count in deleted.counts.items())
+    answer_lines(
+        options,
+        {"survey": str(name), "role": home.role, **deleted.to_dict()},
+        f"{whose} deleted all it had of survey {name} ({counts})",
+        *(f"left: {each}" for each in deleted.left),
     )

@@ -13,8 +13,9 @@ from shoal.explain.text import moment, plural
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.db.surveys import Deleted
 from shoal.service.db.tokens import TokenScope
-from shoal.service.errors import SurveyInUseError
+from shoal.service.errors import NotReadyError, SurveyInUseError
 from shoal.service.keyring import Keyring
 from shoal.service.ops.home import Home, opened
 from shoal.service.survey import Survey
@@ -110,6 +111,26 @@ def remove_survey(home: Home, digits: str) -> tuple[SurveyId, int]:
             ends = moment(store.surveys.get(name).not_after)
             message = f"it has {taken}: it ends by itself on {ends} (UTC)"
             raise AdministrationError(f"survey {name} stays: {message}") from error
+
+
+def survey_name(home: Home, digits: str) -> SurveyId:
+    """The one survey of a party whose name begins with these digits."""
+    with opened(home) as store:
+        return _named(store.surveys.names(), digits)
+
+
+def delete_data(home: Home, survey: SurveyId) -> Deleted:
+    """Delete all that a party has of a survey that is over; how much it was, and what is left."""
+    with opened(home) as store:
+        try:
+            return store.delete_survey(survey)
+        except NotReadyError as error:
+            over = store.surveys.get(survey)
+            until = moment(over.not_after + over.batches.max_age)
+            raise AdministrationError(
+                f"survey {survey} is not over: its last batch may close until {until} (UTC); "
+                "nothing was deleted"
+            ) from error
 
 
 def check_party(surveys: Iterable[Survey], keyring: Keyring, now: int) -> None:
