@@ -94,7 +94,7 @@ def test_a_child_that_writes_a_lot_is_not_held_up(monkeypatch):
     child.start()
     try:
         assert child.process.wait(30) == 0
-        assert child.said() == "the last line"
+        assert child.last_line() == "the last line"
     finally:
         child.process.kill()
         child.process.wait()

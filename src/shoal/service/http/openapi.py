@@ -92,10 +92,10 @@ class Operation:
 
     def route(self) -> Route:
         """What the application serves."""
-        made = Route(self.path, self.endpoint, methods=[self.method], name=self.name)
-        if not self.head and made.methods:
-            made.methods.discard("HEAD")
-        return made
+        route = Route(self.path, self.endpoint, methods=[self.method], name=self.name)
+        if not self.head and route.methods:
+            route.methods.discard("HEAD")
+        return route
 
     def document(self) -> dict[str, Any]:
         """What the document says."""

@@ -58,17 +58,17 @@ def listen(host: str, port: int, *, option: str = "port") -> socket.socket:
     """A socket on this address, port 0 for any that is free; ``option`` is how it was chosen."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        found = socket.socket(family, socket.SOCK_STREAM)
+        opened = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
         raise _refusal(host, port, error, option) from None
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen(BACKLOG)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host, port))
+        opened.listen(BACKLOG)
     except (OSError, OverflowError) as error:
-        found.close()
+        opened.close()
         raise _refusal(host, port, error, option) from None
-    return found
+    return opened
 
 
 def _refusal(
@@ -83,19 +83,19 @@ def _refusal(
         number or 0, f"choose an address of this machine by --{host_option} and a port up to 65535"
     )
     why = {errno.EADDRINUSE: "the port is taken", errno.EACCES: "not allowed"}
-    told = error.strerror if isinstance(error, OSError) else "no such port"
-    return CannotListenError(host, port, why.get(number or 0, str(told)), advice)
+    otherwise = error.strerror if isinstance(error, OSError) else "no such port"
+    return CannotListenError(host, port, why.get(number or 0, str(otherwise)), advice)
 
 
 def adopted(descriptor: int) -> socket.socket:
     """A listening socket that whoever started this process opened for it."""
     try:
-        found = socket.socket(fileno=descriptor)
-        found.listen(BACKLOG)
+        opened = socket.socket(fileno=descriptor)
+        opened.listen(BACKLOG)
     except OSError as error:
         advice = "start without --socket to open a port of its own"
         raise CannotListenError("descriptor", descriptor, str(error.strerror), advice) from None
-    return found
+    return opened
 
 
 def address(listening: socket.socket) -> str:

@@ -46,7 +46,7 @@ def add_survey(survey: Survey, home: Home) -> bool:
             "shorter --max-age"
         )
     with opened(home) as store:
-        known = any(found.id == survey.id for found in store.surveys.all())
+        known = survey.id in store.surveys.names()
         store.surveys.add(survey)
     return not known
 
@@ -186,7 +186,7 @@ def revoke_token(home: Home, label: str) -> int:
     """Make every token of a label worthless from now on; how many there were."""
     with opened(home) as store:
         revoked = store.tokens.revoke(label)
-        known = sorted({found.label for found in store.tokens.listed()})
+        known = sorted({token.label for token in store.tokens.listed()})
     if not revoked:
         expected = f"the label of a token here ({', '.join(known) or 'there is none'})"
         raise InvalidArgumentError("label", label, expected)
@@ -201,12 +201,12 @@ def find_survey(surveys: list[Survey], digits: str) -> Survey:
 
 def _named(names: Iterable[SurveyId], digits: str) -> SurveyId:
     names = list(names)
-    found = [name for name in names if str(name).startswith(digits)]
-    if not _DIGITS.fullmatch(digits) or len(found) != 1:
+    fitting = [name for name in names if str(name).startswith(digits)]
+    if not _DIGITS.fullmatch(digits) or len(fitting) != 1:
         known = ", ".join(str(name)[:12] for name in names) or "none"
         expected = f"the first digits of one name here ({known})"
         raise InvalidArgumentError("survey", digits, expected)
-    return found[0]
+    return fitting[0]
 
 
 def ask_again(store: AnalyzerStore, surveys: Sequence[Survey], digits: str) -> None:

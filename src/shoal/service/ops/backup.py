@@ -156,18 +156,18 @@ class Made:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        found = self.manifest
+        manifest = self.manifest
         return {
             "file": str(self.path),
-            "role": found.role,
-            "fingerprint": found.ring.fingerprint,
-            "made": found.made,
-            "database": found.dialect,
-            "revision": found.revision,
-            "keys": found.keys,
-            "files": len(found.entries),
-            "bytes": found.size,
-            "digest": found.digest,
+            "role": manifest.role,
+            "fingerprint": manifest.ring.fingerprint,
+            "made": manifest.made,
+            "database": manifest.dialect,
+            "revision": manifest.revision,
+            "keys": manifest.keys,
+            "files": len(manifest.entries),
+            "bytes": manifest.size,
+            "digest": manifest.digest,
             "warnings": list(self.warnings),
         }
 
@@ -195,9 +195,9 @@ def back_up(
 
 def check(path: Path, progress: Progress = lambda _done, _total: None) -> Made:
     """Read a backup, and refuse it if one byte is not what it was."""
-    with reading(path) as found:
-        found.verify(counted(found.manifest.size, progress))
-        return Made(path, found.manifest)
+    with reading(path) as archive:
+        archive.verify(counted(archive.manifest.size, progress))
+        return Made(path, archive.manifest)
 
 
 def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: bool) -> Made:
@@ -242,8 +242,8 @@ def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: 
 def _ring(home: Home) -> dict[str, bytes]:
     """All files of the keys, as they are at one moment: encrypted, if they are."""
     with secrets.locked(home.keys / secrets.LOCK):
-        found = [home.keys / IDENTITY, home.keys / INDEX, *key_files(home.keys)]
-        return {f"keys/{path.name}": secrets.read_private(path) for path in found if path.is_file()}
+        paths = [home.keys / IDENTITY, home.keys / INDEX, *key_files(home.keys)]
+        return {f"keys/{path.name}": secrets.read_private(path) for path in paths if path.is_file()}
 
 
 def _small_files(home: Home, copied: Snapshot, *, token: bool) -> dict[str, bytes]:
@@ -407,7 +407,7 @@ class Manifest:
             if plain["format"] != _FORMAT or plain["version"] != _VERSION:
                 message = f"made by a newer version of Shoal ({plain.get('shoal')})"
                 raise ValueError(message)
-            found = cls(
+            manifest = cls(
                 role=_role(plain["role"]),
                 made=_count(plain["made"]),
                 shoal=str(plain["shoal"]),
@@ -420,10 +420,10 @@ class Manifest:
         except (KeyError, TypeError, AttributeError, RecursionError) as error:
             message = f"its manifest is none ({type(error).__name__})"
             raise ValueError(message) from None
-        if len(found._by_path) < len(found.entries):
+        if len(manifest._by_path) < len(manifest.entries):
             message = "its manifest has a file twice"
             raise ValueError(message)
-        return found
+        return manifest
 
 
 def _role(value: object) -> Role:
@@ -458,8 +458,8 @@ def snapshot(url: str, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
     """Copy a database into a directory for scratch; gone afterwards."""
     parsed = make_url(url)
     taken = _postgresql if parsed.get_backend_name() == POSTGRESQL else _sqlite
-    with taken(parsed, scratch, tell) as found:
-        yield found
+    with taken(parsed, scratch, tell) as copied:
+        yield copied
 
 
 @contextmanager
@@ -570,15 +570,15 @@ def fill_postgresql(url: URL, dump: Path) -> None:
 
 def run(program: str, words: Sequence[str], url: URL) -> None:
     """A program of PostgreSQL's; the password of the database is in a variable."""
-    found = shutil.which(program)
-    if found is None:
+    path = shutil.which(program)
+    if path is None:
         advice = "install PostgreSQL's client programs, of the server's version or newer"
         raise BackupError(f"cannot run {program}", "it is not on the PATH", advice)
     variables = os.environ | {"PGCONNECT_TIMEOUT": "30"}
     if url.password:
         variables["PGPASSWORD"] = str(url.password)
     finished = subprocess.run(  # noqa: S603 - a fixed program, with our own words
-        [found, "--no-password", f"--dbname={_address(url)}", *words],
+        [path, "--no-password", f"--dbname={_address(url)}", *words],
         env=variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -594,14 +594,15 @@ def _address(url: URL) -> str:
     """The address without its password: lists of processes show it."""
     from psycopg.conninfo import make_conninfo
 
-    given = url.translate_connect_args(username="user", database="dbname") | dict(url.query)
-    if "sslpassword" in given:
+    parameters = url.translate_connect_args(username="user", database="dbname") | dict(url.query)
+    if "sslpassword" in parameters:
         raise BackupError(
             "cannot call the programs of PostgreSQL",
             "they would show the sslpassword of the address to everybody on this machine",
             "use a key without one, in a file that only this user reads",
         )
-    return make_conninfo("", **{name: given[name] for name in given if name != "password"})
+    parameters.pop("password", None)
+    return make_conninfo("", **parameters)
 
 
 def _first_line(text: str) -> str:
@@ -628,8 +629,8 @@ def needed(connection: sa.Connection, role: Role) -> Needed:
     if role == "analyzer":
         rows = analyzer.collections.c
         arrived = sa.select(rows.survey, rows.batch).where(rows.state == analyzer.RECEIVED)
-        found = connection.execute(arrived.order_by(rows.survey, rows.batch))
-        return {f"incoming/{row.survey}-{row.batch}.batch": None for row in found}
+        batches = connection.execute(arrived.order_by(rows.survey, rows.batch))
+        return {f"incoming/{row.survey}-{row.batch}.batch": None for row in batches}
     whole = [*_parts(connection), *_batches(connection)]
     return {**dict.fromkeys(whole), **_segments(connection)}
 
@@ -648,20 +649,20 @@ def _parts(connection: sa.Connection) -> Iterable[str]:
 def _batches(connection: sa.Connection) -> Iterable[str]:
     rows = shuffler.batches.c
     query = sa.select(rows.id, rows.digest).where(rows.state.in_(_MIXED)).order_by(rows.id)
-    found = connection.execute(query)
-    return [f"batches/{row.id}-{row.digest[:_DIGEST_SHOWN]}.batch" for row in found]
+    mixed = connection.execute(query)
+    return [f"batches/{row.id}-{row.digest[:_DIGEST_SHOWN]}.batch" for row in mixed]
 
 
 def _segments(connection: sa.Connection) -> dict[str, tuple[Range, ...]]:
     rows = shuffler.extents.c
     query = sa.select(rows.segment, rows.survey, rows.start, rows.count.label("reports"))
     sizes: dict[int, int] = {}
-    found: dict[str, list[Range]] = defaultdict(list)
+    ranges: dict[str, list[Range]] = defaultdict(list)
     for row in connection.execute(query.order_by(rows.segment, rows.start)).all():
         if row.survey not in sizes:
             sizes[row.survey] = _report_bytes(connection, row.survey)
-        found[row.segment].append((row.start, row.reports * sizes[row.survey]))
-    return {f"segments/{name}.segment": joined(found[name]) for name in sorted(found)}
+        ranges[row.segment].append((row.start, row.reports * sizes[row.survey]))
+    return {f"segments/{name}.segment": joined(ranges[name]) for name in sorted(ranges)}
 
 
 def _report_bytes(connection: sa.Connection, number: int) -> int:
@@ -676,13 +677,13 @@ def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
     >>> joined([(0, 5), (5, 5), (20, 5)])
     ((0, 10), (20, 5))
     """
-    found: list[Range] = []
+    joint: list[Range] = []
     for start, length in ranges:
-        if found and found[-1][0] + found[-1][1] == start:
-            found[-1] = (found[-1][0], found[-1][1] + length)
+        if joint and joint[-1][0] + joint[-1][1] == start:
+            joint[-1] = (joint[-1][0], joint[-1][1] + length)
         else:
-            found.append((start, length))
-    return tuple(found)
+            joint.append((start, length))
+    return tuple(joint)
 
 
 # The archive
@@ -760,9 +761,9 @@ class Writer:
 
 
 def _member(name: str, size: int) -> tarfile.TarInfo:
-    found = tarfile.TarInfo(name)
-    found.size, found.mode = size, _MODE
-    return found
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, _MODE
+    return member
 
 
 @contextmanager

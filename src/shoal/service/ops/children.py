@@ -32,12 +32,11 @@ REFUSED = 2
 class ChildFailedError(ShoalError):
     """A service that did not come up, or did not stay."""
 
-    def __init__(self, name: str, status: int, said: str) -> None:
+    def __init__(self, name: str, status: int, last_line: str) -> None:
         self.name = name
         self.status = status
-        self.said = said
-        told = said or f"it ended with status {status} and said nothing; see its log"
-        super().__init__(f"the {name} stopped: {told}")
+        why = last_line or f"it ended with status {status} and said nothing; see its log"
+        super().__init__(f"the {name} stopped: {why}")
 
 
 class TooSlowError(ShoalError):
@@ -94,7 +93,7 @@ class Child:
         """How it ended; None while it lives."""
         return None if self.process is None else self.process.poll()
 
-    def said(self) -> str:
+    def last_line(self) -> str:
         """The last line it wrote where errors go, if it has ended."""
         if self._hearing is None or self.status is None:
             return ""
@@ -145,12 +144,12 @@ class Children:
             status = child.status
             if status is None:
                 continue
-            said = child.said()
+            last_line = child.last_line()
             child.close()
             young = time.monotonic() - child.born < _SHORTEST_LIFE
             child.deaths = child.deaths + 1 if young else 1
             if status == REFUSED or (young and child.deaths > 1):
-                raise ChildFailedError(child.name, status, said)
+                raise ChildFailedError(child.name, status, last_line)
             about = {"role": child.name, "status": status, "attempt": child.deaths}
             logs.say("child_died", level=logging.WARNING, **about)
             child.start()

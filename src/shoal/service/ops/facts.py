@@ -350,8 +350,8 @@ def copy_findings(surveys: Iterable[Survey], key_lists: KeyLists, now: int) -> I
 def copy_metrics(surveys: Iterable[Survey], key_lists: KeyLists, now: int) -> Iterable[Metric]:
     """How many analyzers' lists are lacking, and how many were refused as contradictions."""
     names = {each.analyzer.fingerprint for each in surveys if now <= each.not_after}
-    found = [key_lists.find(name) for name in names]
-    lacking = sum(copy is None or not copy.is_usable(now) for copy in found)
+    copies = [key_lists.find(name) for name in names]
+    lacking = sum(copy is None or not copy.is_usable(now) for copy in copies)
     yield gauge(
         "lacking_key_lists", "Analyzers without a copy of their keys that devices take.", lacking
     )
@@ -371,7 +371,7 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
     count = sa.select(sa.func.count())
     with database.read() as connection:
         waiting = connection.scalar(count.select_from(schema.extents))
-        held = connection.scalar(
+        leased = connection.scalar(
             count.where(Leases(database, schema.extents, lambda: now).worked_on())
         )
         tried = connection.scalar(count.where(extents.lease_until > now))
@@ -388,7 +388,7 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
         unreadable = connection.scalar(
             sa.select(sa.func.sum(tally.value)).where(tally.name == "unreadable")
         )
-    if not waiting or held:
+    if not waiting or leased:
         yield ok("opening", "a worker is at it" if waiting else "nothing waits")
     elif tried:
         detail = "reports wait: a worker could not open them, and tries again in some minutes"

@@ -188,24 +188,24 @@ class _Reading(Collector):
 
 def registry(sources: Iterable[Metrics]) -> CollectorRegistry:
     """All figures of a process."""
-    made = CollectorRegistry(auto_describe=False)
-    made.register(_Reading(tuple(sources)))
-    return made
+    collected = CollectorRegistry(auto_describe=False)
+    collected.register(_Reading(tuple(sources)))
+    return collected
 
 
 def check_metrics(readiness: Readiness) -> Iterable[Metric]:
     """Every fact that the work hangs on, as a number."""
     text = "What the work hangs on: 0 in order, 1 in order but for something, 2 not in order."
-    rows = [([found.check], SEVERITY[found.state]) for found in readiness.findings()]
+    rows = [([each.check], SEVERITY[each.state]) for each in readiness.findings()]
     yield gauges("check_state", text, ["check"], rows)
 
 
-def metrics_app(found: CollectorRegistry, readiness: Readiness) -> ASGIApp:
+def metrics_app(collected: CollectorRegistry, readiness: Readiness) -> ASGIApp:
     """``/metrics``, and ``/healthz`` and ``/readyz`` with what they found."""
 
     def metrics(_request: Request) -> Response:
         # In a thread of the pool: reading the database must not hold the server up.
-        return Response(generate_latest(found), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+        return Response(generate_latest(collected), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     app = Starlette(routes=[Route("/metrics", metrics, methods=["GET"])])
     return WithHealth(app, readiness, detailed=True)

@@ -209,7 +209,7 @@ def guarantee(
     reports = Reports(randomizer=randomizer)
     profile = _profile(run, whereabouts, survey, reports)
     epsilon, theorem = profile.answer(delta, near_local=False)
-    found = Guarantee(
+    upper = Guarantee(
         epsilon=epsilon,
         delta=delta,
         n=profile.n,
@@ -222,39 +222,39 @@ def guarantee(
         ),
         trust=TRUST["final"],
     )
-    return replace(found, lower_bound=lambda: profile.lower_epsilon(delta))
+    return replace(upper, lower_bound=lambda: profile.lower_epsilon(delta))
 
 
 def estimate(
     run: PeerRun, whereabouts: Whereabouts, *, survey: PeerSurvey, randomizer: CategoryRandomizer
 ) -> Estimate:
-    """The share of each answer among the people, from what arrived.
+    """The fraction of each answer among the people, from what arrived.
 
     Where everybody submits one message, S arrive. D of them are reports on average, drawn from all,
     the others dummies of the default answer: shares are (S x - (S - D) default)/D for the shares x
     of the messages. To the messages' noise come that reports were drawn, and that their number
     varies, no more than if peers were independent.
     """
-    found = randomizer.estimate(run.batch)
+    messages = randomizer.estimate(run.batch)
     if survey.submit == "all":
-        return found
+        return messages
     filled = whereabouts.filled
     reports, sent = float(filled.sum()), run.arrived
     dummy = np.arange(randomizer.k) == survey.default
-    shares = (sent * found.frequencies - (sent - reports) * dummy) / reports
+    shares = (sent * messages.frequencies - (sent - reports) * dummy) / reports
     clipped = np.clip(shares, 0.0, 1.0)
     drawn = clipped * (1 - clipped) / reports
     varying = np.square(clipped - dummy) * float((filled * (1 - filled)).sum()) / reports**2
     stretch = sent / reports
-    noise = np.square(found.standard_errors * stretch)
+    noise = np.square(messages.standard_errors * stretch)
     return replace(
-        found,
+        messages,
         frequencies=shares,
         standard_errors=np.sqrt(noise + drawn + varying),
         n=run.sent,
         variance_slope=0.0,
-        step=found.step * stretch,
-        granularity=found.granularity * stretch,
+        step=messages.step * stretch,
+        granularity=messages.granularity * stretch,
         empty_error=None,
     )
 
