@@ -16,6 +16,7 @@ from numbers import Real
 from shoal.errors import InvalidArgumentError
 
 LARGEST_COUNT = 10**15
+LARGEST_DIMENSION = 1 << 20
 _LARGEST = sys.float_info.max  # whole numbers may be beyond all floats
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 50.0  # that anything is made to keep,
 SMALLEST_DELTA = 1e-300  # and delta: the reciprocal of less is no float

@@ -358,7 +358,7 @@ class StoreContract:
             with pytest.raises(StoreUnavailableError):
                 store.reports.finish(claim, {0: (records(survey, 10), 10)}, 0)
         assert states(database) == []
-        store.reports.give_back(claim)
+        store.reports.leases.release(claim.owner, rows=claim.rows)
         assert open_all(store) == 10
         assert states(database) == [("OPEN", 10)]
 
@@ -448,9 +448,10 @@ class StoreContract:
             store.reports.finish(late, parts, 0)
         assert names(directory / "parts") == []
         for refused in (
-            store.reports.give_back,
+            lambda work: store.reports.leases.release(work.owner, rows=work.rows),
             store.reports.dead_letter,
-            lambda work: store.reports.renew(work, LEASE),
+            lambda work: store.reports.recount(work, -1),
+            lambda work: store.reports.leases.renew(work.owner, LEASE, rows=work.rows),
         ):
             with pytest.raises(LeaseLostError):
                 refused(late)
@@ -460,7 +461,7 @@ class StoreContract:
         assert states(database) == [("OPEN", 10)]
         assert len(names(directory / "parts")) == 1
 
-    def test_the_same_node_is_another_owner_after_a_restart(self, store, survey, clock):
+    def test_every_claim_has_another_owner(self, store, survey, clock):
         send(store, survey, range(10))
         late = store.reports.claim(100, LEASE)
         clock.advance(LEASE)
@@ -472,10 +473,24 @@ class StoreContract:
         send(store, survey, range(10))
         claim = store.reports.claim(100, LEASE)
         clock.advance(LEASE - 1)
-        store.reports.renew(claim, LEASE)
+        store.reports.leases.renew(claim.owner, LEASE, rows=claim.rows)
         clock.advance(LEASE - 1)
         assert again.reports.claim(100, LEASE) is None
         store.reports.finish(claim, {}, 10)
+
+    def test_slow_work_brings_no_report_closer_to_the_end(self, store, again, clock, survey):
+        """Leases are short: whoever opens reports too slowly says at least that they open."""
+        send(store, survey, range(3))
+        send(store, survey, range(3, 5))
+        for _ in range(20):
+            late = store.reports.claim(100, LEASE)
+            assert (late.count, late.attempts) == (5, 0)
+            clock.advance(LEASE)
+            assert again.reports.claim(100, LEASE).attempts == 1
+            with pytest.raises(LeaseLostError):
+                store.reports.finish(late, {0: (records(survey, 5), 5)}, 0)
+            store.reports.acquit(late)
+            clock.advance(LEASE)
 
     def test_a_clock_set_back_keeps_no_lease_for_a_day(self, store, again, clock, survey):
         send(store, survey, range(10))

@@ -14,6 +14,7 @@ from running_kit import wait_for
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import KeyPair
 from shoal.service.batch_file import BatchFile
+from shoal.service.db.leases import Leases
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import IdentityOfflineError, Keyring
 from shoal.service.opening import Pool
@@ -237,22 +238,43 @@ def test_a_lease_that_somebody_took_over_costs_nothing(shuffler, monkeypatch, ca
     assert shuffler.released() == [40]
 
 
+def test_workers_that_are_too_slow_blame_no_report(shuffler, monkeypatch):
+    """Every one of them is taken for dead, and opens all of it nevertheless."""
+    shuffler.receive(shuffler.reports(40))
+    original = Pool.open_reports
+
+    def overtaken(pool, wire, pair, body, **named):
+        shuffler.clock.advance(601)
+        assert shuffler.store.reports.claim(100, 6).count == 40
+        return original(pool, wire, pair, body, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Pool, "open_reports", overtaken)
+        worker = shuffler.worker(attempts=2)
+        for _ in range(12):
+            worker._open()
+            shuffler.clock.advance(601)
+    assert shuffler.tallies() == {}
+    shuffler.work()
+    assert shuffler.released() == [40]
+
+
 def test_long_work_keeps_its_lease(shuffler, monkeypatch):
     shuffler.receive(shuffler.reports(40))
     renewed = threading.Event()
-    original, renew = Pool.open_reports, Reports.renew
+    original, renew = Pool.open_reports, Leases.renew
 
     def slow(pool, wire, pair, body, **named):
         assert renewed.wait(10)
         assert shuffler.store.reports.claim(100, 60) is None
         return original(pool, wire, pair, body, **named)
 
-    def noted(store, work, seconds):
-        renew(store, work, seconds)
+    def noted(leases, owner, seconds, **named):
+        renew(leases, owner, seconds, **named)
         renewed.set()
 
     monkeypatch.setattr(Pool, "open_reports", slow)
-    monkeypatch.setattr(Reports, "renew", noted)
+    monkeypatch.setattr(Leases, "renew", noted)
     worker = shuffler.worker(lease=1)
     while worker.step():
         pass

@@ -257,7 +257,8 @@ def test_what_is_not_the_reports_fault_does_not_count(parts):
     for _ in range(3):
         claim = parts.store.reports.claim(10, LEASE)
         assert claim.attempts == 0
-        parts.store.reports.give_back(claim)
+        parts.store.reports.recount(claim, -1)
+        parts.store.reports.leases.release(claim.owner)
     parts.store.reports.recount(parts.store.reports.claim(10, LEASE), -1)
     assert parts.store.reports.claim(10, LEASE) is None  # the lease goes on
     parts.clock.advance(LEASE)

@@ -32,7 +32,7 @@ _TOLERANCE = 1e-7
 _SLOW_TOLERANCE = 1e-5  # compositions take half a second each
 _AGREEMENT = 1e-7
 _SMALLEST_LOCAL_EPSILON = 1e-9  # as a share of the target
-_GROWTH = 1.3  # of a bracket: curves far above the target take long
+_STEP = 1.05  # the first one to a bracket: curves far from the target take long
 _AHEAD = (0.3, 0.15)  # about what other sets of outputs are worth
 _FAR_BELOW = 30.0  # deeper than this the logarithm would only mislead the root finder
 
@@ -164,12 +164,12 @@ def local_epsilon(
         randomizer = BlanketLaw.generic(candidate) if family is None else member(family, candidate)
         return _log_excess(Devices(randomizer).profile(crowd), rounds, epsilon, delta)
 
-    # About what FMT21 allow: closer to the answer than epsilon, and mostly below it.
-    logs = math.log(crowd.honest) - math.log(16 * (math.log(4) - math.log(delta)))
+    # Where the Gaussian that the shuffled reports resemble would keep it; steps grow from there.
+    logs = math.log(crowd.honest) - math.log(4 * (math.log(4) - math.log(delta)))
     about = logs + 2 * search.log(epsilon / rounds)
-    low = min(max(epsilon / rounds, about, 1e-300), cap)
+    low, step = min(max(epsilon / rounds, about, 1e-300), cap), _STEP
     while excess(low) > 0:
-        low /= 2
+        low, step = low / step, step * step
         if low <= _SMALLEST_LOCAL_EPSILON * epsilon:
             raise UnreachableTargetError(
                 f"({epsilon:g}, {delta:g})-DP",
@@ -180,12 +180,13 @@ def local_epsilon(
     ahead = [low]
     while ahead:
         low = high = ahead[0]
+        step = _STEP
         while excess(high) <= 0:
             if high >= cap:
                 return high
-            low, high = high, min(_GROWTH * high, cap)
+            low, high, step = high, min(step * high, cap), step * step
         low = search.root_below(excess, low, high, tolerance=tolerance * low)
-        ahead = [low + step for step in _AHEAD if low + step <= cap and excess(low + step) <= 0]
+        ahead = [low + more for more in _AHEAD if low + more <= cap and excess(low + more) <= 0]
     return low
 
 

@@ -35,11 +35,12 @@ from shoal.randomizers.base import (
     VectorMechanism,
 )
 from shoal.randomizers.registry import CATEGORIES, by_name, described
-from shoal.randomizers.vectors import LARGEST_DIMENSION, Ball
 from shoal.values import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from shoal.randomizers.vectors import Ball
 
 Family = Callable[..., Randomizer]
 
@@ -87,10 +88,10 @@ class Question:
             expected = "messages_cap >= 1: everybody sends at least one message (None: no limit)"
             raise InvalidArgumentError("messages_cap", self.messages_cap, expected)
         kinds = ("categories", "bounds", "dimension")
-        given = [name for name in kinds if getattr(self, name) is not None]
-        if len(given) != 1:
+        chosen = [name for name in kinds if getattr(self, name) is not None]
+        if len(chosen) != 1:
             expected = "exactly one of categories, bounds and dimension"
-            raise InvalidArgumentError("given", ", ".join(given) or "none", expected)
+            raise InvalidArgumentError("given", ", ".join(chosen) or "none", expected)
         if self.categories is not None:
             object.__setattr__(self, "categories", checks.count(2, categories=self.categories))
             if self.categories > MOST_CATEGORIES:
@@ -104,7 +105,7 @@ class Question:
         if self.norm is not None:
             if self.dimension is None:
                 raise InvalidArgumentError("norm", self.norm, "a norm beside dimension only")
-            Ball(dimension=self.dimension, norm=self.norm)  # which checks them
+            _ = self.ball  # which checks them
         if self.bounds is not None:
             checks.bounds(*self.bounds)
 
@@ -113,6 +114,8 @@ class Question:
         """The vectors in question, if they may be shorter than the norm."""
         if self.dimension is None or self.norm is None:
             return None
+        from shoal.randomizers.vectors import Ball
+
         return Ball(dimension=self.dimension, norm=self.norm)
 
     def __str__(self) -> str:
@@ -357,16 +360,16 @@ class Plan(Tabular):
             raise InvalidArgumentError("epsilon", self.guarantee.epsilon, expected)
 
     def _suits(self, device: Device) -> bool:
-        asked = self.question
-        if asked.categories is not None:
-            return getattr(device, "k", None) == asked.categories
-        if asked.bounds is not None:
-            return (getattr(device, "low", None), getattr(device, "high", None)) == asked.bounds
-        if asked.ball is not None:
-            return asked.ball.suits(device)
+        question = self.question
+        if question.categories is not None:
+            return getattr(device, "k", None) == question.categories
+        if question.bounds is not None:
+            return (getattr(device, "low", None), getattr(device, "high", None)) == question.bounds
+        if question.ball is not None:
+            return question.ball.suits(device)
         bound = getattr(device, "bound", math.inf)
-        needed = math.sqrt(asked.dimension or 0) * (1 - _SLACK)
-        return getattr(device, "dimension", None) == asked.dimension and bound >= needed
+        needed = math.sqrt(question.dimension or 0) * (1 - _SLACK)
+        return getattr(device, "dimension", None) == question.dimension and bound >= needed
 
     def document(self) -> Document:
         """The options, best first, the recommendation and what it keeps."""
@@ -489,11 +492,11 @@ def plan(
     person may send on average (None: any number); above 1 it lets in protocols that hide the truth
     among further messages.
 
-    >>> found = plan(epsilon=1, delta=1e-6, n=10**6, categories=100)
-    >>> found.recommended.name, found.recommended.errors.l2 < 94
+    >>> best = plan(epsilon=1, delta=1e-6, n=10**6, categories=100)
+    >>> best.recommended.name, best.recommended.errors.l2 < 94
     ('grr', True)
-    >>> found = plan(epsilon=1, delta=1e-6, n=10**6, categories=100, messages_cap=2)
-    >>> found.recommended.name, found.recommended.errors.l2 < 66
+    >>> best = plan(epsilon=1, delta=1e-6, n=10**6, categories=100, messages_cap=2)
+    >>> best.recommended.name, best.recommended.errors.l2 < 66
     ('dummies', True)
     """
     n = checks.count(n=n)
@@ -513,7 +516,7 @@ def plan(
     options, reason = _ranked(_options(question), question)
     if options[0].errors is None:
         advice = "collect more reports or weaken the target"
-        if dimension is not None and dimension >= LARGEST_DIMENSION:
+        if dimension is not None and dimension >= checks.LARGEST_DIMENSION:
             advice = "ask for fewer coordinates"
         raise UnreachableTargetError(
             f"({epsilon:g}, {question.delta:g})-DP with n={n}",
@@ -617,29 +620,29 @@ def for_categories(k: int, n: int, *, messages_cap: float | None = 1.0) -> list[
         limited["subset"] = limited["unary"] = f"a message of {k:,} bits is too long"
     if n * k > LARGEST_DECODING:
         limited["hashing"] = f"decoding tries {k:,} answers on each of {n:,} reports"
-    found = []
+    tried = []
     for name in CATEGORIES:
         sizes = [{"buckets": buckets} for buckets in _BUCKETS] if name == "hashing" else [{}]
         if limited.get(name):
-            found.append(Candidate(name, remark=limited[name]))
+            tried.append(Candidate(name, remark=limited[name]))
         else:
-            found += [Candidate(name, partial(by_name(name), k=k, **size)) for size in sizes]
+            tried += [Candidate(name, partial(by_name(name), k=k, **size)) for size in sizes]
     if messages_cap is not None and messages_cap <= 1:
-        return found
+        return tried
     if k == 2:
-        found += [_protocol("near-central"), _protocol("coins")]
-    found.append(_protocol("dummies", k=k))
+        tried += [_protocol("near-central"), _protocol("coins")]
+    tried.append(_protocol("dummies", k=k))
     if k <= MOST_COINS:
-        found.append(_protocol("sparse", k=k))
+        tried.append(_protocol("sparse", k=k))
         # Everybody sends about a message per answer: worth a look only where that is allowed.
         if k <= (LARGEST_VECTOR if messages_cap is None else messages_cap):
-            found.append(_protocol("zero-sum", k=k))
+            tried.append(_protocol("zero-sum", k=k))
     if k > n and limited["hashing"]:
         remark = f"decoding tries {k:,} answers on each of {n:,} messages"
-        found.append(Candidate("hashed-dummies", remark=remark))
+        tried.append(Candidate("hashed-dummies", remark=remark))
     elif k > n:
-        found += [_protocol("hashed-dummies", k=k, buckets=b) for b in _HASHED if b < k]
-    return found
+        tried += [_protocol("hashed-dummies", k=k, buckets=b) for b in _HASHED if b < k]
+    return tried
 
 
 def for_numbers(
@@ -647,21 +650,21 @@ def for_numbers(
 ) -> list[Candidate]:
     """A number between bounds; rounding to several numbers of levels; sums by several messages."""
     made = partial(partial, low=low, high=high)
-    found = [Candidate(name, made(by_name(name))) for name in ("duchi", "piecewise")]
+    tried = [Candidate(name, made(by_name(name))) for name in ("duchi", "piecewise")]
     # Beyond, the law of Laplace noise has too many atoms that matter to be searched.
-    found.append(Candidate("laplace", made(by_name("laplace")), largest_epsilon=8.0))
+    tried.append(Candidate("laplace", made(by_name("laplace")), largest_epsilon=8.0))
     rounded = by_name("rounded")
-    found += [Candidate("rounded", made(rounded, levels=levels + 1)) for levels in _LEVELS]
+    tried += [Candidate("rounded", made(rounded, levels=levels + 1)) for levels in _LEVELS]
     if messages_cap is not None and messages_cap <= 1:
-        return found
+        return tried
     most = math.inf if messages_cap is None else messages_cap
     few = [levels for levels in _FEW_LEVELS if levels <= min(most, _LARGEST_ENVELOPE * epsilon)]
     if few:
         central = partial(_near_central_sum, few, most, low=low, high=high)
-        found.append(Candidate("near-central-sum", protocol=central))
+        tried.append(Candidate("near-central-sum", protocol=central))
     else:
-        found.append(Candidate("near-central-sum", remark="an envelope would need too many slots"))
-    return [*found, _protocol("split-and-mix", low=low, high=high)]
+        tried.append(Candidate("near-central-sum", remark="an envelope would need too many slots"))
+    return [*tried, _protocol("split-and-mix", low=low, high=high)]
 
 
 def for_vectors(
@@ -669,15 +672,15 @@ def for_vectors(
 ) -> list[Candidate]:
     """A vector: of length 1, or no longer than ``norm``, which takes a coordinate more."""
     directions = dimension if norm is None else dimension + 1
-    found = [
+    tried = [
         Candidate(name, partial(by_name(name), dimension=directions))
         for name in ("privunit", "privunitg")
     ]
     if messages_cap is None or messages_cap > 1:
         # The most that the absolute values of the coordinates add up to.
         bound = math.sqrt(dimension) * (1.0 if norm is None else norm)
-        found.append(_protocol("split-and-mix-vectors", dimension=dimension, bound=bound))
-    return found
+        tried.append(_protocol("split-and-mix-vectors", dimension=dimension, bound=bound))
+    return tried
 
 
 def _protocol(name: str, **parameters: float) -> Candidate:

@@ -31,7 +31,7 @@ from shoal.protocols.base import NumberedEnvelopes, Whole, checked_messages
 from shoal.protocols.shares import MOST_COUNTS, TAIL, LaplaceMean, RareCount
 from shoal.randomizers.base import Integers, NumberMechanism, VectorMechanism, integer_width
 from shoal.randomizers.grid import rounded
-from shoal.randomizers.vectors import LARGEST_DIMENSION, vector_rows
+from shoal.randomizers.vectors import vector_rows
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Envelopes, Messages, VectorEstimate
 
@@ -389,7 +389,7 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", checks.count(1, dimension=self.dimension))
-        checks.at_most(LARGEST_DIMENSION, dimension=self.dimension)
+        checks.at_most(checks.LARGEST_DIMENSION, dimension=self.dimension)
         checks.positive(bound=self.bound)
         super().__post_init__()
 

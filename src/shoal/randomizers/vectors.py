@@ -59,7 +59,6 @@ from shoal.randomizers.grid import two_level_law
 from shoal.randomness import Randomness
 from shoal.values import Array, Batch, Counts, Messages, Noise, VectorEstimate
 
-LARGEST_DIMENSION = 1 << 20
 NORM_TOLERANCE = 1e-6
 _UNIT = 2.0**24  # grid points per 1
 _CHOICE_BITS = 62
@@ -109,7 +108,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
-        checks.at_most(LARGEST_DIMENSION, dimension=self.dimension)
+        checks.at_most(checks.LARGEST_DIMENSION, dimension=self.dimension)
         checks.positive(epsilon=self.epsilon)
         expected = f"{_SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g}"
         possible = _SMALLEST_EPSILON <= self.epsilon <= LARGEST_EPSILON

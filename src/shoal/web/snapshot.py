@@ -20,7 +20,7 @@ from shoal.estimate import top
 from shoal.report.charts import Item
 from shoal.report.result import ColumnResult, Result
 from shoal.sealing import SurveyId
-from shoal.service.analyzer import tables as schema
+from shoal.service.analyzer import tables
 from shoal.service.analyzer.collection import Collection
 from shoal.service.analyzer.publish import Document
 from shoal.service.analyzer.release_decision import guaranteed, local_epsilon
@@ -32,10 +32,10 @@ from shoal.values import Counts, Estimate
 LEVEL = 0.95
 MOST = 500  # answers, the largest ones; all of them are in what can be downloaded
 _STEPS = {
-    schema.REQUESTED: "asked for",
-    schema.RECEIVED: "here, not opened yet",
-    schema.OPENED: "opened and counted",
-    schema.BUDGETED: "in the ledger, published next",
+    tables.REQUESTED: "asked for",
+    tables.RECEIVED: "here, not opened yet",
+    tables.OPENED: "opened and counted",
+    tables.BUDGETED: "in the ledger, published next",
 }
 
 
@@ -219,9 +219,8 @@ class Snapshots:
 
     def get(self, name: SurveyId) -> Snapshot:
         """As it is now."""
-        version = self._store.results.version(
-            name
-        )  # before: what comes meanwhile is asked for again
+        # Before: what comes meanwhile is asked for again.
+        version = self._store.results.version(name)
         with self._locks.setdefault(name, Lock()):
             newest = self._newest.get(name)
             if newest is None or newest.version != version:
@@ -262,7 +261,7 @@ def read(store: AnalyzerStore, name: SurveyId, version: Version) -> Snapshot:
         survey=survey,
         version=version,
         batches=tuple(rows),
-        refused=tuple(each for each in collections if each.state == schema.REFUSED),
+        refused=tuple(each for each in collections if each.state == tables.REFUSED),
         results=results,
     )
 

@@ -102,35 +102,35 @@ class Handlers:
         self._charge(request)
         lists = await run_in_threadpool(self.store.key_lists.all)
         asked = request.query_params.get("fingerprint")
-        found = lists.get(asked) if asked is not None else None
+        document = lists.get(asked) if asked is not None else None
         if asked is None and len(lists) == 1:
-            (found,) = lists.values()
-        if found is None:
+            (document,) = lists.values()
+        if document is None:
             detail = "there is no copy of one such list; name the shuffler by its fingerprint"
             raise ProblemError(Problem(kind="no_copy", status=404, detail=detail))
-        return Response(found, media_type=JSON, headers={"Cache-Control": "no-cache"})
+        return Response(document, media_type=JSON, headers={"Cache-Control": "no-cache"})
 
     async def surveys(self, request: Request) -> Response:
         """The surveys that are collected here."""
         self._charge(request)
-        found = await run_in_threadpool(self.store.surveys.all)
+        surveys = await run_in_threadpool(self.store.surveys.all)
         listed = [
             {"survey": str(survey.id), "name": survey.name, "question": survey.question}
-            for survey in found
+            for survey in surveys
         ]
         return _json({"surveys": listed})
 
     async def survey(self, request: Request) -> Response:
         """The survey's canonical configuration, whose hash is its name."""
         self._charge(request)
-        found = await run_in_threadpool(self.store.surveys.get, requests.survey_named(request))
-        return requests.configuration(found.to_bytes())
+        survey = await run_in_threadpool(self.store.surveys.get, requests.survey_named(request))
+        return requests.configuration(survey.to_bytes())
 
     async def promise(self, request: Request) -> Response:
         """What one person is promised."""
         self._charge(request)
-        found = await run_in_threadpool(self.store.surveys.get, requests.survey_named(request))
-        body = written(await run_in_threadpool(promise_json, found))
+        survey = await run_in_threadpool(self.store.surveys.get, requests.survey_named(request))
+        body = written(await run_in_threadpool(promise_json, survey))
         return Response(body, media_type=JSON, headers=requests.KEPT)
 
     async def results(self, request: Request) -> Response:
@@ -145,8 +145,8 @@ class Handlers:
         )  # before: what comes meanwhile is asked for again
 
         def make() -> bytes:
-            found = survey_results(self.store, name)
-            return found.to_csv().encode() if wanted == CSV else written(found.to_dict())
+            results = survey_results(self.store, name)
+            return results.to_csv().encode() if wanted == CSV else written(results.to_dict())
 
         body = self._made.get(name, wanted, version, make)
         if wanted != CSV:

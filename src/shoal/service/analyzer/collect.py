@@ -156,8 +156,8 @@ class Collector:
             raise
         except ShoalError as error:
             reason = getattr(error, "word", type(error).__name__)
-            said = {"survey": str(self._survey.id), "reason": reason}
-            _log.warning("no_list", extra=said, exc_info=error)
+            about = {"survey": str(self._survey.id), "reason": reason}
+            _log.warning("no_list", extra=about, exc_info=error)
             return {"": str(error)}
         except Exception as error:  # noqa: BLE001 - batches that are here go on
             _log.warning("no_list", extra={"survey": str(self._survey.id)}, exc_info=error)
@@ -276,9 +276,9 @@ class Collector:
         self._tell("batch_refused", held, error)
         return self._store.collections.move(held, REFUSED, reason=str(error))
 
-    def _tell(self, event: str, about: Collection, error: Exception) -> None:
-        said = {"survey": str(self._survey.id), "batch": about.batch}
-        _log.warning(event, extra={**said, "reason": type(error).__name__}, exc_info=error)
+    def _tell(self, event: str, collection: Collection, error: Exception) -> None:
+        about = {"survey": str(self._survey.id), "batch": collection.batch}
+        _log.warning(event, extra={**about, "reason": type(error).__name__}, exc_info=error)
 
 
 def unexpected(error: Exception) -> str:
@@ -286,12 +286,12 @@ def unexpected(error: Exception) -> str:
     return f"something unexpected went wrong ({type(error).__name__}); it is tried again"
 
 
-def _published(found: Collection) -> bool:
-    return found.state == PUBLISHED and found.acknowledged
+def _published(collection: Collection) -> bool:
+    return collection.state == PUBLISHED and collection.acknowledged
 
 
-def _is_forgotten(found: Collection | None, offer: Offer) -> bool:
+def _is_forgotten(collection: Collection | None, offer: Offer) -> bool:
     """Whether a shuffler that offers a batch has forgotten what became of it."""
-    if found is None or found.state == REFUSED:
+    if collection is None or collection.state == REFUSED:
         return False
-    return found.acknowledged or found.digest != offer.digest
+    return collection.acknowledged or collection.digest != offer.digest

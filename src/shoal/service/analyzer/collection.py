@@ -257,13 +257,13 @@ class Collections:
         }
         tags = _listed(admitted.tags)
         with self._database.write() as connection:
-            moved = self.move_in(connection, held, OPENED, **values)
             if tags:
                 new = add_tags(connection, held.survey, int(held.key or 0), sorted(tags))
                 if len(new) != len(tags):
                     connection.rollback()
                     return None
-        return moved
+            # Last: tags take their time, in which the lease is renewed.
+            return self.move_in(connection, held, OPENED, **values)
 
     def keys_in_use(self) -> frozenset[int]:
         """The keys of batches that are not opened yet: those here, and those asked for.

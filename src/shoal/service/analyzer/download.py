@@ -83,8 +83,8 @@ def _written(file: int, pieces: Iterator[bytes], most: int) -> str:
 def checked(path: Path, held: Collection, survey: Survey) -> BatchFile:
     """The batch in a file, if it is one of this survey and says no more than it holds."""
     with disk("reading a batch"):
-        found = BatchFile.read(path)
-    wire, header = Wire.of(survey), found.header
+        batch = BatchFile.read(path)
+    wire, header = Wire.of(survey), batch.header
     _require(header.survey == survey.id, f"survey {survey.id}", header.survey)
     _require(header.batch == held.batch, f"batch {held.batch}", header.batch)
     bytes_each = wire.record_bytes
@@ -95,7 +95,7 @@ def checked(path: Path, held: Collection, survey: Survey) -> BatchFile:
     _require(
         header.records == header.reports * wire.slots, f"{wire.slots} records per report", ratio
     )
-    return found
+    return batch
 
 
 def discard(path: Path) -> None:

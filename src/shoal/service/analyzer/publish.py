@@ -57,7 +57,7 @@ def result_document(
     """The result of a batch, but for what the survey cost so far."""
     withheld = decision.withheld is not None
     reports = collection.reports or 0
-    found = {} if withheld or counts is None else estimates(survey, counts)
+    numbers = {} if withheld or counts is None else estimates(survey, counts)
     spoiled = reports - decision.valid if survey.slots > 1 else 0
     return {
         "version": VERSION,
@@ -71,7 +71,7 @@ def result_document(
         "level": LEVEL,
         "estimates": None,
         "mean": None,
-        **found,
+        **numbers,
         "bias_bound": None
         if withheld or counts is None
         else bias(survey, counts, decision, spoiled),
@@ -87,29 +87,29 @@ def about(survey: Survey) -> Document:
 
 def worth(survey: Survey, decision: ReleaseDecision) -> Document:
     """What so many valid reports guarantee, and what is assumed for that."""
-    found = decision.guarantee
+    guarantee = decision.guarantee
     return {
         "valid": decision.valid,
         "honest": decision.honest,
-        "epsilon": None if found is None else found.epsilon,
+        "epsilon": None if guarantee is None else guarantee.epsilon,
         "delta": survey.delta,
         "local_epsilon": finite_or_none(local_epsilon(survey)),
-        "theorem": None if found is None else found.theorem,
+        "theorem": None if guarantee is None else guarantee.theorem,
         "reports_per_person": survey.reports_per_person,
         "reports_per_person_is": NOT_ENFORCED,
         "participation": survey.participation,
         "dishonest": survey.dishonest,
-        "assumptions": [] if found is None else list(found.assumptions),
-        "trust": TRUST if found is None else found.trust,
+        "assumptions": [] if guarantee is None else list(guarantee.assumptions),
+        "trust": TRUST if guarantee is None else guarantee.trust,
     }
 
 
 def estimates(survey: Survey, counts: Counts) -> Document:
     """Shares of the answers, or the mean, with limits of 95 % intervals."""
-    found = estimated(survey, counts)
-    if isinstance(found, Estimate):
-        return {"estimates": _shares(survey, found)}
-    return {"mean": _mean(found)}
+    estimate = estimated(survey, counts)
+    if isinstance(estimate, Estimate):
+        return {"estimates": _shares(survey, estimate)}
+    return {"mean": _mean(estimate)}
 
 
 def bias(
@@ -126,8 +126,8 @@ def bias(
     own = device.high - device.low if isinstance(device, NumberMechanism) else 1.0
     if isinstance(device, MultiMessageMechanism):
         return people * (device.influence + own) / counts.n
-    found = estimated(survey, counts)
-    step = found.step if isinstance(found, Estimate) else 0.0
+    estimate = estimated(survey, counts)
+    step = estimate.step if isinstance(estimate, Estimate) else 0.0
     return people * (step + own / counts.n) if step else None
 
 
@@ -137,29 +137,29 @@ def written(document: Mapping[str, Any]) -> bytes:
     return text.encode()
 
 
-def _shares(survey: Survey, found: Estimate) -> list[Document]:
-    low, high = found.interval(LEVEL)
+def _shares(survey: Survey, estimate: Estimate) -> list[Document]:
+    low, high = estimate.interval(LEVEL)
     return [
         {
             "answer": answer,
-            "share": float(found.frequencies[i]),
+            "share": float(estimate.frequencies[i]),
             "low": float(low[i]),
             "high": float(high[i]),
-            "standard_error": float(found.standard_errors[i]),
-            "count": float(found.counts[i]),
+            "standard_error": float(estimate.standard_errors[i]),
+            "count": float(estimate.counts[i]),
         }
         for i, answer in enumerate(survey.answers)
     ]
 
 
-def _mean(found: MeanEstimate) -> Document:
-    low, high = found.interval(LEVEL)
+def _mean(estimate: MeanEstimate) -> Document:
+    low, high = estimate.interval(LEVEL)
     return {
-        "mean": found.mean,
+        "mean": estimate.mean,
         "low": low,
         "high": high,
-        "standard_error": found.standard_error,
-        "sum": found.sum,
+        "standard_error": estimate.standard_error,
+        "sum": estimate.sum,
     }
 
 

@@ -76,7 +76,7 @@ class SurveyResults:
         if self.counts is None:
             return None
         decision = self._decision(self.counts)
-        found = {} if decision.withheld is not None else estimates(self.survey, self.counts)
+        numbers = {} if decision.withheld is not None else estimates(self.survey, self.counts)
         bound = (
             None if decision.withheld else bias(self.survey, self.counts, decision, self.spoiled)
         )
@@ -87,7 +87,7 @@ class SurveyResults:
             "level": LEVEL,
             "estimates": None,
             "mean": None,
-            **found,
+            **numbers,
             "bias_bound": bound,
             "withheld": decision.withheld,
         }
@@ -109,9 +109,9 @@ class SurveyResults:
         decision = self._decision(self.counts)
         if decision.guarantee is None or decision.withheld is not None:
             return None
-        found = column(self.survey, self.counts, decision.guarantee)
+        combined = column(self.survey, self.counts, decision.guarantee)
         return Result(
-            columns=(found,), guarantee=decision.guarantee, notes=tuple(self._notes(decision))
+            columns=(combined,), guarantee=decision.guarantee, notes=tuple(self._notes(decision))
         )
 
     def _notes(self, decision: ReleaseDecision) -> Iterator[str]:

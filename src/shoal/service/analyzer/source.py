@@ -62,10 +62,10 @@ class SourceUnavailableError(ServiceError):
 class TokenRefusedError(SourceUnavailableError):
     """The shuffler answers, and has nothing for whoever shows this token. Waiting does not help."""
 
-    def __init__(self, where: str, survey: SurveyId, status: int, said: str) -> None:
+    def __init__(self, where: str, survey: SurveyId, status: int, detail: str) -> None:
         self.status = status
         self.word = "token_for_another_survey" if status == _FORBIDDEN else "token_not_valid"
-        super().__init__(where, f"the token is refused ({said})", ask_for_token(survey))
+        super().__init__(where, f"the token is refused ({detail})", ask_for_token(survey))
 
 
 def ask_for_token(survey: SurveyId) -> str:
@@ -105,9 +105,9 @@ class DirectSource:
     def offers(self) -> list[Offer]:
         """All batches that can be collected now."""
         return [
-            Offer(batch=found.id, digest=found.digest, size=found.bytes, key=found.inner_key)
-            for found in self._store.batches.listed(self._survey)
-            if found.state in READY and found.digest and found.bytes
+            Offer(batch=info.id, digest=info.digest, size=info.bytes, key=info.inner_key)
+            for info in self._store.batches.listed(self._survey)
+            if info.state in READY and info.digest and info.bytes
         ]
 
     @contextmanager
@@ -173,10 +173,10 @@ class HttpSource:
 
     def offers(self) -> list[Offer]:
         """Batches that can be collected now: all of them, or the first ``MOST_OFFERS``."""
-        found: list[Offer] = []
+        offers: list[Offer] = []
         after: str | None = None
         ends = self._timeouts.clock() + self._timeouts.listing
-        while len(found) < MOST_OFFERS:
+        while len(offers) < MOST_OFFERS:
             if self._timeouts.clock() > ends:
                 raise self._nonsense("no whole list of batches in time")
             page = self._page(after)
@@ -186,8 +186,8 @@ class HttpSource:
             if after is not None and min(names) <= after:
                 raise self._nonsense("a list of batches that does not come to an end")
             after = max(names)
-            found += [self._offer(entry) for entry in page if entry.get("state") in READY]
-        return found[:MOST_OFFERS]
+            offers += [self._offer(entry) for entry in page if entry.get("state") in READY]
+        return offers[:MOST_OFFERS]
 
     def check(self) -> None:
         """Refuse a shuffler that gives no list for this token; nothing is asked for by that."""
@@ -227,9 +227,9 @@ class HttpSource:
 
     def acknowledge(self, batch: str, request: str, digest: str) -> None:
         """The batch has arrived."""
-        said = {"request": request, "digest": digest}
+        body = {"request": request, "digest": digest}
         address = f"{self._batches}/{batch}/ack"
-        self._asked("POST", address, json=said, headers=self._headers, batch=batch)
+        self._asked("POST", address, json=body, headers=self._headers, batch=batch)
 
     def keys(self) -> bytes:
         """The list of keys that the shuffler shows to everybody."""
@@ -309,8 +309,8 @@ class HttpSource:
 def _problem(body: bytes) -> tuple[str, str]:
     """The kind and the sentence of a problem, if it is one."""
     try:
-        found = json.loads(body)
-        kind, detail = str(found["type"]), str(found["detail"])
+        problem = json.loads(body)
+        kind, detail = str(problem["type"]), str(problem["detail"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return "", "no explanation"
     if not _KIND.fullmatch(kind):

@@ -77,8 +77,8 @@ class AnalyzerWorker(Closing):
             done = self._collector(survey).step()
             self._fetch_key_list(survey)
         except Exception as error:  # noqa: BLE001 - of one survey, and others wait
-            said = {"survey": str(survey.id), "reason": type(error).__name__}
-            _log.warning("survey_waits", extra=said, exc_info=error)
+            about = {"survey": str(survey.id), "reason": type(error).__name__}
+            _log.warning("survey_waits", extra=about, exc_info=error)
             why = str(error) if isinstance(error, ShoalError) else unexpected(error)
             done = Pass(problems={"": why})
         if "" in done.problems:  # asked anew next time: there may be another token by then
@@ -148,8 +148,8 @@ class AnalyzerWorker(Closing):
         try:
             document = self._collector(survey).source.keys()
             if document is not None:
-                found = KeyList.verified(document, fingerprint=name, now=now, role="shuffler")
-                self._store.key_lists.keep(found)
+                key_list = KeyList.verified(document, fingerprint=name, now=now, role="shuffler")
+                self._store.key_lists.keep(key_list)
         except StoreUnavailableError:
             raise
         except ShoalError as error:

@@ -61,9 +61,13 @@ class Leases:
             if connection.execute(theirs.values(values)).rowcount != rows:
                 raise LeaseLostError(f"work on {self.table.name}")
 
-    def put_off(self, seconds: int) -> dict[str, Any]:
-        """What a row says that nobody is at, and nobody may claim for so long."""
-        return {"owner": None, "lease_until": self.until(seconds)}
+    def release(self, owner: str, *, rows: int = 1) -> None:
+        """End a lease: somebody else may begin at once."""
+        self.change(owner, dict(FREE), rows=rows)
+
+    def put_off(self, owner: str, seconds: int, *, rows: int = 1) -> None:
+        """End a lease of work that failed: nobody begins again for so long."""
+        self.change(owner, {"owner": None, "lease_until": self.until(seconds)}, rows=rows)
 
     def until(self, seconds: int) -> int:
         """When a lease ends that begins now."""

@@ -38,12 +38,12 @@ class StoreId:
         ``holds`` says whether the directory has files of a store, ``refers`` whether the database
         refers to any. Where neither has a name yet, both do or none does.
         """
-        name, found = self._names()
+        name, label = self._names()
         bound = self.is_bound()
-        if found is None and not bound and holds == refers:
+        if label is None and not bound and holds == refers:
             self._write(name)
-        elif found != name:
-            raise self._refusal(found, useless=found is None and not bound and holds)
+        elif label != name:
+            raise self._refusal(label, useless=label is None and not bound and holds)
         if not bound:
             with self.database.write() as connection:
                 connection.execute(store.update().values(bound=True))
@@ -53,10 +53,10 @@ class StoreId:
 
         A database whose own files are gone is as little to be relied on, though it still answers.
         """
-        name, found = self._names()
+        name, label = self._names()
         self.database.check_files("looking at the store")
-        if found != name:
-            raise self._refusal(found)
+        if label != name:
+            raise self._refusal(label)
 
     def is_bound(self) -> bool:
         """Whether the directory was given the database's name."""
@@ -82,11 +82,11 @@ class StoreId:
             draft.replace(self.directory / FILE)
             files.sync_directory(self.directory)
 
-    def _refusal(self, found: str | None, *, useless: bool = False) -> StoreVersionError:
+    def _refusal(self, label: str | None, *, useless: bool = False) -> StoreVersionError:
         """``useless``: the directory has files, and the database would not need any of them."""
         what = f"a database that does not belong to {self.directory}"
         expected = "the one whose files are there"
-        why = f"it has no {FILE} of this database" if found is None else f"its {FILE} is another's"
+        why = f"it has no {FILE} of this database" if label is None else f"its {FILE} is another's"
         advice = (
             f"{why}: check --store and SHOAL_STORE, and that the right disk is mounted; "
             "nothing was changed"

@@ -71,17 +71,17 @@ class Tokens:
 
     def check(self, token: str, survey: SurveyId | None) -> TokenScope:
         """What a token is for, if it counts and covers the survey (None: all of them)."""
-        found = self.scope(hashed(token))
-        if found.survey is not None and found.survey != survey:
-            raise ForbiddenError(found.label)
-        return found
+        scope = self.scope(hashed(token))
+        if scope.survey is not None and scope.survey != survey:
+            raise ForbiddenError(scope.label)
+        return scope
 
     def scope(self, hashed: bytes) -> TokenScope:
         """What the token with this hash is for, if it counts."""
         with self.database.read() as connection:
             row = connection.execute(sa.select(tokens).where(tokens.c.hash == hashed)).first()
-        found = bytes(row.hash) if row else bytes(len(hashed))
-        if not hmac.compare_digest(found, hashed) or row is None or row.expires <= self.clock():
+        stored = bytes(row.hash) if row else bytes(len(hashed))
+        if not hmac.compare_digest(stored, hashed) or row is None or row.expires <= self.clock():
             raise NotAuthorizedError
         return TokenScope(row.label, self._scope(row.survey), row.expires)
 
@@ -100,8 +100,8 @@ class Tokens:
         """
         ended = tokens.c.expires <= self.clock() - KEPT_AFTER_END
         with self.database.read() as connection:
-            found = connection.scalars(sa.select(tokens.c.hash).where(ended)).all()
-        gone = self.grace.over(map(bytes, found) if believed else ())
+            hashes = connection.scalars(sa.select(tokens.c.hash).where(ended)).all()
+        gone = self.grace.over(map(bytes, hashes) if believed else ())
         if not gone:
             return 0
         # Still by what the clock says: a token is not deleted for what was true at other looks.

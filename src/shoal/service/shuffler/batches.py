@@ -94,6 +94,7 @@ class SealedBatch:
     owner: str
     parts: tuple[Path, ...]
     draft: Path
+    rows: int = 1  # that are leased
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class Batches:
         self._database = database
         self._surveys = surveys
         self._clock = clock
-        self._leases = Leases(database, batches, clock)
+        self.leases = Leases(database, batches, clock)
         self._hopeless: GracePeriod[str] = GracePeriod(grace)
         self.parts_directory = files.create_directory(directory / "parts")
         self.files_directory = files.create_directory(directory / "batches")
@@ -210,10 +211,10 @@ class Batches:
 
     def claim(self, lease_seconds: int) -> SealedBatch | None:
         """A sealed batch that nobody else shuffles; None if there is none."""
-        lease = self._leases.begun(lease_seconds)
+        lease = self.leases.begun(lease_seconds)
         sealed = (
             sa.select(batches)
-            .where(batches.c.state == SEALED, self._leases.free())
+            .where(batches.c.state == SEALED, self.leases.free())
             .order_by(batches.c.id)
             .limit(1)
         )
@@ -245,18 +246,6 @@ class Batches:
             draft=self.files_directory / f"{row.id}-{lease['owner']}.draft",
         )
 
-    def renew(self, batch: SealedBatch, lease_seconds: int) -> None:
-        """Begin the lease of a batch anew."""
-        self._leases.renew(batch.owner, lease_seconds)
-
-    def give_back(self, batch: SealedBatch) -> None:
-        """Somebody else may begin at once."""
-        self._leases.change(batch.owner, dict(FREE))
-
-    def put_off(self, batch: SealedBatch, seconds: int) -> None:
-        """Shuffling failed: nobody begins again for so long."""
-        self._leases.change(batch.owner, self._leases.put_off(seconds))
-
     def finish(self, batch: SealedBatch, digest: str, records: int, size: int) -> None:
         """The draft is written: it is the batch, if the lease was not lost."""
         _check_draft(batch, digest, records, size)
@@ -270,7 +259,7 @@ class Batches:
         failpoints.reached("shuffle.renamed")
         values = {"state": SHUFFLED, "digest": digest, "records": records, "bytes": size}
         # Without the lease the file stays: it may be the winner's, byte for byte.
-        self._leases.change(batch.owner, values | FREE)
+        self.leases.change(batch.owner, values | FREE)
         failpoints.reached("shuffle.after-commit")
 
     def path(self, batch: str, digest: str) -> Path:

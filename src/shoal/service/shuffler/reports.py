@@ -32,7 +32,7 @@ from shoal.service.clock import Clock
 from shoal.service.db import files
 from shoal.service.db.database import POSTGRESQL, Database
 from shoal.service.db.files import DiskSpace
-from shoal.service.db.leases import FREE, Leases
+from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import SurveyRow, Surveys
 from shoal.service.db.tags import add_tags, delete_tags
 from shoal.service.errors import LeaseLostError
@@ -88,6 +88,11 @@ class Claim:
     owner: str
     extents: tuple[Extent, ...]
 
+    @property
+    def rows(self) -> int:
+        """How many rows are leased."""
+        return len(self.extents)
+
 
 @dataclass(frozen=True)
 class _Tagged:
@@ -115,7 +120,7 @@ class Reports:
         self._segments = segments
         self._batches = batches
         self._space = space
-        self._leases = Leases(database, extents, clock)
+        self.leases = Leases(database, extents, clock)
 
     def receive(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
         """Take in reports, each one once; when this returns, all of them are durable."""
@@ -168,8 +173,8 @@ class Reports:
     def claim(self, limit: int, lease_seconds: int) -> Claim | None:
         """Reports of one survey and key, at most about ``limit``, that nobody else has."""
         limit = checks.count(limit=limit)
-        lease = self._leases.begun(lease_seconds)
-        free = self._leases.free()
+        lease = self.leases.begun(lease_seconds)
+        free = self.leases.free()
         first = _WAITING.where(free).limit(1)
         with self._database.read() as connection:
             if connection.execute(first).first() is None:
@@ -201,24 +206,20 @@ class Reports:
         """The claimed reports, one after the other."""
         return b"".join(self._segments.read(extent) for extent in claim.extents)
 
-    def renew(self, claim: Claim, lease_seconds: int) -> None:
-        """Begin the lease of a claim anew."""
-        self._leases.renew(claim.owner, lease_seconds, rows=len(claim.extents))
-
-    def give_back(self, claim: Claim) -> None:
-        """Somebody else may begin at once; for no fault of the reports, so this does not count."""
-        self._change(claim, FREE | {"attempts": extents.c.attempts - 1})
-
-    def put_off(self, claim: Claim, seconds: int) -> None:
-        """Opening failed: nobody begins again for so long."""
-        self._change(claim, self._leases.put_off(seconds))
-
     def recount(self, claim: Claim, attempts: int) -> None:
-        """Count so many attempts more, or less."""
-        self._change(claim, {"attempts": extents.c.attempts + attempts})
+        """Count so many attempts more, or less: what is not the reports' fault does not count."""
+        more = {"attempts": extents.c.attempts + attempts}
+        self.leases.change(claim.owner, more, rows=claim.rows)
 
-    def _change(self, claim: Claim, values: dict[str, Any]) -> None:
-        self._leases.change(claim.owner, values, rows=len(claim.extents))
+    def acquit(self, claim: Claim) -> None:
+        """These reports open, though the lease ran out meanwhile: no attempt on them counts."""
+        mine = [
+            sa.and_(extents.c.segment == each.segment, extents.c.start == each.start)
+            for each in claim.extents
+        ]
+        with self._database.write() as connection:
+            for each in mine:
+                connection.execute(extents.update().where(each).values(attempts=0))
 
     def finish(self, claim: Claim, opened: Parts, rejected: int, forgotten: bytes = b"") -> None:
         """Move opened reports into the open batches: ``{inner key: (records, reports)}``.

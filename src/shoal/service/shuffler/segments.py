@@ -90,10 +90,10 @@ class Segments:
             raise MissingFileError(extent.segment, expected)
         with files.disk("reading reports"), path.open("rb") as file:
             file.seek(extent.start)
-            found = file.read(extent.bytes)
-        if len(found) != extent.bytes:
+            data = file.read(extent.bytes)
+        if len(data) != extent.bytes:
             raise UnreadableError(extent.segment, expected)
-        return found
+        return data
 
     def erase(self, extents: Iterable[Extent]) -> None:
         """Write zeros over extents that nobody refers to any more."""
@@ -135,9 +135,9 @@ class Segments:
             locked = [name for name in names if self._lock_for_deletion(name, held)]
             if not locked:
                 return 0
-            kept = busy(locked)
-            kept |= live()  # after the other: what ended in between is referred to now
-            return files.remove(self._path(name) for name in locked if name not in kept)
+            needed = busy(locked)
+            needed |= live()  # after the other: what ended in between is referred to now
+            return files.remove(self._path(name) for name in locked if name not in needed)
 
     def _lock_for_deletion(self, name: str, held: ExitStack) -> bool:
         try:

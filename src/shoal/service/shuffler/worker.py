@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from threading import Event, Thread
-from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from shoal.sealing import KeyPair
 from shoal.service.batch_file import write_header
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import files
-from shoal.service.db.leases import renewed
+from shoal.service.db.leases import Leases, renewed
 from shoal.service.errors import (
     LeaseLostError,
     MissingFileError,
@@ -55,22 +54,6 @@ _NOT_THEIR_FAULT = (StoreUnavailableError, LeaseLostError, ProcessesLostError, *
 _MOST_UNKNOWN = 8  # keys of an analyzer that nobody has a list of
 _DEATHS = 3  # of workers, each after it had opened another report
 _MANY = 100  # reports; if none of them opens, somebody should look
-
-
-Work_contra = TypeVar("Work_contra", contravariant=True, bound=Claim | SealedBatch)
-
-
-class Leased(Protocol[Work_contra]):
-    """What has work that is claimed for a while."""
-
-    def renew(self, work: Work_contra, lease_seconds: int, /) -> None:
-        """Begin the lease anew."""
-
-    def give_back(self, work: Work_contra, /) -> None:
-        """End the lease: somebody else may begin at once."""
-
-    def put_off(self, work: Work_contra, seconds: int, /) -> None:
-        """End the lease: nobody begins for so long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +179,7 @@ class ShufflerWorker:
         if claim is None:
             self._opening = False
             return False
-        with self._leased(reports, claim):
+        with self._leased(reports.leases, claim):
             try:
                 if self._is_deadly(claim):
                     self._dead_letter(claim)
@@ -278,7 +261,11 @@ class ShufflerWorker:
         taken = opened.counts.keys() if known else self._some_keys(survey, opened)
         parts = {key: (opened.by_key[key], opened.counts[key]) for key in taken}
         rejected = claim.count - sum(count for _, count in parts.values())
-        reports.finish(claim, parts, rejected, opened.unopened)
+        try:
+            reports.finish(claim, parts, rejected, opened.unopened)
+        except LeaseLostError:  # whoever is slow, it is not they
+            reports.acquit(claim)
+            raise
 
     def _some_keys(self, survey: Survey, opened: OpenedReports) -> list[int]:
         """The keys to open batches for, while nobody knows which ones the analyzer has."""
@@ -299,7 +286,7 @@ class ShufflerWorker:
         batch = self._store.batches.claim(self._pace.lease)
         if batch is None:
             return False
-        with self._leased(self._store.batches, batch):
+        with self._leased(self._store.batches.leases, batch):
             try:
                 self._write(batch)
             except BaseException:
@@ -333,22 +320,24 @@ class ShufflerWorker:
         return bool(self._store.batches.purge() + self._store.garbage.collect())
 
     @contextmanager
-    def _leased(self, leases: Leased[Work_contra], work: Work_contra) -> Iterator[None]:
+    def _leased(self, leases: Leases, work: Claim | SealedBatch) -> Iterator[None]:
         """Keep the lease while this lasts; what goes wrong with one piece of work stays with it."""
-        seconds = self._pace.lease
+        owner, rows, seconds = work.owner, work.rows, self._pace.lease
         try:
-            with renewed(partial(leases.renew, work, seconds), seconds):
+            with renewed(partial(leases.renew, owner, seconds, rows=rows), seconds):
                 yield
         except LeaseLostError:
             _log.warning("lease_lost", extra=_about(work))
         except (StoreUnavailableError, KeyboardInterrupt, SystemExit):
             with suppress(ShoalError):
-                leases.give_back(work)  # others may go on at once
+                if isinstance(work, Claim):
+                    self._store.reports.recount(work, -1)
+                leases.release(owner, rows=rows)
             raise
         except Exception:  # noqa: BLE001 - nor what is wrong with one piece of work
             _log.error("work_failed", extra=_about(work), exc_info=True)
             with suppress(ShoalError):
-                leases.put_off(work, self._pace.retry)
+                leases.put_off(owner, self._pace.retry, rows=rows)
 
 
 def _about(work: Claim | SealedBatch) -> dict[str, object]:

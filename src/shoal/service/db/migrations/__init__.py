@@ -42,8 +42,8 @@ def current(connection: sa.Connection, tree: str) -> str | None:
 
 def upgrade(connection: sa.Connection, tree: str, to: str = "head") -> str:
     """Take all steps up to ``to`` within the transaction of the connection."""
-    found = current(connection, tree)
-    _refuse_newer(found, tree)
+    revision = current(connection, tree)
+    _refuse_newer(revision, tree)
     scripts = _scripts(tree)
     environment = EnvironmentContext(
         _config(tree),
@@ -63,20 +63,20 @@ def upgrade(connection: sa.Connection, tree: str, to: str = "head") -> str:
 
 def require(connection: sa.Connection, tree: str) -> None:
     """Refuse tables that are older or newer than this version's."""
-    found = current(connection, tree)
-    _refuse_newer(found, tree)
-    if found != head(tree):
-        raise StoreVersionError(_shown(found), _shown(head(tree)), _MIGRATE)
+    revision = current(connection, tree)
+    _refuse_newer(revision, tree)
+    if revision != head(tree):
+        raise StoreVersionError(_shown(revision), _shown(head(tree)), _MIGRATE)
 
 
-def _refuse_newer(found: str | None, tree: str) -> None:
+def _refuse_newer(revision: str | None, tree: str) -> None:
     try:
-        known = found is None or _scripts(tree).get_revision(found) is not None
+        known = revision is None or _scripts(tree).get_revision(revision) is not None
     except (RevisionError, CommandError):
         known = False
     if not known:
         advice = "it was made by a newer version of Shoal: install that one"
-        raise StoreVersionError(_shown(found), _shown(head(tree)), advice)
+        raise StoreVersionError(_shown(revision), _shown(head(tree)), advice)
 
 
 def _refuse_other(connection: sa.Connection, tree: str) -> None:

@@ -73,7 +73,7 @@ def shuffler(tmp_path, analyzer):
 
 
 @pytest.fixture
-def notary(shuffler, analyzer):
+def fetcher(shuffler, analyzer):
     return KeyListFetcher(shuffler.store, shuffler.clock, transport=analyzer.transport)
 
 
@@ -128,9 +128,9 @@ async def _answered(shuffler, transport, directory):
                 assert isinstance(await client.report(shuffler.survey, "red"), Sent)
 
 
-def test_an_analyzer_cannot_give_a_person_a_key_of_their_own(tmp_path, shuffler, analyzer, notary):
+def test_an_analyzer_cannot_give_a_person_a_key_of_their_own(tmp_path, shuffler, analyzer, fetcher):
     document, pair = personal(analyzer.owner)
-    assert notary.step() == 1
+    assert fetcher.step() == 1
     devices = _Devices(shuffler.app(), document)
     asyncio.run(_answered(shuffler, devices, tmp_path / "devices"))
     assert devices.hosts == {"shuffler.example"}
@@ -145,13 +145,13 @@ def test_an_analyzer_cannot_give_a_person_a_key_of_their_own(tmp_path, shuffler,
 # ---------------------------------------------------------------------------- over HTTP
 
 
-def test_devices_wait_until_there_is_a_copy(shuffler, analyzer, notary):
+def test_devices_wait_until_there_is_a_copy(shuffler, analyzer, fetcher):
     path = f"{shuffler.path}/keys/analyzer"
     with serving(shuffler.app()) as url, client_of(url) as client:
         waiting = client.get(path)
         assert (waiting.status_code, waiting.json()["type"][-11:]) == (503, "no_keys_yet")
         assert int(waiting.headers["retry-after"]) > 0
-        assert notary.step() == 1
+        assert fetcher.step() == 1
         found = client.get(path)
         assert found.content == analyzer.owner.document()
         assert found.headers["content-type"] == "application/json"
@@ -163,8 +163,8 @@ def test_devices_wait_until_there_is_a_copy(shuffler, analyzer, notary):
         assert client.get(path).status_code == 503
 
 
-def test_all_processes_show_the_same_bytes(tmp_path, shuffler, analyzer, notary):
-    notary.step()
+def test_all_processes_show_the_same_bytes(tmp_path, shuffler, analyzer, fetcher):
+    fetcher.step()
     database = Database(f"sqlite:///{tmp_path / 'shuffler' / 'store.sqlite'}")
     other = ShufflerStore(database, tmp_path / "shuffler", shuffler.clock)
     assert other.key_lists.find(analyzer.owner.fingerprint).document == analyzer.owner.document()
@@ -175,26 +175,26 @@ def test_all_processes_show_the_same_bytes(tmp_path, shuffler, analyzer, notary)
 # ------------------------------------------------------------------------- which lists count
 
 
-def test_a_newer_list_takes_the_place_of_an_older_one(shuffler, analyzer, notary):
-    assert notary.step() == 1
+def test_a_newer_list_takes_the_place_of_an_older_one(shuffler, analyzer, fetcher):
+    assert fetcher.step() == 1
     old = analyzer.owner.document()
     analyzer.owner.rotate()
-    assert notary.step() == 0  # it was asked a moment ago
+    assert fetcher.step() == 0  # it was asked a moment ago
     assert shown(shuffler) == old
     shuffler.clock.advance(3600)
-    assert notary.step() == 1
+    assert fetcher.step() == 1
     new = analyzer.owner.document()
     assert shown(shuffler) == new
     analyzer.answer = old
     shuffler.clock.advance(3600)
-    assert notary.step() == 0
+    assert fetcher.step() == 0
     assert shown(shuffler) == new
     assert shuffler.store.key_lists.contradictions() == []
     assert shuffler.store.key_lists.keys(analyzer.owner.fingerprint) == {0, 1}
 
 
-def test_two_lists_of_one_moment_convict_the_analyzer(shuffler, analyzer, notary, caplog):
-    notary.step()
+def test_two_lists_of_one_moment_convict_the_analyzer(shuffler, analyzer, fetcher, caplog):
+    fetcher.step()
     known = analyzer.owner.document()
     # The same keys, and only valid for longer: still two documents.
     changed = unverified(known)
@@ -205,7 +205,7 @@ def test_two_lists_of_one_moment_convict_the_analyzer(shuffler, analyzer, notary
         valid_until=changed.valid_until + 1,
     ).to_bytes()
     shuffler.clock.advance(3600)
-    assert notary.step() == 0
+    assert fetcher.step() == 0
     assert shown(shuffler) == known
     (found,) = shuffler.store.key_lists.contradictions()
     assert "two different lists" in found.reason
@@ -217,53 +217,53 @@ def test_two_lists_of_one_moment_convict_the_analyzer(shuffler, analyzer, notary
     analyzer.answer = None
     analyzer.owner.rotate()
     shuffler.clock.advance(3600)
-    assert notary.step() == 1  # an honest list goes on; what was found stays
+    assert fetcher.step() == 1  # an honest list goes on; what was found stays
     assert len(shuffler.store.key_lists.contradictions()) == 1
 
 
-def test_a_number_is_never_another_key(shuffler, analyzer, notary):
-    notary.step()
+def test_a_number_is_never_another_key(shuffler, analyzer, fetcher):
+    fetcher.step()
     analyzer.owner.rotate()  # key 0 is not listed any more
     shuffler.clock.advance(3600)
-    assert notary.step() == 1
+    assert fetcher.step() == 1
     known = analyzer.owner.document()
     analyzer.answer, _ = personal(analyzer.owner, number=0, issued=analyzer.owner.issued + 100)
     for _ in range(3):
         shuffler.clock.advance(3600)
-        assert notary.step() == 0
+        assert fetcher.step() == 0
         assert shown(shuffler) == known
     (found,) = shuffler.store.key_lists.contradictions()
     assert found.reason == "key 0 was another key before"
 
 
-def test_a_list_from_clocks_that_were_ahead_gives_way(shuffler, analyzer, notary):
+def test_a_list_from_clocks_that_were_ahead_gives_way(shuffler, analyzer, fetcher):
     owner = analyzer.owner
-    notary.step()
+    fetcher.step()
     shuffler.clock.advance(20 * DAY)  # here and at the analyzer
     owner.rotate()
     owner.issued = NOW + 20 * DAY
-    assert notary.step() == 1
+    assert fetcher.step() == 1
     ahead = owner.document()
     shuffler.clock.advance(-20 * DAY + 3600)  # and set right, here first
-    assert notary.step() == 0
+    assert fetcher.step() == 0
     assert shown(shuffler) == ahead
     owner.issued = NOW + 60
     # What was seen meanwhile counts: its numbers are taken.
     analyzer.answer, _ = personal(owner, number=1)
     shuffler.clock.advance(3600)
-    assert notary.step() == 0
+    assert fetcher.step() == 0
     (found,) = shuffler.store.key_lists.contradictions()
     assert (found.reason, found.known) == ("key 1 was another key before", ahead)
     analyzer.answer = None
     shuffler.clock.advance(3600)
-    assert notary.step() == 1
+    assert fetcher.step() == 1
     right = owner.document()
     assert shown(shuffler) == right
     # From here on there is no way back again.
     for issued in (NOW + 59, NOW + 20 * DAY):
         owner.issued = issued
         shuffler.clock.advance(3600)
-        assert notary.step() == 0
+        assert fetcher.step() == 0
         assert shown(shuffler) == right
     assert len(shuffler.store.key_lists.contradictions()) == 1
 
@@ -290,8 +290,8 @@ def test_nothing_from_before_its_newest_key_takes_the_place_of_a_list_that_is_ah
     assert copies.keep(listed(NOW - 100, first, second))
 
 
-def test_evidence_does_not_fill_the_disk(shuffler, analyzer, notary):
-    notary.step()
+def test_evidence_does_not_fill_the_disk(shuffler, analyzer, fetcher):
+    fetcher.step()
     for later in range(MOST_CONTRADICTIONS + 3):
         document, _ = personal(analyzer.owner, issued=analyzer.owner.issued + later)
         with pytest.raises(ContradictionError):
@@ -364,24 +364,24 @@ def _other_identity():
     ],
 )
 def test_what_is_not_the_analyzers_list_is_not_kept(
-    shuffler, analyzer, notary, answer, monkeypatch
+    shuffler, analyzer, fetcher, answer, monkeypatch
 ):
     monkeypatch.setattr(fetchers, "DEADLINE", 0.3)
     analyzer.answer = answer
-    assert notary.step() == 0
+    assert fetcher.step() == 0
     assert shown(shuffler) is None
     assert analyzer.asked == ["https://analyzer.example/v1/keys"]
     analyzer.answer = None
     shuffler.clock.advance(1)
-    assert notary.step() == 1
+    assert fetcher.step() == 1
 
 
-def test_it_asks_soon_again_and_ever_less_often(shuffler, analyzer, notary):
+def test_it_asks_soon_again_and_ever_less_often(shuffler, analyzer, fetcher):
     analyzer.answer = lambda _: httpx.Response(503)
     asked = []
     for second in range(2000):
         before = len(analyzer.asked)
-        notary.step()
+        fetcher.step()
         if len(analyzer.asked) > before:
             asked.append(second)
         shuffler.clock.advance(1)
@@ -389,7 +389,7 @@ def test_it_asks_soon_again_and_ever_less_often(shuffler, analyzer, notary):
     assert gaps == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600]
 
 
-def test_requests_tell_nothing_and_keep_nothing(shuffler, analyzer, notary):
+def test_requests_tell_nothing_and_keep_nothing(shuffler, analyzer, fetcher):
     seen = []
 
     def answer(request):
@@ -399,23 +399,23 @@ def test_requests_tell_nothing_and_keep_nothing(shuffler, analyzer, notary):
 
     analyzer.answer = answer
     for _ in range(2):
-        notary.step()
+        fetcher.step()
         shuffler.clock.advance(3600)
     assert len(seen) == 2
     assert seen[0] == seen[1]
     assert not {"cookie", "authorization", "referer"} & set(seen[1])
 
 
-def test_surveys_that_are_over_are_left_alone(shuffler, analyzer, notary):
+def test_surveys_that_are_over_are_left_alone(shuffler, analyzer, fetcher):
     shuffler.clock.advance(31 * DAY)
-    assert notary.step() == 0
+    assert fetcher.step() == 0
     assert analyzer.asked == []
 
 
 # ------------------------------------------------------------------------------ beside the work
 
 
-def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer, notary):
+def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer, fetcher):
     hanging, free, stop = Event(), Event(), Event()
 
     def answer(_request):
@@ -424,7 +424,7 @@ def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer, notary):
         return httpx.Response(200, content=analyzer.owner.document())
 
     analyzer.answer = answer
-    worker = shuffler.worker(fetcher=notary, pause=0.01)
+    worker = shuffler.worker(fetcher=fetcher, pause=0.01)
     with serving(shuffler.app()) as url, client_of(url) as client:
         thread = Thread(target=worker.run, args=(stop,))
         thread.start()
@@ -439,9 +439,9 @@ def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer, notary):
     assert shown(shuffler) is None  # what comes after the end is not written
 
 
-def test_a_running_worker_has_the_list_soon(shuffler, analyzer, notary):
+def test_a_running_worker_has_the_list_soon(shuffler, analyzer, fetcher):
     stop = Event()
-    worker = shuffler.worker(fetcher=notary, pause=0.01)
+    worker = shuffler.worker(fetcher=fetcher, pause=0.01)
     thread = Thread(target=worker.run, args=(stop,))
     thread.start()
     wait_for(lambda: shown(shuffler))
