@@ -295,23 +295,34 @@ def test_randomness_that_is_none_is_noticed(monkeypatch):
     assert random_source().state is State.FAIL
 
 
-def test_a_machine_without_the_servers_packages_is_told_so():
-    """It is one of the things that the command is there to find out."""
-    without = (
+def without_server(*words):
+    """The command where nothing of the server is installed."""
+    blocked = (
         "import sys; from shoal.service.ops.environment import POSTGRES, SERVER; "
         "sys.modules.update(dict.fromkeys((*SERVER, *POSTGRES))); "
-        "from shoal.cli import app; sys.argv[1:] = ['doctor', '--json']; app()"
+        "from shoal.cli import app; app()"
     )
     finished = subprocess.run(
-        [sys.executable, "-c", without],
+        [sys.executable, "-c", blocked, *words],
         capture_output=True,
         text=True,
         env=environment(),
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
-    found = {each["check"]: each["state"] for each in json.loads(finished.stdout)["checks"]}
+    return json.loads(finished.stdout)
+
+
+def test_a_machine_without_the_servers_packages_is_told_so():
+    """It is one of the things that the command is there to find out."""
+    found = {each["check"]: each["state"] for each in without_server("doctor", "--json")["checks"]}
     assert (found["server"], found["postgres"], found["clock"]) == ("warn", "warn", "ok")
+
+
+def test_keys_are_looked_at_without_the_servers_packages(embedded):
+    home = embedded.home("shuffler")
+    listed = without_server("keys", "list", str(home.directory), "--json")
+    assert [key["number"] for key in listed["keys"]] == [0]
 
 
 def test_no_such_directory_is_one_line(run, tmp_path):

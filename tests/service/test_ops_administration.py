@@ -19,10 +19,10 @@ from shoal.service.keyring import Keyring, Protection, Schedule
 from shoal.service.keyring.key_list import ROLES
 from shoal.service.opening import Pool
 from shoal.service.ops import up
-from shoal.service.ops.administration import AdministrationError, add_survey, check_party
+from shoal.service.ops.administration import add_survey
 from shoal.service.ops.doctor import party_findings
 from shoal.service.ops.health import State
-from shoal.service.ops.home import HomeError, home_of, opened
+from shoal.service.ops.home import HomeError, WrongPartyError, check_party, home_of, opened
 from shoal.service.ops.processes import Listening, Settings, run_analyzer
 from shoal.service.ops.token_file import TokenFile, TokenFileError, sources
 from shoal.service.ops.up import Embedded, Ports
@@ -418,11 +418,11 @@ def test_an_analyzer_does_not_start_with_keys_that_a_survey_does_not_name(tmp_pa
         protection=Protection.none(),
         listening=Listening(port=0),
     )
-    with pytest.raises(AdministrationError, match=ring.fingerprint):
+    with pytest.raises(WrongPartyError, match=ring.fingerprint):
         run_analyzer(settings, tokens=None)
     over = parties.not_after + parties.batches.max_age + ring.schedule.expired
     check_party([parties], ring, over + 1)
-    with pytest.raises(AdministrationError):
+    with pytest.raises(WrongPartyError):
         check_party([parties], ring, over)
 
 

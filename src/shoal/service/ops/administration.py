@@ -17,7 +17,7 @@ from shoal.service.db.surveys import Deleted
 from shoal.service.db.tokens import TokenScope
 from shoal.service.errors import NotReadyError, SurveyInUseError
 from shoal.service.keyring import Keyring
-from shoal.service.ops.home import Home, opened
+from shoal.service.ops.home import Home, check_named, opened
 from shoal.service.survey import Survey
 
 DAY = 86_400
@@ -31,7 +31,7 @@ class AdministrationError(ShoalError):
 def add_survey(survey: Survey, home: Home) -> bool:
     """Let a party collect for a survey that names it; whether it did not know it before."""
     keyring = Keyring.open(home.keys, protection=None)
-    _check_named(survey, keyring)
+    check_named(survey, keyring)
     if survey.suite not in keyring.suites:
         raise AdministrationError(
             f"reports of the survey are sealed with {survey.suite}, and the {home.role} has keys "
@@ -131,23 +131,6 @@ def delete_data(home: Home, survey: SurveyId) -> Deleted:
                 f"survey {survey} is not over: its last batch may close until {until} (UTC); "
                 "nothing was deleted"
             ) from error
-
-
-def check_party(surveys: Iterable[Survey], keyring: Keyring, now: int) -> None:
-    """Refuse keys that a survey which is not over does not name: nothing would open with them."""
-    for survey in surveys:
-        if now <= survey.not_after + survey.batches.max_age + keyring.schedule.expired:
-            _check_named(survey, keyring)
-
-
-def _check_named(survey: Survey, keyring: Keyring) -> None:
-    party = survey.shuffler if keyring.role == "shuffler" else survey.analyzer
-    if party.fingerprint != keyring.fingerprint:
-        raise AdministrationError(
-            f"the survey names the {keyring.role} with fingerprint {party.fingerprint}, these keys "
-            f"are {keyring.fingerprint}; make the survey with the fingerprint that shoal keys show "
-            "prints, or restore the keys that it was made for"
-        )
 
 
 def make_token(

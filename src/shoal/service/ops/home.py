@@ -13,7 +13,7 @@ opened, so that keys can be looked at where it is not installed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,8 @@ from shoal.service.keyring import Keyring, Protection, Role
 if TYPE_CHECKING:
     from shoal.service.analyzer.store import AnalyzerStore
     from shoal.service.db import Database
-from shoal.service.shuffler.store import ShufflerStore
+    from shoal.service.shuffler.store import ShufflerStore
+    from shoal.service.survey import Survey
 
 KEYS = "keys"
 DATABASE = "store.sqlite"
@@ -40,6 +41,10 @@ class HomeError(ShoalError):
     def __init__(self, path: Path, why: str, advice: str) -> None:
         self.path = path
         super().__init__(f"cannot work in {path}: {why}; {advice}")
+
+
+class WrongPartyError(ShoalError):
+    """A survey that names somebody else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +196,24 @@ def opened(
     """A party's store while this lasts; made if there is none."""
     with closing(home.database(migrate=migrate)) as database:
         yield store_of(home, database, clock)
+
+
+def check_party(surveys: Iterable[Survey], keyring: Keyring, now: int) -> None:
+    """Refuse keys that a survey which is not over does not name: nothing would open with them."""
+    for survey in surveys:
+        if now <= survey.not_after + survey.batches.max_age + keyring.schedule.expired:
+            check_named(survey, keyring)
+
+
+def check_named(survey: Survey, keyring: Keyring) -> None:
+    """Refuse keys that a survey does not name."""
+    party = survey.shuffler if keyring.role == "shuffler" else survey.analyzer
+    if party.fingerprint != keyring.fingerprint:
+        raise WrongPartyError(
+            f"the survey names the {keyring.role} with fingerprint {party.fingerprint}, these keys "
+            f"are {keyring.fingerprint}; make the survey with the fingerprint that shoal keys show "
+            "prints, or restore the keys that it was made for"
+        )
 
 
 def private() -> None:

@@ -44,7 +44,6 @@ from shoal.service.http.server import (
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.ops import logs
-from shoal.service.ops.administration import check_party
 from shoal.service.ops.children import Child, Children
 from shoal.service.ops.environment import Steadiness
 from shoal.service.ops.facts import (
@@ -55,7 +54,13 @@ from shoal.service.ops.facts import (
     store_facts,
 )
 from shoal.service.ops.health import Fact, Metrics, Readiness
-from shoal.service.ops.home import STORE_VARIABLE, Home, analyzer_store, shuffler_store
+from shoal.service.ops.home import (
+    STORE_VARIABLE,
+    Home,
+    analyzer_store,
+    check_party,
+    shuffler_store,
+)
 from shoal.service.ops.metrics import (
     Observations,
     WithHealth,
@@ -150,11 +155,16 @@ class Parts(Generic[Store]):
 
 
 @contextmanager
-def opened(settings: Settings, make: Callable[[Home, Database], Store]) -> Iterator[Parts[Store]]:
-    """The keys and the store of a party, closed at the end; keys of another one are refused."""
+def opened(
+    settings: Settings, make: Callable[[Home, Database], Store], name: str = ""
+) -> Iterator[Parts[Store]]:
+    """The keys and the store of a party, closed at the end; keys of another one are refused.
+
+    ``name`` is what the process is called, if not after the party.
+    """
     home = settings.home
     keyring = home.keyring(settings.protection, identity=settings.identity)
-    logs.say("starting", role=home.role)
+    logs.say("starting", role=name or home.role)
     with closing(wait_for_database(home, migrate=settings.migrate)) as database:
         store = make(home, database)
         check_party(store.surveys.all(), keyring, system_clock())
@@ -260,7 +270,7 @@ def run_intakes(settings: Settings, count: int, *, log: Path | None, level: str)
 def run_worker(settings: Settings) -> None:
     """Open, close, mix and delete, until SIGTERM or SIGINT; what is begun is finished."""
     stop = threading.Event()
-    with opened(settings, shuffler_store) as parts, Pool(settings.processes) as pool:
+    with opened(settings, shuffler_store, "worker") as parts, Pool(settings.processes) as pool:
         worker = ShufflerWorker(
             parts.store,
             parts.keyring,

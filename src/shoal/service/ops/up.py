@@ -228,12 +228,8 @@ class Addresses:
 
     shuffler: str
     analyzer: str
+    dashboard: str
     metrics: dict[str, str]
-
-    @property
-    def dashboard(self) -> str:
-        """Where people look at it."""
-        return f"{self.analyzer}/dashboard"
 
 
 class Local:
@@ -334,6 +330,7 @@ def running(
         addresses = Addresses(
             shuffler=address(sockets["shuffler"]),
             analyzer=address(sockets["analyzer"]),
+            dashboard=f"{address(sockets['analyzer'])}/dashboard",
             metrics={
                 name: address(sockets[f"{name} metrics"])
                 for name in ("shuffler", "worker", "analyzer")
