@@ -28,10 +28,11 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.client import Keys, seal_many
 from shoal.service.clock import system_clock
 from shoal.service.db import Database
+from shoal.service.http.server import address, listen
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
+from shoal.service.ops.processes import serve
 from shoal.service.processes import executor
-from shoal.service.running.server import address, listen, serve
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.batches import Transition
 from shoal.service.shuffler.store import ShufflerStore

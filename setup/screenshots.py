@@ -22,8 +22,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 import components
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import system_clock
-from shoal.service.running import local
-from shoal.service.running.embedded import Embedded, Wanted
+from shoal.service.ops import up
+from shoal.service.ops.up import Embedded, Wanted
 from shoal.service.survey import Party, Survey
 
 LARGEST = 200_000  # bytes of a picture
@@ -90,7 +90,7 @@ class Studio:
             sys.exit(f"{path} is larger than {LARGEST:,} bytes")
 
 
-def answered(services: local.Local) -> None:
+def answered(services: up.Local) -> None:
     """Batches that are published, and half of one that is not."""
     for _ in range(BATCHES):
         known = services.published()
@@ -161,7 +161,7 @@ def main(target: Path) -> int:
     wanted = Asked(question=QUESTION, answers=ANSWERS, people=PEOPLE)
     with (
         tempfile.TemporaryDirectory() as directory,
-        local.running(Path(directory) / "trial", lambda: wanted) as (services, _new),
+        up.running(Path(directory) / "trial", lambda: wanted) as (services, _new),
     ):
         services.wait_until_ready()
         answered(services)

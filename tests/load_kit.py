@@ -17,8 +17,7 @@ from statistics import median
 from repository import benchmark
 from running_kit import Quick
 from shoal.service.clock import system_clock
-from shoal.service.running.embedded import Embedded
-from shoal.service.running.local import Local, running
+from shoal.service.ops.up import Embedded, Local, running
 from shoal.service.shuffler.store import ShufflerStore
 
 loadtest = benchmark("loadtest")

@@ -16,7 +16,7 @@ from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import Envelope, KeyPair, NotOpenableError
 from shoal.sealing.envelope import pad, unpad
 from shoal.service.peers import Conditions, Directory, PeerSurvey, adjacency
-from shoal.service.peers.host import Task
+from shoal.service.peers.machine import Task
 
 
 def circulant(n, reach=4):

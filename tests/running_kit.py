@@ -18,7 +18,7 @@ from shoal.service.client import Keys, seal_many
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
-from shoal.service.running.embedded import Wanted
+from shoal.service.ops.up import Wanted
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import ShufflerWorker
 from shoal.service.survey import Batches, Survey

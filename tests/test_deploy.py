@@ -286,6 +286,7 @@ def test_caddy_hands_on_nothing_about_senders_and_keeps_no_log(side):
         assert f"header_up -{name}\n" in text
     assert not re.search(r"^\s*log\b", text, re.MULTILINE)
     assert re.search(r"max_size \d+MB", text)
+    assert re.search(r"read_header \d+s\n\s*read_body \d+s", text)
     _asked("caddy", "validate", "--adapter", "caddyfile", "--config", f"{side}/Caddyfile")
 
 
@@ -302,6 +303,11 @@ def test_nginx_hands_on_nothing_about_senders_and_keeps_no_log(side):
     assert "$remote_addr" not in text
     assert "$proxy_add_x_forwarded_for" not in text
     assert re.search(r"client_max_body_size \d+m;", text)
+    zones = dict(re.findall(r"limit_(req|conn)_zone \$shoal_sender zone=(\w+):", text))
+    assert re.search(rf"limit_req zone={zones['req']} burst=\d+ nodelay;", text)
+    assert re.search(rf"limit_conn {zones['conn']} \d+;", text)
+    assert "limit_req_status 429;" in text
+    assert "limit_conn_status 429;" in text
 
 
 def _asked(program, *words):
@@ -326,7 +332,7 @@ def test_alerts_are_about_figures_that_there_are():
     names = [rule["alert"] for rule in rules]
     assert len(set(names)) == len(names) > 15
     source = "".join(
-        path.read_text(encoding="utf-8") for path in (PACKAGE / "service" / "running").glob("*.py")
+        path.read_text(encoding="utf-8") for path in (PACKAGE / "service" / "ops").glob("*.py")
     )
     for rule in rules:
         assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}

@@ -23,9 +23,9 @@ from shoal.service.clock import system_clock
 from shoal.service.db import Database
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
-from shoal.service.running.doctor.examining import examine
-from shoal.service.running.findings import State
-from shoal.service.running.logs import JsonLines
+from shoal.service.ops.doctor import examine
+from shoal.service.ops.health import State
+from shoal.service.ops.logs import JsonLines
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore

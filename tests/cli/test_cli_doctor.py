@@ -19,14 +19,11 @@ from running_kit import Quick, opened, reports
 from shoal.explain.text import moment
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.running import registering
-from shoal.service.running.doctor import examining
-from shoal.service.running.doctor.examining import examine
-from shoal.service.running.doctor.machine import random_source
-from shoal.service.running.doctor.party import Examined
-from shoal.service.running.doctor.remote import Remote
-from shoal.service.running.embedded import Embedded, Ports
-from shoal.service.running.findings import State
+from shoal.service.ops import home as homes
+from shoal.service.ops.doctor import Examined, Remote, apart, examine
+from shoal.service.ops.environment import random_source
+from shoal.service.ops.health import State
+from shoal.service.ops.up import Embedded, Ports
 from shoal.service.shuffler.reports import Arrival
 from shoal.web import assets
 
@@ -175,7 +172,7 @@ def test_tokens_that_end(embedded):
 
 def test_reports_that_nobody_opens_and_a_batch_that_nobody_closes(embedded):
     home, survey = embedded.home("shuffler"), embedded.survey()
-    with registering.opened(home) as store:
+    with homes.opened(home) as store:
         store.reports.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
     waiting = findings(home.directory)["shuffler", "opening"]
     assert (waiting.state, waiting.advice) == (State.WARN, "start a worker: shoal serve worker DIR")
@@ -202,7 +199,7 @@ def test_a_survey_of_other_keys(embedded):
 
 
 def test_a_survey_that_the_analyzer_does_not_know(embedded):
-    with registering.opened(embedded.home("shuffler")) as store:
+    with homes.opened(embedded.home("shuffler")) as store:
         other = replace(embedded.survey(), name="another")
         store.surveys.add(other)
     name = f"survey {str(other.id)[:12]}"
@@ -227,7 +224,7 @@ def test_databases_that_were_not_seen_are_not_called_different(embedded):
 def test_one_key_or_one_database_for_both(embedded):
     shuffler, analyzer = embedded.home("shuffler"), embedded.home("analyzer")
     ring = Keyring.open(shuffler.keys, protection=None)
-    told = examining.apart(
+    told = apart(
         [
             Examined(shuffler, ring, ()),
             Examined(replace(analyzer, store=shuffler.url), ring, ()),
@@ -298,23 +295,34 @@ def test_randomness_that_is_none_is_noticed(monkeypatch):
     assert random_source().state is State.FAIL
 
 
-def test_a_machine_without_the_servers_packages_is_told_so():
-    """It is one of the things that the command is there to find out."""
-    without = (
-        "import sys; from shoal.service.running.extras import POSTGRES, SERVER; "
+def without_server(*words):
+    """The command where nothing of the server is installed."""
+    blocked = (
+        "import sys; from shoal.service.ops.environment import POSTGRES, SERVER; "
         "sys.modules.update(dict.fromkeys((*SERVER, *POSTGRES))); "
-        "from shoal.cli import app; sys.argv[1:] = ['doctor', '--json']; app()"
+        "from shoal.cli import app; app()"
     )
     finished = subprocess.run(
-        [sys.executable, "-c", without],
+        [sys.executable, "-c", blocked, *words],
         capture_output=True,
         text=True,
         env=environment(),
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
-    found = {each["check"]: each["state"] for each in json.loads(finished.stdout)["checks"]}
+    return json.loads(finished.stdout)
+
+
+def test_a_machine_without_the_servers_packages_is_told_so():
+    """It is one of the things that the command is there to find out."""
+    found = {each["check"]: each["state"] for each in without_server("doctor", "--json")["checks"]}
     assert (found["server"], found["postgres"], found["clock"]) == ("warn", "warn", "ok")
+
+
+def test_keys_are_looked_at_without_the_servers_packages(embedded):
+    home = embedded.home("shuffler")
+    listed = without_server("keys", "list", str(home.directory), "--json")
+    assert [key["number"] for key in listed["keys"]] == [0]
 
 
 def test_no_such_directory_is_one_line(run, tmp_path):
@@ -401,7 +409,7 @@ def test_keys_to_come_count_and_expired_ones_while_something_waits_for_them(embe
     told = findings(home.directory, lambda: now)
     assert told["shuffler", "key 0"].state is State.WARN
     assert ("shuffler", "reports for key 0") not in told
-    with registering.opened(home) as store:
+    with homes.opened(home) as store:
         store.reports.receive([Arrival(survey.id, 0, arrived)])
     waiting = findings(home.directory, lambda: now)["shuffler", "reports for key 0"]
     assert waiting.state is State.FAIL
@@ -424,7 +432,7 @@ def test_a_deleted_key_needs_no_secret(embedded):
 
 def test_a_worker_that_failed_is_not_at_it(embedded):
     home, survey = embedded.home("shuffler"), embedded.survey()
-    with registering.opened(home) as store:
+    with homes.opened(home) as store:
         store.reports.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
     lose(home.keys)
     assert opened(embedded) == {}
@@ -432,5 +440,5 @@ def test_a_worker_that_failed_is_not_at_it(embedded):
     assert found.state is State.WARN
     assert "could not open them" in found.detail
     assert "work_failed" in found.advice
-    with registering.opened(home) as store:
+    with homes.opened(home) as store:
         assert store.reports.claim(10, 600) is None  # tried again when its lease has run out

@@ -12,14 +12,15 @@ from migration_kit import BEFORE, next_step  # noqa: F401 - a fixture
 from running_kit import Quick
 from shoal.service.db import Database
 from shoal.service.errors import StoreVersionError
+from shoal.service.http.limits import Limits
+from shoal.service.http.server import CannotListenError, address, adopted, listen
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.keyring.key_list import ROLES
-from shoal.service.running import analyzer_process, shuffler_process, surroundings
-from shoal.service.running.embedded import Embedded, Ports
-from shoal.service.running.findings import State
-from shoal.service.running.registering import analyzer_store
-from shoal.service.running.server import CannotListenError, address, adopted, listen
-from shoal.service.running.settings import Listening, Settings
+from shoal.service.ops import environment, processes
+from shoal.service.ops.health import State
+from shoal.service.ops.home import analyzer_store, shuffler_store
+from shoal.service.ops.processes import Listening, Settings
+from shoal.service.ops.up import Embedded, Ports
 from shoal.web import assets
 
 KINDS = ["shuffler", "worker", "analyzer"]
@@ -70,11 +71,8 @@ def test_a_worker_needs_the_passphrase_of_its_keys(run, tmp_path, monkeypatch):
     assert said.startswith("a passphrase is needed: set SHOAL_PASSPHRASE")
 
 
-@pytest.mark.parametrize(
-    ("kind", "role", "process"),
-    [("worker", "shuffler", shuffler_process), ("analyzer", "analyzer", analyzer_process)],
-)
-def test_who_opens_is_told_where_the_identity_is(run, tmp_path, monkeypatch, kind, role, process):
+@pytest.mark.parametrize(("kind", "role"), [("worker", "shuffler"), ("analyzer", "analyzer")])
+def test_who_opens_is_told_where_the_identity_is(run, tmp_path, monkeypatch, kind, role):
     """With it the keys of a running service change in time; another ring's is refused."""
     for name in ("s", "other"):
         ring = tmp_path / name / "keys"
@@ -84,7 +82,7 @@ def test_who_opens_is_told_where_the_identity_is(run, tmp_path, monkeypatch, kin
     words = ("serve", kind, str(tmp_path / "s"), "--identity")
     told = []
     with monkeypatch.context() as patch:
-        patch.setattr(process, f"run_{kind}", lambda settings, **_: told.append(settings))
+        patch.setattr(processes, f"run_{kind}", lambda settings, **_: told.append(settings))
         assert run(*words, str(away)).status == 0
     ring = told[0].home.keyring(told[0].protection, identity=told[0].identity)
     assert ring.rotate().number == 1
@@ -94,7 +92,7 @@ def test_who_opens_is_told_where_the_identity_is(run, tmp_path, monkeypatch, kin
 
 
 def test_an_analyzer_says_that_its_pages_lack_their_scripts(run, embedded, monkeypatch, tmp_path):
-    monkeypatch.setattr(analyzer_process, "run_analyzer", lambda *_, **__: None)
+    monkeypatch.setattr(processes, "run_analyzer", lambda *_, **__: None)
     monkeypatch.setattr(assets, "BUILT", tmp_path)
     words = ("serve", "analyzer", str(embedded.home("analyzer").directory))
     (line,) = run(*words).stderr.splitlines()
@@ -113,27 +111,25 @@ def test_a_worker_believes_no_age_when_the_clock_was_set(embedded, monkeypatch):
 
         def run(self, _stop):
             seen.append(self.steady())
-            monkeypatch.setattr(surroundings, "_NOT_BEFORE", 1 << 40)
+            monkeypatch.setattr(environment, "_NOT_BEFORE", 1 << 40)
             seen.append(self.steady())
 
     seen = []
-    monkeypatch.setattr(shuffler_process, "ShufflerWorker", Worker)
+    monkeypatch.setattr(processes, "ShufflerWorker", Worker)
     home = embedded.home("shuffler")
-    shuffler_process.run_worker(Settings(home=home, protection=Protection.none()))
+    processes.run_worker(Settings(home=home, protection=Protection.none()))
     assert seen == [True, False]
 
 
 def test_a_directory_that_is_not_the_databases_is_not_ready(embedded):
     home = embedded.home("shuffler")
-    with shuffler_process._opened(Settings(home=home)) as parts:
-        settings = Settings(home=home)
-        ready = shuffler_process._readiness(settings, parts, surroundings.Steadiness())
-        found = {finding.check: finding.state for finding in ready.findings()}
-        assert found["store"] is State.OK
-        (home.directory / "store-id").unlink()
-        ready = shuffler_process._readiness(settings, parts, surroundings.Steadiness())
-        found = {finding.check: finding.state for finding in ready.findings()}
-        assert found["store"] is State.FAIL
+    for state in (State.OK, State.FAIL):
+        with processes.opened(Settings(home=home), shuffler_store) as parts:
+            if state is State.FAIL:
+                (home.directory / "store-id").unlink()
+            found = {finding.check: finding.state for finding in parts.readiness.findings()}
+            assert found["store"] is state
+            assert set(found) == {"store", "analyzer keys", "key list", "keys", "disk", "clock"}
 
 
 @pytest.mark.parametrize("kind", ["shuffler", "worker"])
@@ -143,8 +139,11 @@ def test_keys_that_no_survey_names_are_refused(run, embedded, kind):
     keys.rename(keys.with_name("lost"))
     Keyring.create(keys, role="shuffler", protection=Protection.none())
     words = ("--port", "0") if kind == "shuffler" else ()
-    said = run("serve", kind, str(keys.parent), *words).refusal()
-    assert "restore the keys that it was made for" in said
+    finished = run("serve", kind, str(keys.parent), *words)
+    started, said = finished.stderr.splitlines()
+    assert (finished.status, json.loads(started)["event"]) == (2, "starting")
+    assert said.startswith("error: the survey names the shuffler with fingerprint ")
+    assert said.endswith("or restore the keys that it was made for")
 
 
 def test_keys_that_others_may_read_are_refused(run, embedded):
@@ -201,23 +200,59 @@ def test_without_the_secret_of_a_key_in_use_nothing_is_ready(embedded, caplog, k
     """It starts all the same: what is sealed for other keys is still opened and handed out."""
     home = embedded.home("analyzer" if kind == "analyzer" else "shuffler")
     settings = Settings(home=home, protection=None if kind == "intake" else Protection.none())
-    process = analyzer_process if kind == "analyzer" else shuffler_process
-    opened = process.opened if kind == "analyzer" else process._opened
-    given = (settings, analyzer_store) if kind == "analyzer" else (settings,)
+    store = analyzer_store if kind == "analyzer" else shuffler_store
 
     def keys():
-        with opened(*given) as parts:
-            found = process._readiness(settings, parts, surroundings.Steadiness()).findings()
+        with processes.opened(settings, store) as parts:
+            found = parts.readiness.findings()
             return next(finding for finding in found if finding.check == "keys")
 
     assert keys().state is State.OK
     (home.keys / "key-000").rename(home.keys / "away")
     found = keys()
-    assert (found.state, found.detail) == (State.FAIL, "the secret of key 0 (active) is gone")
-    assert [(each.message, each.key) for each in caplog.records] == [("secret_missing", 0)]
+    assert found.state is State.FAIL
+    assert found.detail.startswith("key 0: active, and its secret is gone")
+    errors = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert [(each.message, each.key) for each in errors] == [("secret_missing", 0)]
     (home.keys / "away").rename(home.keys / "key-000")
     assert keys().state is State.OK
     ring = Keyring.open(home.keys, protection=Protection.none())
     (home.keys / f"key-{ring.rotate().number:03d}").write_bytes(b"")
     found = keys()  # of a key that is not used yet
-    assert (found.state, found.detail) == (State.WARN, "the secret of key 1 (pending) is empty")
+    assert found.state is State.WARN
+    assert found.detail.startswith("key 1: pending, and its secret is empty")
+
+
+@pytest.mark.parametrize("kind", ["shuffler", "analyzer"])
+def test_what_one_address_may_have_is_said_by_options(run, embedded, monkeypatch, kind):
+    told = []
+    monkeypatch.setattr(
+        processes, f"run_{kind}", lambda settings, **_: told.append(settings.limits)
+    )
+    words = ("serve", kind, str(embedded.home(kind).directory))
+    assert run(*words).status == 0
+    assert told.pop() == Limits()
+    chosen = [
+        "--address-connections",
+        "10",
+        "--address-requests",
+        "5",
+        "--address-bytes",
+        "9000000",
+    ]
+    chosen += ["--address-rate", "2.5", "--address-burst", "7", "--limit-loopback"]
+    assert run(*words, *chosen).status == 0
+    limits = told.pop()
+    assert limits == Limits(
+        address_connections=10,
+        address_requests=5,
+        address_bytes=9_000_000,
+        address_rate=2.5,
+        address_burst=7,
+        limit_loopback=True,
+    )
+    assert limits.words() == chosen  # what several intakes at one port are started with
+    assert run(*words, "--behind-proxy").status == 0
+    assert told.pop().address_rate is None
+    said = run(*words, "--address-rate", "0").refusal()
+    assert "--address-rate" in said

@@ -17,8 +17,8 @@ from repository import environment
 from running_kit import Process, Quick, wait_for
 from shoal.cli.up import invite, missing_scripts
 from shoal.sealing import SurveyId
-from shoal.service.running.embedded import Embedded, Ports
-from shoal.service.running.server import listen
+from shoal.service.http.server import listen
+from shoal.service.ops.up import Embedded, Ports
 from shoal.service.survey import Batches
 from shoal.web import assets
 

@@ -15,8 +15,9 @@ from shoal.service.client import Keys, seal_many
 from shoal.service.clock import ManualClock
 from shoal.service.keyring import Protection
 from shoal.service.opening import Pool
-from shoal.service.running.backup import Restoring, back_up, restore
-from shoal.service.running.home import Home
+from shoal.service.ops.backup import back_up
+from shoal.service.ops.home import Home
+from shoal.service.ops.restore import restore
 from shoal.service.shuffler.intake import sorted_upload
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
 from shoal.service.survey import Party
@@ -128,7 +129,7 @@ class Service:
 
     def bring_back(self, role, **options):
         """From the last backup."""
-        done = restore(self.restoring(role, **options), clock=self.clock)
+        done = restore(**self.restoring(role, **options), clock=self.clock)
         setattr(self, role, Half(role, self.directory / role, self.clock))
         return done
 
@@ -138,7 +139,7 @@ class Service:
             "directory": self.directory / role,
             "unlock": lambda _: Protection.none(),
         }
-        return Restoring(**(given | options))
+        return given | options
 
 
 def records(batch):

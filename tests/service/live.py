@@ -36,9 +36,9 @@ from shoal.service.client import Client, Keys, Policy, Settings
 from shoal.service.clock import ManualClock, system_clock
 from shoal.service.db import Database
 from shoal.service.http.limits import Limits
+from shoal.service.http.server import Background, address, listen
 from shoal.service.keyring import KeyList, Keyring, Protection
 from shoal.service.opening import Pool
-from shoal.service.running.server import Background, address, listen
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.intake import sorted_upload
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher

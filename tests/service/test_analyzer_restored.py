@@ -9,7 +9,6 @@ import pytest
 from service.backup_kit import CROWD, Service
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.source import SourceUnavailableError
-from shoal.service.running.backup import Waiting
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def seal(service):
 
 def restore(service, **options):
     service.lose("shuffler")
-    service.bring_back("shuffler", **({"waiting": Waiting.DROP} | options))
+    service.bring_back("shuffler", **({"waiting": "drop"} | options))
     service.open(upkeep=0)
 
 

@@ -19,8 +19,9 @@ from shoal.service.keyring import Keyring, KeyState, Protection, Schedule
 from shoal.service.keyring.key_list import Before, numbered
 from shoal.service.keyring.key_list import digest as list_digest
 from shoal.service.keyring.keys import next_number
-from shoal.service.running.backup import BackupError, Waiting, archive, back_up, restore
-from shoal.service.running.home import Home
+from shoal.service.ops.backup import BackupError, Writer, back_up
+from shoal.service.ops.home import Home
+from shoal.service.ops.restore import restore
 from shoal.service.shuffler import tables as schema
 from shoal.service.survey import Batches
 
@@ -59,7 +60,7 @@ def test_nothing_acknowledged_before_the_backup_is_lost_or_counted_twice(service
         sending.result(60)
     (batch,) = service.batches().values()
     service.lose("shuffler")
-    done = service.bring_back("shuffler", waiting=Waiting.KEEP)
+    done = service.bring_back("shuffler", waiting="keep")
     assert service.batches() == {batch.id: batch}  # the same bytes, under the same digest
     assert done.kept == sorted(done.kept)
     assert service.send(before) == (0, 0)
@@ -92,8 +93,8 @@ def test_a_batch_that_may_have_been_released_since_is_not_released_again(service
     service.open()
     assert service.collect().published
     service.lose("shuffler")
-    done = service.bring_back("shuffler", waiting=Waiting.DROP)
-    assert (len(done.dropped), done.kept) == (1, ())
+    done = service.bring_back("shuffler", waiting="drop")
+    assert (len(done.dropped), done.kept) == (1, [])
     assert service.send(early + late) == (0, CROWD)  # in doubt: sealed with keys that are gone
     service.open()
     assert service.batches() == {}
@@ -144,7 +145,7 @@ def test_what_is_released_is_the_same_set_or_another_one(tmp_path, moment, later
                 service.send(service.reports(CROWD))
             steps[name]()
     service.lose("shuffler")
-    service.bring_back("shuffler", waiting=Waiting.DROP if later else Waiting.KEEP)
+    service.bring_back("shuffler", waiting="drop" if later else "keep")
     service.open(upkeep=0)
     service.collect()
     service.send(service.reports(CROWD))
@@ -196,7 +197,7 @@ def test_a_released_batch_stays_with_its_request(service):
     before = digest(path)
     service.back_up("shuffler")
     service.lose("shuffler")
-    service.bring_back("shuffler", waiting=Waiting.DROP)
+    service.bring_back("shuffler", waiting="drop")
     store = service.shuffler.store
     with pytest.raises(AlreadyCollectedError):
         store.batches.release(service.survey.id, batch, "cd" * 16)
@@ -220,7 +221,7 @@ def test_only_what_waits_is_in_the_backup(service):
     content = path.read_bytes()
     assert not any(report in content for report in opened + waiting)
     service.lose("shuffler")
-    service.bring_back("shuffler", waiting=Waiting.KEEP)
+    service.bring_back("shuffler", waiting="keep")
     service.open()
     assert service.shuffler.store.reports.tallies(service.survey.id)["opened"] == 10 + 2 + 3
 
@@ -230,7 +231,7 @@ def test_leases_of_the_dead_end(service):
     assert service.shuffler.store.reports.claim(100, 3600) is not None
     service.back_up("shuffler")
     service.lose("shuffler")
-    service.bring_back("shuffler", waiting=Waiting.KEEP)
+    service.bring_back("shuffler", waiting="keep")
     assert service.shuffler.store.reports.claim(100, 600) is not None
 
 
@@ -238,7 +239,7 @@ def test_work_that_goes_on_meanwhile_makes_it_begin_again(service, monkeypatch):
     """A batch is mixed and its parts are deleted between the database and the files."""
     service.send(service.reports(CROWD))
     _seal(service)
-    real, tries = archive.Writer.add, []
+    real, tries = Writer.add, []
 
     def add(writer, name, path, ranges=None):
         tries.append(name)
@@ -246,12 +247,12 @@ def test_work_that_goes_on_meanwhile_makes_it_begin_again(service, monkeypatch):
             service.open(upkeep=0)
         return real(writer, name, path, ranges)
 
-    monkeypatch.setattr(archive.Writer, "add", add)
+    monkeypatch.setattr(Writer, "add", add)
     service.back_up("shuffler")
     assert tries.count("store.sqlite") == 2
     (batch,) = service.batches().values()
     service.lose("shuffler")
-    service.bring_back("shuffler", waiting=Waiting.DROP)
+    service.bring_back("shuffler", waiting="drop")
     assert service.batches() == {batch.id: batch}
     assert list((service.directory / "shuffler" / "parts").iterdir()) == []
 
@@ -363,14 +364,14 @@ def test_a_key_that_waiting_reports_need_stays(tmp_path):
     service.back_up("shuffler")
     service.clock.advance(20 * DAY)
     service.lose("shuffler")
-    done = service.bring_back("shuffler", waiting=Waiting.KEEP)
+    done = service.bring_back("shuffler", waiting="keep")
     assert done.revived.deleted == ()
     service.open()
     assert service.shuffler.store.reports.tallies(service.survey.id)["opened"] == 5
     service.close()
 
 
-@pytest.mark.parametrize("waiting", Waiting)
+@pytest.mark.parametrize("waiting", ["keep", "drop"])
 def test_its_list_follows_every_list_that_was_ever_seen(tmp_path, waiting):
     """Others saw keys that the backup does not know: none of their numbers is another key's."""
     suites = ("x25519-aes128gcm", "mlkem768x25519-aes128gcm")
@@ -393,7 +394,7 @@ def test_its_list_follows_every_list_that_was_ever_seen(tmp_path, waiting):
     asked = Service.restoring(
         Place(tmp_path), "shuffler", directory=tmp_path / "b", waiting=waiting
     )
-    done = restore(asked, clock=clock_at(70 * DAY + 60))
+    done = restore(**asked, clock=clock_at(70 * DAY + 60))
     back = Keyring.open(tmp_path / "b" / "keys", protection=None, clock=clock_at(70 * DAY + 60))
     known.check(back.list())
     in_use = [key for key in back.list().keys if key.state is KeyState.ACTIVE]
@@ -414,14 +415,14 @@ def clock_at(seconds):
 def test_numbers_that_run_out_are_told(tmp_path):
     service = Service(tmp_path)
     service.back_up("shuffler")
-    asked = {"waiting": Waiting.DROP, "directory": tmp_path / "b"}
+    asked = {"waiting": "drop", "directory": tmp_path / "b"}
     service.clock.advance(DAY)
     with pytest.raises(Exception, match=r"numbers end at 255.*--first-number"):
-        restore(service.restoring("shuffler", first_number=256, **asked), clock=service.clock)
+        restore(**service.restoring("shuffler", first_number=256, **asked), clock=service.clock)
     with pytest.raises(Exception, match="set the clock"):
-        restore(service.restoring("shuffler", **asked), clock=clock_at(-2 * DAY))
+        restore(**service.restoring("shuffler", **asked), clock=clock_at(-2 * DAY))
     assert not (tmp_path / "b").exists()
-    done = restore(service.restoring("shuffler", first_number=255, **asked), clock=service.clock)
+    done = restore(**service.restoring("shuffler", first_number=255, **asked), clock=service.clock)
     assert done.revived.made == (255,)
     service.close()
 
@@ -433,7 +434,7 @@ def test_a_backup_without_keys_tells_where_new_ones_begin(service):
     identity = service.directory / "identity"
     identity.write_bytes((service.directory / "shuffler" / "keys" / "identity").read_bytes())
     service.lose("shuffler")
-    done = restore(service.restoring("shuffler", waiting=Waiting.KEEP), clock=service.clock)
+    done = restore(**service.restoring("shuffler", waiting="keep"), clock=service.clock)
     assert done.revived is None
     note = done.manifest.ring
     expected = next_number(note.unused, suites=1, active=note.active, since=0, now=40 * DAY)
@@ -450,7 +451,7 @@ def test_tokens_are_told(service):
     service.back_up("shuffler")
     service.clock.advance(10)
     service.lose("shuffler")
-    assert service.bring_back("shuffler", waiting=Waiting.DROP).tokens == ["analyzer"]
+    assert service.bring_back("shuffler", waiting="drop").tokens == ["analyzer"]
 
 
 def test_collections_are_free_again(service):

@@ -11,14 +11,9 @@ import sqlalchemy as sa
 from service.backup_kit import CROWD, Service
 from shoal.service.db import Database
 from shoal.service.errors import StoreUnavailableError
-from shoal.service.running.backup import (
-    BackupError,
-    Waiting,
-    archive,
-    check,
-    copying,
-    restore,
-)
+from shoal.service.ops import backup
+from shoal.service.ops.backup import BackupError, Writer, check
+from shoal.service.ops.restore import restore
 from shoal.service.shuffler.store import ShufflerStore
 
 
@@ -45,7 +40,7 @@ class OnServer(Service):
     def back(self, url, **options):
         self.shuffler.close()
         asked = self.restoring("shuffler", store=url, directory=self.directory / "b", **options)
-        done = restore(asked, clock=self.clock)
+        done = restore(**asked, clock=self.clock)
         self.shuffler.directory = self.directory / "b"
         self.on(url)
         return done
@@ -70,7 +65,7 @@ def test_a_store_on_a_server_comes_back(service, postgres_url, another_postgres_
     service.send(kept[:5])
     service.open()
     service.send(kept[5:])
-    late, real = service.reports(4), archive.Writer.add
+    late, real = service.reports(4), Writer.add
 
     def add(writer, name, path, ranges=None):
         """Reports that come once the dump is made are not in it, nor in the files."""
@@ -78,12 +73,12 @@ def test_a_store_on_a_server_comes_back(service, postgres_url, another_postgres_
             service.send(late)
         return real(writer, name, path, ranges)
 
-    monkeypatch.setattr(archive.Writer, "add", add)
+    monkeypatch.setattr(Writer, "add", add)
     path = service.back_up("shuffler", store=postgres_url)
     assert check(path).manifest.dialect == "postgresql"
     before = service.batches()
     service.clock.advance(60)
-    done = service.back(another_postgres_url, waiting=Waiting.KEEP)
+    done = service.back(another_postgres_url, waiting="keep")
     assert len(done.kept) == 1
     assert service.batches() == before
     assert service.send(kept) == (0, 0)
@@ -94,12 +89,12 @@ def test_a_store_on_a_server_comes_back(service, postgres_url, another_postgres_
     assert len(service.collect().published) == 2
     third = service.directory / "c"
     asked = service.restoring(
-        "shuffler", store=another_postgres_url, directory=third, waiting=Waiting.KEEP
+        "shuffler", store=another_postgres_url, directory=third, waiting="keep"
     )
     with pytest.raises(
         BackupError, match="the database is not empty; give the address of an empty"
     ):
-        restore(asked, clock=service.clock)
+        restore(**asked, clock=service.clock)
     assert not third.exists()
 
 
@@ -126,11 +121,11 @@ def test_a_password_is_in_no_list_of_processes(monkeypatch):
         seen.append((words, env))
         return Finished()
 
-    monkeypatch.setattr(copying.subprocess, "run", run)
-    monkeypatch.setattr(copying.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(backup.subprocess, "run", run)
+    monkeypatch.setattr(backup.shutil, "which", lambda name: f"/bin/{name}")
     url = sa.make_url("postgresql+psycopg://me:hunter2@db.example:5433/shoal?sslmode=require")
-    copying.run("pg_dump", ["--format=custom"], url)
-    copying.fill_postgresql(url, Path("x.dump"))
+    backup.run("pg_dump", ["--format=custom"], url)
+    backup.fill_postgresql(url, Path("x.dump"))
     for words, env in seen:
         assert "hunter2" not in " ".join(words)
         assert env["PGPASSWORD"] == "hunter2"
@@ -147,8 +142,8 @@ def test_no_password_is_shown_to_other_users_of_the_machine(query, shown):
     url = sa.make_url(f"postgresql+psycopg://me:secret@host:5433/reports{query}")
     if shown is None:
         with pytest.raises(BackupError, match="sslpassword"):
-            copying._address(url)
+            backup._address(url)
         return
-    found = copying._address(url)
+    found = backup._address(url)
     assert "secret" not in found
     assert shown in found

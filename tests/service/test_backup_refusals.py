@@ -13,10 +13,9 @@ import pytest
 
 from command_kit import shoal
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.running.backup import BackupError, archive, check, copying
-from shoal.service.running.backup.errors import disk
-from shoal.service.running.backup.manifest import Manifest
-from shoal.service.running.home import Home
+from shoal.service.ops import backup as backup_module
+from shoal.service.ops.backup import BackupError, Manifest, check, disk, reading, writing
+from shoal.service.ops.home import Home
 
 SESAME = {"SHOAL_PASSPHRASE": "sesame"}
 WRONG = {"SHOAL_PASSPHRASE": "wrong"}
@@ -99,7 +98,7 @@ def test_a_full_disk_is_that_of_the_backup(made, tmp_path, monkeypatch):
         database.execute("PRAGMA max_page_count = 1")
         database.execute("CREATE TABLE one (two)")
 
-    monkeypatch.setattr(copying, "copy_sqlite", full)
+    monkeypatch.setattr(backup_module, "copy_sqlite", full)
     told = refused("backup", made / "shuffler", "--to", tmp_path / "b.tar")
     assert told == (
         f"cannot make the backup: there is no room for a copy of the database in {tmp_path}; "
@@ -145,7 +144,7 @@ def test_a_slash_at_the_end_makes_a_directory(made, tmp_path):
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
     target = tmp_path / "b.tar"
-    with pytest.raises(BackupError, match="there already"), archive.writing(target, print):
+    with pytest.raises(BackupError, match="there already"), writing(target, print):
         target.write_text("another's")
     assert target.read_text() == "another's"
     assert list(tmp_path.iterdir()) == [target]
@@ -346,5 +345,5 @@ def _full(name):
 
 
 def test_a_manifest_is_what_it_was(backup):
-    with archive.reading(backup) as found:
+    with reading(backup) as found:
         assert Manifest.from_bytes(found.manifest.to_bytes()) == found.manifest

@@ -17,8 +17,8 @@ from shoal.service.db.files import DiskSpace
 from shoal.service.db.store_id import FILE
 from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreVersionError
-from shoal.service.running.home import Home
-from shoal.service.running.ready import store_check
+from shoal.service.ops.facts import store_facts
+from shoal.service.ops.home import Home
 from shoal.service.shuffler.batches import Batches
 from shoal.service.shuffler.reports import Arrival, Reports
 from shoal.service.shuffler.segments import Segments
@@ -93,9 +93,10 @@ def test_nothing_is_lost_while_the_tables_change_under_the_old_version(
 
 def test_a_process_of_the_old_version_says_that_it_is_not_ready(tmp_path, monkeypatch):
     """A load balancer then sends people to the new ones; what it has begun it finishes."""
-    database = Database(f"sqlite:///{tmp_path / 'store.sqlite'}")
-    database.migrate("shuffler")
+    home = Home(directory=tmp_path, role="shuffler")
+    database = home.database()
+    (store,) = (fact for fact in store_facts(home, database, None) if fact.name == "store")
+    assert not store.summary().stops
     monkeypatch.setattr("shoal.service.db.migrations.head", lambda _tree: "0003")
-    with pytest.raises(StoreVersionError):
-        store_check(database, "shuffler")
+    assert store.summary().stops
     database.close()

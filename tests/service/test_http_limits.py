@@ -166,13 +166,77 @@ def test_one_address_has_its_share_of_the_room():
         assert caught.value.problem.retry_after
         began(there)
     assert room.share == 0
-    assert not room._of_address
+    assert not room._requests_of._amounts
+    assert not room._bytes_of._amounts
     with room.entered(here) as hold:
         hold(1)
     timer.now += 86401
     assert buckets.key(HERE) != here
     assert buckets.key("127.0.0.1") is None
     assert addresses(address_rate=None)[0].key(HERE) is None
+
+
+def test_larger_networks_have_more_and_not_without_end():
+    """65,536 addresses of one customer are no 65,536 customers."""
+    buckets, _ = addresses(address_rate=1.0, address_burst=10)
+    for last in range(4):
+        buckets.charge(f"2001:db8:0:{last:x}::1", 10)  # one network of 56 bits
+    refused(buckets, "2001:db8:0:5::1", 1)
+    refused(buckets, "2001:db8:0:6::1", 1)  # whoever is refused has taken nothing
+    for third in range(1, 4):
+        for last in range(4):
+            buckets.charge(f"2001:db8:0:{third:x}0{last:x}::1", 10)
+    assert refused(buckets, "2001:db8:0:900::1", 5) == 1  # the network of 48 bits has 16 a second
+    buckets.charge("2001:db8:1::1", 10)
+
+
+def test_networks_have_their_part_of_requests_and_bytes_at_once():
+    buckets, _ = addresses()
+    room = Room(Limits(address_requests=2, waiting_requests=40))
+    with ExitStack() as stack:
+
+        def began(address):
+            stack.enter_context(room.entered(buckets.key(address)))(1)
+
+        for last in range(8):
+            began(f"2001:db8:0:{last % 4:x}::{last:x}")
+        with pytest.raises(ProblemError):
+            began("2001:db8:0:4::1")
+        for last in range(12):
+            began(f"2001:db8:0:1{last // 2:x}00::1")
+        with pytest.raises(ProblemError):  # half of what all together may have
+            began("2001:db8:0:2000::1")
+        began("2001:db8:1::1")
+        began(HERE)
+    assert room.share == 0
+    assert not room._requests_of._amounts
+
+
+def test_bytes_at_once_of_one_address_leave_room_for_others():
+    buckets, _ = addresses()
+    here, there = buckets.key(HERE), buckets.key(THERE)
+    room = Room(Limits(body_bytes=60, address_bytes=100, waiting_bytes=1000))
+    with room.entered(here) as one, room.entered(here) as two, room.entered(there) as three:
+        one(60)
+        two(40)
+        with pytest.raises(ProblemError) as caught:
+            two(1)
+        assert caught.value.problem.status == 429
+        with pytest.raises(ProblemError), room.entered(here) as more:
+            more(1)
+        three(60)
+    assert room.share == 0
+    assert not room._bytes_of._amounts
+    assert not room._requests_of._amounts
+
+
+def test_this_machine_is_limited_if_it_is_said():
+    buckets, _ = addresses(address_rate=1.0, address_burst=5, limit_loopback=True)
+    buckets.charge("127.0.0.2", 5)
+    refused(buckets, "127.0.0.2", 1)
+    buckets.charge("127.0.0.3", 5)
+    buckets.charge("::1", 5)
+    refused(buckets, "::1", 1)
 
 
 @pytest.mark.parametrize("wrong", [{"body_bytes": 0}, {"address_rate": 0}, {"body_seconds": -1}])

@@ -23,7 +23,7 @@ from service.live import live
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.grid import Duchi
 from shoal.service.clock import system_clock
-from shoal.service.running.server import listen
+from shoal.service.http.server import listen
 
 loadtest = benchmark("loadtest")
 KEPT = b'{"reports":1,"refused":[]}'

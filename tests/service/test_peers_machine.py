@@ -15,10 +15,8 @@ from shoal.randomizers.bits import UnaryEncoding
 from shoal.randomizers.hashing import LocalHashing
 from shoal.randomness import simulated
 from shoal.service.peers import Collector, Conditions, MemoryNetwork, PeerSurvey, run_peers
-from shoal.service.peers.directory import SERVER
-from shoal.service.peers.frames import Frame, Kind
-from shoal.service.peers.onion import wrap
-from shoal.service.peers.survey import Link
+from shoal.service.peers.machine import wrap
+from shoal.service.peers.survey import SERVER, Frame, Kind, Link
 
 TRIANGLE = [[1, 2], [0, 2], [0, 1]]
 PAIR = [[1], [0]]
@@ -228,7 +226,7 @@ def test_nothing_is_lost_or_counted_twice_whatever_gets_lost(kind, data):
     for number in range(1, survey.rounds + 1):
         network.walk(number)
     stranded = sum(
-        not peer._routing.is_ready(parcel)
+        parcel.onward is not None
         for peer in network.peers
         for parcel in [*peer._held, *(transfer.parcel for transfer in peer._sent.values())]
     )

@@ -12,12 +12,10 @@ from peers_kit import circulant, counts, telling
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import framed
 from shoal.service.peers import Conditions, PeerSurvey, run_peers
-from shoal.service.peers.directory import SERVER, adjacency
-from shoal.service.peers.host import Host, Task
-from shoal.service.peers.machine import Send
-from shoal.service.peers.processes import RemoteHost
-from shoal.service.peers.runner import Run
-from shoal.service.peers.transport import Dialer, Listener
+from shoal.service.peers.machine import Send, Task
+from shoal.service.peers.run import Run
+from shoal.service.peers.sockets import Dialer, Host, Listener, RemoteHost
+from shoal.service.peers.survey import SERVER, adjacency
 
 
 def run(n, survey, *, tap=None, **conditions):
@@ -108,10 +106,11 @@ def test_several_processes():
 class Mortal(RemoteHost):
     """A process that dies in the third round."""
 
-    async def begin(self, step):
-        await super().begin(step)
-        if step.number == 3:
+    async def do(self, name, *arguments):
+        answer = await super().do(name, *arguments)
+        if name == "begin" and arguments[0].number == 3:
             self.kill()
+        return answer
 
 
 def test_a_process_that_dies_takes_its_own_reports_only():

@@ -16,10 +16,8 @@ from shoal.network.graph import Graph
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import KeyPair, NotOpenableError, SurveyId
 from shoal.service.peers import Conditions, Directory, PeerSurvey, adjacency
-from shoal.service.peers.directory import SERVER
-from shoal.service.peers.frames import Frame, Kind
-from shoal.service.peers.onion import HOME, LAYER_BYTES, peel, wrap
-from shoal.service.peers.survey import Link, Wire
+from shoal.service.peers.machine import HOME, peel, wrap
+from shoal.service.peers.survey import LAYER_BYTES, SERVER, Frame, Kind, Link, Wire
 
 SURVEY = SurveyId.of({"name": "walk"})
 PAIRS = [KeyPair.from_secret(bytes([1 + number] * 32)) for number in range(6)]

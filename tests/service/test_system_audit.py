@@ -18,9 +18,9 @@ from service.live import Batchwise, free_sealing, quick_directory
 from shoal.auditing import audit, coin_bound
 from shoal.auditing.subjects import DataSet, Subject, Transcripts
 from shoal.randomness import Randomness, secure, simulated
-from shoal.service import mixing, opening
+from shoal.service import opening
 from shoal.service.client import seal_many
-from shoal.service.shuffler import worker
+from shoal.service.shuffler import mixing, worker
 
 AT_ONCE = 256
 CERTAIN = 1 - 1e-7  # an honest build fails less often than once in a million runs of these tests

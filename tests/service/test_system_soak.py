@@ -20,7 +20,7 @@ from http_kit import BYTES
 from running_kit import Asking, Quick, Service, opened, reports, wait_for
 from shoal.service.clock import system_clock
 from shoal.service.db import Database
-from shoal.service.running.embedded import Embedded, Ports
+from shoal.service.ops.up import Embedded, Ports
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.store import ShufflerStore
 from shuffler_kit import DAY

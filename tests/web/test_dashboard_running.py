@@ -14,8 +14,8 @@ from shoal.service.analyzer.app import AnalyzerPages, analyzer_app, no_pages
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import ManualClock
 from shoal.service.http.limits import Limits
-from shoal.service.running import logs
-from shoal.service.running.embedded import Embedded, Ports, Wanted
+from shoal.service.ops import logs
+from shoal.service.ops.up import Embedded, Ports, Wanted
 from shoal.web.pages import pages
 
 

@@ -46,11 +46,11 @@ def backup(options: BackupOptions) -> None:
 
     Needs no passphrase: keys are copied as they are, encrypted. Nothing is overwritten.
     """
-    from shoal.service.running.extras import need_party
+    from shoal.service.ops.environment import need_party
 
     need_party("shoal backup", options.store)
-    from shoal.service.running import backup as backups
-    from shoal.service.running import home, registering
+    from shoal.service.ops import backup as backups
+    from shoal.service.ops import home
 
     home.private()
     if options.directory is None or options.to is None:
@@ -58,7 +58,7 @@ def backup(options: BackupOptions) -> None:
             made = backups.check(options.verify or Path(), progress)
         document = made.document("is whole")
     else:
-        party = registering.home_of(options.directory, options.store)
+        party = home.home_of(options.directory, options.store)
         target = Path(options.to)
         if options.to.endswith("/"):
             try:
@@ -104,18 +104,18 @@ def restore(options: RestoreOptions) -> None:
     Keys that should be deleted by now are deleted, and a new list is signed. The old directory
     must never be used again beside it.
     """
-    from shoal.service.running.extras import need_party
+    from shoal.service.ops.environment import need_party
 
     need_party("shoal restore", options.store)
-    from shoal.service.running import backup as backups
-    from shoal.service.running import home
+    from shoal.service.ops import home
+    from shoal.service.ops.restore import restore as bring_back
 
     home.private()
-    wanted = backups.Restoring(
-        unlock=lambda keys: options.protection(keys, options.identity),
-        waiting=options.waiting and backups.Waiting(options.waiting),
-        **options.only("backup", "to", "store", "identity", "first_number", "migrate"),
-    )
+    names = ("backup", "to", "store", "waiting", "identity", "first_number", "migrate")
     with working("restoring") as progress:
-        restored = backups.restore(wanted, progress=progress)
+        restored = bring_back(
+            unlock=lambda keys: options.protection(keys, options.identity),
+            progress=progress,
+            **options.only(*names),
+        )
     answer_lines(options, restored.to_dict(), restored.document())

@@ -62,22 +62,23 @@ def collect(options: CollectOptions) -> None:
 
     Each batch is published once, however often this runs or is interrupted.
     """
-    from shoal.service.running.extras import need_party
+    from shoal.service.ops.environment import need_party
 
     need_party("shoal collect", options.store)
     import logging
 
     from shoal.service.analyzer.collect import Pass
     from shoal.service.analyzer.results import survey_results
-    from shoal.service.running import collecting, registering
-    from shoal.service.running.home import Home
-    from shoal.service.running.places import refuse_both
+    from shoal.service.ops import administration
+    from shoal.service.ops.home import Home, refuse_both
+    from shoal.service.ops.processes import opened_analyzer
+    from shoal.service.ops.token_file import TokenFile
 
     logging.getLogger("shoal").addHandler(logging.NullHandler())  # what is logged is printed here
     refuse_both(options.directory)
     home = Home(directory=options.directory, role="analyzer", store=options.store)
-    tokens = collecting.TokenFile(options.token_file or options.directory / "token")
-    opened = collecting.opened_analyzer(
+    tokens = TokenFile(options.token_file or options.directory / "token")
+    opened = opened_analyzer(
         home,
         tokens=None if options.offline else tokens,
         unlock=options.protection,
@@ -88,9 +89,9 @@ def collect(options: CollectOptions) -> None:
         if not surveys:
             raise RefusedError("there is no survey to collect for: add one with shoal survey add")
         if options.survey is not None:
-            surveys = [registering.find_survey(surveys, options.survey)]
+            surveys = [administration.find_survey(surveys, options.survey)]
         if options.again is not None:
-            collecting.ask_again(store, surveys, options.again)
+            administration.ask_again(store, surveys, options.again)
         if options.watch:
             _watch(store, worker, surveys, options.every)
         passes = _collected(worker, surveys)

@@ -12,7 +12,7 @@ from shoal.cli.party import STORE
 from shoal.cli.render import console, print_json, working
 
 if TYPE_CHECKING:
-    from shoal.service.running.findings import Examination
+    from shoal.service.ops.health import Examination
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -54,13 +54,12 @@ def doctor(options: DoctorOptions) -> None:
 
 def _examined(options: DoctorOptions) -> Examination:
     """With whether the pages have their scripts, where an analyzer is or may come to be."""
-    from shoal.service.running.doctor.machine import MACHINE, machine_findings
-    from shoal.service.running.extras import SERVER, missing, need_party
-    from shoal.service.running.findings import Examination
+    from shoal.service.ops.environment import MACHINE, SERVER, machine_findings, missing, need_party
+    from shoal.service.ops.health import Examination
 
     if options.targets:
         need_party("shoal doctor", options.store)
-        from shoal.service.running.doctor.examining import examine
+        from shoal.service.ops.doctor import examine
 
         parts = examine(options.targets, store=options.store).parts
         analyzer = any(name.startswith("analyzer in ") for name in parts) or len(parts) == 1

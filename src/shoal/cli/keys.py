@@ -44,7 +44,7 @@ class OpenRingOptions(RingOptions, SecretOptions):
     def open(self) -> Keyring:
         """The keys, opened."""
         from shoal.service.keyring import Keyring
-        from shoal.service.running.places import ring_directory
+        from shoal.service.ops.home import ring_directory
 
         directory = ring_directory(self.directory)
         protection = self.protection(directory, self.identity)
@@ -190,7 +190,7 @@ def retire(options: RetireOptions) -> None:
 
 def _locked(directory: Path) -> Keyring:
     from shoal.service.keyring import Keyring
-    from shoal.service.running.places import ring_directory
+    from shoal.service.ops.home import ring_directory
 
     return Keyring.open(ring_directory(directory), protection=None)
 
@@ -217,9 +217,9 @@ def token(options: TokenOptions) -> None:
     It is printed once and kept as a hash: put it into a file that only its user may read.
     """
     home = options.home("shoal keys token")
-    from shoal.service.running import registering
+    from shoal.service.ops import administration
 
-    text, survey = registering.make_token(home, **options.only("survey", "days", "label"))
+    text, survey = administration.make_token(home, **options.only("survey", "days", "label"))
     name = None if survey is None else str(survey.id)
     values = {"token": text, "role": home.role, "survey": name, "days": options.days}
     answer_lines(options, values, text)
@@ -238,11 +238,11 @@ def tokens(options: PartyOptions) -> None:
     """List the tokens that were made: label, what for, until when. The tokens nobody has."""
     home = options.home("shoal keys tokens")
     from shoal.service.clock import system_clock
-    from shoal.service.running import registering
+    from shoal.service.ops import administration
 
-    listed, now = registering.tokens_of(home), system_clock()
+    listed, now = administration.tokens_of(home), system_clock()
     values = {"tokens": [token.to_dict(now) for token in listed]}
-    answer_lines(options, values, registering.tokens_document(listed, now))
+    answer_lines(options, values, administration.tokens_document(listed, now))
 
 
 class RevokeOptions(PartyOptions):
@@ -256,9 +256,9 @@ def revoke(options: RevokeOptions) -> None:
     """Make the tokens of a label worthless, from now on and for good."""
     home = options.home("shoal keys revoke")
     from shoal.explain.text import plural
-    from shoal.service.running import registering
+    from shoal.service.ops import administration
 
-    revoked = registering.revoke_token(home, options.label)
+    revoked = administration.revoke_token(home, options.label)
     values = {"label": options.label, "revoked": revoked}
     text = f"revoked {plural(revoked, 'token')} with the label {printable(options.label)}"
     answer_lines(options, values, text)

@@ -14,7 +14,7 @@ from shoal.cli.options import BareOptions, Options, option
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Protection
-    from shoal.service.running.home import Home
+    from shoal.service.ops.home import Home
 
 KEPT = "What it keeps"
 SECRETS = "How secrets are kept"
@@ -49,12 +49,12 @@ class PartyOptions(Options):
 
     def home(self, command: str) -> Home:
         """The party, if what the command needs is installed."""
-        from shoal.service.running.extras import need_party
+        from shoal.service.ops.environment import need_party
 
         need_party(command, self.store)
-        from shoal.service.running import registering
+        from shoal.service.ops.home import home_of
 
-        return registering.home_of(self.directory, self.store)
+        return home_of(self.directory, self.store)
 
 
 class SecretOptions(BareOptions):

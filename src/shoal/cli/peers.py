@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from shoal.report.result import ColumnResult
-    from shoal.service.peers.collection import PeerCollection
+    from shoal.service.peers.accounting import PeerCollection
     from shoal.values import Array, Estimate
 
     # Everybody's answer, what answers are called, notes, and true fractions if they are no secret.
@@ -106,7 +106,7 @@ def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
     from shoal.randomizers.registry import family
     from shoal.report.result import ColumnResult
     from shoal.service.peers import Conditions, PeerSurvey
-    from shoal.service.peers.collection import collect, hops_in_time
+    from shoal.service.peers.accounting import collect, hops_in_time
 
     conditions = Conditions(offline=options.offline, processes=options.processes)
     walk = options.only("rounds", "mode", "hops", "cover", "submit", "submission_rounds")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,10 +13,12 @@ from shoal.cli.options import BareOptions, command, option
 from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 
 if TYPE_CHECKING:
+    from shoal.service.http.limits import Limits
     from shoal.service.keyring import Role
-    from shoal.service.running.settings import Settings
+    from shoal.service.ops.processes import Settings
 
 _WHERE = "Where it listens"
+_MUCH = "What one address may have"
 _LOG = "What it tells"
 _LISTENING = ("host", "port", "socket", "metrics_host", "metrics_port", "metrics_socket")
 _SETTINGS = ("identity", "migrate", "processes", "pause", "behind_proxy")
@@ -60,14 +63,14 @@ class ProcessOptions(BareOptions):
 
         A directory that is not the party's is refused first, and so is a missing component.
         """
-        from shoal.service.running.extras import need_party
+        from shoal.service.ops.environment import need_party
 
         need_party("shoal serve", self.store)
         from shoal.cli.files import writing_to
-        from shoal.service.running import children, connections, logs
-        from shoal.service.running.home import Home, private
-        from shoal.service.running.places import refuse_both
-        from shoal.service.running.settings import Listening, Settings
+        from shoal.service.http.server import allow_many_files
+        from shoal.service.ops import children, logs
+        from shoal.service.ops.home import Home, private, refuse_both
+        from shoal.service.ops.processes import Listening, Settings
 
         refuse_both(self.directory)
         home = Home(directory=self.directory, role=role, store=self.store)
@@ -77,7 +80,7 @@ class ProcessOptions(BareOptions):
         if isinstance(self, KeyOptions):
             protection = self.protection(home.keys, self.identity)
         private()
-        connections.allow_many_files()
+        allow_many_files()
         with writing_to(self.log or Path()):
             logs.configure(to=self.log, level=self.log_level)
         if self.with_parent:
@@ -86,6 +89,8 @@ class ProcessOptions(BareOptions):
             self.only(*(name for name in names if name in self.declared))
             for names in (_LISTENING, _SETTINGS)
         )
+        if isinstance(self, ListenOptions):
+            settings["limits"] = self.limits()
         return Settings(
             home=home, protection=protection, listening=Listening(**listening), **settings
         )
@@ -99,7 +104,24 @@ class ListenOptions(ProcessOptions):
     behind_proxy: bool = option(
         "All requests come from one address: no limit for it.", _WHERE, keyword="proxied"
     )
+    address_connections: int = option(
+        "Connections at once. IPv6: of a /64; a /56 has 4 times, a /48 16 times as much of all.",
+        _MUCH,
+        default=256,
+    )
+    address_requests: int = option("Uploads at once.", _MUCH, default=64)
+    address_bytes: int = option("Bytes of uploads at once.", _MUCH, default=16 << 20)
+    address_rate: float = option("Reports a second.", _MUCH, default=1000.0)
+    address_burst: int = option("Reports before that rate holds.", _MUCH, default=20_000)
+    limit_loopback: bool = option("Limit this machine's own addresses, too.", _MUCH)
     socket: int | None = option("", hidden=True, keyword="descriptor")
+
+    def limits(self) -> Limits:
+        """What one address may have."""
+        from shoal.service.http.limits import BY_ADDRESS, Limits
+
+        limits = Limits(**self.only(*BY_ADDRESS, "limit_loopback"))
+        return replace(limits, address_rate=None) if self.behind_proxy else limits
 
 
 class ShufflerOptions(ListenOptions):
@@ -116,11 +138,10 @@ def shuffler(options: ShufflerOptions) -> None:
     It opens nothing: shoal serve worker does, with the same DIR.
     """
     settings = options.begin("shuffler")
-    from shoal.service.running.shuffler_process import run_shuffler
-    from shoal.service.running.siblings import run_siblings
+    from shoal.service.ops.processes import run_intakes, run_shuffler
 
     if options.workers > 1:
-        run_siblings(settings, options.workers, log=options.log, level=options.log_level)
+        run_intakes(settings, options.workers, log=options.log, level=options.log_level)
     else:
         run_shuffler(settings)
 
@@ -142,7 +163,7 @@ class WorkerOptions(KeyOptions):
 def worker(options: WorkerOptions) -> None:
     """Open, close, mix and delete what the shuffler takes in. As many as wanted may run."""
     settings = options.begin("shuffler")
-    from shoal.service.running.shuffler_process import run_worker
+    from shoal.service.ops.processes import run_worker
 
     run_worker(settings)
 
@@ -165,9 +186,9 @@ def analyzer(options: AnalyzerOptions) -> None:
     settings = options.begin("analyzer")
     import logging
 
-    from shoal.service.running import logs
-    from shoal.service.running.analyzer_process import run_analyzer
-    from shoal.service.running.collecting import TokenFile
+    from shoal.service.ops import logs
+    from shoal.service.ops.processes import run_analyzer
+    from shoal.service.ops.token_file import TokenFile
     from shoal.web import assets
     from shoal.web.pages import pages
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -303,12 +304,12 @@ def add(options: AddOptions) -> None:
     """Let a shuffler or an analyzer collect for a survey. Both have to be told, each by itself."""
     home = options.home("shoal survey add")
     from shoal.service.clock import system_clock
-    from shoal.service.running import registering
+    from shoal.service.ops import administration
     from shoal.service.survey.document import read_survey
     from shoal.service.survey.summary import closed_note
 
     read = read_survey(options.file)
-    new = registering.add_survey(read, home)
+    new = administration.add_survey(read, home)
     collects = "collects for" if new else "collected already for"
     note = closed_note(read, system_clock())
     place = home.directory
@@ -335,11 +336,11 @@ def add(options: AddOptions) -> None:
 def list_surveys(options: PartyOptions) -> None:
     """List the surveys that a shuffler or an analyzer collects for."""
     home = options.home("shoal survey list")
-    from shoal.service.running import registering
+    from shoal.service.ops import administration
 
-    surveys = registering.surveys_of(home)
+    surveys = administration.surveys_of(home)
     values = {"role": home.role, "surveys": [each.to_dict() for each in surveys]}
-    answer_lines(options, values, registering.surveys_document(home, surveys))
+    answer_lines(options, values, administration.surveys_document(home, surveys))
 
 
 class RemoveOptions(PartyOptions):
@@ -354,13 +355,46 @@ def remove(options: RemoveOptions) -> None:
     """Withdraw a survey that was added by mistake, as long as nothing was taken for it."""
     home = options.home("shoal survey remove")
     from shoal.explain.text import plural
-    from shoal.service.running import registering
+    from shoal.service.ops import administration
 
-    name, revoked = registering.remove_survey(home, options.survey)
+    name, revoked = administration.remove_survey(home, options.survey)
     tokens = f", and {plural(revoked, 'token')} for it ended" if revoked else ""
     answer_lines(
         options,
         {"survey": str(name), "role": home.role, "revoked": revoked},
         f"the {home.role} in {options.directory} collects no more for survey {name}{tokens}",
         "note: what runs takes nothing for it from now on, and shows it until restarted",
+    )
+
+
+class DeleteOptions(RemoveOptions):
+    """Which survey, whose data, and whether somebody is asked before."""
+
+    yes: bool = option("Delete without asking.", _WHO)
+
+
+@command(survey, name="delete-data")
+def delete_data(options: DeleteOptions) -> None:
+    """Delete all that a party has of a survey that is over. Each party deletes its own.
+
+    Results and batches that nobody has collected go, too; it cannot be undone.
+    """
+    home = options.home("shoal survey delete-data")
+    from shoal.service.ops import administration
+
+    name = administration.survey_name(home, options.survey)
+    whose = f"the {home.role} in {options.directory}"
+    if not options.yes:
+        if not sys.stdin.isatty():
+            raise RefusedError(
+                "deleting cannot be undone: give --yes, or run this at a terminal, where it asks"
+            )
+        typer.confirm(f"Delete all that {whose} has of survey {name}?", abort=True, err=True)
+    deleted = administration.delete_data(home, name)
+    counts = ", ".join(f"{kind} {count:,}" for kind, count in deleted.counts.items())
+    answer_lines(
+        options,
+        {"survey": str(name), "role": home.role, **deleted.to_dict()},
+        f"{whose} deleted all it had of survey {name} ({counts})",
+        *(f"left: {each}" for each in deleted.left),
     )

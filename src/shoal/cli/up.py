@@ -19,9 +19,8 @@ from shoal.cli.render import console, print_json, show, table, working
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.results import SurveyResults
-    from shoal.service.running.embedded import Wanted
-    from shoal.service.running.local import Local
-    from shoal.service.running.people import Job
+    from shoal.service.ops.crowd import Job
+    from shoal.service.ops.up import Local, Wanted
 
 _WHAT = "What is asked"
 _WHO = "Who answers"
@@ -74,7 +73,7 @@ class UpOptions(Options):
 
     def wanted(self) -> Wanted:
         """The survey of a new directory."""
-        from shoal.service.running.embedded import Wanted
+        from shoal.service.ops.up import Wanted
 
         answers = (self.categories or _ANSWERS).split(",")
         return Wanted(
@@ -93,12 +92,12 @@ def up(options: UpOptions) -> None:
     protected, and one person has both parties: for trying out, not for real answers.
     """
     began = time.monotonic()
-    from shoal.service.running.extras import need_server
+    from shoal.service.ops.environment import need_server
 
     need_server("shoal up")
-    from shoal.service.running import local
-    from shoal.service.running.embedded import Embedded
-    from shoal.service.running.server import handling
+    from shoal.service.ops import up as local
+    from shoal.service.ops.processes import handling
+    from shoal.service.ops.up import Embedded
 
     if Embedded(directory=options.directory).ports() is not None:
         for name in options.only("question", "epsilon", "delta", "port"):
@@ -147,7 +146,7 @@ def _simulated(options: UpOptions, services: Local, began: float) -> int:
 
     The same command again goes on with the crowd that was interrupted, and makes no second one.
     """
-    from shoal.service.running import people
+    from shoal.service.ops import crowd
 
     known = len(services.results().batches)
     job = services.crowd.unfinished()
@@ -163,7 +162,7 @@ def _simulated(options: UpOptions, services: Local, began: float) -> int:
         return known
     with working("publishing"):
         services.wait_for_more(job.before)
-    truth = people.shares(services.survey, people.invented(services.survey, job.people))
+    truth = crowd.fractions(services.survey, crowd.invented(services.survey, job.people))
     seconds = time.monotonic() - began
     results = services.results()
     if options.json:

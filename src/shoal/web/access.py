@@ -28,7 +28,7 @@ from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.clock import Clock
 from shoal.service.db.tokens import Tokens, TokenScope, hashed
 from shoal.service.errors import ForbiddenError, NotAuthorizedError
-from shoal.service.http import asking, bodies
+from shoal.service.http import requests
 from shoal.service.http.limits import Addresses
 from shoal.service.http.problems import Problem, ProblemError
 from shoal.web import rendering
@@ -129,7 +129,7 @@ class Access:
 
     def charge(self, request: Request, cost: int = 1) -> None:
         """Count a request of its address."""
-        self._addresses.charge(asking.sender(request), cost)
+        self._addresses.charge(requests.sender(request), cost)
 
     async def scope(self, request: Request) -> TokenScope | None:
         """What somebody is logged in for, if anybody is."""
@@ -175,7 +175,7 @@ class Access:
         except NotAuthorizedError:
             return _login_form(WRONG, going=going, status=401)
         self._sessions.end(request.cookies.get(self._cookie))
-        response = RedirectResponse(going or HOME, 303, headers=asking.NOT_KEPT)
+        response = RedirectResponse(going or HOME, 303, headers=requests.NOT_KEPT)
         response.set_cookie(
             self._cookie,
             name,
@@ -192,7 +192,7 @@ class Access:
         self.charge(request)
         self._check_same_site(request)
         self._sessions.end(request.cookies.get(self._cookie))
-        response = RedirectResponse(LOGIN, 303, headers=asking.NOT_KEPT)
+        response = RedirectResponse(LOGIN, 303, headers=requests.NOT_KEPT)
         response.delete_cookie(
             self._cookie,
             path=HOME,
@@ -205,8 +205,8 @@ class Access:
     async def _form(self, request: Request) -> Mapping[str, str]:
         """The fields of a form of this dashboard."""
         self._check_same_site(request)
-        bodies.expect(request, _FORM, limit=_LARGEST_FORM)
-        body = await bodies.read(request, limit=_LARGEST_FORM, seconds=_SECONDS)
+        requests.expect(request.headers.raw, _FORM, limit=_LARGEST_FORM)
+        body = await requests.read(request.receive, limit=_LARGEST_FORM, seconds=_SECONDS)
         try:
             fields = parse_qs(body.decode(), max_num_fields=10)
         except ValueError:
@@ -243,7 +243,7 @@ class Access:
 def to_login(request: Request) -> Response:
     """To the form, and back to the same page afterwards."""
     going = quote(rendering.address(request), safe="")
-    return RedirectResponse(f"{LOGIN}?going={going}", 303, headers=asking.NOT_KEPT)
+    return RedirectResponse(f"{LOGIN}?going={going}", 303, headers=requests.NOT_KEPT)
 
 
 def _login_form(refusal: str, *, going: str, status: int = 200) -> Response:

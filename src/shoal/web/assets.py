@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from shoal.service.http.problems import Problem, ProblemError
-from shoal.service.running.findings import Finding, ok, warn
+from shoal.service.ops.health import Finding, ok, warn
 
 PATH = "/assets/"
 BUILT = Path(__file__).parent / "assets"

@@ -23,7 +23,7 @@ from shoal.sealing import SealingError, SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.analyzer.results import ResultCache, Version
 from shoal.service.errors import NotAuthorizedError, UnknownBatchError
-from shoal.service.http import asking
+from shoal.service.http import requests
 from shoal.service.http.problems import Problem, ProblemError, problem_of
 from shoal.service.keyring import KeyList, KeyringError
 from shoal.service.keyring.words import advice
@@ -163,7 +163,7 @@ class Dashboard:
 
     async def survey(self, request: Request) -> Response:
         """One survey."""
-        name = asking.survey_named(request)
+        name = requests.survey_named(request)
         visitor = await self.access.visitor(request, name)
         page = _number(request, "page")
         return await run_in_threadpool(self._survey, name, visitor, _order(request), page)
@@ -223,10 +223,10 @@ class Dashboard:
 
     async def version(self, request: Request) -> Response:
         """What is another one whenever the survey's page has something new to say."""
-        name = asking.survey_named(request)
+        name = requests.survey_named(request)
         await self.access.visitor(request, name)
         version = await run_in_threadpool(self._version, name)
-        headers = {**asking.NOT_KEPT, "ETag": f'"{version}"'}
+        headers = {**requests.NOT_KEPT, "ETag": f'"{version}"'}
         if f'"{version}"' in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         body = json.dumps({"version": version})
@@ -242,9 +242,9 @@ class Dashboard:
 
     async def batch(self, request: Request) -> Response:
         """One batch."""
-        name = asking.survey_named(request)
+        name = requests.survey_named(request)
         visitor = await self.access.visitor(request, name)
-        batch = asking.batch_named(request)
+        batch = requests.batch_named(request)
         return await run_in_threadpool(self._batch, name, batch, visitor, _order(request))
 
     def _batch(self, name: SurveyId, batch: str, visitor: Visitor, order: Order) -> Response:
@@ -269,7 +269,7 @@ class Dashboard:
 
     async def download(self, request: Request) -> Response:
         """A file."""
-        name = asking.survey_named(request)
+        name = requests.survey_named(request)
         await self.access.visitor(request, name)
         return await run_in_threadpool(self._download, name, request.path_params["file"])
 
@@ -281,7 +281,7 @@ class Dashboard:
         make = partial(kind.make, self._store, snapshot)
         body = self._files.get(name, file, snapshot.version, make)
         headers = {
-            **asking.NOT_KEPT,
+            **requests.NOT_KEPT,
             "Content-Disposition": f'attachment; filename="{str(name)[:NAME]}-{file}"',
             "Content-Security-Policy": _SANDBOX,
             "X-Content-Type-Options": "nosniff",

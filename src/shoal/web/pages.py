@@ -15,7 +15,7 @@ from starlette.routing import Route
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.errors import UnknownSurveyError
-from shoal.service.http import asking
+from shoal.service.http import requests
 from shoal.service.http.limits import Addresses
 from shoal.service.survey import Survey
 from shoal.service.survey.words import day, host, sentences
@@ -48,7 +48,7 @@ def survey_routes(analyzer: AnalyzerPages) -> list[Route]:
     addresses = Addresses(analyzer.limits)
 
     async def answer(request: Request) -> Response:
-        addresses.charge(asking.sender(request), 1)
+        addresses.charge(requests.sender(request), 1)
         try:
             name = SurveyId.from_text(request.path_params["survey"])
             survey = await run_in_threadpool(analyzer.store.surveys.get, name)
@@ -109,7 +109,7 @@ def _closed(survey: Survey, now: int) -> str:
 
 
 async def _begin(_request: Request) -> Response:
-    return RedirectResponse(HOME, 303, headers=asking.NOT_KEPT)
+    return RedirectResponse(HOME, 303, headers=requests.NOT_KEPT)
 
 
 async def _cut_off(_request: Request) -> Response:

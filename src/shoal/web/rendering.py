@@ -13,7 +13,7 @@ from shoal.explain import rendering
 from shoal.explain.text import duration
 from shoal.report.result import TEMPLATES, sentences
 from shoal.service.analyzer.decode import REASONS
-from shoal.service.http import asking
+from shoal.service.http import requests
 from shoal.service.keyring.words import coming
 from shoal.web import assets
 from shoal.web.charts import ORDERS, short
@@ -73,4 +73,4 @@ def address(request: Request) -> str:
 async def without_slash(request: Request) -> Response:
     """To the same address without the slash at its end."""
     path, mark, query = address(request).partition("?")
-    return RedirectResponse(f"{path.rstrip('/')}{mark}{query}", 303, headers=asking.NOT_KEPT)
+    return RedirectResponse(f"{path.rstrip('/')}{mark}{query}", 303, headers=requests.NOT_KEPT)

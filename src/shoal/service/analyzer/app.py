@@ -27,27 +27,25 @@ from shoal.service.analyzer.publish import (
 )
 from shoal.service.analyzer.results import ResultCache, survey_results
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.http import asking, openapi
+from shoal.service.http import openapi, requests
 from shoal.service.http.application import Application
 from shoal.service.http.limits import Addresses, Limits
 from shoal.service.http.openapi import (
+    BATCH,
+    EVERYWHERE,
     JSON,
     NUMBER,
+    OBJECT,
+    SURVEY,
+    SURVEY_PATH,
     TEXT,
+    TOKENS,
+    UNKNOWN,
     Content,
     Operation,
     Parameter,
     Schema,
     as_json,
-)
-from shoal.service.http.operations import (
-    BATCH,
-    EVERYWHERE,
-    OBJECT,
-    SURVEY,
-    SURVEY_PATH,
-    TOKENS,
-    UNKNOWN,
     keys_operation,
     survey_operation,
 )
@@ -97,7 +95,7 @@ class Handlers:
     async def keys(self, request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
         self._charge(request)
-        return await asking.key_list(self.keyring)
+        return await requests.key_list(self.keyring)
 
     async def shuffler_keys(self, request: Request) -> Response:
         """The newest list of keys that a shuffler showed to this analyzer."""
@@ -125,15 +123,15 @@ class Handlers:
     async def survey(self, request: Request) -> Response:
         """The survey's canonical configuration, whose hash is its name."""
         self._charge(request)
-        survey = await run_in_threadpool(self.store.surveys.get, asking.survey_named(request))
-        return asking.configuration(survey.to_bytes())
+        survey = await run_in_threadpool(self.store.surveys.get, requests.survey_named(request))
+        return requests.configuration(survey.to_bytes())
 
     async def promise(self, request: Request) -> Response:
         """What one person is promised."""
         self._charge(request)
-        survey = await run_in_threadpool(self.store.surveys.get, asking.survey_named(request))
+        survey = await run_in_threadpool(self.store.surveys.get, requests.survey_named(request))
         body = written(await run_in_threadpool(promise_json, survey))
-        return Response(body, media_type=JSON, headers=asking.KEPT)
+        return Response(body, media_type=JSON, headers=requests.KEPT)
 
     async def results(self, request: Request) -> Response:
         """The result of every batch, and of all together."""
@@ -152,16 +150,16 @@ class Handlers:
 
         body = self._made.get(name, wanted, version, make)
         if wanted != CSV:
-            return Response(body, media_type=JSON, headers=asking.NOT_KEPT)
+            return Response(body, media_type=JSON, headers=requests.NOT_KEPT)
         file = f'attachment; filename="{str(name)[:16]}.csv"'
-        headers = {**asking.NOT_KEPT, "Content-Disposition": file}
+        headers = {**requests.NOT_KEPT, "Content-Disposition": file}
         return Response(body, media_type=f"{CSV}; charset=utf-8", headers=headers)
 
     async def result(self, request: Request) -> Response:
         """The result of one batch, as it was published."""
         name = await self._authorized(request)
-        body = await run_in_threadpool(self.store.results.get, name, asking.batch_named(request))
-        return Response(body, media_type=JSON, headers=asking.NOT_KEPT)
+        body = await run_in_threadpool(self.store.results.get, name, requests.batch_named(request))
+        return Response(body, media_type=JSON, headers=requests.NOT_KEPT)
 
     async def ledger(self, request: Request) -> Response:
         """What every batch tells about a person in it."""
@@ -176,13 +174,13 @@ class Handlers:
     async def _authorized(self, request: Request) -> SurveyId:
         """The survey's name, if its results are for everybody or the request shows a token."""
         self._charge(request)
-        name = asking.survey_named(request)
+        name = requests.survey_named(request)
         if not self.public_results:
-            await run_in_threadpool(self.store.tokens.check, asking.bearer(request), name)
+            await run_in_threadpool(self.store.tokens.check, requests.bearer(request), name)
         return name
 
     def _charge(self, request: Request) -> None:
-        self._addresses.charge(asking.sender(request), 1)
+        self._addresses.charge(requests.sender(request), 1)
 
 
 def _wanted(request: Request) -> str:
@@ -199,7 +197,7 @@ def _wanted(request: Request) -> str:
 
 
 def _json(value: Mapping[str, Any]) -> Response:
-    return Response(written(value), media_type=JSON, headers=asking.NOT_KEPT)
+    return Response(written(value), media_type=JSON, headers=requests.NOT_KEPT)
 
 
 # The operations, as the OpenAPI document tells them

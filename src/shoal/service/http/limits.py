@@ -1,5 +1,10 @@
 """How much a service takes: from one request, from one address, and from everybody at once.
 
+An address is an IPv4 address, or an IPv6 network of 64 bits: one household has all of it. A larger
+customer has 56 or 48 bits of network, and 256 or 65,536 such addresses; so these networks are
+limited too, to 4 and 16 times what one address may have, and never to more than half of what all
+together may have at once.
+
 Addresses are kept for nothing else than this, in memory only, as hashes under a salt that is thrown
 away every day together with all that was counted under it.
 """
@@ -8,20 +13,33 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from hashlib import blake2b
 from socket import AF_INET, AF_INET6, inet_pton
 from time import monotonic
+from typing import TypeAlias
 
 from shoal import checks, randomness
 from shoal.service.http.problems import Problem, ProblemError
 
+# What stands for an address today, from the smallest network to the largest; None: not limited.
+Networks: TypeAlias = tuple[bytes, ...] | None
+
+BY_ADDRESS = (
+    "address_connections",
+    "address_requests",
+    "address_bytes",
+    "address_rate",
+    "address_burst",
+)
 _DAY = 86400.0
 _SALT_WORDS = 4
 _HASH_BYTES = 16
-_HOST_BITS = 64  # of an IPv6 address: one household has all of them
 _IPV4_BYTES = 4
+_IPV6_NETWORKS = (8, 7, 6)  # bytes of an address that say which network of 64, 56, 48 bits it is in
+_SCALES = (1, 4, 16)  # times what one address may have
 _IPV4_MAPPED = bytes(10) + b"\xff\xff"
 _LOOPBACK = bytes(15) + b"\x01"
 _LOOPBACK_NETWORK = 127
@@ -33,10 +51,11 @@ class Limits:
 
     Of one request: ``body_bytes``, ``reports``, and ``body_seconds`` for its body to arrive. Of all
     requests at once: ``waiting_bytes`` and ``waiting_requests``, from the first byte of a body
-    until it is committed. Of one address: ``address_requests`` of these at once, and
-    ``address_rate`` reports a second after a first ``address_burst``; a rate of None is for a
-    service behind a proxy, where all requests come from one address. This machine's own address is
-    not limited.
+    until it is committed. Of one address: ``address_connections``, ``address_requests`` and
+    ``address_bytes`` at once, and ``address_rate`` reports a second after a first
+    ``address_burst``; a rate of None is for a service behind a proxy, where all requests come from
+    one address, and nothing is limited by it. This machine's own addresses are not limited unless
+    ``limit_loopback``: a proxy may be on the same machine.
     """
 
     body_bytes: int = 8 << 20
@@ -47,26 +66,58 @@ class Limits:
     address_rate: float | None = 1000.0
     address_burst: int = 20_000
     address_requests: int = 64
+    address_bytes: int = 16 << 20
+    address_connections: int = 256
     addresses: int = 100_000
+    limit_loopback: bool = False
 
     def __post_init__(self) -> None:
-        for name in (
-            "body_bytes",
-            "reports",
-            "waiting_bytes",
-            "waiting_requests",
-            "address_burst",
-            "address_requests",
-            "addresses",
-        ):
-            checks.count(**{name: getattr(self, name)})
+        for field in fields(self):
+            if field.type == "int":
+                checks.count(**{field.name: getattr(self, field.name)})
         checks.positive(body_seconds=self.body_seconds)
         if self.address_rate is not None:
             checks.positive(address_rate=self.address_rate)
 
+    def words(self) -> list[str]:
+        """The options of ``shoal serve`` that say the same of one address."""
+        words = []
+        for name in BY_ADDRESS:
+            if getattr(self, name) != getattr(Limits, name):
+                words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
+        return [*words, "--limit-loopback"] if self.limit_loopback else words
+
+
+class Held:
+    """How much of something every network has at once: ``limit`` for one address.
+
+    >>> held = Held(2, 100)
+    >>> held.take((b"one address", b"its network")), held.take((b"one address", b"its network"), 2)
+    (True, False)
+    """
+
+    def __init__(self, limit: int, total: int) -> None:
+        self._limits = [min(limit * scale, max(limit, total // 2)) for scale in _SCALES]
+        self._amounts: Counter[bytes] = Counter()
+
+    def take(self, networks: Networks, amount: int = 1) -> bool:
+        """Let so much more be had, unless it is too much for one of the networks."""
+        named = tuple(zip(networks or (), self._limits, strict=False))
+        if any(self._amounts[network] + amount > limit for network, limit in named):
+            return False
+        self._amounts.update({network: amount for network, _ in named})
+        return True
+
+    def give(self, networks: Networks, amount: int = 1) -> None:
+        """So much is had no more."""
+        for network in networks or ():
+            self._amounts[network] -= amount
+            if not self._amounts[network]:
+                del self._amounts[network]
+
 
 class Room:
-    """Bytes and requests that are held at once: of all together, and requests of one address.
+    """Bytes and requests that are held at once: of all together, and of one address.
 
     A request counts from its first byte on. One that has announced a body and sends nothing holds
     nobody up.
@@ -84,7 +135,9 @@ class Room:
         self._limits = limits
         self._bytes = 0
         self._requests = 0
-        self._of_address: Counter[bytes] = Counter()
+        one_address = max(limits.address_bytes, limits.body_bytes)
+        self._bytes_of = Held(one_address, limits.waiting_bytes)
+        self._requests_of = Held(limits.address_requests, limits.waiting_requests)
 
     @property
     def share(self) -> float:
@@ -92,61 +145,40 @@ class Room:
         full = self._bytes / self._limits.waiting_bytes
         return max(full, self._requests / self._limits.waiting_requests)
 
-    def entered(self, address: bytes | None = None) -> _Guest:
+    @contextmanager
+    def entered(self, networks: Networks = None) -> Iterator[Callable[[int], None]]:
         """Room for one request of an address; call what this gives with every piece's length."""
-        return _Guest(self, address)
+        limits, held = self._limits, 0
 
-    def hold(self, length: int, address: bytes | None, *, first: bool) -> None:
-        """Let so many bytes in, and with the first of a request its sender, or refuse."""
-        if self._bytes + length > self._limits.waiting_bytes:
-            raise ProblemError(_busy())
-        if first:
-            self._enter(address)
-        self._bytes += length
-
-    def leave(self, length: int, address: bytes | None) -> None:
-        """A request that held so many bytes is answered."""
-        self._bytes -= length
-        self._requests -= 1
-        if address is not None:
-            self._of_address[address] -= 1
-            if not self._of_address[address]:
-                del self._of_address[address]
-
-    def _enter(self, address: bytes | None) -> None:
-        if self._requests >= self._limits.waiting_requests:
-            raise ProblemError(_busy())
-        if address is not None:
-            if self._of_address[address] >= self._limits.address_requests:
+        def hold(length: int) -> None:
+            """Let so many bytes in, and with the first of a request its sender, or refuse."""
+            nonlocal held
+            first = bool(length and not held)
+            if self._bytes + length > limits.waiting_bytes or (
+                first and self._requests >= limits.waiting_requests
+            ):
+                raise ProblemError(_busy())
+            if not self._bytes_of.take(networks, length):
                 raise ProblemError(_crowding())
-            self._of_address[address] += 1
-        self._requests += 1
+            if first and not self._requests_of.take(networks):
+                self._bytes_of.give(networks, length)
+                raise ProblemError(_crowding())
+            self._bytes += length
+            self._requests += first
+            held += length
 
-
-class _Guest:
-    """One request in a room."""
-
-    __slots__ = ("_address", "_held", "_room")
-
-    def __init__(self, room: Room, address: bytes | None) -> None:
-        self._room = room
-        self._address = address
-        self._held = 0
-
-    def __enter__(self) -> Callable[[int], None]:
-        return self._hold
-
-    def __exit__(self, *_: object) -> None:
-        if self._held:
-            self._room.leave(self._held, self._address)
-
-    def _hold(self, length: int) -> None:
-        self._room.hold(length, self._address, first=bool(length and not self._held))
-        self._held += length
+        try:
+            yield hold
+        finally:
+            if held:
+                self._bytes -= held
+                self._requests -= 1
+                self._bytes_of.give(networks, held)
+                self._requests_of.give(networks)
 
 
 class Addresses:
-    """A bucket of tokens for every address that was seen today.
+    """A bucket of tokens for every address and network that was seen today.
 
     A bucket that has filled up again is as good as none. The least recently seen ones go when
     there are too many.
@@ -156,58 +188,63 @@ class Addresses:
         self._rate = limits.address_rate
         self._burst = limits.address_burst
         self._most = limits.addresses
+        self._limit_loopback = limits.limit_loopback
         self._timer = timer
         self._begin(timer())
 
     def _begin(self, now: float) -> None:
         self._until = now + _DAY
         self._salt = randomness.secure().words(_SALT_WORDS).tobytes()
-        # hash of an address: (tokens missing, when that was so)
+        # hash of a network: (tokens missing, when that was so)
         self._missing: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
 
-    def charge(self, address: str | None, tokens: int) -> bytes | None:
-        """Take tokens from an address's bucket, or refuse; what stands for the address today."""
+    def charge(self, address: str | None, tokens: int) -> Networks:
+        """Take tokens from an address's buckets, or refuse; what stands for the address today."""
         key = self.key(address)
         self.charge_key(key, tokens)
         return key
 
-    def charge_key(self, key: bytes | None, tokens: int) -> None:
-        """Take tokens from the bucket of an address that this stands for, or refuse."""
+    def charge_key(self, key: Networks, tokens: int) -> None:
+        """Take tokens from the buckets of an address that this stands for, or refuse."""
         if key is None or self._rate is None:
             return
-        now = self._timer()
-        missing, since = self._missing.pop(key, (0.0, now))
-        missing = max(0.0, missing - (now - since) * self._rate)
-        # Whoever has a full bucket may take any number: one body is never too much for good.
-        if missing > 0 and missing + tokens > self._burst:
-            self._missing[key] = (missing, now)
-            wait = (missing - max(0, self._burst - tokens)) / self._rate
-            raise ProblemError(_too_many(math.ceil(wait)))
-        self._missing[key] = (missing + tokens, now)
-        if len(self._missing) > self._most:
+        now, wait = self._timer(), 0.0
+        missing: dict[bytes, float] = {}
+        for network, scale in zip(key, _SCALES, strict=False):
+            rate, burst = self._rate * scale, self._burst * scale
+            tokens_missing, since = self._missing.pop(network, (0.0, now))
+            tokens_missing = max(0.0, tokens_missing - (now - since) * rate)
+            missing[network] = tokens_missing
+            # Whoever has a full bucket may take any number: one body is never too much for good.
+            if tokens_missing > 0 and tokens_missing + tokens > burst:
+                wait = max(wait, (tokens_missing - max(0, burst - tokens)) / rate)
+        taken = 0 if wait else tokens
+        self._missing.update((each, (lacks + taken, now)) for each, lacks in missing.items())
+        while len(self._missing) > self._most:
             self._missing.popitem(last=False)
+        if wait:
+            raise ProblemError(_too_many(math.ceil(wait)))
 
-    def key(self, address: str | None) -> bytes | None:
+    def key(self, address: str | None) -> Networks:
         """What stands for an address today; None for one that is not limited."""
         now = self._timer()
         if now >= self._until:
             self._begin(now)
         if self._rate is None or address is None:
             return None
-        network = _network(address)
-        return network and blake2b(network, key=self._salt, digest_size=_HASH_BYTES).digest()
-
-
-def _network(address: str) -> bytes | None:
-    """The bytes of an address that one household has; None of this machine's own addresses."""
-    try:
-        packed = inet_pton(AF_INET6 if ":" in address else AF_INET, address.partition("%")[0])
-    except OSError:  # a socket of this machine has a path, not an address
-        return None
-    packed = packed.removeprefix(_IPV4_MAPPED)
-    if packed == _LOOPBACK or (len(packed) == _IPV4_BYTES and packed[0] == _LOOPBACK_NETWORK):
-        return None
-    return packed[: _HOST_BITS // 8]
+        try:
+            packed = inet_pton(AF_INET6 if ":" in address else AF_INET, address.partition("%")[0])
+        except OSError:  # a socket of this machine has a path, not an address
+            return None
+        packed = packed.removeprefix(_IPV4_MAPPED)
+        is_ipv4 = len(packed) == _IPV4_BYTES
+        is_loopback = packed == _LOOPBACK or (is_ipv4 and packed[0] == _LOOPBACK_NETWORK)
+        if is_loopback and not self._limit_loopback:
+            return None
+        return tuple(
+            blake2b(packed[:length], key=self._salt, digest_size=_HASH_BYTES).digest()
+            for length in ((_IPV4_BYTES,) if is_ipv4 else _IPV6_NETWORKS)
+        )
 
 
 def _busy() -> Problem:

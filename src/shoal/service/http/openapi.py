@@ -68,7 +68,7 @@ class Operation:
     ``answer`` comes with ``status`` if all is well; ``problems`` maps other ones to what they mean
     here. ``head`` says whether HEAD answers too, which only what changes nothing may do.
     ``secured`` operations want a bearer token. ``cross_origin`` ones may be used by scripts of any
-    site (see :mod:`shoal.service.http.cors`).
+    site (see :mod:`shoal.service.http.application`).
     """
 
     path: str
@@ -92,10 +92,10 @@ class Operation:
 
     def route(self) -> Route:
         """What the application serves."""
-        made = Route(self.path, self.endpoint, methods=[self.method], name=self.name)
-        if not self.head and made.methods:
-            made.methods.discard("HEAD")
-        return made
+        route = Route(self.path, self.endpoint, methods=[self.method], name=self.name)
+        if not self.head and route.methods:
+            route.methods.discard("HEAD")
+        return route
 
     def document(self) -> dict[str, Any]:
         """What the document says."""
@@ -210,3 +210,48 @@ PROBLEM_SCHEMA: Schema = {
 
 def _problem(text: str) -> dict[str, Any]:
     return Content(description=text, media={PROBLEM: reference("Problem")}).document()
+
+
+# What both services have.
+
+SURVEY_PATH = "/v1/surveys/{survey}"
+OBJECT: Schema = {"type": "object"}
+EVERYWHERE = {
+    429: "Too many requests from one place.",
+    503: "The store is unavailable, or too much is waiting: send the same again later.",
+}
+UNKNOWN = {404: "No such survey.", **EVERYWHERE}
+TOKENS = {401: "No token that counts.", 403: "A token for another survey."}
+
+SURVEY = Parameter(
+    name="survey",
+    place="path",
+    schema=digits(64),
+    description="The survey's name: SHA-256 of its canonical configuration.",
+)
+BATCH = Parameter(name="batch", place="path", schema=digits(32), description="The batch's id.")
+
+
+def keys_operation(endpoint: Endpoint, whose: Literal["shuffler", "analyzer"]) -> Operation:
+    """The service's own list of keys."""
+    return Operation(
+        path="/v1/keys",
+        endpoint=endpoint,
+        summary=f"The {whose}'s public keys, signed; the same bytes for everybody.",
+        answer=as_json("The list.", OBJECT),
+        problems=EVERYWHERE,
+        cross_origin=True,
+    )
+
+
+def survey_operation(endpoint: Endpoint) -> Operation:
+    """A whole survey."""
+    return Operation(
+        path=SURVEY_PATH,
+        endpoint=endpoint,
+        summary="The survey's canonical configuration: its SHA-256 is the survey's name.",
+        parameters=[SURVEY],
+        answer=as_json("The survey.", OBJECT),
+        problems=UNKNOWN,
+        cross_origin=True,
+    )

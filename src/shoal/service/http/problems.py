@@ -123,14 +123,13 @@ _CHALLENGES = {
 def problem_of(error: ShoalError) -> Problem:
     """The problem that an error of the service is."""
     kind, status = next(_KINDS[base] for base in type(error).__mro__ if base in _KINDS)
-    asked = getattr(error, "retry_after", None)
-    waiting = asked if isinstance(asked, int) else RETRY_SECONDS
+    retry_after: int = getattr(error, "retry_after", RETRY_SECONDS)
     unauthorized = isinstance(error, errors.NotAuthorizedError | errors.ForbiddenError)
     return Problem(
         kind=kind,
         status=status,
         detail=_INSIDE if status >= 500 else str(error),
-        retry_after=waiting if status in _WAITING else None,
+        retry_after=retry_after if status in _WAITING else None,
         headers={"WWW-Authenticate": _CHALLENGES[status]} if unauthorized else {},
     )
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from shoal.service.peers.collector import Collected, Collector
 from shoal.service.peers.conditions import Conditions
-from shoal.service.peers.directory import Directory, adjacency
 from shoal.service.peers.machine import Peer, Send
-from shoal.service.peers.memory import MemoryNetwork
-from shoal.service.peers.runner import PeerRun, run_peers
-from shoal.service.peers.survey import PeerSurvey, Wire
+from shoal.service.peers.run import MemoryNetwork, PeerRun, run_peers
+from shoal.service.peers.survey import Directory, PeerSurvey, Wire, adjacency
 
 __all__ = [
     "Collected",

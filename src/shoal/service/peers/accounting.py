@@ -14,6 +14,7 @@ everybody's own report at the start. It costs (1 + e^ε) times itself of δ (doc
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -22,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from shoal import checks
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
 from shoal.network import law
@@ -32,13 +34,96 @@ from shoal.network.profile import Reports, Route, WalkProfile, single_route
 from shoal.network.walk import Absences, Walk, growth, without_diagonal
 from shoal.randomizers.base import CategoryRandomizer, Randomizer
 from shoal.service.peers.conditions import Conditions, Step
-from shoal.service.peers.runner import PeerRun
+from shoal.service.peers.run import PeerRun, run_peers
 from shoal.service.peers.survey import PeerSurvey
 from shoal.values import Array, Estimate
 
 Online = npt.NDArray[np.bool_]
 
 _BLOCK = 1 << 21  # probabilities followed at a time
+_IN_TIME = 0.99  # of the paths
+_UNKNOWN = "peers are not authenticated: nothing here keeps out one person with many peers"
+
+
+@dataclass(frozen=True, eq=False)
+class PeerCollection:
+    """What arrived, what it says, and what everybody is guaranteed."""
+
+    graph: Graph
+    survey: PeerSurvey
+    conditions: Conditions
+    run: PeerRun
+    estimate: Estimate
+    guarantee: Guarantee
+    seconds: float
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on it."""
+        warnings = [*self.guarantee.warnings]
+        if self.run.duplicates:
+            twice = f"{self.run.duplicates:,} reports came from two peers, which shows a hop of"
+            warnings.append(f"{twice} each: the guarantee does not cover these")
+        return (*warnings, _UNKNOWN)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values: the guarantee, the counts and the settings."""
+        run, loads = self.run, np.array(self.run.loads)
+        return {
+            "guarantee": self.guarantee.to_dict(),
+            "peers": run.sent,
+            "arrived": run.arrived,
+            "duplicates": run.duplicates,
+            "rejected": run.rejected,
+            "stranded": run.stranded,
+            "moves": run.moves,
+            "most_load": int(loads.max()),
+            "without_load": int((loads == 0).sum()),
+            "survey": {**asdict(self.survey), "hops": self.survey.hops or self.survey.rounds},
+            "offline": self.conditions.offline,
+            "processes": self.conditions.processes,
+            "overlay": {
+                "n": self.graph.n,
+                "edges": self.graph.edges,
+                "degree": int(self.graph.degrees.max()),
+            },
+            "seconds": self.seconds,
+            "warnings": list(self.warnings),
+        }
+
+
+def collect(
+    values: npt.NDArray[np.int64],
+    *,
+    randomizer: CategoryRandomizer,
+    graph: Graph,
+    survey: PeerSurvey,
+    conditions: Conditions,
+    delta: float = 1e-6,
+) -> PeerCollection:
+    """Let peers with these values walk, and account for what they did, given who was away."""
+    checks.open_probability(delta=delta)
+    drawn = KnownConditions.drawn(conditions, graph.n, survey)
+    began = time.monotonic()
+    run = run_peers(values, randomizer=randomizer, graph=graph, survey=survey, conditions=drawn)
+    seconds = time.monotonic() - began
+    known = Whereabouts.of(graph, survey, drawn)
+    return PeerCollection(
+        graph=graph,
+        survey=survey,
+        conditions=conditions,
+        run=run,
+        estimate=estimate(run, known, survey=survey, randomizer=randomizer),
+        guarantee=guarantee(run, known, survey=survey, randomizer=randomizer, delta=delta),
+        seconds=seconds,
+    )
+
+
+def hops_in_time(rounds: int, offline: float) -> int:
+    """The longest paths of which 99 % are over in time: both ends of a hop have to be there."""
+    checks.count(1, rounds=rounds)
+    checks.closed_probability(offline=offline)
+    return max(1, int(stats.binom.ppf(1 - _IN_TIME, rounds, (1 - offline) ** 2)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +209,7 @@ def guarantee(
     reports = Reports(randomizer=randomizer)
     profile = _profile(run, whereabouts, survey, reports)
     epsilon, theorem = profile.answer(delta, near_local=False)
-    found = Guarantee(
+    upper = Guarantee(
         epsilon=epsilon,
         delta=delta,
         n=profile.n,
@@ -137,39 +222,39 @@ def guarantee(
         ),
         trust=TRUST["final"],
     )
-    return replace(found, lower_bound=lambda: profile.lower_epsilon(delta))
+    return replace(upper, lower_bound=lambda: profile.lower_epsilon(delta))
 
 
 def estimate(
     run: PeerRun, whereabouts: Whereabouts, *, survey: PeerSurvey, randomizer: CategoryRandomizer
 ) -> Estimate:
-    """The share of each answer among the people, from what arrived.
+    """The fraction of each answer among the people, from what arrived.
 
     Where everybody submits one message, S arrive. D of them are reports on average, drawn from all,
     the others dummies of the default answer: shares are (S x - (S - D) default)/D for the shares x
     of the messages. To the messages' noise come that reports were drawn, and that their number
     varies, no more than if peers were independent.
     """
-    found = randomizer.estimate(run.batch)
+    messages = randomizer.estimate(run.batch)
     if survey.submit == "all":
-        return found
+        return messages
     filled = whereabouts.filled
     reports, sent = float(filled.sum()), run.arrived
     dummy = np.arange(randomizer.k) == survey.default
-    shares = (sent * found.frequencies - (sent - reports) * dummy) / reports
+    shares = (sent * messages.frequencies - (sent - reports) * dummy) / reports
     clipped = np.clip(shares, 0.0, 1.0)
     drawn = clipped * (1 - clipped) / reports
     varying = np.square(clipped - dummy) * float((filled * (1 - filled)).sum()) / reports**2
     stretch = sent / reports
-    noise = np.square(found.standard_errors * stretch)
+    noise = np.square(messages.standard_errors * stretch)
     return replace(
-        found,
+        messages,
         frequencies=shares,
         standard_errors=np.sqrt(noise + drawn + varying),
         n=run.sent,
         variance_slope=0.0,
-        step=found.step * stretch,
-        granularity=found.granularity * stretch,
+        step=messages.step * stretch,
+        granularity=messages.granularity * stretch,
         empty_error=None,
     )
 

@@ -12,9 +12,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import Randomizer
 from shoal.sealing.errors import SealingError
 from shoal.sealing.keys import KeyPair
-from shoal.service.peers.directory import SERVER, Directory
-from shoal.service.peers.frames import Frame, Kind
-from shoal.service.peers.survey import Link, Wire
+from shoal.service.peers.survey import SERVER, Directory, Frame, Kind, Link, Wire
 from shoal.values import Batch
 
 

@@ -22,8 +22,8 @@ _NATURE = (1 << 32) - 1  # a stream of its own in a simulation: the number that 
 class Conditions:
     """What no participant chooses.
 
-    ``offline``: the chance of each peer to be away in each round, walking or submitting, whatever
-    it did before. ``killed``: who is gone for good in the middle of which round of the walk.
+    ``offline``: the probability that a peer is away in a round, walking or submitting, whatever it
+    did before. ``killed``: who is gone for good in the middle of which round of the walk.
     ``transport``: loopback ``sockets``, in one or several ``processes``, or ``memory``.
     ``deadline``: seconds until an answer no longer counts. ``seed``: makes everybody's choices
     those of a simulation, which protects nobody.

@@ -13,22 +13,107 @@ A hop is complete when the receiver has accepted; the sender lets go when it has
   delays nothing; neither loses or doubles a report.
 * Still in doubt when the walk is over: the sender submits it, and if the receiver has it after all,
   the server sees equal sealed reports and counts one.
+
+The next peer is uniform among *all* neighbours, whether they are there or not. Then every round's
+kernel is reversible with respect to the same law (degrees) for every pattern of absences; drawing
+among those present would not be. Whoever holds a report draws it; in onion mode, its origin draws
+the whole path and seals a layer for every peer on it, and each peer peels its own::
+
+    packet for the last peer  = seal(last peer, HOME sealed report)
+    packet for an earlier one = seal(that peer, number of the next[4] packet for the next)
+
+A peer learns whom it got a packet from, whom to give it to and how many layers are left. What comes
+in and what goes out have no byte in common, so peers that are not neighbours on the path cannot
+tell that they saw the same report. Packets shrink as they are peeled; the envelope around each hop
+pads them to the size of an unpeeled one.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from shoal.sealing.errors import SealingError
-from shoal.service.peers.directory import SERVER
-from shoal.service.peers.frames import Frame, Kind, new_token
-from shoal.service.peers.routing import Parcel, Place, routing
-from shoal.service.peers.survey import Link
+import numpy as np
+
+from shoal.randomizers.base import Randomizer
+from shoal.randomness import Randomness
+from shoal.sealing.envelope import OVERHEAD, Envelope
+from shoal.sealing.errors import NotOpenableError, SealingError
+from shoal.sealing.identity import SurveyId
+from shoal.sealing.keys import KeyPair, PublicKey
+from shoal.service.peers.conditions import Conditions
+from shoal.service.peers.survey import (
+    NUMBER_BYTES,
+    SERVER,
+    Directory,
+    Frame,
+    Kind,
+    Link,
+    PeerSurvey,
+    Wire,
+    new_token,
+)
+
+HOME = SERVER  # after the last layer: what is left goes to the server
 
 Item = TypeVar("Item")
+
+
+def wrap(
+    report: bytes, path: Sequence[int], keys: Sequence[PublicKey], *, survey: SurveyId
+) -> bytes:
+    """The packet for the first peer of the path."""
+    packet, onward = report, HOME
+    for number in reversed(path):
+        message = onward.to_bytes(NUMBER_BYTES, "big") + packet
+        layer = _layer(survey, len(message))
+        packet, onward = layer.seal(message, keys[number], details=_to(number)), number
+    return packet
+
+
+def peel(packet: bytes, number: int, pair: KeyPair, *, survey: SurveyId) -> tuple[int, bytes]:
+    """Whom the rest is for, and the rest."""
+    capacity = len(packet) - OVERHEAD
+    if capacity < NUMBER_BYTES:
+        raise NotOpenableError
+    message = _layer(survey, capacity).open(packet, pair, details=_to(number))
+    if len(message) != capacity:
+        raise NotOpenableError
+    return int.from_bytes(message[:NUMBER_BYTES], "big"), message[NUMBER_BYTES:]
+
+
+def _layer(survey: SurveyId, capacity: int) -> Envelope:
+    return Envelope(survey=survey, role="onion", capacity=capacity)
+
+
+def _to(number: int) -> bytes:
+    return number.to_bytes(NUMBER_BYTES, "big")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one peer stands: its number and keys, the public list, and its own randomness."""
+
+    number: int
+    pair: KeyPair
+    directory: Directory
+    wire: Wire
+    randomness: Randomness
+
+    @property
+    def neighbours(self) -> tuple[int, ...]:
+        """The peers it talks to."""
+        return self.directory.neighbours[self.number]
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A report as a peer holds it: sealed for the server, perhaps in layers with a next peer."""
+
+    payload: bytes
+    onward: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +144,6 @@ class Peer:
         self, place: Place, *, cover: int = 0, blank: Callable[[], bytes] | None = None
     ) -> None:
         self._place = place
-        self._routing = routing(place)
         self._cover = cover
         self._blank = blank
         self._link: Link | None = None
@@ -89,7 +173,7 @@ class Peer:
     def keep(self, message: bytes) -> None:
         """Seal the peer's own message for the server: the first report it holds."""
         report = self._place.wire.inner.seal(message, self._place.directory.server)
-        self._held.append(self._routing.outset(report))
+        self._held.append(self._outset(report))
 
     def begin(self, round_number: int, *, online: bool) -> list[Send]:
         """A round of the walk begins: every report at rest sets out for its next peer."""
@@ -158,7 +242,7 @@ class Peer:
             queues[transfer.to].append((token, transfer))
         resting, self._held = self._shuffled(self._held), []
         for parcel in resting:
-            to = self._routing.destination(parcel)
+            to = parcel.onward if self._place.wire.layers else self._neighbour(self.number)
             if to is None:
                 self._held.append(parcel)
             elif to == self.number:
@@ -206,9 +290,40 @@ class Peer:
             self._take_in(frame.payload)
 
     def _take_in(self, payload: bytes) -> None:
-        parcel = self._routing.arrival(payload)
+        parcel = self._arrival(payload)
         if parcel is not None:
             self._held.append(parcel)
+
+    def _outset(self, report: bytes) -> Parcel:
+        """The peer's own sealed report; in onion mode wrapped for a random path from here."""
+        if not self._place.wire.layers:
+            return Parcel(report)
+        path, here = [], self.number
+        for _ in range(self._place.wire.layers):
+            here = self._neighbour(here)
+            path.append(here)
+        packet = wrap(report, path, self._place.directory.keys, survey=self._place.wire.survey)
+        return Parcel(packet, path[0])
+
+    def _arrival(self, payload: bytes) -> Parcel | None:
+        """What a payload is, if it is anything: a sealed report, or one with a next neighbour.
+
+        A sealed report has its size; more than that only the server can tell.
+        """
+        place, onward = self._place, HOME
+        if place.wire.layers:
+            try:
+                onward, payload = peel(payload, self.number, place.pair, survey=place.wire.survey)
+            except SealingError:
+                return None
+        if onward == HOME:
+            return Parcel(payload) if len(payload) == place.wire.inner.size else None
+        return Parcel(payload, onward) if onward in place.neighbours else None
+
+    def _neighbour(self, number: int) -> int:
+        """A uniformly random neighbour of a peer."""
+        neighbours = self._place.directory.neighbours[number]
+        return neighbours[int(self._place.randomness.below(len(neighbours), 1)[0])]
 
     def _drawn_lot(self) -> dict[bytes, bytes]:
         """What this peer submits, in random order, each under a token of its own."""
@@ -222,9 +337,53 @@ class Peer:
     def _ready(self) -> list[Parcel]:
         """The reports at rest or in doubt that the server can open."""
         doubtful = [transfer.parcel for transfer in self._sent.values()]
-        return [parcel for parcel in self._held + doubtful if self._routing.is_ready(parcel)]
+        return [parcel for parcel in self._held + doubtful if parcel.onward is None]
 
     def _shuffled(self, items: list[Item]) -> list[Item]:
         if len(items) < 2:
             return items
         return [items[index] for index in self._place.randomness.permutation(len(items))]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every peer is told before it starts, and how it will fare."""
+
+    survey: PeerSurvey
+    randomizer: Randomizer
+    conditions: Conditions
+
+    def wire(self, directory: Directory) -> Wire:
+        """The survey's envelopes."""
+        return self.survey.wire(self.randomizer, directory)
+
+    def place(self, number: int, pair: KeyPair, directory: Directory, wire: Wire) -> Place:
+        """Where a peer stands."""
+        return Place(number, pair, directory, wire, self.conditions.randomness(number))
+
+    def peer(self, place: Place, value: object) -> Peer:
+        """A peer that holds its own value, randomized and sealed."""
+
+        def message(answer: object) -> bytes:
+            messages = self.randomizer.randomize(np.asarray([answer]), randomness=place.randomness)
+            return self.randomizer.encode(messages).tobytes()
+
+        blank = None if self.survey.submit == "all" else lambda: message(self.survey.default)
+        peer = Peer(place, cover=self.survey.cover, blank=blank)
+        peer.keep(message(value))
+        return peer
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a peer stands at the end of the walk."""
+
+    load: int = 0  # reports it holds that the server can open
+    stranded: int = 0  # reports it holds whose path is not over
+    moves: int = 0  # hops it made reports make
+    killed: int = 0  # reports it held when it was killed
+
+    @classmethod
+    def of(cls, peer: Peer) -> Standing:
+        """How a peer stands between rounds."""
+        return cls(load=peer.ready, stranded=peer.holding - peer.ready, moves=peer.moves)

@@ -1,25 +1,127 @@
-"""What all peers agree on beforehand: the protocol's settings, and the envelopes that follow."""
+"""What all peers agree on beforehand: who takes part, the settings, and what goes over the wire.
+
+Inside an envelope peers say frames to each other::
+
+    frame = kind[1] sender[4] token[16] payload
+
+A *report* asks for a *receipt*: a frame back with the same token, which only the addressee can have
+read. *Cover* looks like a report from outside and carries none; it is answered all the same.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
-from typing import Literal, get_args
+from hashlib import sha256
+from itertools import pairwise
+from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import Randomizer
-from shoal.sealing.envelope import LARGEST_CAPACITY, Envelope
+from shoal.randomness import Randomness
+from shoal.sealing.envelope import LARGEST_CAPACITY, OVERHEAD, Envelope
+from shoal.sealing.errors import NotOpenableError
 from shoal.sealing.identity import Plain, SurveyId
-from shoal.sealing.keys import KeyPair
-from shoal.service.peers.directory import Directory
-from shoal.service.peers.frames import HEADER_BYTES, NUMBER_BYTES, Frame
-from shoal.service.peers.onion import LAYER_BYTES
+from shoal.sealing.keys import KeyPair, PublicKey
 
+SERVER = (1 << 32) - 1  # the number that no peer has
+TOKEN_BYTES = 16
+NUMBER_BYTES = 4
+HEADER_BYTES = 1 + NUMBER_BYTES + TOKEN_BYTES
+LAYER_BYTES = OVERHEAD + NUMBER_BYTES  # of an onion
+_ROUND_BYTES = 4
+
+Adjacency: TypeAlias = tuple[tuple[int, ...], ...]
 Mode = Literal["hop", "onion"]
 Submit = Literal["all", "single"]
-_ROUND_BYTES = 4
+
+
+@runtime_checkable
+class CompressedRows(Protocol):
+    """A graph in compressed rows, such as :class:`shoal.network.graph.Graph`.
+
+    ``neighbours[offsets[u]:offsets[u + 1]]`` are the neighbours of u.
+    """
+
+    @property
+    def offsets(self) -> npt.NDArray[np.integer]:
+        """Where each node's neighbours begin, and where the last one's end."""
+
+    @property
+    def neighbours(self) -> npt.NDArray[np.integer]:
+        """Everybody's neighbours, node after node."""
+
+
+Neighbours: TypeAlias = Sequence[Sequence[int]] | CompressedRows
+
+
+@dataclass(frozen=True)
+class Directory:
+    """The public list: peer i's key and neighbours, and the server's key.
+
+    Its digest is part of the survey's name: whoever was given another list opens nothing, so nobody
+    can be singled out by a list of their own.
+    """
+
+    keys: tuple[PublicKey, ...]
+    neighbours: Adjacency
+    server: PublicKey
+
+    def __post_init__(self) -> None:
+        if len(self.keys) != len(self.neighbours):
+            raise InvalidArgumentError("keys", len(self.keys), f"{len(self.neighbours)} keys")
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def key(self, number: int) -> PublicKey:
+        """The key of a peer, or of the server."""
+        return self.server if number == SERVER else self.keys[number]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the list, in hexadecimal digits."""
+        digest = sha256(self.server.to_bytes())
+        for key, neighbours in zip(self.keys, self.neighbours, strict=True):
+            digest.update(key.to_bytes())
+            digest.update(np.array([len(neighbours), *neighbours], dtype=">u4").tobytes())
+        return digest.hexdigest()
+
+
+def adjacency(graph: Neighbours) -> Adjacency:
+    """Everybody's neighbours in increasing order, if they are an undirected graph.
+
+    A node may be its own neighbour (a report then stays where it is), and must have at least one.
+
+    >>> adjacency([[1], [2, 0], [1]])
+    ((1,), (0, 2), (1,))
+    """
+    rows = tuple(tuple(sorted(int(other) for other in row)) for row in _rows(graph))
+    neighbours = [frozenset(row) for row in rows]
+    for node, row in enumerate(rows):
+        if not row:
+            raise InvalidArgumentError("graph", f"no neighbour of {node}", "a neighbour of each")
+        if any(first == second for first, second in pairwise(row)):
+            raise InvalidArgumentError("graph", f"{node}: {row}", "each neighbour once")
+        for other in row:
+            if not 0 <= other < len(rows) or node not in neighbours[other]:
+                expected = "an undirected graph: both ends list each other"
+                raise InvalidArgumentError("graph", f"{node} -> {other}", expected)
+    return rows
+
+
+def _rows(graph: Neighbours) -> list[Sequence[int]]:
+    if isinstance(graph, CompressedRows):
+        ends = [int(end) for end in graph.offsets]
+        return [graph.neighbours[start:end].tolist() for start, end in pairwise(ends)]
+    return list(graph)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,3 +244,45 @@ class Link:
 
     def _details(self, to: int) -> bytes:
         return self.round_number.to_bytes(_ROUND_BYTES, "big") + to.to_bytes(NUMBER_BYTES, "big")
+
+
+class Kind(IntEnum):
+    """What a frame is."""
+
+    COVER = 0
+    REPORT = 1
+    RECEIPT = 2
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One thing said, before it is sealed."""
+
+    kind: Kind
+    sender: int
+    token: bytes
+    payload: bytes = b""
+
+    def to_bytes(self) -> bytes:
+        """Kind, sender, token and payload, one after the other."""
+        sender = self.sender.to_bytes(NUMBER_BYTES, "big")
+        return bytes([self.kind]) + sender + self.token + self.payload
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Frame:
+        """The frame written by ``to_bytes``."""
+        if len(data) < HEADER_BYTES or data[0] not in frozenset(Kind):
+            raise NotOpenableError
+        sender = int.from_bytes(data[1 : 1 + NUMBER_BYTES], "big")
+        return cls(
+            Kind(data[0]), sender, data[1 + NUMBER_BYTES : HEADER_BYTES], data[HEADER_BYTES:]
+        )
+
+    def receipt(self, sender: int) -> Frame:
+        """The receipt for this frame."""
+        return Frame(Kind.RECEIPT, sender, self.token)
+
+
+def new_token(randomness: Randomness) -> bytes:
+    """Sixteen bytes that nobody guesses."""
+    return randomness.words(TOKEN_BYTES // 8).tobytes()

@@ -22,16 +22,21 @@ from starlette.responses import Response, StreamingResponse
 from shoal.sealing import Plain
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db.surveys import SurveyRow
-from shoal.service.http import asking, bodies, openapi
-from shoal.service.http.limits import Addresses, Limits
-from shoal.service.http.openapi import BYTES, JSON, Operation, Parameter, as_bytes, as_json
-from shoal.service.http.operations import (
+from shoal.service.http import openapi, requests
+from shoal.service.http.limits import Addresses, Limits, Networks
+from shoal.service.http.openapi import (
     BATCH,
+    BYTES,
+    JSON,
     OBJECT,
     SURVEY,
     SURVEY_PATH,
     TOKENS,
     UNKNOWN,
+    Operation,
+    Parameter,
+    as_bytes,
+    as_json,
     keys_operation,
     survey_operation,
 )
@@ -71,7 +76,7 @@ class Handlers:
     async def keys(self, request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
         self._charge(request)
-        return await asking.key_list(self.keyring)
+        return await requests.key_list(self.keyring)
 
     async def analyzer_keys(self, request: Request) -> Response:
         """The survey's analyzer's signed list of keys, the same bytes for everybody."""
@@ -84,13 +89,13 @@ class Handlers:
             raise ProblemError(
                 Problem(kind="no_keys_yet", status=503, detail=detail, retry_after=RETRY_SECONDS)
             )
-        return Response(cached.document, media_type=JSON, headers=asking.KEPT)
+        return Response(cached.document, media_type=JSON, headers=requests.KEPT)
 
     async def survey(self, request: Request) -> Response:
         """The survey's canonical configuration, whose hash is its name."""
         self._charge(request)
         row = await self._row(request)
-        return asking.configuration(row.survey.to_bytes())
+        return requests.configuration(row.survey.to_bytes())
 
     async def send_reports(self, request: Request) -> Response:
         """Keep reports; the answer comes when they are durable."""
@@ -115,7 +120,7 @@ class Handlers:
         """The batches that can be collected, or were."""
         survey = await self._authorized(request)
         after = request.query_params.get("after")
-        if after is not None and not asking.HEX32.fullmatch(after):
+        if after is not None and not requests.HEX32.fullmatch(after):
             raise ProblemError(_malformed("after", "the id of a batch: 32 hexadecimal digits"))
         listed = await run_in_threadpool(self.store.batches.listed, survey.id, after)
         return small({"batches": [_shown(info) for info in listed]})
@@ -123,44 +128,46 @@ class Handlers:
     async def batch(self, request: Request) -> Response:
         """The whole batch, the same bytes whenever the same request asks."""
         survey = await self._authorized(request)
-        batch = asking.batch_named(request)
+        batch = requests.batch_named(request)
         name = request.headers.get(REQUEST_HEADER)
-        if name is None or not asking.HEX32.fullmatch(name):
+        if name is None or not requests.HEX32.fullmatch(name):
             expected = "32 hexadecimal digits that this collection chose for itself"
             raise ProblemError(_malformed(f"the header {REQUEST_HEADER}", expected))
         path = await run_in_threadpool(self.store.batches.release, survey.id, batch, name)
         stream, length = await run_in_threadpool(_opened, path)
-        headers = {"Content-Length": str(length), **asking.NOT_KEPT}
+        headers = {"Content-Length": str(length), **requests.NOT_KEPT}
         return StreamingResponse(_pieces(stream), media_type=BYTES, headers=headers)
 
     async def acknowledge(self, request: Request) -> Response:
         """The batch has arrived whole, and may be deleted here."""
         survey = await self._authorized(request)
-        batch = asking.batch_named(request)
-        body = await bodies.read_record(request, limit=_ACK_BYTES, seconds=self.limits.body_seconds)
+        batch = requests.batch_named(request)
+        body = await requests.read_record(
+            request, limit=_ACK_BYTES, seconds=self.limits.body_seconds
+        )
         name, digest = _acknowledgement(body)
         await run_in_threadpool(self.store.batches.acknowledge, survey.id, batch, name, digest)
         return small({"batch": batch, "digest": digest})
 
-    def _charge(self, request: Request) -> bytes | None:
-        return self.addresses.charge(asking.sender(request), 1)
+    def _charge(self, request: Request) -> Networks:
+        return self.addresses.charge(requests.sender(request), 1)
 
     async def _row(self, request: Request) -> SurveyRow:
-        row = await run_in_threadpool(self.store.surveys.row, asking.survey_named(request))
+        row = await run_in_threadpool(self.store.surveys.row, requests.survey_named(request))
         self.intake.meet(row)
         return row
 
     async def _authorized(self, request: Request) -> Survey:
         """The survey, if the request shows a token for it; without one nothing is told of it."""
         self._charge(request)
-        name = asking.survey_named(request)
-        await run_in_threadpool(self.store.tokens.check, asking.bearer(request), name)
+        name = requests.survey_named(request)
+        await run_in_threadpool(self.store.tokens.check, requests.bearer(request), name)
         return (await self._row(request)).survey
 
 
 def _acknowledgement(body: Mapping[str, str]) -> tuple[str, str]:
     name, digest = body.get("request", ""), body.get("digest", "")
-    if set(body) != {"request", "digest"} or not asking.HEX32.fullmatch(name):
+    if set(body) != {"request", "digest"} or not requests.HEX32.fullmatch(name):
         raise ProblemError(_malformed("the body", '{"request": 32 digits, "digest": 64 digits}'))
     if not _HEX64.fullmatch(digest):
         raise ProblemError(_malformed("digest", "64 hexadecimal digits"))

@@ -38,12 +38,10 @@ from shoal.sealing import Plain
 from shoal.service.clock import Clock
 from shoal.service.db.surveys import SurveyRow
 from shoal.service.errors import StoreBusyError, StoreUnavailableError, SurveyClosedError
-from shoal.service.http import asking, bodies
-from shoal.service.http.application import Application
-from shoal.service.http.cors import EVERYBODY
-from shoal.service.http.limits import Addresses, Limits, Room
-from shoal.service.http.openapi import BYTES, JSON
-from shoal.service.http.operations import SURVEY_PATH
+from shoal.service.http import requests
+from shoal.service.http.application import EVERYBODY, Application
+from shoal.service.http.limits import Addresses, Limits, Networks, Room
+from shoal.service.http.openapi import BYTES, JSON, SURVEY_PATH
 from shoal.service.http.problems import Observe, Problem, ProblemError, answer_to, unobserved
 from shoal.service.keyring import Keyring
 from shoal.service.shuffler.reports import Arrival, Reports
@@ -278,15 +276,13 @@ class Intake:
             return self._of_path.get(scope["path"])
         return None
 
-    async def take(
-        self, row: SurveyRow, scope: Scope, receive: Receive, key: bytes | None
-    ) -> Response:
+    async def take(self, row: SurveyRow, scope: Scope, receive: Receive, key: Networks) -> Response:
         """Keep reports; the answer comes when they are durable. ``key`` is of who was charged."""
         self._check_open(row.survey)
         limits = self._limits
-        bodies.expect_of(scope["headers"], BYTES, limit=limits.body_bytes)
+        requests.expect(scope["headers"], BYTES, limit=limits.body_bytes)
         with self._room.entered(key) as hold:
-            body = await bodies.read_from(
+            body = await requests.read(
                 receive, limit=limits.body_bytes, seconds=limits.body_seconds, hold=hold
             )
             upload = sorted_upload(body, wire=row.wire, accepts=self._accepts, most=limits.reports)
@@ -348,7 +344,7 @@ class IntakeApplication(Application):
 def small(document: Mapping[str, Plain], status: int = 200) -> Response:
     """A small document that nobody is to keep."""
     body = json.dumps(document, separators=(",", ":")).encode()
-    return Response(body, status, media_type=JSON, headers=asking.NOT_KEPT)
+    return Response(body, status, media_type=JSON, headers=requests.NOT_KEPT)
 
 
 def _start_of(answer: Response) -> dict[str, object]:

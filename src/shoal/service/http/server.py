@@ -1,0 +1,386 @@
+"""One application on one port: the socket, the connections, and a graceful end.
+
+The socket is opened first, so that a port that is taken is said in one line before anything else
+starts. A server that is asked to stop accepts nobody any more, answers what it has begun, and
+closes the application, which commits what it acknowledged.
+
+The parser behind the server keeps a request's head in memory until it is whole, however long it
+grows and however long it takes. Here a head has a length and a time, and the process has a number
+of connections: whoever opens a connection and says nothing, or never comes to an end, is let go
+before anything else has to know of them. Bodies have their own limits (see ``http.limits``).
+
+It speaks plain HTTP: encryption on the way (TLS), certificates and HTTP/2 are the business of a
+reverse proxy in front, which may also be what keeps addresses from the shuffler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import resource
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from http import HTTPStatus
+from typing import ClassVar, Self
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from shoal import checks
+from shoal.errors import ShoalError
+from shoal.service.http.limits import Addresses, Held, Limits, Networks
+from shoal.service.http.problems import Problem
+
+LOOPBACK = "127.0.0.1"
+GRACE = 30  # seconds for requests that have begun
+BACKLOG = 2048
+_IDLE = 65  # seconds a connection may be silent between two requests
+_MOST_FILES = 65_536
+_FILES_FOR_WORK = 256  # kept back for the store: databases, segments, batches
+_PER_LINE = 4  # bytes of a header line beside its name and its value
+
+
+class CannotListenError(ShoalError):
+    """A port that another program has, or that this user may not use."""
+
+    def __init__(self, host: str, port: int, why: str, advice: str) -> None:
+        self.host = host
+        self.port = port
+        super().__init__(f"cannot listen on {host} port {port}: {why}; {advice}")
+
+
+def listen(host: str, port: int, *, option: str = "port") -> socket.socket:
+    """A socket on this address, port 0 for any that is free; ``option`` is how it was chosen."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        opened = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _refusal(host, port, error, option) from None
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host, port))
+        opened.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        opened.close()
+        raise _refusal(host, port, error, option) from None
+    return opened
+
+
+def _refusal(
+    host: str, port: int, error: OSError | OverflowError, option: str
+) -> CannotListenError:
+    number = error.errno if isinstance(error, OSError) else None
+    host_option = option.replace("port", "host")
+    advice = {
+        errno.EADDRINUSE: f"stop the program that has it, or choose another by --{option}",
+        errno.EACCES: f"choose one above 1023 by --{option}, and let a reverse proxy have this one",
+    }.get(
+        number or 0, f"choose an address of this machine by --{host_option} and a port up to 65535"
+    )
+    why = {errno.EADDRINUSE: "the port is taken", errno.EACCES: "not allowed"}
+    otherwise = error.strerror if isinstance(error, OSError) else "no such port"
+    return CannotListenError(host, port, why.get(number or 0, str(otherwise)), advice)
+
+
+def adopted(descriptor: int) -> socket.socket:
+    """A listening socket that whoever started this process opened for it."""
+    try:
+        opened = socket.socket(fileno=descriptor)
+        opened.listen(BACKLOG)
+    except OSError as error:
+        advice = "start without --socket to open a port of its own"
+        raise CannotListenError("descriptor", descriptor, str(error.strerror), advice) from None
+    return opened
+
+
+def address(listening: socket.socket) -> str:
+    """Where a socket is reached."""
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with signals left to the process that has it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Nothing is captured: the process decides when to stop."""
+        yield
+
+    def stop(self) -> None:
+        """Finish, then end; asked twice, end."""
+        if self.should_exit:
+            self.force_exit = True
+        self.should_exit = True
+
+
+def server(
+    app: ASGIApp,
+    *,
+    grace: int = GRACE,
+    loop: str = "uvloop",
+    bounds: Bounds | None = None,
+    limits: Limits | None = None,
+) -> Server:
+    """A server without access log, without names of software in headers, trusting no headers."""
+    return Server(
+        uvicorn.Config(
+            app,
+            loop=loop,
+            http=bounded(bounds or Bounds(), limits or Limits()),
+            ws="none",
+            lifespan="auto",
+            access_log=False,
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=_IDLE,
+            timeout_graceful_shutdown=grace,
+        )
+    )
+
+
+class Background:
+    """An application in a thread of its own, for what has to be asked while work goes on."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        listening: socket.socket,
+        *,
+        bounds: Bounds | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._server = server(app, grace=1, loop="asyncio", bounds=bounds, limits=limits)
+        run = partial(self._server.run, sockets=[listening])
+        self._thread = threading.Thread(target=run, name="background", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Let it finish and end."""
+        self._server.should_exit = True
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._thread.join(timeout=5)
+
+
+# Connections
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Of one request: ``head_bytes`` and ``head_seconds``. Of a process: ``connections``.
+
+    Of a body that was refused before its end, ``discard_bytes`` and ``discard_seconds``.
+    """
+
+    head_bytes: int = 16 << 10
+    head_seconds: float = 30.0
+    connections: int = 10_000
+    discard_bytes: int = 16 << 20
+    discard_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        checks.count(head_bytes=self.head_bytes)
+        checks.count(connections=self.connections)
+        checks.count(discard_bytes=self.discard_bytes)
+        checks.positive(head_seconds=self.head_seconds, discard_seconds=self.discard_seconds)
+
+
+class HeadTooLongError(Exception):
+    """Raised within the parser, which then stops."""
+
+
+class Bounded(HttpToolsProtocol):
+    """One connection of a server, with bounds."""
+
+    bounds: ClassVar[Bounds]
+    addresses: ClassVar[Addresses]
+    open_ones: ClassVar[Held]  # connections, by address
+
+    _networks: Networks = None
+    _left: int | None = None  # bytes to discard, once nothing is read any more
+    _head = 0  # bytes of the request's head, as the parser tells them
+    _silent = 0  # bytes since the parser told of anything
+    _told = False
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        networks = self.addresses.key(self.client[0] if self.client else None)
+        if len(self.connections) > self.bounds.connections or not self.open_ones.take(networks):
+            transport.abort()
+            return
+        self._networks = networks
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is waited for any more."""
+        self._unwatch()
+        self.open_ones.give(self._networks)
+        self._networks = None
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass it to the parser, unless it goes on and on without telling it anything."""
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                self.transport.abort()
+            return
+        self._told = False
+        super().data_received(data)
+        if self.transport.is_closing() or self._left is not None:
+            return
+        self._silent = 0 if self._told else self._silent + len(data)
+        if self._silent > self.bounds.head_bytes:
+            self._refuse(_too_long(self.bounds.head_bytes))
+        elif self._is_idle():
+            self._watch()
+
+    def on_message_begin(self) -> None:
+        """A new request."""
+        self._head = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of its first line."""
+        self._grow(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of its head, or one behind its body."""
+        self._grow(len(name) + len(value) + _PER_LINE)
+        super().on_header(name, value)
+
+    def _grow(self, length: int) -> None:
+        self._head += length
+        if self._head > self.bounds.head_bytes:
+            raise HeadTooLongError
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._told = True
+        self._unwatch()
+        super().on_headers_complete()
+        self.cycle.transport = _Answering(self)  # type: ignore[assignment] # what it uses of one
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        self._told = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self._told = True
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what is wrong as every other answer does."""
+        del msg
+        too_long = self._head > self.bounds.head_bytes
+        self._refuse(_too_long(self.bounds.head_bytes) if too_long else _not_http())
+
+    def _refuse(self, problem: Problem) -> None:
+        """Say so, unless an answer to an earlier request is on its way; then no more is read."""
+        if self._is_idle():
+            self.transport.write(_bytes_of(problem))
+            self.discard()
+        else:
+            self.transport.close()
+
+    def discard(self) -> None:
+        """End our side, and read for a while what nobody wants.
+
+        A socket that is closed with bytes unread is reset, and a sender who does not read before
+        all is sent would never see the answer.
+        """
+        if self._left is None and not self.transport.is_closing():
+            self._left = self.bounds.discard_bytes
+            self.transport.write_eof()
+            self.flow.resume_reading()
+            self.loop.call_later(self.bounds.discard_seconds, self.transport.close)
+
+    def _is_idle(self) -> bool:
+        # Before the first request there is none, whatever its declaration says.
+        return bool(getattr(self.cycle, "response_complete", True))
+
+    def _watch(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(self.bounds.head_seconds, self._late)
+
+    def _unwatch(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self) -> None:
+        self._timer = None
+        if self._is_idle():
+            self.transport.close()
+
+
+class _Answering:
+    """The transport of one answer, as far as that uses it: closing lets the sender finish."""
+
+    def __init__(self, connection: Bounded) -> None:
+        self._connection = connection
+        self._cycle = connection.cycle
+        self.write = connection.transport.write
+        self.is_closing = connection.transport.is_closing
+
+    def close(self) -> None:
+        """After the answer; of a request that has not ended, the rest is discarded."""
+        if self._cycle.more_body:
+            self._connection.discard()
+        else:
+            self._connection.transport.close()
+
+
+def bounded(bounds: Bounds, limits: Limits) -> type[Bounded]:
+    """Connections with these bounds, as many as files may be opened at most."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY:
+        # Half of a small number is left to the store; it needs the files that are left here.
+        room = max(most - _FILES_FOR_WORK, most // 2, 1)
+        bounds = replace(bounds, connections=min(bounds.connections, room))
+    open_ones = Held(limits.address_connections, bounds.connections)
+    own = {"bounds": bounds, "addresses": Addresses(limits), "open_ones": open_ones}
+    return type("Bounded", (Bounded,), own)
+
+
+def allow_many_files() -> None:
+    """Let this process open as many files as it may: a connection is one, and a part is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _bytes_of(problem: Problem) -> bytes:
+    """The answer as it is sent where there is no request that an application could answer."""
+    answer = problem.response()
+    lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}".encode()]
+    lines += [name + b": " + value for name, value in answer.raw_headers]
+    return b"\r\n".join([*lines, b"", bytes(answer.body)])
+
+
+def _too_long(limit: int) -> Problem:
+    detail = f"the request's headers have more than {limit} bytes"
+    return Problem(kind="headers_too_large", status=431, detail=detail, close=True)
+
+
+def _not_http() -> Problem:
+    detail = "this is not a request in HTTP/1.1"
+    return Problem(kind="malformed", status=400, detail=detail, close=True)

@@ -1,0 +1,864 @@
+"""A party's directory as one file, taken while the service runs.
+
+The keys are read, then one moment of the database is copied, then the files that it mentions, which
+never change once they are mentioned. If the keys changed meanwhile, or a file was deleted because
+the work went on, everything is begun again: what is kept is of one moment, or nothing is.
+
+SQLite is copied by its own online backup within one read transaction: writers go on, and what they
+write afterwards is not seen. PostgreSQL is dumped by ``pg_dump`` as of a snapshot that this process
+holds, so that what the dump says and what is asked here are of the same moment.
+
+The file is an ordinary tar archive that ``tar tf`` lists, without times, owners or links, for its
+owner's eyes, and is there whole or not at all. Its last member is the manifest: every file with its
+length and SHA-256, and whose it is. Nothing is trusted when it is read: a member counts if the
+manifest names it, and what is read has to have the length and the digest that the manifest says.
+The manifest's own digest names the backup: whoever has written that down elsewhere can tell whether
+a backup was changed, which the digests inside cannot.
+
+What a party brought back has to do is in :mod:`shoal.service.ops.restore`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import tarfile
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
+
+from shoal.errors import ShoalError
+from shoal.explain.document import Document
+from shoal.explain.text import moment, plural
+from shoal.service.analyzer import tables as analyzer
+from shoal.service.clock import Clock, system_clock
+from shoal.service.db.database import POSTGRESQL, SQLITE
+from shoal.service.db.files import sync_directory
+from shoal.service.db.tables import surveys
+from shoal.service.errors import StoreUnavailableError
+from shoal.service.keyring import secrets
+from shoal.service.keyring.key_list import ROLES, Role
+from shoal.service.keyring.keys import INDEX, Index
+from shoal.service.keyring.secrets import IDENTITY, key_files, protection_kind
+from shoal.service.ops.home import Home
+from shoal.service.shuffler import tables as shuffler
+from shoal.service.survey import Survey
+from shoal.service.wire import Wire
+
+TRIES = 5
+MANIFEST = "manifest.json"
+SQLITE_FILE, DUMP_FILE = "store.sqlite", "store.dump"
+STORE_ID, TOKEN = "store-id", "token"
+_VERSION = 1
+_FORMAT = "shoal backup"
+_LARGEST_MANIFEST = 1 << 28  # bytes: two million files
+_NAMED = "[0-9a-f]{32}"
+_PATH = re.compile(
+    rf"{SQLITE_FILE}|{DUMP_FILE}|{STORE_ID}|{TOKEN}|keys/(?:index\.json|identity|key-\d{{3}})"
+    rf"|segments/{_NAMED}\.segment|parts/{_NAMED}-{_NAMED}"
+    rf"|batches/{_NAMED}-[0-9a-f]{{16}}\.batch|incoming/\d{{1,10}}-{_NAMED}\.batch"
+)
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGEST_SHOWN = 16  # digits of a batch's digest in the name of its file
+_MODE = 0o600
+_PIECE = 1 << 20
+_PAGES = 4096
+_PATIENCE = 30.0
+
+Range = tuple[int, int]  # where a stretch begins in the file, and its length
+Tell = Callable[[int], None]  # so many bytes more
+Progress = Callable[[int, int], None]  # so many of so many bytes
+
+
+def counted(total: int, progress: Progress) -> Tell:
+    """What adds up what is told, for a bar."""
+    done = 0
+
+    def tell(more: int) -> None:
+        nonlocal done
+        done += more
+        progress(min(done, total), max(total, 1))
+
+    return tell
+
+
+class BackupError(ShoalError):
+    """A backup that cannot be made, read or restored."""
+
+    def __init__(self, what: str, why: str, advice: str) -> None:
+        self.what = what
+        self.why = why
+        self.advice = advice
+        super().__init__(f"{what}: {why}; {advice}")
+
+
+class GoneError(BackupError):
+    """What belongs to the copied database was deleted, or changed, before it was copied."""
+
+    def __init__(self, path: Path, how: str = "deleted") -> None:
+        why = f"{path.name} was {how} while it was copied"
+        super().__init__("cannot make the backup", why, "stop the worker meanwhile, and try again")
+
+
+def damaged(path: Path, why: str) -> BackupError:
+    """A file that is no backup, or not all of one."""
+    return BackupError(f"cannot use {path}", why, "use another backup")
+
+
+@contextmanager
+def disk(what: str, advice: str = "make room, or choose another place") -> Iterator[None]:
+    """What the disk refuses is said in one line."""
+    try:
+        yield
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise BackupError(what, f"{error.strerror or error}{where}", advice) from error
+
+
+@dataclass(frozen=True)
+class Made:
+    """A backup, where it is, and how much of it there is."""
+
+    path: Path
+    manifest: Manifest
+    warnings: tuple[str, ...] = ()
+
+    def document(self, title: str) -> Document:
+        """In words; ``title`` says what is known of the file."""
+        manifest = self.manifest
+        return Document(
+            f"{self.path} {title}",
+            facts=(
+                ("  of", f"the {manifest.role} {manifest.ring.fingerprint[:16]}…"),
+                ("  as of", f"{moment(manifest.made)} UTC"),
+                ("  holds", f"{plural(len(manifest.entries), 'file')}, {manifest.size:,} bytes"),
+                ("  keys", "in it" if manifest.keys else "not in it"),
+                ("  digest", manifest.digest),
+            ),
+            warnings=self.warnings,
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        manifest = self.manifest
+        return {
+            "file": str(self.path),
+            "role": manifest.role,
+            "fingerprint": manifest.ring.fingerprint,
+            "made": manifest.made,
+            "database": manifest.dialect,
+            "revision": manifest.revision,
+            "keys": manifest.keys,
+            "files": len(manifest.entries),
+            "bytes": manifest.size,
+            "digest": manifest.digest,
+            "warnings": list(self.warnings),
+        }
+
+
+def back_up(
+    home: Home,
+    target: Path,
+    *,
+    keys: bool = True,
+    clock: Clock = system_clock,
+    progress: Progress = lambda _done, _total: None,
+) -> Made:
+    """Copy a party's directory and database into one file; into a directory, under a new name."""
+    if target.is_dir():
+        made = datetime.fromtimestamp(clock(), UTC).strftime("%Y%m%dT%H%M%SZ")
+        target = target / f"shoal-{home.role}-{made}.tar"
+    refuse_existing(target)
+    for _ in range(TRIES - 1):
+        try:
+            return _tried(home, target, clock, progress, keys=keys)
+        except GoneError:  # the work went on; the next moment is as good
+            continue
+    return _tried(home, target, clock, progress, keys=keys)
+
+
+def check(path: Path, progress: Progress = lambda _done, _total: None) -> Made:
+    """Read a backup, and refuse it if one byte is not what it was."""
+    with reading(path) as archive:
+        archive.verify(counted(archive.manifest.size, progress))
+        return Made(path, archive.manifest)
+
+
+def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: bool) -> Made:
+    ring, made = _ring(home), clock()
+    with disk(f"cannot write {target}"):
+        scratch = tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent)
+    with scratch as place, snapshot(home.url, Path(place), progress) as copied:
+        if _ring(home) != ring:
+            raise GoneError(home.keys, "changed")
+        revision = _revision(copied, home.role)
+        small = {**ring} if keys else {}
+        small |= _small_files(home, copied, token=keys)
+        wanted = needed(copied.connection, home.role)
+        with writing(target, counted(_size(home, copied, wanted), progress)) as writer:
+            writer.add(copied.file.name, copied.file)
+            for name, content in small.items():
+                writer.add_bytes(name, content)
+            for name, ranges in wanted.items():
+                writer.add(name, home.directory / name, ranges)
+            listed = Index.read(home.keys)
+            manifest = Manifest(
+                role=home.role,
+                made=made,
+                shoal=version("shoal"),
+                dialect=copied.dialect,
+                revision=revision,
+                keys=keys,
+                ring=RingNote(
+                    fingerprint=listed.listed.fingerprint,
+                    unused=listed.ring.unused,
+                    suites=len(listed.ring.suites),
+                    active=listed.ring.schedule.active,
+                ),
+                entries=tuple(writer.entries),
+            )
+            writer.finish(manifest)
+    plain = keys and protection_kind(home.keys) == "none"
+    warning = "the keys in it are in the clear, as they are in the directory"
+    return Made(target, manifest, (warning,) if plain else ())
+
+
+def _ring(home: Home) -> dict[str, bytes]:
+    """All files of the keys, as they are at one moment: encrypted, if they are."""
+    with secrets.locked(home.keys / secrets.LOCK):
+        paths = [home.keys / IDENTITY, home.keys / INDEX, *key_files(home.keys)]
+        return {f"keys/{path.name}": secrets.read_private(path) for path in paths if path.is_file()}
+
+
+def _small_files(home: Home, copied: Snapshot, *, token: bool) -> dict[str, bytes]:
+    """The token, and the name that directory and database share; two names are refused."""
+    names = (STORE_ID, TOKEN) if token else (STORE_ID,)
+    with disk("cannot make the backup", "look at its permissions"):
+        content = {
+            name: (home.directory / name).read_bytes()
+            for name in names
+            if (home.directory / name).is_file()
+        }
+    if STORE_ID in content and sa.inspect(copied.connection).has_table("store"):
+        name = copied.connection.execute(sa.text("SELECT id FROM store")).scalar_one()
+        if content[STORE_ID].decode(errors="replace").strip() != name:
+            why = f"{home.directory} belongs to another database"
+            raise BackupError("cannot make the backup", why, "check --store and SHOAL_STORE")
+    return content
+
+
+def _revision(copied: Snapshot, role: Role) -> str:
+    query = sa.text(f"SELECT version_num FROM {role}_revision")  # noqa: S608 - one of two words
+    if not sa.inspect(copied.connection).has_table(f"{role}_revision"):
+        advice = "check --store and SHOAL_STORE"
+        raise BackupError("cannot make the backup", f"this database is no {role}'s", advice)
+    return str(copied.connection.execute(query).scalar_one())
+
+
+def _size(home: Home, copied: Snapshot, wanted: Needed) -> int:
+    """About how many bytes there are: for a bar."""
+    size = copied.file.stat().st_size
+    for name, ranges in wanted.items():
+        try:
+            whole = (home.directory / name).stat().st_size
+        except OSError:
+            raise GoneError(home.directory / name) from None
+        size += whole if ranges is None else sum(length for _, length in ranges)
+    return size
+
+
+# What is in it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A file of the directory.
+
+    ``ranges`` are the stretches of a segment that still wait to be opened: they are all that is
+    kept of it, one after the other.
+    """
+
+    path: str
+    bytes: int
+    digest: str
+    ranges: tuple[Range, ...] | None = None
+
+    @property
+    def length(self) -> int:
+        """Of the file, once it is back."""
+        if self.ranges is None:
+            return self.bytes
+        return max((start + length for start, length in self.ranges), default=0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        plain = {"path": self.path, "bytes": self.bytes, "sha256": self.digest}
+        if self.ranges is None:
+            return plain
+        return plain | {"ranges": [list(each) for each in self.ranges]}
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Entry:
+        """From plain values; a name or number that cannot be one is a ValueError."""
+        path, size, digest = plain["path"], plain["bytes"], plain["sha256"]
+        if not _PATH.fullmatch(path) or not _DIGEST.fullmatch(digest):
+            message = "a file that no party has"
+            raise ValueError(message)
+        ranges = None
+        if "ranges" in plain:
+            ranges = tuple((_count(start), _count(length)) for start, length in plain["ranges"])
+            if sum(length for _, length in ranges) != size:
+                message = "stretches that do not add up"
+                raise ValueError(message)
+        return cls(path=path, bytes=_count(size), digest=digest, ranges=ranges)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RingNote:
+    """Of the keys, what a ring that takes over needs to know even if the keys are not here."""
+
+    fingerprint: str
+    unused: int
+    suites: int
+    active: int
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> RingNote:
+        """From plain values."""
+        numbers = {name: _count(plain[name]) for name in ("unused", "suites", "active")}
+        return cls(fingerprint=str(plain["fingerprint"]), **numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Whose backup it is, of when, and its files.
+
+    ``made`` is when the database was copied. ``keys`` says whether the secrets are in it.
+    """
+
+    role: Role
+    made: int
+    shoal: str
+    dialect: str
+    revision: str
+    keys: bool
+    ring: RingNote
+    entries: tuple[Entry, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(entry.bytes for entry in self.entries)
+
+    @property
+    def digest(self) -> str:
+        """The name of the backup: it stands for every byte of it."""
+        return sha256(self.to_bytes()).hexdigest()
+
+    @cached_property
+    def _by_path(self) -> dict[str, Entry]:
+        return {entry.path: entry for entry in self.entries}
+
+    def find(self, path: str) -> Entry | None:
+        """The file of that name."""
+        return self._by_path.get(path)
+
+    def below(self, directory: str) -> Iterator[Entry]:
+        """The files of a directory."""
+        return (entry for entry in self.entries if entry.path.startswith(f"{directory}/"))
+
+    def to_bytes(self) -> bytes:
+        """As it is stored."""
+        plain: dict[str, Any] = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "role": self.role,
+            "made": self.made,
+            "shoal": self.shoal,
+            "database": self.dialect,
+            "revision": self.revision,
+            "keys": self.keys,
+            "ring": asdict(self.ring),
+            "files": [entry.to_dict() for entry in self.entries],
+        }
+        return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Manifest:
+        """As it was; whatever is not one is a ValueError that says why."""
+        try:
+            plain = json.loads(data)  # what is no JSON is a ValueError, too
+            if plain["format"] != _FORMAT or plain["version"] != _VERSION:
+                message = f"made by a newer version of Shoal ({plain.get('shoal')})"
+                raise ValueError(message)
+            manifest = cls(
+                role=_role(plain["role"]),
+                made=_count(plain["made"]),
+                shoal=str(plain["shoal"]),
+                dialect=str(plain["database"]),
+                revision=str(plain["revision"]),
+                keys=bool(plain["keys"]),
+                ring=RingNote.of(plain["ring"]),
+                entries=tuple(Entry.of(each) for each in plain["files"]),
+            )
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
+            message = f"its manifest is none ({type(error).__name__})"
+            raise ValueError(message) from None
+        if len(manifest._by_path) < len(manifest.entries):
+            message = "its manifest has a file twice"
+            raise ValueError(message)
+        return manifest
+
+
+def _role(value: object) -> Role:
+    for role in ROLES:
+        if role == value:
+            return role
+    message = "of no party"
+    raise ValueError(message)
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or value < 0:
+        message = "its manifest has no whole number where one belongs"
+        raise ValueError(message)
+    return value
+
+
+# One moment of a database
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A copied database; ``connection`` asks the moment that was copied."""
+
+    dialect: str
+    file: Path
+    connection: sa.Connection
+
+
+@contextmanager
+def snapshot(url: str, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
+    """Copy a database into a directory for scratch; gone afterwards."""
+    parsed = make_url(url)
+    taken = _postgresql if parsed.get_backend_name() == POSTGRESQL else _sqlite
+    with taken(parsed, scratch, tell) as copied:
+        yield copied
+
+
+@contextmanager
+def _sqlite(url: URL, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
+    source, copy = Path(str(url.database)), scratch / SQLITE_FILE
+    if not source.is_file():
+        advice = "it is made when the service starts, or with its first survey"
+        raise BackupError("there is nothing to back up", f"no database {source}", advice)
+    try:
+        copy_sqlite(source, copy, tell)
+    except sqlite3.Error as error:
+        # Only the copy is written to.
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            advice = "make room there, or choose another place"
+            why = f"there is no room for a copy of the database in {scratch.parent}"
+            raise BackupError("cannot make the backup", why, advice) from error
+        raise StoreUnavailableError("copying", str(error)) from error
+    engine = sa.create_engine(f"sqlite:///{copy}", poolclass=sa.pool.NullPool)
+    try:
+        with engine.connect() as connection:
+            if connection.exec_driver_sql("PRAGMA quick_check(1)").scalar() != "ok":
+                raise _broken("the database is damaged")
+            yield Snapshot(SQLITE, copy, connection)
+    except sa.exc.DatabaseError as error:
+        raise _broken(str(error.orig)) from error
+    finally:
+        engine.dispose()
+        copy.unlink(missing_ok=True)
+
+
+def _broken(why: str) -> BackupError:
+    return BackupError("cannot make the backup", why, "restore an older backup")
+
+
+def copy_sqlite(source: Path, copy: Path, tell: Progress) -> None:
+    """The online backup, and a file that needs no journal beside it."""
+    os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with (
+        closing(_opened(source)) as live,
+        closing(sqlite3.connect(copy, isolation_level=None)) as target,
+    ):
+        live.execute("BEGIN")
+        live.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the moment is now
+        live.backup(
+            target,
+            pages=_PAGES,
+            sleep=0,
+            progress=lambda _status, left, total: tell(total - left, total),
+        )
+        live.execute("ROLLBACK")
+        target.execute("PRAGMA journal_mode=DELETE").fetchone()
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """An existing database; reading a log that is written needs permission to write."""
+    return sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=_PATIENCE, isolation_level=None
+    )
+
+
+@contextmanager
+def _postgresql(url: URL, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
+    dump = scratch / DUMP_FILE
+    with _connected(url, "copying") as connection:
+        try:
+            name = connection.execute(sa.text("SELECT pg_export_snapshot()")).scalar_one()
+            words = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={name}"]
+            tell(0, 1)
+            run("pg_dump", [*words, f"--file={dump}"], url)
+            dump.chmod(0o600)
+            yield Snapshot(POSTGRESQL, dump, connection)
+        finally:
+            dump.unlink(missing_ok=True)
+
+
+@contextmanager
+def _connected(url: URL, doing: str) -> Iterator[sa.Connection]:
+    """A transaction that sees one moment."""
+    engine = sa.create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        isolation_level="REPEATABLE READ",
+        poolclass=sa.pool.NullPool,
+        hide_parameters=True,
+    )
+    try:
+        with engine.connect() as connection:
+            yield connection
+    except sa.exc.OperationalError as error:
+        raise StoreUnavailableError(doing, _first_line(str(error.orig))) from error
+    finally:
+        engine.dispose()
+
+
+def refuse_full(url: URL) -> None:
+    """Nothing is overwritten."""
+    with _connected(url, "restoring") as connection:
+        tables = sa.inspect(connection).get_table_names()
+    if tables:
+        advice = "give the address of an empty one, or empty it (dropdb, createdb)"
+        raise BackupError("cannot restore", "the database is not empty", advice)
+
+
+def fill_postgresql(url: URL, dump: Path) -> None:
+    """A dump into an empty database: all of it, or nothing."""
+    words = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
+    run("pg_restore", [*words, str(dump)], url)
+
+
+def run(program: str, words: Sequence[str], url: URL) -> None:
+    """A program of PostgreSQL's; the password of the database is in a variable."""
+    path = shutil.which(program)
+    if path is None:
+        advice = "install PostgreSQL's client programs, of the server's version or newer"
+        raise BackupError(f"cannot run {program}", "it is not on the PATH", advice)
+    variables = os.environ | {"PGCONNECT_TIMEOUT": "30"}
+    if url.password:
+        variables["PGPASSWORD"] = str(url.password)
+    finished = subprocess.run(  # noqa: S603 - a fixed program, with our own words
+        [path, "--no-password", f"--dbname={_address(url)}", *words],
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if finished.returncode:
+        why = _first_line(finished.stderr) or f"status {finished.returncode}"
+        raise BackupError(f"{program} failed", why, "see that the database runs and may be read")
+
+
+def _address(url: URL) -> str:
+    """The address without its password: lists of processes show it."""
+    from psycopg.conninfo import make_conninfo
+
+    parameters = url.translate_connect_args(username="user", database="dbname") | dict(url.query)
+    if "sslpassword" in parameters:
+        raise BackupError(
+            "cannot call the programs of PostgreSQL",
+            "they would show the sslpassword of the address to everybody on this machine",
+            "use a key without one, in a file that only this user reads",
+        )
+    parameters.pop("password", None)
+    return make_conninfo("", **parameters)
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+# The files that a database needs
+
+_UNMIXED = (*shuffler.ACCEPTING, shuffler.SEALED)
+_MIXED = (shuffler.SHUFFLED, shuffler.RELEASED)
+
+
+# Files by their names in the directory, and the stretches of those that are not needed whole; in
+# the order in which they are most likely to be deleted.
+Needed = dict[str, tuple[Range, ...] | None]
+
+
+def needed(connection: sa.Connection, role: Role) -> Needed:
+    """What the directory has to have: what is mentioned, and is not about to be deleted.
+
+    Of a shuffler: what waits to be opened, parts of batches that are not mixed yet, and mixed
+    batches that are not acknowledged. Of an analyzer: batches that have arrived and are not opened.
+    """
+    if role == "analyzer":
+        rows = analyzer.collections.c
+        arrived = sa.select(rows.survey, rows.batch).where(rows.state == analyzer.RECEIVED)
+        batches = connection.execute(arrived.order_by(rows.survey, rows.batch))
+        return {f"incoming/{row.survey}-{row.batch}.batch": None for row in batches}
+    whole = [*_parts(connection), *_batches(connection)]
+    return {**dict.fromkeys(whole), **_segments(connection)}
+
+
+def _parts(connection: sa.Connection) -> Iterable[str]:
+    parts, batches = shuffler.parts.c, shuffler.batches.c
+    query = (
+        sa.select(parts.name)
+        .join(shuffler.batches, parts.batch == batches.id)
+        .where(batches.state.in_(_UNMIXED))
+        .order_by(batches.state.desc(), parts.name)  # SEALED ones are the first to go
+    )
+    return [f"parts/{name}" for name in connection.scalars(query)]
+
+
+def _batches(connection: sa.Connection) -> Iterable[str]:
+    rows = shuffler.batches.c
+    query = sa.select(rows.id, rows.digest).where(rows.state.in_(_MIXED)).order_by(rows.id)
+    mixed = connection.execute(query)
+    return [f"batches/{row.id}-{row.digest[:_DIGEST_SHOWN]}.batch" for row in mixed]
+
+
+def _segments(connection: sa.Connection) -> dict[str, tuple[Range, ...]]:
+    rows = shuffler.extents.c
+    query = sa.select(rows.segment, rows.survey, rows.start, rows.count.label("reports"))
+    sizes: dict[int, int] = {}
+    ranges: dict[str, list[Range]] = defaultdict(list)
+    for row in connection.execute(query.order_by(rows.segment, rows.start)).all():
+        if row.survey not in sizes:
+            sizes[row.survey] = _report_bytes(connection, row.survey)
+        ranges[row.segment].append((row.start, row.reports * sizes[row.survey]))
+    return {f"segments/{name}.segment": joined(ranges[name]) for name in sorted(ranges)}
+
+
+def _report_bytes(connection: sa.Connection, number: int) -> int:
+    query = sa.select(surveys.c.configuration).where(surveys.c.number == number)
+    survey = Survey.from_bytes(bytes(connection.execute(query).scalar_one()))
+    return Wire.of(survey).report_bytes
+
+
+def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """Stretches in order, those that touch as one.
+
+    >>> joined([(0, 5), (5, 5), (20, 5)])
+    ((0, 10), (20, 5))
+    """
+    joint: list[Range] = []
+    for start, length in ranges:
+        if joint and joint[-1][0] + joint[-1][1] == start:
+            joint[-1] = (joint[-1][0], joint[-1][1] + length)
+        else:
+            joint.append((start, length))
+    return tuple(joint)
+
+
+# The archive
+
+
+@dataclass
+class _Source:
+    """What tar reads: stretches of a file, counted and hashed on their way."""
+
+    file: BinaryIO
+    ranges: list[Range]
+    tell: Tell
+    path: Path
+
+    def __post_init__(self) -> None:
+        self.digest = sha256()
+        self._left = 0
+
+    def read(self, size: int) -> bytes:
+        """So many bytes; they are there, or were deleted under us."""
+        pieces = []
+        while size:
+            if not self._left:
+                start, self._left = self.ranges.pop(0)
+                self.file.seek(start)
+            piece = self.file.read(min(size, self._left))
+            if not piece:
+                raise GoneError(self.path)
+            pieces.append(piece)
+            self._left -= len(piece)
+            size -= len(piece)
+        whole = b"".join(pieces)
+        self.digest.update(whole)
+        self.tell(len(whole))
+        return whole
+
+
+class Writer:
+    """An archive that is being written."""
+
+    def __init__(self, tar: tarfile.TarFile, tell: Tell) -> None:
+        self._tar = tar
+        self._tell = tell
+        self.entries: list[Entry] = []
+
+    def add(self, name: str, path: Path, ranges: tuple[Range, ...] | None = None) -> None:
+        """A file, or stretches of one."""
+        try:
+            with path.open("rb") as file:
+                whole = [(0, os.fstat(file.fileno()).st_size)] if ranges is None else list(ranges)
+                self._add(
+                    name,
+                    _Source(file, [each for each in whole if each[1]], self._tell, path),
+                    ranges,
+                )
+        except FileNotFoundError:
+            raise GoneError(path) from None
+
+    def add_bytes(self, name: str, content: bytes) -> None:
+        """A small file that is in memory."""
+        whole = [(0, len(content))] if content else []
+        self._add(name, _Source(io.BytesIO(content), whole, self._tell, Path(name)), None)
+
+    def _add(self, name: str, source: _Source, ranges: tuple[Range, ...] | None) -> None:
+        size = sum(length for _, length in source.ranges)
+        self._tar.addfile(_member(name, size), source)  # type: ignore[arg-type] # it only reads
+        self.entries.append(
+            Entry(path=name, bytes=size, digest=source.digest.hexdigest(), ranges=ranges)
+        )
+
+    def finish(self, manifest: Manifest) -> None:
+        """The manifest, after everything that it names."""
+        content = manifest.to_bytes()
+        self._tar.addfile(_member(MANIFEST, len(content)), io.BytesIO(content))
+
+
+def _member(name: str, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, _MODE
+    return member
+
+
+@contextmanager
+def writing(target: Path, tell: Tell) -> Iterator[Writer]:
+    """An archive that gets its name when all of it is on the disk; no other file loses its own."""
+    refuse_existing(target)
+    with disk(f"cannot write {target}"):
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+    draft = Path(name)
+    try:
+        with disk(f"cannot write {target}"), os.fdopen(handle, "wb") as file:
+            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+                yield Writer(tar, tell)
+            file.flush()
+            os.fsync(file.fileno())
+        with disk(f"cannot write {target}"):
+            _name(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _name(draft: Path, target: Path) -> None:
+    """A link never replaces a file; where there are no links, look first."""
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        refuse_existing(target)
+    except OSError:
+        refuse_existing(target)
+        draft.replace(target)
+    sync_directory(target.parent)
+
+
+def refuse_existing(target: Path) -> None:
+    """Nothing is overwritten."""
+    if target.exists() or target.is_symlink():
+        advice = "choose another name, or a directory for several (with / at its end)"
+        raise BackupError(f"cannot write {target}", "it is there already", advice)
+    if not target.parent.is_dir():
+        why = f"there is no directory {target.parent}"
+        raise BackupError(f"cannot write {target}", why, "make it, or choose another place")
+
+
+class Archive:
+    """A backup that is read."""
+
+    def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
+        self.path = path
+        self._tar = tar
+        self._members = {member.name: member for member in tar.getmembers()}
+        self.manifest = self._manifest()
+
+    def _manifest(self) -> Manifest:
+        member = self._members.get(MANIFEST)
+        if member is None or not member.isreg() or member.size > _LARGEST_MANIFEST:
+            raise damaged(self.path, "it has no manifest: it is not all there")
+        content = self._opened(member).read()
+        try:
+            return Manifest.from_bytes(content)
+        except ValueError as error:
+            raise damaged(self.path, str(error)) from None
+
+    def _opened(self, member: tarfile.TarInfo) -> BinaryIO:
+        stream = self._tar.extractfile(member)
+        assert stream is not None  # noqa: S101 - a regular file
+        return stream  # type: ignore[return-value] # it reads bytes
+
+    def copy(self, entry: Entry, target: BinaryIO | None, tell: Tell) -> None:
+        """The bytes of a file, if they are what the manifest says; without a target, only that."""
+        member = self._members.get(entry.path)
+        if member is None or not member.isreg() or member.size != entry.bytes:
+            raise damaged(self.path, f"{entry.path} is missing, or has another length")
+        digest, source = sha256(), self._opened(member)
+        while piece := source.read(_PIECE):
+            digest.update(piece)
+            if target is not None:
+                target.write(piece)
+            tell(len(piece))
+        if digest.hexdigest() != entry.digest:
+            raise damaged(self.path, f"{entry.path} is not what it was")
+
+    def verify(self, tell: Tell) -> None:
+        """Read everything once."""
+        for entry in self.manifest.entries:
+            self.copy(entry, None, tell)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[Archive]:
+    """A backup, refused in one line if it is none."""
+    try:
+        with (
+            disk(f"cannot read {path}", "look at the path and its permissions"),
+            tarfile.open(path, "r:") as tar,
+        ):
+            yield Archive(path, tar)
+    except (tarfile.TarError, EOFError):
+        raise damaged(path, "it is no backup, or its end is missing") from None

@@ -1,0 +1,302 @@
+"""What ``shoal doctor`` looks at: this machine, parties' directories, addresses, and both together.
+
+It needs no passphrase, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+
+from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.explain.text import duration
+from shoal.service.analyzer.source import SourceUnavailableError
+from shoal.service.clock import Clock, system_clock
+from shoal.service.db import Database
+from shoal.service.db.surveys import Surveys
+from shoal.service.errors import StoreUnavailableError, StoreVersionError
+from shoal.service.keyring import KeyList, Keyring
+from shoal.service.keyring.key_list import unverified
+from shoal.service.ops.environment import MACHINE, machine_findings
+from shoal.service.ops.facts import UNAVAILABLE, directory_facts, key_facts, store_facts
+from shoal.service.ops.health import Examination, Fact, Finding, State, fail, ok, warn
+from shoal.service.ops.home import Home, has_both, home_of
+from shoal.service.ops.token_file import TokenFile, TokenFileError, try_token
+from shoal.service.ops.up import Embedded
+from shoal.service.survey import Party, Survey
+
+TOGETHER = "both together"
+_ADDRESSES = ("http://", "https://")
+_PATIENCE = 5.0
+_SKEW, _LARGE_SKEW = 60, 300
+_LARGEST = 1 << 20
+_SILENT, _CLOCK = "silent", "clock"
+
+
+def examine(
+    targets: Sequence[str], *, store: str | None = None, clock: Clock = system_clock
+) -> Examination:
+    """This machine, and every directory or address."""
+    parts: dict[str, list[Finding]] = {MACHINE: list(machine_findings(clock))}
+    parties: list[Examined] = []
+    remotes: dict[str, Remote] = {}
+    for target in targets:
+        if _is_address(target):
+            parts[target] = list(Remote(target, clock=clock).findings())
+            continue
+        for home in _homes(Path(target), store):
+            findings, party = party_findings(home, clock)
+            if home.role == "analyzer":
+                findings.append(_token_file(home))
+            findings += _others(party, remotes, clock)
+            if home.role == "analyzer":
+                findings += _tokens(party, clock())
+            parts[f"{home.role} in {home.directory}"] = findings
+            parties.append(party)
+    pairs = list(apart(parties))
+    if pairs:
+        parts[TOGETHER] = pairs
+    return Examination(parts)
+
+
+def _is_address(target: str) -> bool:
+    """Whether a target is an address; one that nothing speaks is refused."""
+    if target.lower().startswith(_ADDRESSES):
+        try:
+            address = urlsplit(target)
+            names_host = bool(address.hostname) and address.port != 0
+        except ValueError:  # a port that is no number, or half of an address of IPv6
+            names_host = False
+        if not names_host:
+            raise InvalidArgumentError("target", target, "an address with the name of a host in it")
+        return True
+    if "://" in target and not Path(target).exists():
+        expected = f"an address with {' or '.join(_ADDRESSES)}, or a directory"
+        raise InvalidArgumentError("target", target, expected)
+    return False
+
+
+def _homes(directory: Path, store: str | None) -> list[Home]:
+    if has_both(directory):
+        embedded = Embedded(directory=directory)
+        return [embedded.home("shuffler"), embedded.home("analyzer")]
+    return [home_of(directory, store)]
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A party's parts, as far as they could be opened."""
+
+    home: Home
+    keyring: Keyring | None
+    surveys: tuple[Survey, ...]
+
+
+def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Finding], Examined]:
+    """What is to be said of a directory, and what was found in it."""
+    findings = _looked(directory_facts(home))
+    keyring: Keyring | None = None
+    try:
+        keyring = Keyring.open(home.keys, protection=None, clock=clock)
+        findings += _looked(key_facts(keyring, clock))
+    except ShoalError as error:
+        findings.append(fail("keys", str(error), "restore DIR/keys from a backup"))
+    surveys: tuple[Survey, ...] = ()
+    if home.store is None and not home.default_database.exists():
+        advice = "it is made when the service starts, or with its first survey"
+        findings.append(warn("store", "there is none yet", advice))
+        return findings, Examined(home, keyring, surveys)
+    try:
+        with closing(Database(home.url, timeout=_PATIENCE)) as database:
+            database.require(home.role)
+            findings += _looked(store_facts(home, database, keyring, clock))
+            surveys = tuple(Surveys(database, ()).all())
+    except StoreVersionError as error:
+        findings.append(fail("store", str(error), "start the service once with --migrate"))
+    except StoreUnavailableError as error:
+        findings.append(fail("store", str(error), UNAVAILABLE))
+    return findings, Examined(home, keyring, surveys)
+
+
+def _looked(facts: list[Fact]) -> list[Finding]:
+    return [finding for fact in facts for finding in fact.findings()]
+
+
+def _token_file(home: Home) -> Finding:
+    path = home.directory / "token"
+    try:
+        TokenFile(path).check()
+    except TokenFileError as error:
+        advice = "needed for collecting, unless --shuffler-token names another file"
+        return warn("token file", str(error), advice)
+    return ok("token file", f"{path} is there")
+
+
+def _tokens(party: Examined, now: int) -> Iterator[Finding]:
+    """Whether the shuffler of every survey takes the token that there is for it."""
+    tokens = TokenFile(party.home.directory / "token")
+    for survey in party.surveys:
+        if now > survey.not_after + survey.batches.max_age:
+            continue
+        name = f"token for survey {str(survey.id)[:12]}"
+        try:
+            try_token(tokens, party.surveys, survey)
+        except TokenFileError:
+            return  # that was said
+        except SourceUnavailableError as error:
+            if error.__cause__ is None:  # otherwise it does not answer at all, which was said
+                yield fail(name, f"{error.reason}: nothing is collected for it", error.advice)
+        else:
+            yield ok(name, f"{survey.shuffler.url} takes it")
+
+
+def _others(party: Examined, remotes: dict[str, Remote], clock: Clock) -> Iterator[Finding]:
+    """What the other party of every open survey says, each asked once."""
+    for survey in party.surveys:
+        other = survey.analyzer if party.home.role == "shuffler" else survey.shuffler
+        if clock() <= survey.not_after:
+            remote = remotes.setdefault(other.url, Remote(other.url, clock=clock))
+            yield from remote.survey(survey, other)
+
+
+class Remote:
+    """A service, asked as anybody may ask it; what was said of it once is not said again."""
+
+    def __init__(self, url: str, *, clock: Clock = system_clock) -> None:
+        self.url = url.rstrip("/")
+        self._clock = clock
+        self._said: set[str] = set()
+
+    def findings(self) -> Iterator[Finding]:
+        """Alive, ready, in time, with a list of keys."""
+        answer = self._asked("/readyz")
+        if answer is None:
+            yield self._silent()
+            return
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            advice = "see whether this is the address of a shuffler or an analyzer"
+            yield warn(self.url, "answers, but has no /readyz", advice)
+        elif not answer.is_success:
+            yield fail(self.url, "answers, and is not ready", "run shoal doctor DIR where it runs")
+        else:
+            yield ok(self.url, "ready")
+        yield self.clock(answer)
+        yield self._keys(None)
+
+    def survey(self, survey: Survey, party: Party) -> Iterator[Finding]:
+        """Whether it is the party that a survey names, and collects for it."""
+        if not {_SILENT, str(survey.id)}.isdisjoint(self._said):
+            return
+        self._said.add(str(survey.id))
+        answer = self._asked(f"/v1/surveys/{survey.id}")
+        name = f"{self.url} survey {str(survey.id)[:12]}"
+        if answer is None:
+            self._said.add(_SILENT)
+            yield replace(self._silent(), state=State.WARN)
+            return
+        if _CLOCK not in self._said:
+            yield self.clock(answer)
+        if party.fingerprint not in self._said:
+            yield self._keys(party)
+        self._said |= {_CLOCK, party.fingerprint}
+        if not answer.is_success:
+            yield fail(name, "is not known there", "add it there: shoal survey add")
+        elif answer.content != survey.to_bytes():
+            yield fail(name, "is another one there", "somebody answers for the service: find out")
+        else:
+            yield ok(name, "is collected there")
+
+    def clock(self, answer: httpx.Response) -> Finding:
+        """Its clock against ours, by the header Date."""
+        name = f"{self.url} clock"
+        try:
+            theirs = int(parsedate_to_datetime(answer.headers["Date"]).timestamp())
+        except (KeyError, ValueError):
+            return warn(name, "it does not say what time it is", "let the proxy pass Date on")
+        skew = theirs - self._clock()
+        detail = f"{skew:+d} s against this machine"
+        if abs(skew) > _LARGE_SKEW:
+            return fail(name, detail, "set the clock that is wrong (NTP)")
+        if abs(skew) > _SKEW:
+            return warn(name, detail, "set the clock that is wrong (NTP)")
+        return ok(name, detail)
+
+    def _keys(self, party: Party | None) -> Finding:
+        """Its list of keys: signed by whom a survey names, and valid."""
+        name, now = f"{self.url} keys", self._clock()
+        answer = self._asked("/v1/keys")
+        if answer is None or not answer.is_success:
+            advice = "see whether this is the address of a shuffler or an analyzer"
+            return fail(name, "no list of keys", advice)
+        try:
+            wanted = (party or unverified(answer.content)).fingerprint
+            listed = KeyList.verified(answer.content, fingerprint=wanted, now=now)
+        except ShoalError as error:
+            return fail(name, str(error), "send nothing there until this is explained")
+        left = duration(listed.valid_until - now)
+        return ok(name, f"{listed.role}, {wanted[:12]}…, signed for {left} more")
+
+    def _silent(self) -> Finding:
+        return fail(self.url, "does not answer", "start it, or look at the proxy in front of it")
+
+    def _asked(self, path: str) -> httpx.Response | None:
+        """The answer with its status, date and body; none if it does not come to an end."""
+        body = bytearray()
+        try:
+            with httpx.stream("GET", self.url + path, timeout=_PATIENCE, trust_env=False) as answer:
+                for piece in answer.iter_bytes():
+                    body += piece
+                    if len(body) > _LARGEST:
+                        return None
+        except (httpx.HTTPError, httpx.InvalidURL):
+            return None
+        date = {name: answer.headers[name] for name in ("Date",) if name in answer.headers}
+        return httpx.Response(answer.status_code, headers=date, content=bytes(body))
+
+
+def apart(parties: Sequence[Examined]) -> Iterator[Finding]:
+    """Whoever has both parts undoes the shuffling: nothing may be shared."""
+    shufflers = [party for party in parties if party.home.role == "shuffler"]
+    analyzers = [party for party in parties if party.home.role == "analyzer"]
+    for shuffler in shufflers:
+        for analyzer in analyzers:
+            yield from _pair(shuffler, analyzer)
+
+
+def _pair(shuffler: Examined, analyzer: Examined) -> Iterator[Finding]:
+    homes = (shuffler.home, analyzer.home)
+    if shuffler.home.url == analyzer.home.url:
+        yield fail("store", "both have the same database", "give each its own: --store")
+    elif all(home.store is not None or home.default_database.exists() for home in homes):
+        yield ok("store", "each has its own database")
+    else:
+        detail = "not compared: one of them is not in its directory"
+        yield warn("store", detail, "see that --store is another one for each")
+    if _public(shuffler) & _public(analyzer):
+        yield fail("keys", "both have the same key", "make keys for each: shoal keys new")
+    else:
+        yield ok("keys", "no key in common")
+    one, other = (home.directory.stat() for home in homes)
+    same = (one.st_dev, one.st_uid) == (other.st_dev, other.st_uid)
+    detail = "both are on one disk, of one user" if same else "both can be seen from one machine"
+    trying = "fine for trying out; real parties have different operators and machines"
+    yield warn("apart", detail, trying)
+    known = {survey.id for survey in analyzer.surveys}
+    fingerprint = None if analyzer.keyring is None else analyzer.keyring.fingerprint
+    for survey in shuffler.surveys:
+        name = f"survey {str(survey.id)[:12]}"
+        if survey.id in known:
+            yield ok(name, "known to both")
+        elif survey.analyzer.fingerprint == fingerprint:
+            advice = f"shoal survey add FILE --to {analyzer.home.directory}"
+            yield fail(name, "the analyzer does not know it", advice)
+
+
+def _public(party: Examined) -> set[bytes]:
+    return set() if party.keyring is None else {key.public.raw for key in party.keyring.list().keys}

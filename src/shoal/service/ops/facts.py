@@ -1,0 +1,578 @@
+"""The facts of a party: its directory, keys, store, surveys, and work that waits.
+
+A running process and ``shoal doctor`` look at the same facts, the one at those that its work hangs
+on, the other at all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import sqlalchemy as sa
+from prometheus_client.core import Metric
+
+from shoal.explain.text import duration, moment
+from shoal.sealing import SurveyId
+from shoal.service.analyzer import tables as analyzer_schema
+from shoal.service.analyzer.collection import Collection
+from shoal.service.analyzer.key_retention import longest_carried
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.clock import Clock, system_clock
+from shoal.service.db import Database
+from shoal.service.db.key_lists import KeyLists
+from shoal.service.db.leases import Leases
+from shoal.service.db.store_id import StoreId
+from shoal.service.db.surveys import Surveys
+from shoal.service.db.tables import tokens
+from shoal.service.errors import StoreVersionError
+from shoal.service.keyring import KeyInfo, Keyring, KeyringError, KeyState
+from shoal.service.keyring.words import regain
+from shoal.service.ops.environment import disk
+from shoal.service.ops.health import Fact, Finding, fail, ok, warn
+from shoal.service.ops.home import Home
+from shoal.service.ops.metrics import counters, gauge, gauges, two_digits
+from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.store import ShufflerStore
+from shoal.service.survey import Survey
+
+DAY = 86_400
+SOON = 14 * DAY
+_OTHERS = 0o077
+_UNCOLLECTED = DAY
+_STUCK = 3600
+_SHOWN = 12  # digits of a name: enough to tell those of one service apart
+_TEND = "see that a worker runs (it tends the keys), with the identity where it looks"
+_START_WORKER = "start a worker: shoal serve worker DIR"
+_REACH = "devices wait: see that a worker runs, and that it reaches the analyzer's address"
+_AHEAD = (
+    "devices refuse it: set the clocks here and at the analyzer right; a worker then fetches a new "
+    "one within the hour, which takes its place"
+)
+UNAVAILABLE = "see that the database runs and may be written to; reports are refused so far"
+
+
+def directory_facts(home: Home) -> list[Fact]:
+    """Who may read it, and whether there is room."""
+    return [
+        Fact("permissions", lambda: [_permissions(home.directory)]),
+        Fact(
+            "disk",
+            lambda: [disk(home.directory)],
+            "mount it",
+            ready=True,
+            metrics=lambda: disk_metrics(home.directory),
+        ),
+    ]
+
+
+def key_facts(keyring: Keyring, clock: Clock = system_clock) -> list[Fact]:
+    """How the keys are, and when they change next."""
+    advice = "restore DIR/keys from a backup"
+    return [
+        Fact("key list", lambda: _key_list(keyring, clock()), advice, ready=True),
+        Fact(
+            "keys",
+            lambda: _keys(keyring, clock()),
+            advice,
+            ready=True,
+            metrics=lambda: key_metrics(keyring, clock),
+        ),
+        Fact("protection", lambda: _protection(keyring), advice),
+    ]
+
+
+def store_facts(
+    home: Home, database: Database, keyring: Keyring | None, clock: Clock = system_clock
+) -> list[Fact]:
+    """What is in the database, and what waits there."""
+    surveys = Surveys(database, ())
+    facts = [
+        Fact("store", lambda: _store(home, database), UNAVAILABLE, ready=True),
+        Fact("surveys", lambda: _surveys(home, surveys.all(), keyring, clock()), UNAVAILABLE),
+        Fact("tokens", lambda: _tokens(database, clock()), UNAVAILABLE),
+    ]
+    if home.role == "shuffler":
+        key_lists = KeyLists(database)
+        facts += [
+            Fact(
+                "analyzer keys",
+                lambda: copy_findings(surveys.all(), key_lists, clock()),
+                UNAVAILABLE,
+                ready=True,
+                metrics=lambda: copy_metrics(surveys.all(), key_lists, clock()),
+            ),
+            Fact("opening", lambda: _shuffler_waits(database, surveys, clock()), UNAVAILABLE),
+        ]
+    else:
+        facts.append(Fact("collecting", lambda: _analyzer_waits(database), UNAVAILABLE))
+    if keyring is not None:
+        facts.append(Fact("secrets", lambda: _waits_in_vain(home, keyring, database), UNAVAILABLE))
+    return facts
+
+
+# The directory
+
+
+def _permissions(directory: Path) -> Finding:
+    """Whether others on this machine may read anything in it."""
+    below = (path for path in sorted(directory.rglob("*")) if not path.is_symlink())
+    open_ones = [path for path in below if _mode(path) & _OTHERS]
+    if open_ones:
+        first = open_ones[0]
+        more = f", and {len(open_ones) - 1} more" if len(open_ones) > 1 else ""
+        detail = f"{first} has mode {_mode(first):04o}{more}"
+        return fail("permissions", detail, f"run chmod -R go= {directory}")
+    if _mode(directory) & _OTHERS:
+        detail = f"others may see the names in {directory}, though nothing more"
+        return warn("permissions", detail, f"run chmod 700 {directory}")
+    return ok("permissions", f"{directory} is for its owner alone")
+
+
+def _mode(path: Path) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:  # gone meanwhile
+        return 0
+
+
+def disk_metrics(directory: Path) -> Iterable[Metric]:
+    """Free room, coarse: reports have one length, so bytes would count them."""
+    free = two_digits(shutil.disk_usage(directory).free)
+    yield gauge("disk_free_bytes", "Room on the disk, to two digits.", free)
+
+
+# The keys
+
+
+def _key_list(keyring: Keyring, now: int) -> Iterator[Finding]:
+    """How long its signature counts, and where the identity is that signs the next one.
+
+    That may well be kept elsewhere, until the list has to be new.
+    """
+    listed = keyring.list()
+    left = listed.valid_until - now
+    soon = left < (listed.valid_until - listed.issued) // 4
+    if left <= 0:
+        yield fail("key list", f"its signature ended {duration(-left)} ago", _TEND)
+    elif soon:
+        yield warn("key list", f"its signature ends in {duration(left)}", _TEND)
+    else:
+        yield ok("key list", f"signed until {duration(left)} from now")
+    away = f"not in {keyring.directory}; bring it before {moment(listed.valid_until)} UTC"
+    if keyring.has_identity or not soon:
+        yield ok("identity", "with the keys" if keyring.has_identity else away)
+    else:
+        rotate = f"shoal keys rotate {keyring.directory} --identity FILE"
+        yield warn("identity", away, f"{rotate}, or start the service with --identity FILE")
+
+
+def _keys(keyring: Keyring, now: int) -> Iterator[Finding]:
+    """Every key; without one in use and its secret, nothing that is sealed now can be opened.
+
+    A lost secret of a key to come is a failure that stops nothing yet; few seal for an expired one.
+    """
+    keys, lacking = keyring.list().keys, keyring.lacking()
+    used = {key.suite for key in keys if key.at(now).state is KeyState.ACTIVE}
+    unused = sorted({key.suite for key in keys} - used)
+    if unused:
+        advice = "rotate the keys (shoal keys rotate), or set the clock"
+        yield fail("keys", f"no key in use for {', '.join(unused)}", advice, stops=True)
+    for key in keys:
+        if key.number not in lacking:
+            yield _key(key, now)
+            continue
+        name, advice = f"key {key.number}", regain(keyring, key.number)
+        detail = (
+            f"{key.state}, and its secret {lacking[key.number]}: nothing that is sealed for it "
+            f"opens ({keyring.secret_path(key.number)})"
+        )
+        if key.state is KeyState.EXPIRED:
+            yield warn(name, detail, advice)
+        else:
+            yield fail(name, detail, advice, stops=key.state is KeyState.ACTIVE)
+
+
+def _key(key: KeyInfo, now: int) -> Finding:
+    name = f"key {key.number}"
+    age = f"{duration(now - key.created)} old"
+    if key.state is KeyState.ACTIVE:
+        left = key.expires_at - now
+        if left <= 0:
+            detail = f"in use, {age}, and should have been replaced {duration(-left)} ago"
+            return warn(name, detail, _TEND)
+        return ok(name, f"in use, {age}, for {duration(left)} more")
+    if key.state is KeyState.PENDING:
+        return ok(name, f"published, in use in {duration(key.active_from - now)}")
+    if key.state is KeyState.DELETED:
+        return ok(name, "deleted, and leaves the list when it is signed again")
+    return ok(name, f"expired, {age}, still opens what was sealed before")
+
+
+def _protection(keyring: Keyring) -> Iterator[Finding]:
+    try:
+        protection = keyring.protection
+    except KeyringError:
+        return  # nothing is left of the secrets, which was said
+    if protection == "none":
+        advice = "make keys with a passphrase or a key file for real answers"
+        yield warn("protection", "the secrets lie on the disk in the clear", advice)
+    else:
+        yield ok("protection", f"by {protection}")
+
+
+def key_metrics(keyring: Keyring, clock: Clock = system_clock) -> Iterable[Metric]:
+    """How old each key is, how long it is still used, and how many would open nothing."""
+    now = clock()
+    labels = ["key", "state"]
+    named = [([str(key.number), key.at(now).state.value], key) for key in keyring.list().keys]
+    yield gauges(
+        "key_age_seconds",
+        "Seconds since a key was made.",
+        labels,
+        ((row, max(0, now - key.created)) for row, key in named),
+    )
+    yield gauges(
+        "key_active_seconds_left",
+        "Seconds until a key is no longer handed out.",
+        labels,
+        ((row, max(0, key.expires_at - now)) for row, key in named),
+    )
+    text = "Keys, not deleted, whose secret is not in its file: they open nothing."
+    yield gauge("missing_secrets", text, len(keyring.lacking()))
+
+
+# The store
+
+
+def _store(home: Home, database: Database) -> Iterator[Finding]:
+    """Whether it answers, has the tables of this version, and the directory belongs to it."""
+    database.require(home.role)
+    yield ok("store", f"{database.dialect}, revision {database.revision(home.role)}")
+    store_id = StoreId(database, home.directory)
+    if not store_id.is_bound():
+        return
+    try:
+        store_id.check()
+    except StoreVersionError as error:
+        yield fail("directory", error.found, error.advice, stops=True)
+    else:
+        yield ok("directory", "belongs to the database")
+
+
+def _surveys(
+    home: Home, surveys: list[Survey], keyring: Keyring | None, now: int
+) -> Iterator[Finding]:
+    if not surveys:
+        advice = f"add one: shoal survey add FILE --to {home.directory}"
+        yield warn("surveys", "none", advice)
+    for survey in surveys:
+        name = f"survey {short(survey.id)}"
+        party = survey.shuffler if home.role == "shuffler" else survey.analyzer
+        if keyring is not None and party.fingerprint != keyring.fingerprint:
+            advice = "make it again with the fingerprint that shoal keys show prints"
+            yield fail(name, f"names another {home.role}'s keys", advice)
+        elif keyring is not None and (found := _schedule(survey, keyring, now)) is not None:
+            yield found
+        elif now < survey.not_before:
+            yield ok(name, f"begins in {duration(survey.not_before - now)}")
+        elif now > survey.not_after:
+            yield ok(name, f"over since {duration(now - survey.not_after)}")
+        else:
+            yield ok(name, f"open for {duration(survey.not_after - now)} more")
+
+
+def _schedule(survey: Survey, keyring: Keyring, now: int) -> Finding | None:
+    """Whether the analyzer has its keys for as long as a batch may need them."""
+    max_age = survey.batches.max_age
+    if keyring.role != "analyzer" or now > survey.not_after + max_age:
+        return None
+    name, expired = f"survey {short(survey.id)}", keyring.schedule.expired
+    if expired < max_age:
+        detail = f"a batch may wait {duration(max_age)}, its key {duration(expired)}"
+        return fail(name, detail, "make keys with a longer --expired, and the survey again")
+    life = survey.not_after - survey.not_before
+    if survey.batches.small == "carry" and life > longest_carried(keyring):
+        detail = f"open for {duration(life)}: there is no room for all its keys, the oldest go"
+        advice = "make keys with a longer --active, or a survey that does not carry"
+        return warn(name, detail, advice)
+    return None
+
+
+def _tokens(database: Database, now: int) -> Iterator[Finding]:
+    with database.read() as connection:
+        rows = connection.execute(sa.select(tokens.c.label, tokens.c.expires)).all()
+    for row in rows:
+        left = row.expires - now
+        name, advice = f"token {row.label}", "make a new one: shoal keys token"
+        if left <= 0:
+            yield warn(name, f"ended {duration(-left)} ago", advice)
+        elif left < SOON:
+            yield warn(name, f"ends in {duration(left)}", advice)
+        else:
+            yield ok(name, f"valid for {duration(left)} more")
+
+
+# The shuffler's copies of the analyzers' keys: without them devices wait, and send nothing
+
+
+def copy_findings(surveys: Iterable[Survey], key_lists: KeyLists, now: int) -> Iterator[Finding]:
+    """The copy of every analyzer of a survey that is not over, and whether one contradicted.
+
+    Nothing of it stops the service: reports that were sealed before are taken without any copy.
+    """
+    parties = {
+        each.analyzer.fingerprint: each.analyzer for each in surveys if now <= each.not_after
+    }
+    for name, party in parties.items():
+        check = f"keys of {party.url}"
+        copy = key_lists.find(name)
+        if copy is None:
+            yield warn(check, "there is no copy yet", _REACH)
+        elif copy.valid_until < now:
+            yield warn(check, "the copy's signature has ended", _REACH)
+        elif not copy.is_usable(now):
+            ahead = -(-(copy.issued - now) // DAY)
+            yield fail(check, f"the copy's date is {ahead} days ahead of this clock", _AHEAD)
+        else:
+            days = (copy.valid_until - now) // DAY
+            yield ok(check, f"copied, signed for {days} days more")
+    for each in key_lists.contradictions():
+        detail = f"{each.fingerprint[:_SHOWN]}… signed lists that contradict each other"
+        advice = f"{each.reason}: both are in the table contradictions; talk to its operator"
+        yield fail("analyzer keys", detail, advice)
+
+
+def copy_metrics(surveys: Iterable[Survey], key_lists: KeyLists, now: int) -> Iterable[Metric]:
+    """How many analyzers' lists are lacking, and how many were refused as contradictions."""
+    names = {each.analyzer.fingerprint for each in surveys if now <= each.not_after}
+    copies = [key_lists.find(name) for name in names]
+    lacking = sum(copy is None or not copy.is_usable(now) for copy in copies)
+    yield gauge(
+        "lacking_key_lists", "Analyzers without a copy of their keys that devices take.", lacking
+    )
+    yield gauge(
+        "contradicting_key_lists",
+        "Signed lists of analyzers that contradict each other.",
+        len(key_lists.contradictions()),
+    )
+
+
+# Work that waits
+
+
+def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[Finding]:
+    """Reports nobody opens, batches nobody mixes, batches nobody collects."""
+    extents, batches, tally = schema.extents.c, schema.batches.c, schema.counters.c
+    count = sa.select(sa.func.count())
+    with database.read() as connection:
+        waiting = connection.scalar(count.select_from(schema.extents))
+        leased = connection.scalar(
+            count.where(Leases(database, schema.extents, lambda: now).worked_on())
+        )
+        tried = connection.scalar(count.where(extents.lease_until > now))
+        closed = connection.execute(
+            sa.select(batches.id, batches.state, batches.closed).where(
+                batches.state.in_([schema.SEALED, schema.SHUFFLED, schema.RELEASED])
+            )
+        ).all()
+        unclosed = connection.execute(
+            sa.select(batches.id, batches.survey, batches.since).where(
+                batches.state == schema.OPEN, batches.since.is_not(None)
+            )
+        ).all()
+        unreadable = connection.scalar(
+            sa.select(sa.func.sum(tally.value)).where(tally.name == "unreadable")
+        )
+    if not waiting or leased:
+        yield ok("opening", "a worker is at it" if waiting else "nothing waits")
+    elif tried:
+        detail = "reports wait: a worker could not open them, and tries again in some minutes"
+        yield warn("opening", detail, "see what fails here, and work_failed in the worker's log")
+    else:
+        yield warn("opening", "reports wait, and nobody opens them at the moment", _START_WORKER)
+    for row in closed:
+        name, age = f"batch {row.id[:8]}", now - (row.closed or now)
+        if row.state == schema.SEALED and age > _STUCK:
+            yield warn(name, "closed, and not mixed yet", _START_WORKER)
+        elif row.state != schema.SEALED and age > _UNCOLLECTED:
+            detail = f"ready since {duration(age)}, and not collected"
+            yield warn(name, detail, "see that the analyzer runs, and that its token is valid")
+        else:
+            yield ok(name, row.state.lower())
+    for row in unclosed:
+        overdue = now - row.since - surveys.numbered(row.survey).survey.batches.max_age
+        if overdue > _STUCK:
+            detail = f"should have closed {duration(overdue)} ago, or waited for more"
+            yield warn(f"batch {row.id[:8]}", detail, _START_WORKER)
+    if unreadable:
+        advice = "look for errors of the disk in the system's log"
+        yield warn("unreadable", f"{unreadable:,} reports were set aside", advice)
+
+
+def _analyzer_waits(database: Database) -> Iterator[Finding]:
+    """Batches that do not go on."""
+    rows = analyzer_schema.collections.c
+    with database.read() as connection:
+        batches = connection.execute(
+            sa.select(rows.batch, rows.state, rows.reason, rows.acknowledged)
+        ).all()
+    on_their_way = 0
+    for row in batches:
+        if row.state == analyzer_schema.REFUSED:
+            advice = (
+                "it is not lost, the shuffler keeps it: see to the cause, then "
+                f"shoal collect DIR --again {row.batch[:8]}"
+            )
+            yield warn(f"batch {row.batch[:8]}", f"refused: {row.reason}", advice)
+        elif not (row.state == analyzer_schema.PUBLISHED and row.acknowledged):
+            on_their_way += 1
+    if on_their_way:
+        advice = "they go on while shoal serve analyzer (or shoal collect) runs"
+        yield warn("collecting", f"batches on their way: {on_their_way}", advice)
+    else:
+        plural = "es" * (len(batches) != 1)
+        yield ok("collecting", f"{len(batches)} batch{plural} so far, nothing waits")
+
+
+def _waits_in_vain(home: Home, keyring: Keyring, database: Database) -> Iterator[Finding]:
+    """What came in for a key whose secret is lost."""
+    if home.role == "shuffler":
+        what, query = "reports", sa.select(schema.extents.c.key)
+    else:
+        rows = analyzer_schema.collections.c
+        waiting = rows.state.in_([analyzer_schema.REQUESTED, analyzer_schema.RECEIVED])
+        what, query = "batches", sa.select(rows.key).where(waiting)
+    with database.read() as connection:
+        needed = set(connection.scalars(query.distinct()))
+    for number, why in keyring.lacking().items():
+        if number in needed:
+            detail = f"{what} wait for it, and its secret {why}"
+            yield fail(f"{what} for key {number}", detail, regain(keyring, number))
+
+
+# Metrics of what the stores have
+
+
+def short(survey: SurveyId) -> str:
+    """The first digits of a survey's name."""
+    return str(survey)[:_SHOWN]
+
+
+def batch_metrics(store: ShufflerStore) -> Iterable[Metric]:
+    """What may be said of a shuffler's batches: of closed ones, and quarters of the open ones.
+
+    Reports that did not open are in no batch, but they come among others: how many there were is
+    told as it was when a batch closed last.
+    """
+    surveys = {short(survey.id): survey.id for survey in store.surveys.all()}
+    totals = {name: store.batches.counters(survey) for name, survey in surveys.items()}
+    yield gauges(
+        "batches",
+        "Closed batches, by state.",
+        ["survey", "state"],
+        (
+            ([name, state], count)
+            for name, survey in surveys.items()
+            for state, count in sorted(store.batches.states(survey).items())
+        ),
+    )
+    sizes = {name: store.batches.last_size(survey) for name, survey in surveys.items()}
+    yield gauges(
+        "last_batch_reports",
+        "Valid reports of the batch that closed last, to two digits.",
+        ["survey"],
+        (([name], two_digits(size)) for name, size in sizes.items() if size is not None),
+    )
+    for key, name, text in (
+        ("batches", "closed_batches", "Batches that were closed."),
+        ("reports", "reports", "Valid reports of closed batches, to two digits."),
+        (
+            "expired_batches",
+            "expired_batches",
+            "Batches that died before they were large enough.",
+        ),
+    ):
+        shown = two_digits if key == "reports" else float
+        rows = [([survey], shown(total.get(key, 0))) for survey, total in totals.items()]
+        yield counters(name, text, ["survey"], rows)
+    yield counters(
+        "unopened_reports",
+        "Reports that could not be opened, when a batch closed last, to two digits.",
+        ["survey", "reason"],
+        (
+            ([name, reason], two_digits(count))
+            for name, survey in surveys.items()
+            for reason, count in store.batches.unopened(survey).items()
+        ),
+    )
+    reached = {name: store.progress.of(survey).share for name, survey in surveys.items()}
+    yield gauges(
+        "minimum_reached_ratio",
+        "How much of the least crowd the open batch had lately, in quarters.",
+        ["survey"],
+        (([name], fraction) for name, fraction in reached.items() if fraction is not None),
+    )
+
+
+def ledger_metrics(store: AnalyzerStore) -> Iterable[Metric]:
+    """What was published, what it cost, and what was left out of it."""
+    surveys = {short(survey.id): survey.id for survey in store.surveys.all()}
+    lives = {name: store.ledger.spent(survey) for name, survey in surveys.items()}
+    collections = {name: store.collections.of(survey) for name, survey in surveys.items()}
+    yield gauges(
+        "ledger_epsilon",
+        "What one person may have lost towards readers of what was published so far, at its delta.",
+        ["survey"],
+        (([name], life["epsilon"] or 0.0) for name, life in lives.items()),
+    )
+    yield gauges(
+        "ledger_analyzer_epsilon",
+        "The same towards the analyzer, who opens withheld batches too; infinite: no guarantee.",
+        ["survey"],
+        (
+            ([name], _or_infinite(life["analyzer_epsilon"]) if life["opened"] else 0.0)
+            for name, life in lives.items()
+        ),
+    )
+    yield gauges(
+        "published_batches",
+        "Batches with published estimates.",
+        ["survey"],
+        (([name], life["batches"]) for name, life in lives.items()),
+    )
+    yield gauges(
+        "collections",
+        "Batches that were asked for, by state.",
+        ["survey", "state"],
+        (
+            ([name, state], count)
+            for name, batches in collections.items()
+            for state, count in sorted(Counter(each.state for each in batches).items())
+        ),
+    )
+    yield gauges(
+        "rejected_records",
+        "Records left out of all batches, by reason, to two digits.",
+        ["survey", "reason"],
+        (
+            ([name, reason], two_digits(count))
+            for name, batches in collections.items()
+            for reason, count in _rejected(batches).items()
+        ),
+    )
+
+
+def _rejected(batches: Iterable[Collection]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for each in batches:
+        total.update(each.rejected or {})
+    return total
+
+
+def _or_infinite(epsilon: float | None) -> float:
+    return math.inf if epsilon is None else epsilon

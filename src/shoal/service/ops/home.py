@@ -1,0 +1,221 @@
+"""A party's directory: its keys, its store, its files, and how they are opened.
+
+::
+
+    DIR/keys/           the keyring (see shoal keys)
+    DIR/store.sqlite    the database, unless --store names another
+    DIR/...             segments, parts and batches of a shuffler; incoming batches of an analyzer
+
+Everything in it is for one user's eyes. Nothing of the server is imported before a database is
+opened, so that keys can be looked at where it is not installed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shoal.errors import ShoalError
+from shoal.service.clock import Clock, system_clock
+from shoal.service.keyring import Keyring, Protection, Role
+
+if TYPE_CHECKING:
+    from shoal.service.analyzer.store import AnalyzerStore
+    from shoal.service.db import Database
+    from shoal.service.shuffler.store import ShufflerStore
+    from shoal.service.survey import Survey
+
+KEYS = "keys"
+DATABASE = "store.sqlite"
+STORE_VARIABLE = "SHOAL_STORE"
+_PARTIES = ("shuffler", "analyzer")
+
+
+class HomeError(ShoalError):
+    """A directory that cannot be worked in."""
+
+    def __init__(self, path: Path, why: str, advice: str) -> None:
+        self.path = path
+        super().__init__(f"cannot work in {path}: {why}; {advice}")
+
+
+class WrongPartyError(ShoalError):
+    """A survey that names somebody else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Home:
+    """The directory of a shuffler or an analyzer, and the address of its database."""
+
+    directory: Path
+    role: Role
+    store: str | None = None
+
+    @property
+    def keys(self) -> Path:
+        """Where its keyring is."""
+        return self.directory / KEYS
+
+    @property
+    def default_database(self) -> Path:
+        """The file that is its database, unless another is named."""
+        return self.directory.resolve() / DATABASE
+
+    @property
+    def url(self) -> str:
+        """The address of its database."""
+        return self.store or f"sqlite:///{self.default_database}"
+
+    def check(self) -> None:
+        """Refuse a directory that is not there, or cannot be written to."""
+        _refuse_file(self.directory)
+        if not self.directory.is_dir():
+            advice = f"make it with shoal keys new {self.keys} --role {self.role}"
+            raise HomeError(self.directory, "there is no such directory", advice)
+        if not os.access(self.directory, os.R_OK | os.W_OK | os.X_OK):
+            advice = "run as its owner, or give it to this user (chown)"
+            raise HomeError(self.directory, "this user may not write to it", advice)
+
+    def check_role(self) -> None:
+        """Refuse the directory of the other party."""
+        role = Keyring.open(self.keys, protection=None).role
+        if role != self.role:
+            why = f"it is the directory of the {role}, and not of the {self.role}"
+            raise HomeError(self.directory, why, f"name another, or run shoal serve {role}")
+
+    def make(self) -> None:
+        """The directory, for one user's eyes."""
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            advice = "choose another directory"
+            raise HomeError(self.directory, error.strerror or str(error), advice) from None
+        self.check()
+
+    def keyring(
+        self,
+        protection: Protection | None,
+        *,
+        identity: Path | None = None,
+        clock: Clock = system_clock,
+    ) -> Keyring:
+        """Its keys; ``identity`` is where the identity is, if it is not with them."""
+        self.check()
+        return Keyring.open(self.keys, clock=clock, protection=protection, identity=identity)
+
+    def database(self, *, migrate: bool = False) -> Database:
+        """Its database: made if there is none, brought up to date only if asked."""
+        from shoal.service.db import Database
+
+        self.check()
+        database = Database(self.url)
+        try:
+            if migrate or database.revision(self.role) is None:
+                database.migrate(self.role)
+            database.require(self.role)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+
+def home_of(directory: Path, store: str | None = None) -> Home:
+    """A party's directory; its keys say whose it is. The directory of the keys will do, too."""
+    refuse_both(directory)
+    if directory.name == KEYS and not (directory / KEYS).exists():
+        directory = directory.parent
+    _refuse_file(directory)
+    if not directory.exists():
+        advice = "name the directory of a shuffler or an analyzer, with its keys in it"
+        raise HomeError(directory, "there is no such directory", advice)
+    Home(directory=directory, role="shuffler").check()
+    role = Keyring.open(directory / KEYS, protection=None).role
+    return Home(directory=directory, role=role, store=store)
+
+
+def _refuse_file(directory: Path) -> None:
+    if directory.exists() and not directory.is_dir():
+        advice = "name the directory of a shuffler or an analyzer"
+        raise HomeError(directory, "it is a file, and not a directory", advice)
+
+
+def has_both(directory: Path) -> bool:
+    """Whether it is a directory of ``shoal up``, with both parties in it."""
+    parties = [directory / role / KEYS for role in _PARTIES]
+    return not (directory / KEYS).exists() and all(keys.exists() for keys in parties)
+
+
+def refuse_both(directory: Path) -> None:
+    """Refuse a directory with both parties in it, where one is meant."""
+    if has_both(directory):
+        one, other = (directory / role for role in _PARTIES)
+        raise ShoalError(
+            f"{directory} is a directory of shoal up, with both parties in it; name one of them: "
+            f"{one} or {other}"
+        )
+
+
+def ring_directory(directory: Path) -> Path:
+    """Where the keys are, of their own directory or of the party's that they are in."""
+    refuse_both(directory)
+    below = directory / KEYS
+    return below if below.is_dir() else directory
+
+
+def store_of(
+    home: Home, database: Database, clock: Clock = system_clock
+) -> ShufflerStore | AnalyzerStore:
+    """A party's store in its database and directory."""
+    if home.role == "shuffler":
+        return shuffler_store(home, database, clock)
+    return analyzer_store(home, database, clock)
+
+
+def shuffler_store(home: Home, database: Database, clock: Clock = system_clock) -> ShufflerStore:
+    """A shuffler's."""
+    from shoal.service.shuffler.store import ShufflerStore
+
+    return ShufflerStore(database, home.directory, clock)
+
+
+def analyzer_store(home: Home, database: Database, clock: Clock = system_clock) -> AnalyzerStore:
+    """An analyzer's."""
+    from shoal.service.analyzer.store import AnalyzerStore
+
+    return AnalyzerStore(database, home.directory, clock)
+
+
+@contextmanager
+def opened(
+    home: Home, *, migrate: bool = False, clock: Clock = system_clock
+) -> Iterator[ShufflerStore | AnalyzerStore]:
+    """A party's store while this lasts; made if there is none."""
+    with closing(home.database(migrate=migrate)) as database:
+        yield store_of(home, database, clock)
+
+
+def check_party(surveys: Iterable[Survey], keyring: Keyring, now: int) -> None:
+    """Refuse keys that a survey which is not over does not name: nothing would open with them."""
+    for survey in surveys:
+        if now <= survey.not_after + survey.batches.max_age + keyring.schedule.expired:
+            check_named(survey, keyring)
+
+
+def check_named(survey: Survey, keyring: Keyring) -> None:
+    """Refuse keys that a survey does not name."""
+    party = survey.shuffler if keyring.role == "shuffler" else survey.analyzer
+    if party.fingerprint != keyring.fingerprint:
+        raise WrongPartyError(
+            f"the survey names the {keyring.role} with fingerprint {party.fingerprint}, these keys "
+            f"are {keyring.fingerprint}; make the survey with the fingerprint that shoal keys show "
+            "prints, or restore the keys that it was made for"
+        )
+
+
+def private() -> None:
+    """Whatever this process writes from now on is for its user alone."""
+    os.umask(0o077)

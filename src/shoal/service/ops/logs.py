@@ -1,0 +1,200 @@
+"""What the service writes down about itself, and never about a person.
+
+One line of JSON for each event: the time to the second, the level, the event's fixed name, and
+fields from a list. A field that is not on the list, or does not have its form, is left out: what
+somebody sent cannot get into the log by way of a message, an argument or an exception's text. Of an
+exception its type is written, and the place in the code. Requests are not logged at all.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import re
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Final
+
+from shoal.errors import InvalidArgumentError
+
+_WORD = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+_HEX = re.compile(r"[0-9a-f]{1,64}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}")
+_PLACE = re.compile(r"[A-Za-z0-9_./:<>-]{1,200}")
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,200}(/dashboard)?")
+
+# Every field a line may have beside time, level and event; numbers need no form.
+FIELDS: Final = {
+    "address": _ADDRESS,  # where this process listens
+    "attempt": None,
+    "batch": _HEX,
+    "cause": _NAME,  # the type of the exception behind the exception
+    "count": None,
+    "errno": re.compile(r"E[A-Z0-9]{1,20}"),
+    "error": _NAME,  # the type of an exception
+    "key": None,
+    "place": _PLACE,  # where in the code
+    "reason": re.compile(r"[a-z][a-z0-9_.-]{0,63}|[A-Z][A-Za-z0-9]{0,60}Error"),
+    "repeated": None,  # how often the same was left out since it was last written
+    "role": _WORD,
+    "signal": re.compile(r"SIG[A-Z0-9]{1,10}"),
+    "state": re.compile(r"[A-Z]{1,20}"),
+    "status": None,
+    "survey": _HEX,
+}
+LEVELS = ("debug", "info", "warning", "error")
+_OURS = "shoal"
+_MOST_REMEMBERED = 1000
+_PACKAGE = Path(__file__).resolve().parents[2]
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON, with nothing in it that is not on the list."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of a record."""
+        line: dict[str, object] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "level": record.levelname.lower(),
+        }
+        ours = record.name.split(".")[0] == _OURS
+        line |= _fields(record) if ours else _elsewhere(record)
+        if record.exc_info and record.exc_info[1] is not None:
+            line |= described(record.exc_info[1])
+        return json.dumps(line)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    event = record.msg if isinstance(record.msg, str) else ""
+    if not _WORD.fullmatch(event):
+        event = "unnamed"
+    fields = {name: getattr(record, name) for name in FIELDS if name in vars(record)}
+    allowed = {name: value for name, value in fields.items() if acceptable(name, value)}
+    unnamed = {"place": f"{record.module}:{record.lineno}"} if event == "unnamed" else {}
+    return {"event": event, **unnamed, **allowed}
+
+
+def _elsewhere(record: logging.LogRecord) -> dict[str, object]:
+    """Of a library's message only where it was made: its text may quote a request."""
+    place = f"{record.name}:{record.module}:{record.lineno}"
+    return {"event": "library", "place": place if _PLACE.fullmatch(place) else "unknown"}
+
+
+def acceptable(name: str, value: object) -> bool:
+    """Whether a field may be written: it is on the list, and a number or of its form.
+
+    >>> acceptable("survey", "00ff"), acceptable("reason", "Mozilla/5.0"), acceptable("agent", 1)
+    (True, False, False)
+    """
+    if name not in FIELDS:
+        return False
+    form = FIELDS[name]
+    if isinstance(value, str):
+        return form is not None and form.fullmatch(value) is not None
+    return isinstance(value, bool | int | float)
+
+
+def described(error: BaseException) -> dict[str, object]:
+    """The type of an exception, of its cause, and where it was raised; never its text."""
+    found: dict[str, object] = {"error": type(error).__name__, "place": _raised(error)}
+    cause = error.__cause__ or error.__context__
+    if cause is not None:
+        found["cause"] = type(cause).__name__
+    for each in (error, cause):
+        if isinstance(each, OSError) and each.errno is not None:
+            found["errno"] = errno.errorcode.get(each.errno, "EUNKNOWN")
+    return {name: value for name, value in found.items() if acceptable(name, value)}
+
+
+def _raised(error: BaseException) -> str:
+    """The innermost place of our own code, or of anybody's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return "unknown"
+    inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
+    frame = (inside or frames)[-1]
+    path = Path(frame.filename)
+    name = str(path.relative_to(_PACKAGE)) if inside else path.name
+    return f"{name}:{frame.lineno}:{frame.name}"
+
+
+class Repeats(logging.Filter):
+    """Lets the same warning through once in a minute: what fails all the time fills no disk."""
+
+    def __init__(self, *, interval: float = 60.0) -> None:
+        super().__init__()
+        self._interval = interval
+        self._seen: dict[tuple[object, ...], tuple[float, int]] = {}
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is written; if so, with how many like it were not."""
+        if record.levelno < logging.WARNING:
+            return True
+        error = record.exc_info[0] if record.exc_info else None
+        about = (getattr(record, "survey", None), getattr(record, "batch", None))
+        what = (record.name, record.msg, record.lineno, error, *map(str, about))
+        now = time.monotonic()
+        with self._lock:
+            if len(self._seen) > _MOST_REMEMBERED:
+                self._seen.clear()
+            since, left_out = self._seen.get(what, (-self._interval, 0))
+            if now - since < self._interval:
+                self._seen[what] = (since, left_out + 1)
+                return False
+            self._seen[what] = (now, 0)
+        if left_out:
+            record.repeated = left_out
+        return True
+
+
+def configure(*, to: Path | None = None, level: str = "info") -> None:
+    """Send this process's log to standard error, or to a file only its owner reads.
+
+    Libraries are heard from warnings on. The server's access log stays off.
+    """
+    if level not in LEVELS:
+        raise InvalidArgumentError("log level", level, f"one of {', '.join(LEVELS)}")
+    handler: logging.Handler = logging.StreamHandler(sys.stderr) if to is None else _file(to)
+    handler.setFormatter(JsonLines())
+    handler.addFilter(Repeats())
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+        old.close()
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger(_OURS).setLevel(level.upper())
+    logging.getLogger("uvicorn.access").disabled = True
+    logging.captureWarnings(capture=True)
+    logging.raiseExceptions = False  # a full disk must not print the record that did not fit
+    sys.excepthook = _last_words
+    threading.excepthook = _last_words_of_a_thread
+
+
+def _file(path: Path) -> logging.Handler:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    return logging.FileHandler(path, encoding="utf-8")
+
+
+def _last_words(kind: type[BaseException], error: BaseException, trace: object) -> None:
+    """An exception that ends the process: its type and place, not its text."""
+    del kind, trace
+    logging.getLogger(_OURS).critical("crashed", exc_info=error)
+
+
+def _last_words_of_a_thread(arguments: threading.ExceptHookArgs) -> None:
+    logging.getLogger(_OURS).critical("thread_crashed", exc_info=arguments.exc_value)
+
+
+def say(event: str, *, level: int = logging.INFO, **fields: object) -> None:
+    """Write an event of the running service down."""
+    unknown = [name for name in fields if name not in FIELDS]
+    if unknown:
+        raise InvalidArgumentError("field", unknown[0], f"one of {', '.join(FIELDS)}")
+    logging.getLogger("shoal.ops").log(level, event, extra=fields, stacklevel=2)

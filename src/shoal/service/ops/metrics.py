@@ -1,0 +1,271 @@
+"""Metrics for whoever runs the service, on a port of their own, in Prometheus's text format.
+
+Who reads metrics is often not who runs the shuffler: a monitoring company, a shared screen, the
+analyzer. A counter of accepted reports that ticks with every report would tell them when somebody
+took part, and how many are in the batch that is still open: an attacker who sends all other reports
+of a batch would see the last one come. So nothing here moves with a single report of an open batch:
+
+* reports taken in, opened and refused by the worker, and the sizes of batches, are those of closed
+  batches, whose size the analyzer is told anyway, and have two digits;
+* how full the open batch is was looked at within ten minutes, in quarters of the least crowd, as
+  everybody may ask the shuffler;
+* refusals (reports that are in no batch) are exact, but published once in a minute;
+* seconds spent in commits are the longest of the last minute, in steps, and only of a minute with
+  many of them: else one commit would be seen, and a histogram would count them;
+* the queue has tenths of its length, the disk two digits, and processor time is left out.
+
+No figure has a label for an address, a device or anything else about whoever sent something.
+
+``/healthz`` answers as long as the process does. ``/readyz`` answers 503 with a problem document if
+a fact is not in order (see :mod:`shoal.service.ops.health`). Which one, it tells on the port of the
+metrics; on the public port it says no more than ready or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from logging import WARNING
+from threading import Lock
+from typing import TypeAlias
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from shoal.errors import ShoalError
+from shoal.sealing import Plain
+from shoal.service.http.problems import Problem
+from shoal.service.ops import logs
+from shoal.service.ops.health import SEVERITY, Metrics, Readiness, State
+
+MINUTE = 60.0
+_REFUSALS = {
+    "refused_reports": "Reports refused when they came, by reason.",
+    "refused_requests": "Requests answered with a problem, by its kind.",
+}
+_COMMIT = "commit_seconds"
+_MOST_REASONS = 64
+_MANY_COMMITS = 50
+_PATIENCE = 5.0
+_RETRY = 10
+_STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # seconds
+
+Rows: TypeAlias = Iterable[tuple[list[str], float]]  # labels, and the figure that they have
+
+
+def two_digits(value: float) -> float:
+    """Rounded down to two digits.
+
+    >>> two_digits(48_765), two_digits(999), two_digits(7), two_digits(0)
+    (48000.0, 990.0, 7.0, 0.0)
+    """
+    if value <= 0:
+        return 0.0
+    step = 10.0 ** max(0, math.floor(math.log10(value)) - 1)
+    return math.floor(value / step) * step
+
+
+def tenths(fraction: float) -> float:
+    """Rounded down to tenths, within 0 and 1.
+
+    >>> tenths(0.39), tenths(1.7)
+    (0.3, 1.0)
+    """
+    return math.floor(min(max(fraction, 0.0), 1.0) * 10 + 1e-9) / 10
+
+
+def in_steps(seconds: float) -> float:
+    """Rounded up to a step, the first for anything below and the last for anything above.
+
+    >>> in_steps(0.003), in_steps(0.3), in_steps(99)
+    (0.25, 0.5, 30.0)
+    """
+    return next((step for step in _STEPS if seconds <= step), _STEPS[-1])
+
+
+class Observations:
+    """What this process saw of requests; readers get what it was when the last minute ended."""
+
+    def __init__(
+        self, *, interval: float = MINUTE, steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._interval = interval
+        self._steady = steady
+        self._lock = Lock()
+        self._until = steady() + interval
+        self._refused: Counter[tuple[str, str]] = Counter()
+        self._longest: dict[str, float] = {}
+        self._commits = 0
+        self._shown: tuple[Counter[tuple[str, str]], dict[str, float]] = (Counter(), {})
+
+    def observe(self, name: str, amount: float, reason: str = "") -> None:
+        """Take note of refusals by reason, or of the largest value in this minute."""
+        with self._lock:
+            self._turn()
+            if name in _REFUSALS:
+                known = (name, reason) in self._refused or len(self._refused) < _MOST_REASONS
+                self._refused[name, reason if known else "other"] += int(amount)
+            else:
+                self._longest[name] = max(self._longest.get(name, 0.0), amount)
+                self._commits += name == _COMMIT
+
+    def _turn(self) -> None:
+        """Publish what has come together, if the minute is over."""
+        if self._steady() < self._until:
+            return
+        if self._commits < _MANY_COMMITS:
+            self._longest.pop(_COMMIT, None)
+        self._shown = (self._refused.copy(), self._longest)
+        self._longest = {}
+        self._commits = 0
+        self._until = self._steady() + self._interval
+
+    def metrics(self) -> Iterable[Metric]:
+        """Refusals by reason, the longest commit, how full the queue was."""
+        with self._lock:
+            self._turn()
+            refused, longest = self._shown
+        for name, text in _REFUSALS.items():
+            rows = [([reason], count) for (kind, reason), count in refused.items() if kind == name]
+            yield counters(name, text, ["reason"], rows)
+        seconds = in_steps(longest.get(_COMMIT, 0.0))
+        text = "What the longest commit of the last minute stayed below, if there were many."
+        yield gauge(_COMMIT, text, seconds)
+        full = tenths(longest.get("queue", 0.0))
+        yield gauge("queue_ratio", "How full the intake's queue was, in tenths.", full)
+
+
+def gauge(name: str, text: str, value: float) -> Metric:
+    """One figure without labels."""
+    return GaugeMetricFamily(f"shoal_{name}", text, value=value)
+
+
+def gauges(name: str, text: str, labels: list[str], rows: Rows) -> Metric:
+    """One figure for each row of labels."""
+    return _filled(GaugeMetricFamily(f"shoal_{name}", text, labels=labels), rows)
+
+
+def counters(name: str, text: str, labels: list[str], rows: Rows) -> Metric:
+    """One figure that only grows for each row of labels."""
+    return _filled(CounterMetricFamily(f"shoal_{name}", text, labels=labels), rows)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:
+    for row, value in rows:
+        family.add_metric(row, value)
+    return family
+
+
+@dataclass(frozen=True)
+class _Reading(Collector):
+    """Metrics that are read when they are asked for; a source that fails is left out."""
+
+    sources: tuple[Metrics, ...]
+
+    def collect(self) -> Iterable[Metric]:
+        failed = 0
+        for source in self.sources:
+            try:
+                yield from list(source())
+            except (ShoalError, OSError) as error:
+                failed += 1
+                logs.say("figures_unavailable", level=WARNING, error=type(error).__name__)
+        yield gauge("unreadable_figures", "Sources of figures that could not be read.", failed)
+
+
+def registry(sources: Iterable[Metrics]) -> CollectorRegistry:
+    """All figures of a process."""
+    collected = CollectorRegistry(auto_describe=False)
+    collected.register(_Reading(tuple(sources)))
+    return collected
+
+
+def check_metrics(readiness: Readiness) -> Iterable[Metric]:
+    """Every fact that the work hangs on, as a number."""
+    text = "What the work hangs on: 0 in order, 1 in order but for something, 2 not in order."
+    rows = [([each.check], SEVERITY[each.state]) for each in readiness.findings()]
+    yield gauges("check_state", text, ["check"], rows)
+
+
+def metrics_app(collected: CollectorRegistry, readiness: Readiness) -> ASGIApp:
+    """``/metrics``, and ``/healthz`` and ``/readyz`` with what they found."""
+
+    def metrics(_request: Request) -> Response:
+        # In a thread of the pool: reading the database must not hold the server up.
+        return Response(generate_latest(collected), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    app = Starlette(routes=[Route("/metrics", metrics, methods=["GET"])])
+    return WithHealth(app, readiness, detailed=True)
+
+
+class WithHealth:
+    """An application, with ``/healthz`` and ``/readyz`` answered before it is asked."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        readiness: Readiness,
+        *,
+        detailed: bool = False,
+        patience: float = _PATIENCE,
+    ) -> None:
+        self._app = app
+        self._readiness = readiness
+        self._detailed = detailed
+        self._patience = patience
+        self._looking: asyncio.Task[Response] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the two paths, pass everything else on."""
+        path = scope.get("path") if scope["type"] == "http" else None
+        if path not in {"/healthz", "/readyz"} or scope["method"] not in {"GET", "HEAD"}:
+            await self._app(scope, receive, send)
+            return
+        answer = _plain({"status": "alive"}) if path == "/healthz" else await self._ready()
+        await answer(scope, receive, send)
+
+    async def _ready(self) -> Response:
+        """One look for all who ask at a time: it takes one thread, however many they are."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(run_in_threadpool(self._answer))
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._looking), self._patience)
+        except TimeoutError:
+            return _not_in_order("nothing was found out in time; see the log, and ask again later")
+
+    def _answer(self) -> Response:
+        """200, or 503 with a problem document."""
+        findings = self._readiness.findings()
+        checks: dict[str, Plain] = {}
+        if self._detailed:
+            checks = {"checks": [dict(each.to_dict()) for each in findings]}
+        bad = next((each for each in findings if each.state is State.FAIL), None)
+        if bad is None:
+            return _plain({"status": "ready", **checks})
+        if not self._detailed:
+            return _not_in_order("not ready to serve; try again later")
+        return _not_in_order(f"{bad.check}: {bad.detail}; {bad.advice}", checks)
+
+
+def _not_in_order(detail: str, extra: dict[str, Plain] | None = None) -> Response:
+    return Problem(
+        kind="not_in_order", status=503, detail=detail, retry_after=_RETRY, extra=extra or {}
+    ).response()
+
+
+def _plain(document: object) -> Response:
+    headers = {"Cache-Control": "no-store"}
+    return Response(json.dumps(document) + "\n", headers=headers, media_type="application/json")

@@ -1,0 +1,370 @@
+"""Bringing a party back from a backup: in a new directory, whole or not at all.
+
+The archive is read to its end before anything is written. Then the database, what has to change in
+it, the files that it mentions after that, and the keys. The directory gets its name last.
+
+What comes back is older than what was lost. A shuffler that comes back must not release a report a
+second time among others: what it still waited with may have been released since, and then it is
+given up, because the difference between two releases is a crowd of its own, of any size. What was
+closed by then cannot grow any more, so that it is the same set whenever it is released. A key that
+was deleted must not come back at all. What that costs is in ``docs/operations/backup.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import sqlalchemy as sa
+from sqlalchemy.engine import make_url
+
+from shoal.explain.document import Document
+from shoal.explain.text import moment
+from shoal.service.analyzer import tables as analyzer
+from shoal.service.analyzer.key_retention import needed_keys
+from shoal.service.clock import Clock, system_clock
+from shoal.service.db import Database
+from shoal.service.db.database import POSTGRESQL, SQLITE
+from shoal.service.db.files import create, forget_time, sync_directory
+from shoal.service.errors import StoreVersionError
+from shoal.service.keyring import KeyInfo, Keyring, Protection
+from shoal.service.keyring.keys import Revival, Revived, next_number
+from shoal.service.ops import backup as backups
+from shoal.service.ops.backup import (
+    Archive,
+    BackupError,
+    Entry,
+    Manifest,
+    Progress,
+    Tell,
+    damaged,
+    disk,
+)
+from shoal.service.ops.home import Home, analyzer_store, store_of
+from shoal.service.shuffler.reports import count
+from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts
+
+_HOUR = 3600
+_DIRECTORIES = ("segments", "parts", "batches", "incoming")
+_NEXT = {
+    "shuffler": "next: shoal doctor, then start the worker, and the intake after it",
+    "analyzer": "next: shoal doctor, then start it; compare with what was published since",
+}
+
+Waiting = Literal["keep", "drop"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored:
+    """What was done: ``kept`` batches go on, ``dropped`` ones died.
+
+    ``revived`` is None if the backup has no keys; then ``next_number`` is where new ones begin.
+    """
+
+    directory: Path
+    manifest: Manifest
+    kept: Sequence[str]
+    dropped: Sequence[str]
+    tokens: Sequence[str]
+    revived: Revived | None
+    next_number: int
+
+    def document(self) -> Document:
+        """In words, with what to do next."""
+        role = self.manifest.role
+        lines = [f"batch {batch[:8]} goes on" for batch in self.kept]
+        lines += [
+            f"batch {batch[:8]} is given up, with all that waited for it" for batch in self.dropped
+        ]
+        if self.revived is None:
+            options = f"--role {role} --identity FILE --first-number {self.next_number}"
+            lines.append("it has no keys: bring its identity, and make new ones with")
+            lines.append(f"shoal keys new {self.directory}/keys {options}")
+        else:
+            gone, new = _numbered(self.revived.deleted), _numbered(self.revived.made)
+            lines.append(f"{gone} deleted; {new} new; the next one will be key {self.next_number}")
+        if self.tokens:
+            labels = ", ".join(self.tokens)
+            lines.append(
+                f"tokens count as they did then ({labels}): revoke again what was revoked since"
+            )
+        return Document(
+            f"the {role} of {moment(self.manifest.made)} UTC is in {self.directory}",
+            sentences=(*(f"  {line}" for line in lines), _NEXT[role]),
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        keys = self.revived
+        return {
+            "directory": str(self.directory),
+            "role": self.manifest.role,
+            "made": self.manifest.made,
+            "digest": self.manifest.digest,
+            "kept": list(self.kept),
+            "dropped": list(self.dropped),
+            "tokens": list(self.tokens),
+            "keys": None
+            if keys is None
+            else {"deleted": list(keys.deleted), "made": list(keys.made)},
+            "next_number": self.next_number,
+        }
+
+
+def _numbered(keys: Sequence[int]) -> str:
+    """The keys of these numbers."""
+    if not keys:
+        return "no key"
+    return f"key{'s' * (len(keys) > 1)} {', '.join(map(str, keys))}"
+
+
+def restore(
+    backup: Path,
+    directory: Path,
+    *,
+    unlock: Callable[[Path], Protection],
+    store: str | None = None,
+    waiting: Waiting | None = None,
+    identity: Path | None = None,
+    first_number: int | None = None,
+    migrate: bool = False,
+    clock: Clock = system_clock,
+    progress: Progress = lambda _done, _total: None,
+) -> Restored:
+    """Bring a party back; nothing that is there is overwritten.
+
+    ``waiting`` is for a shuffler only, and has to be said: ``keep`` states that no batch was
+    closed since. ``unlock`` gives what opens the keys in a directory; ``identity`` is where the
+    identity is, if it is not with them; ``first_number`` is one that no key had.
+    """
+    _refuse_full(directory)
+    with backups.reading(backup) as archive:
+        _check(archive, store, waiting)
+        manifest, now = archive.manifest, clock()
+        tell = backups.counted(2 * manifest.size, progress)  # all of it is read twice
+        archive.verify(tell)
+        with _staged(directory) as place:
+            home = Home(directory=place, role=manifest.role, store=store)
+            write = partial(_write, archive, directory, place, tell)
+            for entry in manifest.below("keys"):
+                write(entry)
+            ring = manifest.ring
+            number = (
+                first_number
+                if first_number is not None
+                else next_number(
+                    ring.unused,
+                    suites=ring.suites,
+                    active=ring.active,
+                    since=manifest.made,
+                    now=now,
+                )
+            )
+            revival = None
+            if manifest.keys:  # what would keep them from going on is found at once
+                protection = unlock(home.keys)
+                home.keyring(protection, identity=identity)
+                revival = Revival(
+                    directory=home.keys,
+                    protection=protection,
+                    identity=identity,
+                    now=now,
+                    first_number=number,
+                )
+                revival.check()
+            for name in (backups.STORE_ID, backups.TOKEN):
+                small = manifest.find(name)
+                if small is not None:
+                    write(small)
+            with closing(_database(archive, home, write, migrate=migrate)) as database:
+                _end_leases(database, home)
+                kept = _waiting_batches(database) if waiting == "keep" else []
+                dropped = _give_up(database, now) if waiting == "drop" else []
+                _write_files(archive, database, home, write)
+                keep = _kept_keys(database, home, now) if manifest.keys else frozenset()
+                listed = store_of(home, database, lambda: now).tokens.listed()
+                tokens = sorted({each.label for each in listed if each.expires > now})
+
+            def doomed(key: KeyInfo) -> bool:
+                """All if a batch may have been released since; else those past their deletion."""
+                return waiting == "drop" or (key.deletes_at <= now and key.number not in keep)
+
+            revived = None if revival is None else revival.revive(doomed)
+            return Restored(
+                directory=directory,
+                manifest=manifest,
+                kept=kept,
+                dropped=dropped,
+                tokens=tokens,
+                revived=revived,
+                next_number=number if revived is None else revived.next_number,
+            )
+
+
+def _refuse_full(directory: Path) -> None:
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        advice = "restore into a directory that is not there yet"
+        raise BackupError(f"cannot restore to {directory}", "it is not empty", advice)
+    if not directory.absolute().parent.is_dir():
+        why = f"there is no directory {directory.absolute().parent}"
+        raise BackupError(f"cannot restore to {directory}", why, "make it first")
+
+
+def _check(archive: Archive, store: str | None, waiting: Waiting | None) -> None:
+    """Refuse what does not go together before anything is read."""
+    what, manifest = f"cannot restore {archive.path}", archive.manifest
+    if manifest.role == "shuffler" and waiting is None:
+        why = "a shuffler's reports may have been released since it was made"
+        advice = (
+            "say --waiting drop, which gives up those that waited; or --waiting keep, if you "
+            "know that no batch was closed since (docs/operations/backup.md)"
+        )
+        raise BackupError(what, why, advice)
+    if manifest.role == "analyzer" and waiting is not None:
+        raise BackupError(what, "it is an analyzer's", "leave --waiting out")
+    dialect = SQLITE if store is None else make_url(store).get_backend_name()
+    if dialect == SQLITE and store is not None:
+        advice = "unset SHOAL_STORE: the database becomes store.sqlite in the directory"
+        raise BackupError(what, "--store names a database of SQLite", advice)
+    if dialect != manifest.dialect:
+        advice = {
+            POSTGRESQL: "give the address of an empty database: --store postgresql+psycopg://…",
+            SQLITE: "leave --store and SHOAL_STORE out",
+        }.get(manifest.dialect, "use the version that made it")
+        raise BackupError(what, f"it has a database of {manifest.dialect}", advice)
+
+
+@contextmanager
+def _staged(directory: Path) -> Iterator[Path]:
+    """A directory for its owner's eyes that gets its name at the end."""
+    what, target = f"cannot restore to {directory}", directory.absolute()
+    with disk(what):
+        place = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        yield place
+        with disk(what):
+            for below in (place, *(each for each in place.iterdir() if each.is_dir())):
+                sync_directory(below)
+            place.replace(target)
+            sync_directory(target.parent)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _write(archive: Archive, directory: Path, place: Path, tell: Tell, entry: Entry) -> None:
+    path = place / entry.path
+    with disk(f"cannot restore to {directory}"):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with os.fdopen(create(path), "wb") as file:
+            archive.copy(entry, file, tell)
+            file.flush()
+            if entry.ranges is not None:
+                _spread(file.fileno(), entry, entry.ranges)
+            if entry.path.partition("/")[0] in _DIRECTORIES:
+                forget_time(file.fileno())
+            os.fsync(file.fileno())
+
+
+def _spread(file: int, entry: Entry, ranges: Sequence[backups.Range]) -> None:
+    """Put the stretches of a segment where they were, from the last to the first.
+
+    Each one moves towards the end, so that none is overwritten before it has moved.
+    """
+    end = entry.bytes
+    os.ftruncate(file, max(entry.length, entry.bytes))
+    for start, length in reversed(ranges):
+        end -= length
+        if start != end:
+            content = os.pread(file, length, end)
+            os.pwrite(file, bytes(length), end)
+            os.pwrite(file, content, start)
+    os.ftruncate(file, entry.length)
+
+
+def _database(
+    archive: Archive, home: Home, write: Callable[[Entry], None], *, migrate: bool
+) -> Database:
+    """The database as it was, in the directory or on its server."""
+    name = backups.SQLITE_FILE if home.store is None else backups.DUMP_FILE
+    entry = archive.manifest.find(name)
+    if entry is None:
+        raise damaged(archive.path, f"{name} is missing")
+    write(entry)
+    if home.store is not None:
+        url, dump = make_url(home.store), home.directory / name
+        backups.refuse_full(url)
+        backups.fill_postgresql(url, dump)
+        dump.unlink()
+    try:
+        database = home.database(migrate=migrate)
+    except StoreVersionError as error:
+        emptied = "" if home.store is None else "; empty the database before"
+        advice = f"{error.advice.replace('start it with', 'restore with')}{emptied}"
+        raise StoreVersionError(error.found, error.expected, advice) from None
+    if database.dialect == SQLITE:
+        with database.read() as connection:
+            intact = connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
+        if not intact:
+            database.close()
+            raise damaged(archive.path, "its database is damaged")
+    return database
+
+
+def _end_leases(database: Database, home: Home) -> None:
+    """Whoever held them is gone."""
+    tables = (extents, batches) if home.role == "shuffler" else (analyzer.collections,)
+    with database.write() as connection:
+        for table in tables:
+            connection.execute(table.update().values(owner=None, lease_until=None))
+
+
+def _waiting_batches(database: Database) -> list[str]:
+    """The batches of a shuffler that took reports at that moment."""
+    with database.read() as connection:
+        query = sa.select(batches.c.id).where(ACCEPTS).order_by(batches.c.id)
+        return list(connection.scalars(query))
+
+
+def _give_up(database: Database, now: int) -> list[str]:
+    """Forget the reports that waited, opened or not; the batches that died of it."""
+    per_survey = sa.select(extents.c.survey, sa.func.sum(extents.c.count)).group_by(
+        extents.c.survey
+    )
+    with database.write() as connection:
+        for survey, reports in connection.execute(per_survey).all():
+            count(database, connection, survey, {"unreadable": int(reports)})
+        connection.execute(extents.delete())
+        dying = sorted(connection.scalars(sa.select(batches.c.id).where(ACCEPTS)))
+        connection.execute(parts.delete().where(parts.c.batch.in_(dying)))
+        closed = {"state": EXPIRED, "since": None, "closed": now - now % _HOUR}
+        connection.execute(batches.update().where(ACCEPTS).values(closed))
+    return dying
+
+
+def _write_files(
+    archive: Archive, database: Database, home: Home, write: Callable[[Entry], None]
+) -> None:
+    """Those that are still needed."""
+    with database.read() as connection:
+        wanted = backups.needed(connection, home.role)
+    for name, ranges in wanted.items():
+        entry = archive.manifest.find(name)
+        if entry is None or entry.ranges != ranges:
+            raise damaged(archive.path, f"{name} is missing")
+        write(entry)
+
+
+def _kept_keys(database: Database, home: Home, now: int) -> frozenset[int]:
+    """Keys that something in this directory still needs."""
+    if home.role == "shuffler":
+        with database.read() as connection:
+            return frozenset(connection.scalars(sa.select(extents.c.key).distinct()))
+    ring = Keyring.open(home.keys, protection=None, clock=lambda: now)
+    return needed_keys(analyzer_store(home, database, lambda: now), ring)

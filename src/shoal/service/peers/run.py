@@ -1,0 +1,276 @@
+"""A whole run: peers start, walk, submit, and what arrived is opened.
+
+On sockets, or without a network: frames are then handed over within one process, and everything
+else is the same, machines, envelopes, rounds, and what happens when somebody is away or a frame
+gets lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.errors import InvalidArgumentError
+from shoal.randomizers.base import Randomizer
+from shoal.sealing.identity import SurveyId
+from shoal.sealing.keys import KeyPair, PublicKey
+from shoal.service.peers.collector import Collector
+from shoal.service.peers.conditions import Conditions
+from shoal.service.peers.machine import Peer, Send, Standing, Task
+from shoal.service.peers.sockets import Host, Listener, Public, RemoteHost, Tap
+from shoal.service.peers.survey import (
+    SERVER,
+    Adjacency,
+    Directory,
+    Neighbours,
+    PeerSurvey,
+    adjacency,
+)
+from shoal.values import Batch
+
+Loss = Callable[[int, int, bytes], bool]
+
+
+@dataclass(frozen=True)
+class PeerRun:
+    """What came of a run.
+
+    ``batch`` is what the server has, and n' = ``arrived`` what a guarantee may count on. The rest
+    is for whoever runs the experiment: no participant sees all of it.
+    """
+
+    batch: Batch
+    sent: int  # people who took part
+    duplicates: int  # sealed reports that the server got again
+    rejected: int  # sealed reports without a message in them
+    standings: tuple[Standing, ...]  # of each peer, at the end of the walk
+    survey: SurveyId
+    directory: Directory
+
+    @property
+    def arrived(self) -> int:
+        """n': reports that the server opened, dummies of peers without any included."""
+        return len(self.batch)
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """Reports that each peer had to submit, which the server sees."""
+        return tuple(each.load for each in self.standings)
+
+    @property
+    def moves(self) -> int:
+        """Hops made by all reports together."""
+        return sum(each.moves for each in self.standings)
+
+    @property
+    def stranded(self) -> int:
+        """Reports whose path was not over in time."""
+        return sum(each.stranded for each in self.standings)
+
+    @property
+    def killed(self) -> int:
+        """Reports that killed peers held: no more than these went with them.
+
+        What was in a process that died is not among them: nobody is left to tell.
+        """
+        return sum(each.killed for each in self.standings)
+
+
+def run_peers(
+    values: npt.ArrayLike,
+    *,
+    randomizer: Randomizer,
+    graph: Neighbours,
+    survey: PeerSurvey,
+    conditions: Conditions | None = None,
+    tap: Tap | None = None,
+) -> PeerRun:
+    """Run a survey among peers, one for each value, from randomizing to opening.
+
+    ``graph`` lists everybody's neighbours. ``tap`` is shown every frame on every link (from, to,
+    bytes), where all peers are in one process.
+    """
+    conditions = conditions or Conditions()
+    rows, neighbours = np.asarray(values), adjacency(graph)
+    if rows.ndim == 0 or len(rows) != len(neighbours):
+        raise InvalidArgumentError("values", rows.shape, f"{len(neighbours)}: one for each node")
+    if conditions.processes > 1 and tap is not None:
+        raise InvalidArgumentError("processes", conditions.processes, "1, where a tap is given")
+    run = Run(Task(survey, randomizer, conditions), rows, neighbours, tap)
+    if conditions.transport == "memory":
+        return run.in_memory()
+    # A thread of its own, because the caller (a notebook, say) may have an event loop already.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(run.on_sockets(run.hosts()))).result()
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, about to start."""
+
+    task: Task
+    values: npt.NDArray[np.generic]
+    neighbours: Adjacency
+    tap: Tap | None = None
+    server: KeyPair = field(default_factory=KeyPair.generate)
+
+    def hosts(self) -> Sequence[Host | RemoteHost]:
+        """Who runs which peers: one host here, or several in processes of their own."""
+        numbered = dict(enumerate(self.values))
+        processes = self.task.conditions.processes
+        if processes == 1:
+            return [Host(self.task, numbered, self.tap)]
+        parts = np.array_split(np.arange(len(numbered)), processes)
+        return [RemoteHost(self.task, {i: numbered[i] for i in part.tolist()}) for part in parts]
+
+    def in_memory(self) -> PeerRun:
+        """Everything in one process, without sockets."""
+        pairs = {number: KeyPair.generate() for number in range(len(self.values))}
+        directory = self._directory({number: pair.public for number, pair in pairs.items()})
+        wire, collector = self.task.wire(directory), self._collector(directory)
+        places = [self.task.place(i, pair, directory, wire) for i, pair in pairs.items()]
+        peers = [self.task.peer(place, self.values[place.number]) for place in places]
+        network = MemoryNetwork(peers, collector, tap=self.tap)
+        standings = {}
+        steps = self.task.conditions.steps(len(self.values))
+        for step in islice(steps, self.task.survey.rounds):
+            for peer in network.walk(step.number, step.away, step.killed):
+                standings[peer.number] = Standing(killed=peer.holding)
+        standings |= {peer.number: Standing.of(peer) for peer in network.peers}
+        for step in islice(steps, self.task.survey.submission_rounds):
+            network.submit(step.number, step.away)
+        return self._result(collector, directory, standings)
+
+    async def on_sockets(self, hosts: Sequence[Host | RemoteHost]) -> PeerRun:
+        """Every peer behind a socket of its own; the rounds go on when all hosts are done."""
+        listener = Listener()
+        try:
+            return await self._served(hosts, listener)
+        finally:
+            listener.close()
+            await asyncio.gather(*(host.close() for host in hosts))
+
+    async def _served(self, hosts: Sequence[Host | RemoteHost], listener: Listener) -> PeerRun:
+        async def all_do(name: str, *arguments: object) -> dict[int, Any]:
+            """What all hosts answer, by the number of the peer; dead ones answer nothing."""
+            answers = await asyncio.gather(*(host.do(name, *arguments) for host in hosts))
+            return {number: known for each in answers if each for number, known in each.items()}
+
+        public: Public = await all_do("open")
+        directory = self._directory({number: key for number, (_, key) in public.items()})
+        addresses = {number: address for number, (address, _) in public.items()}
+        addresses[SERVER] = await listener.open()
+        await all_do("join", directory, addresses)
+        collector = self._collector(directory)
+        listener.admit(collector, self.task.wire(directory).submission.size)
+        steps = self.task.conditions.steps(len(self.values))
+        for step in islice(steps, self.task.survey.rounds):
+            await all_do("begin", step)
+            await all_do("exchange", step)
+            await all_do("deadline")
+        standings: dict[int, Standing] = await all_do("standings")
+        for step in islice(steps, self.task.survey.submission_rounds):
+            collector.begin(step.number)
+            await all_do("submit", step)
+        return self._result(collector, directory, standings)
+
+    def _directory(self, keys: Mapping[int, PublicKey]) -> Directory:
+        ordered = tuple(keys[number] for number in range(len(self.values)))
+        return Directory(ordered, self.neighbours, self.server.public)
+
+    def _collector(self, directory: Directory) -> Collector:
+        return Collector(pair=self.server, directory=directory, wire=self.task.wire(directory))
+
+    def _result(
+        self, collector: Collector, directory: Directory, standings: Mapping[int, Standing]
+    ) -> PeerRun:
+        collected = collector.collect(self.task.randomizer)
+        people = len(self.values)
+        return PeerRun(
+            batch=collected.batch,
+            sent=people,
+            duplicates=collected.duplicates,
+            rejected=collected.rejected,
+            standings=tuple(standings.get(number, Standing()) for number in range(people)),
+            survey=self.task.wire(directory).survey,
+            directory=directory,
+        )
+
+
+class MemoryNetwork:
+    """Peers and a server that hand frames to each other.
+
+    ``tap`` sees every frame (from, to, bytes); a frame for which ``loses`` holds does not arrive.
+    """
+
+    def __init__(
+        self,
+        peers: Sequence[Peer],
+        collector: Collector,
+        *,
+        tap: Tap | None = None,
+        loses: Loss | None = None,
+    ) -> None:
+        self._peers = {peer.number: peer for peer in peers}
+        self._collector = collector
+        self._tap = tap
+        self._loses = loses
+
+    @property
+    def peers(self) -> Collection[Peer]:
+        """Those that are left."""
+        return self._peers.values()
+
+    def kill(self, number: int) -> Peer | None:
+        """A peer is gone for good, with all it holds."""
+        return self._peers.pop(number, None)
+
+    def walk(
+        self, number: int, away: Collection[int] = (), killed: Collection[int] = ()
+    ) -> list[Peer]:
+        """One round of the walk. Those killed go with their frames on their way; returned."""
+        sends = {
+            peer: peer.begin(number, online=peer.number not in away)
+            for peer in self._peers.values()
+        }
+        gone = [self.kill(victim) for victim in killed]
+        for peer, listed in sends.items():
+            for send in listed:
+                self._hand_over(peer, send, away)
+        for peer in self._peers.values():
+            peer.deadline()
+        return [peer for peer in gone if peer is not None]
+
+    def submit(self, number: int, away: Collection[int] = ()) -> None:
+        """One round of submission."""
+        self._collector.begin(number)
+        for peer in self._peers.values():
+            for send in peer.submit(number, online=peer.number not in away):
+                self._exchange(peer, send, self._collector)
+
+    def _hand_over(self, peer: Peer, send: Send, away: Collection[int]) -> None:
+        if peer.number not in self._peers:
+            return
+        if send.to in away or send.to not in self._peers:
+            peer.unreachable(send.to)
+        else:
+            self._exchange(peer, send, self._peers[send.to])
+
+    def _exchange(self, peer: Peer, send: Send, other: Peer | Collector) -> None:
+        if not self._arrives(peer.number, send.to, send.frame):
+            return
+        answer = other.receive(send.frame)
+        if answer is not None and self._arrives(send.to, peer.number, answer):
+            peer.receive(answer)
+
+    def _arrives(self, sender: int, to: int, frame: bytes) -> bool:
+        if self._tap is not None:
+            self._tap(sender, to, frame)
+        return self._loses is None or not self._loses(sender, to, frame)

@@ -1,0 +1,357 @@
+"""The protocol on TCP sockets, with asyncio, in one process or several.
+
+Whoever wants to say something connects. The one connected to, if it takes part in this round, first
+sends an empty frame; only then are frames sent, and each is answered on the same connection. So a
+sender without that greeting knows that nothing of its own was heard, which is the difference
+between a report that stays and one that is in doubt.
+
+A host runs some of the peers on one event loop. One in a process of its own is told what to do over
+a pipe, which stands for the clock that peers on machines of their own would go by. Values go in,
+public keys and addresses come out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, cast
+
+from shoal.sealing.errors import FramingError
+from shoal.sealing.framing import Deframer, framed
+from shoal.sealing.keys import KeyPair, PublicKey
+from shoal.service.peers.conditions import Step
+from shoal.service.peers.machine import Peer, Send, Standing, Task
+from shoal.service.peers.survey import Directory
+
+LOOPBACK = "127.0.0.1"
+GREETING = b""
+_PATIENCE = 10.0
+
+Tap = Callable[[int, int, bytes], None]  # sees every frame: from, to, bytes
+Address = tuple[str, int]
+Public = dict[int, tuple[Address, PublicKey]]
+
+
+class Machine(Protocol):
+    """Anything that answers frames: a peer, or the server."""
+
+    def receive(self, sealed: bytes) -> bytes | None:
+        """A frame came; the answer to it, if it has one."""
+
+
+class Listener:
+    """A port that answers frames for a machine, while one is in."""
+
+    def __init__(self) -> None:
+        self._machine: Machine | None = None
+        self._frame_size = 0
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Transport] = set()
+
+    async def open(self, host: str = LOOPBACK) -> Address:
+        """Listen on a free port, with nobody in."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Answering(self), host, 0)
+        address: Address = self._server.sockets[0].getsockname()[:2]
+        return address
+
+    def admit(self, machine: Machine, frame_size: int) -> None:
+        """The machine is in: frames of its one size are for it."""
+        self._machine = machine
+        self._frame_size = frame_size
+
+    def leave(self) -> None:
+        """Nobody is in: no greeting for whoever connects."""
+        self._machine = None
+
+    def close(self) -> None:
+        """Stop listening, and drop whoever is connected."""
+        self.leave()
+        for connection in list(self._connections):
+            connection.abort()
+        if self._server is not None:
+            self._server.close()
+
+    def joined(self, connection: asyncio.Transport) -> Deframer:
+        """Somebody connected: greet them if somebody is in."""
+        self._connections.add(connection)
+        if self._machine is None:
+            connection.abort()
+        else:
+            connection.write(framed(GREETING))
+        return Deframer({self._frame_size})
+
+    def answer(self, frame: bytes) -> bytes | None:
+        """The machine's answer to a frame."""
+        return None if self._machine is None else self._machine.receive(frame)
+
+    def left(self, connection: asyncio.Transport) -> None:
+        """Somebody is gone."""
+        self._connections.discard(connection)
+
+
+class _Answering(asyncio.Protocol):
+    """One connection that somebody else made."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connection = cast("asyncio.Transport", transport)
+        self._deframer = self._listener.joined(self._connection)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            frames = self._deframer.feed(data)
+        except FramingError:
+            self._connection.abort()
+            return
+        answers = (self._listener.answer(frame) for frame in frames)
+        self._connection.writelines(framed(answer) for answer in answers if answer is not None)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
+        self._listener.left(self._connection)
+
+
+class _Asking(asyncio.Protocol):
+    """One connection that we made, to send frames and hear the answers."""
+
+    def __init__(self, frames: Sequence[bytes], hear: Callable[[bytes], None]) -> None:
+        self._frames = frames
+        self._hear = hear
+        self._expected = len(frames)
+        self._deframer = Deframer({len(GREETING), *(len(frame) for frame in frames)})
+        self.greeted = False
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connection = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._deframer.feed(data):
+                self._heard(frame)
+        except FramingError:
+            self._finish()
+
+    def _heard(self, frame: bytes) -> None:
+        if frame == GREETING:
+            if not self.greeted:
+                self.greeted = True
+                self._connection.writelines(framed(sent) for sent in self._frames)
+            return
+        self._hear(frame)
+        self._expected -= 1
+        if not self._expected:
+            self._finish()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+@dataclass(frozen=True)
+class Dialer:
+    """Delivers one machine's frames: where everybody is, how long to wait, who may look."""
+
+    addresses: dict[int, Address]
+    deadline: float
+    tap: Tap | None = None
+    # One process has so many file descriptors and no more.
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(128))
+
+    async def deliver(
+        self, number: int, sends: Iterable[Send], hear: Callable[[bytes], object]
+    ) -> list[int]:
+        """Send frames, pass their answers on, and return those to whom nothing was said."""
+        by_addressee: dict[int, list[bytes]] = defaultdict(list)
+        for send in sends:
+            by_addressee[send.to].append(send.frame)
+        greeted = await asyncio.gather(
+            *(self._converse(number, to, frames, hear) for to, frames in by_addressee.items())
+        )
+        return [to for to, there in zip(by_addressee, greeted, strict=True) if not there]
+
+    async def _converse(
+        self, number: int, to: int, frames: list[bytes], hear: Callable[[bytes], object]
+    ) -> bool:
+        """One connection, from greeting to last answer; whether the other was there at all."""
+
+        def overheard(answer: bytes) -> None:
+            self._watch(to, number, [answer])
+            hear(answer)
+
+        asking = _Asking(frames, overheard)
+        async with self.slots:
+            try:
+                async with asyncio.timeout(self.deadline):
+                    await _finished(asking, self.addresses[to])
+            except (OSError, TimeoutError):
+                pass  # not there, or not answering: what was greeted and not answered is in doubt
+        if asking.greeted:
+            self._watch(number, to, frames)
+        return asking.greeted
+
+    def _watch(self, sender: int, to: int, frames: list[bytes]) -> None:
+        if self.tap is not None:
+            for frame in frames:
+                self.tap(sender, to, frame)
+
+
+async def _finished(asking: _Asking, address: Address) -> None:
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_connection(lambda: asking, *address)
+    try:
+        await asking.done
+    finally:
+        transport.abort()
+
+
+class Host:
+    """Runs the peers whose values it is given. Their secret keys never leave it."""
+
+    def __init__(self, task: Task, values: Mapping[int, object], tap: Tap | None = None) -> None:
+        self._task = task
+        self._values = values
+        self._tap = tap
+        self._pairs = {number: KeyPair.generate() for number in values}
+        self._listeners = {number: Listener() for number in values}
+        self._peers: dict[int, Peer] = {}
+        self._sends: dict[int, list[Send]] = {}
+        self._killed: dict[int, Standing] = {}
+
+    async def do(self, name: str, *arguments: object) -> Any:  # noqa: ANN401 - what it answers
+        """One of the steps below, by its name: a host in another process hears only that."""
+        return await getattr(self, name)(*arguments)
+
+    async def open(self) -> Public:
+        """Everybody listens; where, and with which keys."""
+        return {
+            number: (await listener.open(), self._pairs[number].public)
+            for number, listener in self._listeners.items()
+        }
+
+    async def join(self, directory: Directory, addresses: dict[int, Address]) -> None:
+        """The list is complete: everybody randomizes and seals."""
+        self._dialer = Dialer(addresses, self._task.conditions.deadline, self._tap)
+        self._wire = self._task.wire(directory)
+        for number, value in self._values.items():
+            place = self._task.place(number, self._pairs[number], directory, self._wire)
+            self._peers[number] = self._task.peer(place, value)
+
+    async def begin(self, step: Step) -> None:
+        """A round of the walk begins; nothing is sent yet."""
+        for number, peer in self._peers.items():
+            self._sends[number] = peer.begin(step.number, online=number not in step.away)
+            if number in step.away:
+                self._listeners[number].leave()
+            else:
+                self._listeners[number].admit(peer, self._wire.hop.size)
+
+    async def exchange(self, step: Step) -> None:
+        """Everybody sends and answers; those killed go in the middle of it."""
+        deliveries = self._deliveries()
+        await asyncio.sleep(0)
+        for number in step.killed & deliveries.keys():
+            deliveries.pop(number).cancel()
+            self._killed[number] = Standing(killed=self._peers.pop(number).holding)
+            self._listeners[number].close()
+        await asyncio.gather(*deliveries.values())
+        for number, delivery in deliveries.items():
+            for to in delivery.result():
+                self._peers[number].unreachable(to)
+
+    async def deadline(self) -> None:
+        """The round is over."""
+        for peer in self._peers.values():
+            peer.deadline()
+
+    async def standings(self) -> dict[int, Standing]:
+        """How everybody stands at the end of the walk."""
+        living = {number: Standing.of(peer) for number, peer in self._peers.items()}
+        return living | self._killed
+
+    async def submit(self, step: Step) -> None:
+        """A round of submission, from beginning to end."""
+        for number, peer in self._peers.items():
+            self._listeners[number].leave()
+            self._sends[number] = peer.submit(step.number, online=number not in step.away)
+        await asyncio.gather(*self._deliveries().values())
+
+    async def close(self) -> None:
+        """Nobody listens any more."""
+        for listener in self._listeners.values():
+            listener.close()
+        await asyncio.sleep(0)
+
+    def _deliveries(self) -> dict[int, asyncio.Task[list[int]]]:
+        return {
+            number: asyncio.create_task(
+                self._dialer.deliver(number, self._sends.pop(number), peer.receive)
+            )
+            for number, peer in self._peers.items()
+        }
+
+
+class RemoteHost:
+    """A host in another process; if that dies, its peers are gone and everybody else goes on."""
+
+    def __init__(self, task: Task, values: Mapping[int, object]) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would copy our event loop
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, task, values), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def kill(self) -> None:
+        """End the process at once, as a crash would."""
+        self._process.kill()
+        self._process.join()
+
+    async def do(self, name: str, *arguments: object) -> Any:  # noqa: ANN401 - what Host answers
+        """What the process answers, or nothing once it is dead."""
+        try:
+            self._connection.send((name, arguments))
+            answer, failure = await asyncio.to_thread(self._connection.recv)
+        except (EOFError, OSError):
+            return None
+        if failure is not None:
+            raise failure
+        return answer
+
+    async def close(self) -> None:
+        """End the process."""
+        await self.do("close")
+        self._connection.close()
+        await asyncio.to_thread(self._process.join, _PATIENCE)
+        self.kill()
+        self._process.close()
+
+
+def _serve(connection: Connection, task: Task, values: Mapping[int, object]) -> None:
+    asyncio.run(_obey(connection, Host(task, values)))
+
+
+async def _obey(connection: Connection, host: Host) -> None:
+    """Do what the parent says until it says close, or is gone itself."""
+    name = ""
+    while name != "close":
+        try:
+            name, arguments = await asyncio.to_thread(connection.recv)
+        except EOFError:
+            name, arguments = "close", ()
+        try:
+            answer, failure = await host.do(name, *arguments), None
+        except Exception as error:  # noqa: BLE001 - the parent raises it again
+            answer, failure = None, error
+        try:
+            connection.send((answer, failure))
+        except OSError:
+            return
