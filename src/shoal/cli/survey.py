@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +28,6 @@ _WHEN = "When"
 _WHO = "Who operates it"
 _HOW = "How it is answered"
 _PARTY = "The directory of the shuffler or the analyzer."
-_UNSHOWN = ("Cc", "Zl", "Zp")  # control characters, separators of lines and paragraphs
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
 
@@ -143,14 +141,7 @@ class NewOptions(Options):
     )
 
     def check(self) -> None:
-        """Text of one line, and a file that can be written."""
-        for name, text in self.only("question", "purpose", "name").items():
-            if not text.strip():
-                raise RefusedError(f"--{name} is empty: expected text that people can read")
-            if any(unicodedata.category(letter) in _UNSHOWN for letter in text):
-                raise RefusedError(
-                    f"--{name} has a line break or another control character: write one line"
-                )
+        """A file that can be written."""
         files.check(out=self.out, never=self.plan)
 
     def design(self, labels: tuple[str, ...]) -> Design:

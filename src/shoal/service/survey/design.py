@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -36,6 +37,7 @@ from shoal.service.survey.promise import Terms, promised
 
 _TOLERANCE = 1e-3  # of the search for one report's share, in logarithms
 _STRIDE = 0.4  # of the search for a bracket, in logarithms
+_UNSHOWN = ("Cc", "Zl", "Zp")  # control characters, separators of lines and paragraphs
 _TRIALS = 6  # of designs with another minimum
 _MOST_PEOPLE = 10**8
 _SMALLEST = 1e-3  # share of epsilon that one report is given at least
@@ -196,6 +198,10 @@ class Design:
 
     def survey(self, **about: Unpack[About]) -> Survey:
         """The survey of this design; it refuses a mechanism that does not keep the promise."""
+        for name in ("question", "purpose", "name"):
+            text, expected = about[name], "one line of text, without control characters"
+            shown = all(unicodedata.category(letter) not in _UNSHOWN for letter in text)
+            checks.refuse(not shown or not text.strip(), expected, **{name: text})
         return Survey(
             device=self.device,
             batches=self.batches,
