@@ -182,7 +182,7 @@ def test_retiring_says_what_it_costs(run, place, ring):
 
 def test_an_heir_needs_a_number_of_its_own(run, place, ring, tmp_path):
     words = f"keys new {tmp_path}/heir --role shuffler --identity {place}/identity"
-    assert "go together" in run(words).refusal()
+    assert "needs --" in run(words).refusal()
     made = run(f"{words} --first-number 5 --json").json()
     assert made["fingerprint"] == ring.fingerprint
     assert made["numbers_left"] == 250

@@ -241,7 +241,7 @@ def test_a_database_that_is_damaged_is_refused(backup, tmp_path):
     [
         ("backup", "say of what and where to"),
         ("backup --to x", "say of what and where to"),
-        ("backup DIR --to x --check y", "give neither DIR nor --to"),
+        ("backup DIR --to x --check y", "--check reads a backup: leave out DIR and --to"),
         ("backup --check missing.tar", "cannot read missing.tar: No such file"),
         ("backup --check .", "cannot read .: Is a directory"),
         ("backup missing --to x.tar", "there is no such directory"),

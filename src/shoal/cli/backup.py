@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from shoal.cli.app import OPERATE, RefusedError, app
-from shoal.cli.options import Options, command, option
+from shoal.cli.options import Excludes, Options, Required, command, option
 from shoal.cli.party import IDENTITY, KEPT, MIGRATE, STORE, SecretOptions
 from shoal.cli.render import answer_lines, working
 
@@ -32,12 +32,11 @@ class BackupOptions(Options):
     without_keys: bool = option("Leave out the keys and the token.", KEPT)
     store: str | None = STORE
 
-    def check(self) -> None:
-        """A directory and a target, or a backup."""
-        if self.verify is not None and (self.directory is not None or self.to is not None):
-            raise RefusedError("--check reads a backup: give neither DIR nor --to with it")
-        if self.verify is None and (self.directory is None or self.to is None):
-            raise RefusedError("say of what and where to: shoal backup DIR --to FILE")
+    rules = (
+        Excludes("verify", ("directory", "to"), "--check reads a backup"),
+        Required("directory", "say of what and where to: shoal backup DIR --to FILE", ("verify",)),
+        Required("to", "say of what and where to: shoal backup DIR --to FILE", ("verify",)),
+    )
 
 
 @command(app, OPERATE)

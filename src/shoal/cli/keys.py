@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import typer
 
-from shoal.cli.app import OPERATE, Commands, RefusedError, app, printable
-from shoal.cli.options import Options, command, option, read_choice
+from shoal.cli.app import OPERATE, Commands, app, printable
+from shoal.cli.options import Needs, Options, command, option, read_choice
 from shoal.cli.party import IDENTITY, SECRETS, X25519, Kind, PartyOptions, SecretOptions, Suite
 from shoal.cli.render import answer_lines, working
 
@@ -80,14 +80,14 @@ class NewOptions(SecretOptions, Options):
         "With --identity: above every number the lost ring had.", _LOST
     )
 
+    rules = (
+        Needs("identity", ("first_number",), "a number of the lost ring must not be another key's"),
+        Needs("first_number", ("identity",), "without a lost ring numbers begin at 1"),
+    )
+
     def check(self) -> None:
-        """Files for this protection only; an identity and a number, or neither."""
+        """Files for this protection only."""
         self.check_kind(self.kind)
-        if (self.identity is None) != (self.first_number is None):
-            raise RefusedError(
-                "--identity and --first-number go together: a number that the lost ring had must "
-                "not be another key's"
-            )
 
 
 @command(keys)

@@ -188,11 +188,7 @@ def new(options: NewOptions) -> None:
         from shoal.service.clock import system_clock
         from shoal.service.survey import Party, summary
         from shoal.service.survey.design import telling_minimum, tells_nothing
-        from shoal.service.survey.document import (
-            LONGEST_TEXT,
-            party_fingerprint,
-            refuse_overwriting,
-        )
+        from shoal.service.survey.document import party_fingerprint, refuse_overwriting
 
         labels = () if options.categories is None else tuple(files.read_list(options.categories))
         design = options.design(labels)
@@ -200,7 +196,7 @@ def new(options: NewOptions) -> None:
         shuffler = party_fingerprint("shuffler", options.shuffler_key)
         analyzer = party_fingerprint("analyzer", options.analyzer_key)
         made = design.survey(
-            name=options.question[:LONGEST_TEXT] if options.name is None else options.name,
+            name=options.question if options.name is None else options.name,
             question=options.question,
             purpose=options.purpose,
             answers=labels,
