@@ -108,7 +108,7 @@ def test_several_reports_per_person_are_said_to_be_assumed(analyzer):
     assert found["epsilon"] > make_survey(analyzer.keyring).guarantee(500).epsilon
     assert found["local_epsilon"] == pytest.approx(3 * survey.device.local_epsilon)
     page = survey_results(analyzer.store, survey.id).result().to_html()
-    assert "ε0 of one person&#x27;s 3 reports together" in page
+    assert "ε0 of one person&#39;s 3 reports together" in page
     assert "reports, about" in page
     assert "people, about" not in page
 

@@ -603,7 +603,7 @@ def test_a_lock_that_is_never_freed_is_reported(place, ring):
 DYING = """
 import os, signal, sys
 from pathlib import Path
-from shoal.service.keyring import Keyring, Protection, secrets
+from shoal.service.keyring import Keyring, Protection, keys, secrets
 place, moment, act, now = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 write, shred = secrets.write_private, secrets.shred
 def die():
@@ -621,7 +621,8 @@ def dying_shred(path):
     shred(path)
     if moment == "after-shred" and path.name.startswith("key-0") and path.suffix == "":
         die()
-secrets.write_private, secrets.shred = dying_write, dying_shred
+for module in (keys, secrets):
+    module.write_private, module.shred = dying_write, dying_shred
 ring = Keyring.open(place, protection=Protection.none(), clock=lambda: now)
 ring.rotate() if act == "rotate" else ring.tick()
 """
