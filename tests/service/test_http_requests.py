@@ -80,11 +80,10 @@ def test_a_body_in_pieces_arrives_whole(url):
     assert talk(url, at_once).endswith(b"\r\n\r\n5")
 
 
-def test_an_announced_length_is_refused_before_the_body_is_sent(url):
-    began = monotonic()
-    answer = talk(url, HEAD + b"Content-Length: 1001\r\n\r\n")
+def test_an_announced_length_is_refused_before_the_body_is_sent():
+    with echo([], seconds=600) as url:  # who waited for the body would wait for longer than we do
+        answer = talk(url, HEAD + b"Content-Length: 1001\r\n\r\n")
     assert problem(answer) == (413, "too_large")
-    assert monotonic() - began < SECONDS
     assert b"connection: close" in answer.lower()
 
 
@@ -101,7 +100,7 @@ def test_a_client_that_only_then_reads_gets_the_answer_too(url):
 def test_a_body_that_does_not_come_is_not_waited_for(url):
     began = monotonic()
     assert problem(talk(url, HEAD + b"Content-Length: 10\r\n\r\nabc")) == (408, "too_slow")
-    assert SECONDS <= monotonic() - began < 5
+    assert monotonic() - began >= SECONDS
 
 
 def test_drops_of_a_body_do_not_keep_the_line_open(url):
@@ -144,7 +143,7 @@ def test_who_hangs_up_is_noticed_and_nothing_breaks(url, seen):
     host, port = url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(HEAD + b"Content-Length: 10\r\n\r\nabc")
-    until = monotonic() + 5
+    until = monotonic() + 60
     while "broken_off" not in seen:
         assert monotonic() < until
         httpx.post(url, content=b"hello", headers=BYTES)
@@ -157,7 +156,7 @@ def test_all_together_hold_no_more_than_there_is_room_for():
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as slow:
             slow.sendall(HEAD + b"Content-Length: 600\r\n\r\n" + b"x" * 500)
-            until = monotonic() + 5
+            until = monotonic() + 60
             while room.share == 0:
                 assert monotonic() < until
             answer = httpx.post(url, content=b"y" * 300, headers=BYTES)
