@@ -254,26 +254,13 @@ class CheckOptions(ShowOptions):
 def check_survey(options: CheckOptions) -> None:
     """Whether a file is a survey that keeps what it promises; its id, which is its hash."""
     with working("checking"):
-        from shoal.explain.document import Document
-        from shoal.explain.text import plain, up
         from shoal.service.clock import system_clock
+        from shoal.service.survey import summary
         from shoal.service.survey.document import read_survey
-        from shoal.service.survey.summary import closed_note
 
         read = read_survey(options.file, options.survey_id)
-        epsilon = read.guarantee(read.batches.minimum).epsilon
-        note = closed_note(read, system_clock())
-    values = {
-        "note": note,
-        "id": str(read.id),
-        "name": read.name,
-        "promised": {"epsilon": read.epsilon, "delta": read.delta},
-        "kept": epsilon,
-    }
-    promise = f"the promised {plain(read.epsilon)} at δ = {plain(read.delta)}"
-    sentence = f"{read.name}: keeps ε = {up(epsilon)} of {promise}"
-    notes = () if note is None else (note,)
-    answer_lines(options, values, Document(str(read.id), sentences=(sentence,), notes=notes))
+        values, document = summary.checked(read, system_clock())
+    answer_lines(options, values, document)
 
 
 # ------------------------------------------------------------------------- what parties collect for
@@ -299,23 +286,12 @@ def add(options: AddOptions) -> None:
     new = administration.add_survey(read, home)
     collects = "collects for" if new else "collected already for"
     note = closed_note(read, system_clock())
-    place = home.directory
-    first, starts = {
-        "shuffler": (
-            f"shoal keys token {place} --survey {str(read.id)[:8]}, for the analyzer",
-            f"shoal serve shuffler {place} and shoal serve worker {place}",
-        ),
-        "analyzer": (
-            f"put the token of the shuffler's operator into {place}/token (mode 600)",
-            f"shoal serve analyzer {place}",
-        ),
-    }[home.role]
     answer_lines(
         options,
         {"survey": str(read.id), "role": home.role, "new": new},
         f"the {home.role} in {options.directory} {collects} survey {read.id}",
         "" if note is None else f"note: {note}",
-        f"next: {first}; then {starts}",
+        f"next: {administration.next_steps(home, read)}",
     )
 
 

@@ -51,6 +51,16 @@ def add_survey(survey: Survey, home: Home) -> bool:
     return not known
 
 
+def next_steps(home: Home, survey: Survey) -> str:
+    """What the operator of a party does once it collects for a survey."""
+    place = home.directory
+    if home.role == "shuffler":
+        token = f"shoal keys token {place} --survey {str(survey.id)[:8]}, for the analyzer"
+        return f"{token}; then shoal serve shuffler {place} and shoal serve worker {place}"
+    token = f"put the token of the shuffler's operator into {place}/token (mode 600)"
+    return f"{token}; then shoal serve analyzer {place}"
+
+
 @dataclass(frozen=True)
 class Registered:
     """A survey that a party collects for, and whether anything was ever taken for it."""

@@ -32,6 +32,25 @@ def to_dict(survey: Survey, now: int) -> dict[str, object]:
     }
 
 
+def checked(survey: Survey, now: int) -> tuple[dict[str, object], Document]:
+    """That it keeps what it promises, as plain values and in words."""
+    epsilon = survey.guarantee(survey.batches.minimum).epsilon
+    note = closed_note(survey, now)
+    promise = f"the promised {plain(survey.epsilon)} at δ = {plain(survey.delta)}"
+    values: dict[str, object] = {
+        "note": note,
+        "id": str(survey.id),
+        "name": survey.name,
+        "promised": {"epsilon": survey.epsilon, "delta": survey.delta},
+        "kept": epsilon,
+    }
+    return values, Document(
+        str(survey.id),
+        sentences=(f"{survey.name}: keeps ε = {up(epsilon)} of {promise}",),
+        notes=() if note is None else (note,),
+    )
+
+
 def closed_note(survey: Survey, now: int) -> str | None:
     """That it takes no answers now, if so."""
     if now > survey.not_after:
