@@ -14,8 +14,7 @@ answer holds for a day.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from starlette.applications import Starlette
 from starlette.responses import Response
@@ -23,7 +22,7 @@ from starlette.routing import BaseRoute
 from starlette.types import Lifespan, Message, Receive, Scope, Send
 
 from shoal.service.http import openapi
-from shoal.service.http.openapi import Operation
+from shoal.service.http.openapi import Document
 from shoal.service.http.problems import Observe, exception_handlers, unobserved
 
 DAY = 86400
@@ -42,8 +41,8 @@ class Application(Starlette):
 
     def __init__(
         self,
-        operations: Sequence[Operation],
-        document: Mapping[str, Any],
+        document: Document,
+        handlers: object,
         *,
         observe: Observe = unobserved,
         lifespan: Lifespan[Starlette] | None = None,
@@ -51,17 +50,16 @@ class Application(Starlette):
         shared: Sequence[str] = (),
     ) -> None:
         super().__init__(
-            routes=[*openapi.routes(operations, document), *pages],
+            routes=[*openapi.routes(document, handlers), *pages],
             exception_handlers=exception_handlers(observe),
             lifespan=lifespan,
         )
         # Redirects would be answers that the document does not have.
         self.router.redirect_slashes = False
         methods: dict[str, set[str]] = {path: {"GET", "HEAD"} for path in shared}
-        for operation in operations:
-            if operation.cross_origin:
-                reading = {"HEAD"} if operation.method == "GET" and operation.head else set()
-                methods.setdefault(operation.path, set()).update({operation.method}, reading)
+        for operation in openapi.operations(document):
+            if operation.document.get("x-cross-origin"):
+                methods.setdefault(operation.path, set()).update(operation.methods)
         # As routes are matched: a parameter is anything but a slash.
         self._preflights = [
             (re.compile("[^/]+".join(map(re.escape, _PARAMETER.split(path)))), _preflight(allowed))

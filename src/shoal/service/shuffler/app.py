@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -24,29 +24,11 @@ from shoal.service.clock import Clock, system_clock
 from shoal.service.db.surveys import SurveyRow
 from shoal.service.http import openapi, requests
 from shoal.service.http.limits import Addresses, Limits, Networks
-from shoal.service.http.openapi import (
-    BATCH,
-    BYTES,
-    JSON,
-    OBJECT,
-    SURVEY,
-    SURVEY_PATH,
-    TOKENS,
-    UNKNOWN,
-    Operation,
-    Parameter,
-    as_bytes,
-    as_json,
-    keys_operation,
-    survey_operation,
-)
+from shoal.service.http.openapi import BYTES, JSON
 from shoal.service.http.problems import RETRY_SECONDS, Observe, Problem, ProblemError, unobserved
 from shoal.service.keyring import Keyring
 from shoal.service.shuffler.batches import BatchInfo
 from shoal.service.shuffler.intake import (
-    REPORTS_PATH,
-    UNKNOWN_KEY,
-    UNKNOWN_VERSION,
     GroupCommit,
     Intake,
     IntakeApplication,
@@ -55,7 +37,6 @@ from shoal.service.shuffler.intake import (
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
-VERSION = "1"
 REQUEST_HEADER = "Shoal-Request"
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 _ACK_BYTES = 4096
@@ -205,198 +186,6 @@ def _malformed(what: str, expected: str) -> Problem:
     return Problem(kind="malformed", status=400, detail=f"{what} must be {expected}")
 
 
-# The operations, as the OpenAPI document tells them
-
-_BATCH = f"{SURVEY_PATH}/batches/{{batch}}"
-
-_after = Parameter(
-    name="after",
-    place="query",
-    schema=openapi.digits(32),
-    description="Only batches whose ids come after this one.",
-    required=False,
-)
-_request = Parameter(
-    name=REQUEST_HEADER,
-    place="header",
-    schema=openapi.digits(32),
-    description="Chosen at random by the collector before it first asks, and kept: a batch is "
-    "released to one request, which may repeat it.",
-)
-
-_SECURED = {**TOKENS, **UNKNOWN}
-
-_RECEIPT = openapi.record(
-    {
-        "reports": openapi.count(1),
-        "refused": openapi.array(
-            openapi.record(
-                {
-                    "index": openapi.count(0),
-                    "reason": {"enum": [UNKNOWN_VERSION, UNKNOWN_KEY]},
-                }
-            )
-        ),
-    }
-)
-_PROGRESS = openapi.record(
-    {
-        "share": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
-        "minimum": openapi.count(2),
-        "closes_in": {"type": ["integer", "null"], "minimum": 0},
-    }
-)
-_INFO = openapi.record(
-    {
-        "batch": openapi.digits(32),
-        "state": {"enum": ["SHUFFLED", "RELEASED", "ACKED", "PURGED"]},
-        "key": openapi.count(0, 255),
-        "reports": openapi.count(1),
-        "records": openapi.count(1),
-        "bytes": openapi.count(1),
-        "digest": openapi.digits(64),
-        "closed": openapi.count(0),
-    }
-)
-_ACKNOWLEDGEMENT = openapi.record({"request": openapi.digits(32), "digest": openapi.digits(64)})
-
-
-def _described(handlers: Handlers) -> tuple[list[Operation], dict[str, Any]]:
-    """The operations, and their document."""
-    operations = [*_public(handlers), *_secured(handlers)]
-    document = openapi.document(
-        operations,
-        title="Shoal shuffler",
-        version=VERSION,
-        description="""
-        Takes sealed reports, mixes them, and hands out whole batches. Scripts of any site may use
-        what needs no token.
-        """,
-        schemas={
-            "Receipt": _RECEIPT,
-            "Progress": _PROGRESS,
-            "Batch": _INFO,
-            "Acknowledgement": _ACKNOWLEDGEMENT,
-        },
-    )
-    return operations, document
-
-
-def _public(handlers: Handlers) -> list[Operation]:
-    return [
-        keys_operation(handlers.keys, "shuffler"),
-        survey_operation(handlers.survey),
-        Operation(
-            path=f"{SURVEY_PATH}/keys/analyzer",
-            endpoint=handlers.analyzer_keys,
-            summary="The analyzer's public keys, signed by it; the same bytes for everybody.",
-            description="""
-            The shuffler's one copy of the list that the survey's analyzer signs. Devices have it
-            from here, so that nobody is given a key that others are not, and the analyzer does not
-            learn who asks. 503 while there is no valid copy yet.
-            """,
-            parameters=[SURVEY],
-            answer=as_json("The list.", OBJECT),
-            problems=UNKNOWN,
-            cross_origin=True,
-        ),
-        Operation(
-            path=REPORTS_PATH,
-            method="POST",
-            endpoint=handlers.send_reports,
-            summary="Send reports.",
-            description="""
-            The body is one or more sealed reports of the survey's one length, one after the other.
-            The answer comes when they are durable, and does not tell new ones from such that
-            were sent before: to send the same bytes again is always safe. Refused ones are
-            listed; with "unknown_key" fetch the keys again and seal the same message anew.
-            """,
-            parameters=[SURVEY],
-            body=as_bytes("Reports.", least=1),
-            answer=as_json("Kept.", openapi.reference("Receipt")),
-            status=202,
-            problems={
-                400: "Not a whole number of reports.",
-                403: "The survey has not begun, or is over.",
-                408: "The body did not arrive in time.",
-                413: "Too many bytes, or too many reports.",
-                415: "Another content type, or an encoding.",
-                **UNKNOWN,
-            },
-            cross_origin=True,
-        ),
-        Operation(
-            path=f"{SURVEY_PATH}/progress",
-            endpoint=handlers.progress,
-            summary="How far the open batch was when it was looked at last.",
-            description="""
-            Looked at once in ten minutes, in quarters of the least crowd, rounded down; null where
-            that would count people. The hours until it closes are told from a quarter on.
-            """,
-            parameters=[SURVEY],
-            answer=as_json("Progress.", openapi.reference("Progress")),
-            problems=UNKNOWN,
-            cross_origin=True,
-        ),
-    ]
-
-
-def _secured(handlers: Handlers) -> list[Operation]:
-    listing = openapi.record({"batches": openapi.array(openapi.reference("Batch"))})
-    return [
-        Operation(
-            path=f"{SURVEY_PATH}/batches",
-            endpoint=handlers.batches,
-            summary="Batches that can be collected, or were, in the order of their ids.",
-            parameters=[SURVEY, _after],
-            answer=as_json("Batches.", listing),
-            problems={400: "Not the id of a batch.", **_SECURED},
-            secured=True,
-        ),
-        Operation(
-            path=_BATCH,
-            endpoint=handlers.batch,
-            summary="Collect a batch: byte-identical for the request that first asked.",
-            parameters=[SURVEY, BATCH, _request],
-            answer=as_bytes("The batch object."),
-            problems={
-                400: "No request id.",
-                409: "Collected by another request.",
-                425: "Not mixed yet.",
-                **_SECURED,
-                404: "No such survey, or no such batch.",
-            },
-            secured=True,
-            head=False,
-        ),
-        Operation(
-            path=f"{_BATCH}/ack",
-            method="POST",
-            endpoint=handlers.acknowledge,
-            summary="Say that a batch has arrived whole; its records are then deleted here.",
-            parameters=[SURVEY, BATCH],
-            body=as_json(
-                "The request's id, and SHA-256 of the batch object.",
-                openapi.reference("Acknowledgement"),
-            ),
-            answer=as_json(
-                "Acknowledged.",
-                openapi.record({"batch": openapi.digits(32), "digest": openapi.digits(64)}),
-            ),
-            problems={
-                400: "Not an acknowledgement.",
-                408: "The body did not arrive in time.",
-                409: "Collected by another request, or another digest.",
-                413: "Too many bytes.",
-                415: "Another content type.",
-                **_SECURED,
-                404: "No such survey, or no such batch.",
-            },
-            secured=True,
-        ),
-    ]
-
-
 def shuffler_app(
     store: ShufflerStore,
     keyring: Keyring,
@@ -425,7 +214,6 @@ def shuffler_app(
         limits=limits,
         clock=clock,
     )
-    operations, document = _described(handlers)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -433,6 +221,7 @@ def shuffler_app(
         await run_in_threadpool(commit.close)
         await run_in_threadpool(store.close)
 
-    app = IntakeApplication(operations, document, observe=observe, lifespan=lifespan)
+    document = openapi.read(__file__)
+    app = IntakeApplication(document, handlers, observe=observe, lifespan=lifespan)
     app.intake = intake
     return app
