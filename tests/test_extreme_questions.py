@@ -227,7 +227,7 @@ def test_overlays_of_many_people_are_refused_and_long_ones_not_made():
 
 
 def test_checks_take_numbers_beyond_all_floats():
-    for check in (checks.positive, checks.non_negative, checks.open_probability, checks.share):
+    for check in (checks.positive, checks.non_negative, checks.open_probability, checks.fraction):
         with pytest.raises(shoal.InvalidArgumentError, match="value"):
             check(value=10**400)
     with pytest.raises(shoal.InvalidArgumentError, match="value"):

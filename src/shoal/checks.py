@@ -60,7 +60,7 @@ def closed_probability(**arguments: float) -> None:
     _require(lambda v: 0 <= v < 1, "0 <= {} < 1", arguments)
 
 
-def share(**arguments: float) -> None:
+def fraction(**arguments: float) -> None:
     """Each argument is a fraction of a whole: above 0, at most 1."""
     _require(lambda v: 0 < v <= 1, "0 < {} <= 1", arguments)
 

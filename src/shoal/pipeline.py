@@ -107,7 +107,7 @@ def run(
     chosen = [name for name, value in ways.items() if value is not None]
     expected = "exactly one of epsilon, randomizer and plan"
     checks.refuse(len(chosen) != 1, expected, given=", ".join(chosen) or "none")
-    checks.share(honest_fraction=honest_fraction)
+    checks.fraction(honest_fraction=honest_fraction)
     limits = {"epsilon": epsilon, "local_epsilon_cap": local_epsilon_cap}
     limits |= {"local_epsilon": local_epsilon}
     checks.positive(**{name: value for name, value in limits.items() if value is not None})

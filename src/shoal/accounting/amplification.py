@@ -209,7 +209,7 @@ def required_n(
     """
     checks.positive(epsilon=epsilon)
     checks.open_probability(delta=delta)
-    checks.share(honest_fraction=honest_fraction)
+    checks.fraction(honest_fraction=honest_fraction)
     rounds = checks.count(rounds=rounds)
     devices = Devices(randomizer, local_epsilon, deletion_epsilon, local_delta)
 

@@ -42,7 +42,7 @@ class Crowd:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.count(n=self.n))
-        checks.share(honest_fraction=self.honest_fraction, participation=self.participation)
+        checks.fraction(honest_fraction=self.honest_fraction, participation=self.participation)
         if self.honest_n is not None:
             honest = checks.count(honest_n=self.honest_n)
             object.__setattr__(self, "honest_n", honest)

@@ -77,7 +77,7 @@ def two_atom_delta(
     """
     others = participants(n) - 1
     checks.non_negative(epsilon=epsilon, local_epsilon=local_epsilon)
-    checks.share(clone_probability=clone_probability)
+    checks.fraction(clone_probability=clone_probability)
     if epsilon >= local_epsilon:
         return 0.0
     width = _NARROWEST

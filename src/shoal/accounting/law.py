@@ -176,7 +176,7 @@ class BlanketLaw:
 
     def participating(self, probability: float) -> BlanketLaw:
         """The law when each person reports only with this probability, unseen by the analyzer."""
-        checks.share(participation=probability)
+        checks.fraction(participation=probability)
         if probability == 1.0:
             return self
         return BlanketLaw(

@@ -387,7 +387,7 @@ def rounds_for(
     """
     checks.positive(epsilon=epsilon)
     target = accountant.checked_delta(delta)
-    checks.share(quantile=quantile)
+    checks.fraction(quantile=quantile)
     most = checks.count(most=most)
     view = accountant.view
     checks.refuse(view == "traffic", "view 'final' to search for rounds", view=view)
@@ -437,7 +437,7 @@ class UserEpsilons:
 
     def at(self, quantile: float) -> float:
         """For this fraction of people, from the next larger one that was computed."""
-        checks.share(quantile=quantile)
+        checks.fraction(quantile=quantile)
         pairs = zip(self.fractions, self.epsilons, strict=True)
         return next(epsilon for fraction, epsilon in pairs if fraction >= quantile * (1 - 1e-12))
 
@@ -457,7 +457,7 @@ def user_epsilons(
     """
     target = accountant.checked_delta(delta)
     for fraction in fractions:
-        checks.share(fractions=fraction)
+        checks.fraction(fractions=fraction)
     ascending = tuple(sorted({*map(float, fractions), 1.0}))
     epsilons = [
         accountant.profile(rounds, quantile=fraction).answer(target, near_local=near_local)[0]

@@ -207,7 +207,7 @@ class Spread:
         """One person, or the fraction ``quantile`` of all whose reports are spread best."""
         if user is not None:
             return node_numbers([user], self.n, name="user")
-        checks.share(quantile=quantile)
+        checks.fraction(quantile=quantile)
         return self.order[: max(1, math.ceil(quantile * self.n * (1 - 1e-12)))]
 
     def total_variation(self) -> float:

@@ -131,7 +131,7 @@ class Walk(Process):
             checks.open_probability(stay=self.stay)  # type: ignore[arg-type]
         else:
             checks.refuse(self.stay is not None, f"no stay for kind={self.kind!r}", stay=self.stay)
-        checks.share(online=self.online)
+        checks.fraction(online=self.online)
         isolated = np.flatnonzero(self.graph.degrees == 0)
         if isolated.size:
             cure = f"no isolated node, as node {isolated[0]} is: take graph.largest_component()"
@@ -250,7 +250,7 @@ class Absences(Process):
         The probability is that of the nearest multiple of 2^-32.
         """
         rounds = checks.count(0, rounds=rounds)
-        checks.share(online=online)
+        checks.fraction(online=online)
         source = randomness or secure()
         limit = np.uint64(round(online * 2**32))
         words = source.words(rounds * walk.n) >> np.uint64(32)

@@ -81,7 +81,7 @@ class Question:
     def __post_init__(self) -> None:
         checks.target(epsilon=self.epsilon, delta=self.delta)
         object.__setattr__(self, "n", checks.count(n=self.n))
-        checks.share(honest_fraction=self.honest_fraction, participation=self.participation)
+        checks.fraction(honest_fraction=self.honest_fraction, participation=self.participation)
         if self.local_epsilon_cap is not None:
             checks.positive(local_epsilon_cap=self.local_epsilon_cap)
         if self.messages_cap is not None and not 1 <= self.messages_cap < math.inf:

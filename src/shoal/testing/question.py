@@ -120,7 +120,7 @@ class Question(Test):
 
     def __post_init__(self) -> None:
         checks.target(epsilon=self.epsilon, delta=self.delta)
-        checks.share(honest_fraction=self.honest_fraction)
+        checks.fraction(honest_fraction=self.honest_fraction)
         super().__post_init__()
         coins, cap = get_args(Coin), self.messages_cap
         checks.refuse(self.coin not in coins, f"one of {', '.join(coins)}", coin=self.coin)

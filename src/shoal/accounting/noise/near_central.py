@@ -262,7 +262,7 @@ def incomplete_delta(
     ['9.8e-07', '2.2e-03', '2.9e-01']
     """
     noise = NearCentralNoise(central_epsilon=central_epsilon, shape=shape, pairs=pairs, high=high)
-    checks.share(present=present)
+    checks.fraction(present=present)
     x = math.exp(checked_epsilon(epsilon))
     cells, error, omitted = _view(noise, present)
 

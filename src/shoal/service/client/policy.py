@@ -83,7 +83,7 @@ class Policy:
             value = getattr(self, name)
             if value != math.inf:  # no limit
                 checks.positive(**{name: value})
-        checks.share(delta=self.delta)
+        checks.fraction(delta=self.delta)
         object.__setattr__(self, "minimum", checks.count(minimum=self.minimum))
         if isinstance(self.hosts, str):
             raise InvalidArgumentError("hosts", self.hosts, "a set of names of machines")

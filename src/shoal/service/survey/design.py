@@ -83,7 +83,7 @@ class Design:
         checks.positive(epsilon=self.epsilon)
         checks.open_probability(delta=self.delta)
         checks.closed_probability(dishonest=self.dishonest)
-        checks.share(participation=self.participation)
+        checks.fraction(participation=self.participation)
         reports = checks.count(reports_per_person=self.reports_per_person)
         object.__setattr__(self, "reports_per_person", reports)
         if self.terms.crowd(self.batches.minimum) < 1:

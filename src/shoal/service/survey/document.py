@@ -142,7 +142,7 @@ class Stated:
         checks.positive(epsilon=self.epsilon)
         checks.open_probability(delta=self.terms.delta)
         checks.closed_probability(dishonest=self.terms.dishonest)
-        checks.share(participation=self.terms.participation)
+        checks.fraction(participation=self.terms.participation)
         if self.terms.delta < LEAST_DELTA:
             raise InvalidArgumentError("delta", self.terms.delta, f"delta >= {LEAST_DELTA:g}")
         reports = checks.count(reports_per_person=self.terms.reports_per_person)
