@@ -134,6 +134,14 @@ def test_room_is_given_back_whatever_happens():
     assert room.share == 0
 
 
+def test_nobody_is_remembered_for_an_empty_body():
+    room = Room(Limits())
+    with room.entered((b"an address", b"its network")) as hold:
+        hold(0)
+    assert not room._bytes_of._amounts
+    assert not room._requests_of._amounts
+
+
 def test_a_request_counts_from_its_first_byte():
     room = Room(Limits(waiting_requests=2))
     with ExitStack() as stack:

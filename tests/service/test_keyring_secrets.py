@@ -595,7 +595,7 @@ def test_a_lock_that_is_never_freed_is_reported(place, ring):
     with (
         secrets.locked(lock),
         pytest.raises(KeyringBusyError, match="another process"),
-        secrets.locked(lock, patience=0.05),
+        secrets.locked(lock, timeout=0.05),
     ):
         pass
 

@@ -93,7 +93,7 @@ def test_one_thread_looks_for_all_who_ask():
         slow.wait(30)
         return ok("store", "there")
 
-    app = WithHealth(Starlette(), Readiness([Fact("store", lambda: [check()])]), patience=0.2)
+    app = WithHealth(Starlette(), Readiness([Fact("store", lambda: [check()])]), timeout=0.2)
 
     async def ask():
         transport = httpx.ASGITransport(app=app)

@@ -22,7 +22,7 @@ from shoal.service.errors import StoreUnavailableError
 from shoal.service.http.server import Background, address, listen
 from shoal.service.ops.children import Child, ChildFailedError, Children, TooSlowError
 from shoal.service.ops.home import Home
-from shoal.service.ops.processes import STORE_PATIENCE, stopping, wait_for_database
+from shoal.service.ops.processes import STORE_TIMEOUT, stopping, wait_for_database
 
 
 def test_a_request_that_has_begun_is_answered_and_the_application_closes_after_it():
@@ -132,6 +132,6 @@ def test_a_database_that_never_comes_up_is_refused_and_a_file_at_once(tmp_path, 
     naps = []
     with pytest.raises(StoreUnavailableError, match="refused"):
         wait_for_database(home, sleep=naps.append)
-    assert sum(naps) == STORE_PATIENCE
+    assert sum(naps) == STORE_TIMEOUT
     with pytest.raises(StoreUnavailableError, match="refused"):
         wait_for_database(Home(directory=tmp_path, role="shuffler"), sleep=pytest.fail)

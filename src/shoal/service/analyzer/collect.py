@@ -132,11 +132,11 @@ class Collector:
             if waiting.finished or late:
                 continue
             try:
-                held = self._store.collections.claim(waiting)
-                if held is None:
+                collection = self._store.collections.claim(waiting)
+                if collection is None:
                     leased += 1
                     continue
-                for state in self._taken(held):
+                for state in self._taken(collection):
                     done.get(state, []).append(waiting.batch)
             except StoreUnavailableError:
                 raise
@@ -175,7 +175,7 @@ class Collector:
         why = f"{len(new) - max(left, 0):,} more batches wait until fewer are on their way"
         return {"": f"{why}; of one survey there may be {MOST_WAITING:,}"}
 
-    def _taken(self, held: Collection) -> Iterator[str]:
+    def _taken(self, collection: Collection) -> Iterator[str]:
         """The states that the batch comes to here, one after the other."""
         steps: dict[str, Callable[[Collection], Collection]] = {
             REQUESTED: self._receive,
@@ -186,95 +186,95 @@ class Collector:
         }
         collections = self._store.collections
         try:
-            with renewed(partial(collections.renew, held), collections.lease):
-                while not held.finished:
-                    before, held = held.state, steps[held.state](held)
-                    if held.state != before:
-                        yield held.state
+            with renewed(partial(collections.renew, collection), collections.lease):
+                while not collection.finished:
+                    before, collection = collection.state, steps[collection.state](collection)
+                    if collection.state != before:
+                        yield collection.state
         except LeaseLostError:
             return
         finally:
-            collections.release(held)
+            collections.release(collection)
 
-    def _receive(self, held: Collection) -> Collection:
-        path = download(self._store.incoming, held, self.source)
+    def _receive(self, collection: Collection) -> Collection:
+        path = download(self._store.incoming, collection, self.source)
         try:
-            header = checked(path, held, self._survey).header
+            header = checked(path, collection, self._survey).header
             self._refuse_gone(header.key)
         except (MalformedError, KeyGoneError) as error:
             discard(path)
-            return self._refuse(held, error)
+            return self._refuse(collection, error)
         values = {"key": header.key, "reports": header.reports, "records": header.records}
-        received = self._store.collections.move(held, RECEIVED, **values)
+        received = self._store.collections.move(collection, RECEIVED, **values)
         failpoints.reached("collect.received")
         return received
 
-    def _open(self, held: Collection) -> Collection:
-        path = path_of(self._store.incoming, held)
+    def _open(self, collection: Collection) -> Collection:
+        path = path_of(self._store.incoming, collection)
         if not path.exists():  # somebody cleaned up: the same request gets the same bytes
-            download(self._store.incoming, held, self.source)
+            download(self._store.incoming, collection, self.source)
         try:
-            batch = checked(path, held, self._survey)
+            batch = checked(path, collection, self._survey)
             self._refuse_gone(batch.header.key)
         except MalformedError:
             discard(path)  # it was right when it came, so the disk is not: fetch it again
             raise
         except KeyGoneError as error:
             discard(path)
-            return self._refuse(held, error)
+            return self._refuse(collection, error)
         pair = self._keyring.pair(batch.header.key)
         device, wire = self._survey.device, Wire.of(self._survey)
         admitted = decode(device, wire, pair, batch.body, pool=self._pool)
         opened = None
         while opened is None:  # again only if another batch had one of the records meanwhile
-            fresh = admitted.without(self._store.collections.known(held, admitted.tags))
+            fresh = admitted.without(self._store.collections.known(collection, admitted.tags))
             valid = valid_reports(fresh, reports=batch.header.reports, slots=wire.slots)
             counts = tallied(device, fresh, valid)
             decision = release_decision(self._survey, valid, counts)
-            opened = self._store.collections.opened(held, fresh, decision, counts)
+            opened = self._store.collections.opened(collection, fresh, decision, counts)
         failpoints.reached("analysis.opened")
         return opened
 
-    def _debit(self, held: Collection) -> Collection:
-        debited = self._store.ledger.debit(held, self._decision(held))
+    def _debit(self, collection: Collection) -> Collection:
+        debited = self._store.ledger.debit(collection, self._decision(collection))
         failpoints.reached("analysis.debited")
         return debited
 
-    def _publish(self, held: Collection) -> Collection:
-        decision, now = self._decision(held), self._store.clock()
-        document = result_document(self._survey, decision, held.counts, collection=held, now=now)
-        published = self._store.results.publish(held, document)
+    def _publish(self, collection: Collection) -> Collection:
+        decision, now = self._decision(collection), self._store.clock()
+        document = result_document(self._survey, decision, collection, now=now)
+        published = self._store.results.publish(collection, document)
         failpoints.reached("analysis.published")
         return published
 
-    def _acknowledge(self, held: Collection) -> Collection:
-        discard(path_of(self._store.incoming, held))
-        named = (held.batch, held.request, held.digest)
+    def _acknowledge(self, collection: Collection) -> Collection:
+        discard(path_of(self._store.incoming, collection))
+        named = (collection.batch, collection.request, collection.digest)
         try:
             self.source.acknowledge(*named)
         except NotReadyError:  # it was brought back from before the release
-            with self.source.fetch(held.batch, held.request):
+            with self.source.fetch(collection.batch, collection.request):
                 pass  # its bytes are not needed: that it is ours is known there now
             self.source.acknowledge(*named)
         except UnknownBatchError as error:  # from before the batch was closed: nothing is kept
-            self._tell("nothing_to_acknowledge", held, error)
+            self._tell("nothing_to_acknowledge", collection, error)
         failpoints.reached("analysis.acknowledged")
-        return self._store.collections.move(held, PUBLISHED, acknowledged=1)
+        return self._store.collections.move(collection, PUBLISHED, acknowledged=1)
 
-    def _decision(self, held: Collection) -> ReleaseDecision:
+    def _decision(self, collection: Collection) -> ReleaseDecision:
         """As it was when the batch was opened."""
-        survey, valid = self._survey, held.valid or 0
+        survey, valid = self._survey, collection.valid or 0
         guarantee = guaranteed(survey, valid)
-        return ReleaseDecision(valid, survey.honest(valid), guarantee, held.reason)
+        return ReleaseDecision(valid, survey.honest(valid), guarantee, collection.reason)
 
     def _refuse_gone(self, number: int) -> None:
         """Refuse what will never open. A key that is not there yet may come, or come back."""
         if number in self._keyring.gone():
             self._keyring.pair(number)
 
-    def _refuse(self, held: Collection, error: ShoalError) -> Collection:
-        self._tell("batch_refused", held, error)
-        return self._store.collections.move(held, REFUSED, reason=str(error))
+    def _refuse(self, collection: Collection, error: ShoalError) -> Collection:
+        self._tell("batch_refused", collection, error)
+        return self._store.collections.move(collection, REFUSED, reason=str(error))
 
     def _tell(self, event: str, collection: Collection, error: Exception) -> None:
         about = {"survey": str(self._survey.id), "batch": collection.batch}

@@ -205,42 +205,42 @@ class Collections:
                 return None
             return _read(connection, waiting.survey, waiting.batch)
 
-    def renew(self, held: Collection) -> None:
+    def renew(self, collection: Collection) -> None:
         """Begin the lease anew."""
-        self._leases.renew(str(held.owner), self.lease)
+        self._leases.renew(str(collection.owner), self.lease)
 
-    def release(self, held: Collection) -> None:
+    def release(self, collection: Collection) -> None:
         """Leave the batch to whoever comes next, if it is still ours."""
-        query = collections.update().where(collections.c.owner == held.owner)
+        query = collections.update().where(collections.c.owner == collection.owner)
         with self._database.write() as connection:
             connection.execute(query.values(FREE))
 
-    def move(self, held: Collection, state: str, **values: object) -> Collection:
+    def move(self, collection: Collection, state: str, **values: object) -> Collection:
         """A step from the state that a collection has to another, by the owner who holds it."""
         with self._database.write() as connection:
-            return self.move_in(connection, held, state, **values)
+            return self.move_in(connection, collection, state, **values)
 
     def move_in(
-        self, connection: sa.Connection, held: Collection, state: str, **values: object
+        self, connection: sa.Connection, collection: Collection, state: str, **values: object
     ) -> Collection:
         """The same, in a transaction that does more."""
-        mine = (collections.c.state == held.state, collections.c.owner == held.owner)
-        query = collections.update().where(_is(held.survey, held.batch), *mine)
+        mine = (collections.c.state == collection.state, collections.c.owner == collection.owner)
+        query = collections.update().where(_is(collection.survey, collection.batch), *mine)
         until = self._leases.until(self.lease)
         changed = {"lease_until": until, **values, "state": state}
         if connection.execute(query.values(changed)).rowcount != 1:
-            raise LeaseLostError(f"batch {held.batch}")
-        return _read(connection, held.survey, held.batch)
+            raise LeaseLostError(f"batch {collection.batch}")
+        return _read(connection, collection.survey, collection.batch)
 
-    def known(self, held: Collection, tags: Rows) -> Mask:
+    def known(self, collection: Collection, tags: Rows) -> Mask:
         """Which of these records were counted in an earlier batch."""
         listed = _listed(tags)
-        known = known_tags(self._database, held.survey, int(held.key or 0), listed)
+        known = known_tags(self._database, collection.survey, int(collection.key or 0), listed)
         return np.fromiter((tag in known for tag in listed), dtype=bool, count=len(listed))
 
     def opened(
         self,
-        held: Collection,
+        collection: Collection,
         admitted: Admitted,
         decision: ReleaseDecision,
         counts: Counts | None,
@@ -258,12 +258,14 @@ class Collections:
         tags = _listed(admitted.tags)
         with self._database.write() as connection:
             if tags:
-                new = add_tags(connection, held.survey, int(held.key or 0), sorted(tags))
+                new = add_tags(
+                    connection, collection.survey, int(collection.key or 0), sorted(tags)
+                )
                 if len(new) != len(tags):
                     connection.rollback()
                     return None
             # Last: tags take their time, in which the lease is renewed.
-            return self.move_in(connection, held, OPENED, **values)
+            return self.move_in(connection, collection, OPENED, **values)
 
     def keys_in_use(self) -> frozenset[int]:
         """The keys of batches that are not opened yet: those here, and those asked for.

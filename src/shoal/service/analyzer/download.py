@@ -33,34 +33,34 @@ class NoSpaceError(ServiceError):
         )
 
 
-def path_of(directory: Path, held: Collection) -> Path:
+def path_of(directory: Path, collection: Collection) -> Path:
     """Where a batch is once it is on the disk."""
-    return directory / f"{held.survey}-{held.batch}.batch"
+    return directory / f"{collection.survey}-{collection.batch}.batch"
 
 
-def download(directory: Path, held: Collection, source: BatchSource) -> Path:
+def download(directory: Path, collection: Collection, source: BatchSource) -> Path:
     """Fetch a batch; what does not have the digest that was announced leaves nothing behind."""
     with disk("looking for space"):
         # Refuse before the first byte what would leave too little for everything else.
         space = min(shutil.disk_usage(directory).free // 2, LARGEST)
-    if held.size > space:
-        raise NoSpaceError(held.batch, held.size, space)
-    path = path_of(directory, held)
+    if collection.size > space:
+        raise NoSpaceError(collection.batch, collection.size, space)
+    path = path_of(directory, collection)
     with disk("receiving a batch"):
         for left in directory.glob(f"{path.stem}.*"):  # by who died
             left.unlink(missing_ok=True)
-        draft = path.with_suffix(f".{held.owner}")
+        draft = path.with_suffix(f".{collection.owner}")
         file = create(draft)
         try:
-            with source.fetch(held.batch, held.request) as pieces:
-                digest = _written(file, pieces, held.size)
+            with source.fetch(collection.batch, collection.request) as pieces:
+                digest = _written(file, pieces, collection.size)
             sync_data(file)
-            if digest != held.digest:
-                raise DigestMismatchError(held.batch, digest)
+            if digest != collection.digest:
+                raise DigestMismatchError(collection.batch, digest)
             try:
                 draft.replace(path)
             except FileNotFoundError:  # somebody took this for dead
-                raise LeaseLostError(f"batch {held.batch}") from None
+                raise LeaseLostError(f"batch {collection.batch}") from None
             sync_directory(directory)
         finally:
             os.close(file)
@@ -80,13 +80,13 @@ def _written(file: int, pieces: Iterator[bytes], most: int) -> str:
     return digest.hexdigest()
 
 
-def checked(path: Path, held: Collection, survey: Survey) -> BatchFile:
+def checked(path: Path, collection: Collection, survey: Survey) -> BatchFile:
     """The batch in a file, if it is one of this survey and says no more than it holds."""
     with disk("reading a batch"):
         batch = BatchFile.read(path)
     wire, header = Wire.of(survey), batch.header
     _require(header.survey == survey.id, f"survey {survey.id}", header.survey)
-    _require(header.batch == held.batch, f"batch {held.batch}", header.batch)
+    _require(header.batch == collection.batch, f"batch {collection.batch}", header.batch)
     bytes_each = wire.record_bytes
     _require(
         header.record_bytes == bytes_each, f"records of {bytes_each} bytes", header.record_bytes

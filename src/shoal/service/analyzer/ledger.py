@@ -23,20 +23,20 @@ class Ledger:
         self._surveys = surveys
         self._collections = collections
 
-    def debit(self, held: Collection, decision: ReleaseDecision) -> Collection:
+    def debit(self, collection: Collection, decision: ReleaseDecision) -> Collection:
         """Enter what the batch tells about a person."""
         entry = {
-            "survey": held.survey,
-            "batch": held.batch,
+            "survey": collection.survey,
+            "batch": collection.batch,
             "epsilon": None if decision.guarantee is None else decision.guarantee.epsilon,
-            "delta": self._surveys.numbered(held.survey).survey.delta,
+            "delta": self._surveys.numbered(collection.survey).survey.delta,
             "valid": decision.valid,
             "honest": decision.honest,
             "released": int(decision.withheld is None),
         }
         with self._database.write() as connection:
             connection.execute(sa.insert(ledger).values(entry))
-            return self._collections.move_in(connection, held, BUDGETED)
+            return self._collections.move_in(connection, collection, BUDGETED)
 
     def entries(self, name: SurveyId) -> list[dict[str, Any]]:
         """What every batch tells about a person in it."""

@@ -47,15 +47,10 @@ _PUBLISHED_AT = re.compile(rb'"published": ?([0-9]+)')
 
 
 def result_document(
-    survey: Survey,
-    decision: ReleaseDecision,
-    counts: Counts | None,
-    *,
-    collection: Collection,
-    now: int,
+    survey: Survey, decision: ReleaseDecision, collection: Collection, *, now: int
 ) -> Document:
     """The result of a batch, but for what the survey cost so far."""
-    withheld = decision.withheld is not None
+    withheld, counts = decision.withheld is not None, collection.counts
     reports = collection.reports or 0
     numbers = {} if withheld or counts is None else estimates(survey, counts)
     spoiled = reports - decision.valid if survey.slots > 1 else 0
@@ -204,16 +199,16 @@ class Results:
         self._surveys = stored
         self._collections = collections
 
-    def publish(self, held: Collection, document: Document) -> Collection:
+    def publish(self, collection: Collection, document: Document) -> Collection:
         """The result is there for good, with what the survey cost so far."""
-        row = self._surveys.numbered(held.survey)
+        row = self._surveys.numbered(collection.survey)
         # Two that publish at once must not miss each other in what the survey cost.
-        one_by_one = sa.select(surveys.c.number).where(surveys.c.number == held.survey)
+        one_by_one = sa.select(surveys.c.number).where(surveys.c.number == collection.survey)
         with self._database.write() as connection:
             connection.execute(one_by_one.with_for_update(key_share=True))
-            moved = self._collections.move_in(connection, held, tables.PUBLISHED)
-            whole = written({**document, "life": spent(connection, row, held.batch)})
-            values = {"survey": held.survey, "batch": held.batch, "document": whole}
+            moved = self._collections.move_in(connection, collection, tables.PUBLISHED)
+            whole = written({**document, "life": spent(connection, row, collection.batch)})
+            values = {"survey": collection.survey, "batch": collection.batch, "document": whole}
             connection.execute(sa.insert(tables.results).values(values))
             return moved
 

@@ -88,11 +88,12 @@ class Limits:
         return [*words, "--limit-loopback"] if self.limit_loopback else words
 
 
-class Held:
+class PerNetwork:
     """How much of something every network has at once: ``limit`` for one address.
 
-    >>> held = Held(2, 100)
-    >>> held.take((b"one address", b"its network")), held.take((b"one address", b"its network"), 2)
+    >>> open_ones = PerNetwork(2, 100)
+    >>> networks = b"one address", b"its network"
+    >>> open_ones.take(networks), open_ones.take(networks, 2)
     (True, False)
     """
 
@@ -123,8 +124,8 @@ class Room:
     nobody up.
 
     >>> room = Room(Limits(waiting_bytes=10))
-    >>> with room.entered() as held:
-    ...     held(4)
+    >>> with room.entered() as hold:
+    ...     hold(4)
     ...     room.share
     0.4
     >>> room.share
@@ -136,8 +137,8 @@ class Room:
         self._bytes = 0
         self._requests = 0
         one_address = max(limits.address_bytes, limits.body_bytes)
-        self._bytes_of = Held(one_address, limits.waiting_bytes)
-        self._requests_of = Held(limits.address_requests, limits.waiting_requests)
+        self._bytes_of = PerNetwork(one_address, limits.waiting_bytes)
+        self._requests_of = PerNetwork(limits.address_requests, limits.waiting_requests)
 
     @property
     def share(self) -> float:
@@ -152,8 +153,10 @@ class Room:
 
         def hold(length: int) -> None:
             """Let so many bytes in, and with the first of a request its sender, or refuse."""
+            if not length:  # the end of a body: nothing to remember anybody for
+                return
             nonlocal held
-            first = bool(length and not held)
+            first = not held
             if self._bytes + length > limits.waiting_bytes or (
                 first and self._requests >= limits.waiting_requests
             ):

@@ -33,7 +33,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shoal import checks
 from shoal.errors import ShoalError
-from shoal.service.http.limits import Addresses, Held, Limits, Networks
+from shoal.service.http.limits import Addresses, Limits, Networks, PerNetwork
 from shoal.service.http.problems import Problem
 
 LOOPBACK = "127.0.0.1"
@@ -206,7 +206,7 @@ class Bounded(HttpToolsProtocol):
 
     bounds: ClassVar[Bounds]
     addresses: ClassVar[Addresses]
-    open_ones: ClassVar[Held]  # connections, by address
+    open_ones: ClassVar[PerNetwork]  # connections, by address
 
     _networks: Networks = None
     _left: int | None = None  # bytes to discard, once nothing is read any more
@@ -355,7 +355,7 @@ def bounded(bounds: Bounds, limits: Limits) -> type[Bounded]:
         # Half of a small number is left to the store; it needs the files that are left here.
         room = max(most - _FILES_FOR_WORK, most // 2, 1)
         bounds = replace(bounds, connections=min(bounds.connections, room))
-    open_ones = Held(limits.address_connections, bounds.connections)
+    open_ones = PerNetwork(limits.address_connections, bounds.connections)
     own = {"bounds": bounds, "addresses": Addresses(limits), "open_ones": open_ones}
     return type("Bounded", (Bounded,), own)
 

@@ -58,7 +58,7 @@ _KEYS = "key-[0-9][0-9][0-9]"
 _OTHERS = 0o077
 _GROUP_READS = 0o040
 _ROOT = 0
-_PATIENCE, _PAUSE = 30.0, 0.02
+_TIMEOUT, _PAUSE = 30.0, 0.02
 
 DEFAULT_COST = 17  # n = 2^17, r = 8, p = 1: 128 MiB and about half a second
 LOWEST_COST, HIGHEST_COST = 10, 20
@@ -184,17 +184,17 @@ def new_directory(directory: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def locked(path: Path, *, patience: float = _PATIENCE) -> Iterator[None]:
+def locked(path: Path, *, timeout: float = _TIMEOUT) -> Iterator[None]:
     """Alone among all threads and processes that lock this file; the system frees dead ones."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
         raise KeyringError(f"cannot lock {path}: {error.strerror or error}") from error
     try:
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while not _try_lock(handle):
             if time.monotonic() > deadline:
-                raise KeyringBusyError(path, patience)
+                raise KeyringBusyError(path, timeout)
             time.sleep(_PAUSE)
         yield
     finally:

@@ -79,7 +79,7 @@ _DIGEST_SHOWN = 16  # digits of a batch's digest in the name of its file
 _MODE = 0o600
 _PIECE = 1 << 20
 _PAGES = 4096
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 
 Range = tuple[int, int]  # where a stretch begins in the file, and its length
 Tell = Callable[[int], None]  # so many bytes more
@@ -516,7 +516,7 @@ def copy_sqlite(source: Path, copy: Path, tell: Progress) -> None:
 def _opened(path: Path) -> sqlite3.Connection:
     """An existing database; reading a log that is written needs permission to write."""
     return sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=_PATIENCE, isolation_level=None
+        f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=_TIMEOUT, isolation_level=None
     )
 
 

@@ -21,7 +21,7 @@ from typing import Self
 from shoal.errors import ShoalError
 from shoal.service.ops import logs
 
-PATIENCE = 45.0  # seconds until a child that was asked to stop is killed
+STOP_TIMEOUT = 45.0  # seconds until a child that was asked to stop is killed
 _SHORTEST_LIFE = 5.0  # seconds; one that dies younger is not started a third time
 _PAUSE = 0.1
 _TAIL = 4096
@@ -160,17 +160,17 @@ class Children:
             self.check()
 
     def until(
-        self, ready: Callable[[], bool], patience: float, what: str, *, pause: float = _PAUSE
+        self, ready: Callable[[], bool], timeout: float, what: str, *, pause: float = _PAUSE
     ) -> None:
         """Wait for something that they do."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while not ready():
             self.check()
             if time.monotonic() > deadline:
-                raise TooSlowError(what, patience)
+                raise TooSlowError(what, timeout)
             time.sleep(pause)
 
-    def stop(self, patience: float = PATIENCE) -> None:
+    def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """Ask all to stop and wait; kill whoever does not.
 
         In order, the last one started goes first and alone: nobody has to wait for an answer of
@@ -181,7 +181,7 @@ class Children:
             for child in each:
                 if child.process is not None:  # it finishes what it has begun
                     child.process.send_signal(signal.SIGTERM)
-            deadline = time.monotonic() + patience
+            deadline = time.monotonic() + timeout
             for child in each:
                 child.wait(deadline)
         for child in self._children:

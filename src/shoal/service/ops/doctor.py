@@ -33,7 +33,7 @@ from shoal.service.survey import Party, Survey
 
 TOGETHER = "both together"
 _ADDRESSES = ("http://", "https://")
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 _SKEW, _LARGE_SKEW = 60, 300
 _LARGEST = 1 << 20
 _SILENT, _CLOCK = "silent", "clock"
@@ -113,7 +113,7 @@ def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Findin
         findings.append(warn("store", "there is none yet", advice))
         return findings, Examined(home, keyring, surveys)
     try:
-        with closing(Database(home.url, timeout=_PATIENCE)) as database:
+        with closing(Database(home.url, timeout=_TIMEOUT)) as database:
             database.require(home.role)
             findings += _looked(store_facts(home, database, keyring, clock))
             surveys = tuple(Surveys(database, ()).all())
@@ -249,7 +249,7 @@ class Remote:
         """The answer with its status, date and body; none if it does not come to an end."""
         body = bytearray()
         try:
-            with httpx.stream("GET", self.url + path, timeout=_PATIENCE, trust_env=False) as answer:
+            with httpx.stream("GET", self.url + path, timeout=_TIMEOUT, trust_env=False) as answer:
                 for piece in answer.iter_bytes():
                     body += piece
                     if len(body) > _LARGEST:

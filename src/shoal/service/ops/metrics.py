@@ -59,7 +59,7 @@ _REFUSALS = {
 _COMMIT = "commit_seconds"
 _MOST_REASONS = 64
 _MANY_COMMITS = 50
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 _RETRY = 10
 _STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # seconds
 
@@ -220,12 +220,12 @@ class WithHealth:
         readiness: Readiness,
         *,
         detailed: bool = False,
-        patience: float = _PATIENCE,
+        timeout: float = _TIMEOUT,
     ) -> None:
         self._app = app
         self._readiness = readiness
         self._detailed = detailed
-        self._patience = patience
+        self._timeout = timeout
         self._looking: asyncio.Task[Response] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -242,7 +242,7 @@ class WithHealth:
         if self._looking is None or self._looking.done():
             self._looking = asyncio.ensure_future(run_in_threadpool(self._answer))
         try:
-            return await asyncio.wait_for(asyncio.shield(self._looking), self._patience)
+            return await asyncio.wait_for(asyncio.shield(self._looking), self._timeout)
         except TimeoutError:
             return _not_in_order("nothing was found out in time; see the log, and ask again later")
 

@@ -75,7 +75,7 @@ from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
 
 MOST_INTAKES = 64
-STORE_PATIENCE = 300.0  # seconds until a database that does not come up is refused
+STORE_TIMEOUT = 300.0  # seconds until a database that does not come up is refused
 _STORE_PAUSE = 2.0
 _AFTER_FAILURE = 10.0
 _log = logging.getLogger(__name__)
@@ -184,7 +184,7 @@ def wait_for_database(
     home: Home,
     *,
     migrate: bool = False,
-    patience: float = STORE_PATIENCE,
+    timeout: float = STORE_TIMEOUT,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Database:
     """A party's database; one on a server is waited for, and the log says so."""
@@ -193,7 +193,7 @@ def wait_for_database(
         try:
             return home.database(migrate=migrate)
         except StoreUnavailableError as error:
-            if home.url.startswith(SQLITE) or waited >= patience:
+            if home.url.startswith(SQLITE) or waited >= timeout:
                 raise
             name = type(error.__cause__ or error).__name__
             logs.say("waiting_for_store", level=logging.WARNING, role=home.role, error=name)

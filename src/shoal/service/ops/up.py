@@ -274,8 +274,8 @@ class Local:
 
     def wait_for_more(self, known: int) -> None:
         """Return when more than ``known`` batches have a result."""
-        patience = PUBLISHED_WITHIN + self.survey.batches.target / _PER_SECOND
-        self._children.until(lambda: self.published() > known, patience, "publishing", pause=0.3)
+        timeout = PUBLISHED_WITHIN + self.survey.batches.target / _PER_SECOND
+        self._children.until(lambda: self.published() > known, timeout, "publishing", pause=0.3)
 
     def check(self) -> None:
         """Start again what died."""

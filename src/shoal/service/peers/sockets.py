@@ -29,7 +29,7 @@ from shoal.service.peers.survey import Directory
 
 LOOPBACK = "127.0.0.1"
 GREETING = b""
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 
 Tap = Callable[[int, int, bytes], None]  # sees every frame: from, to, bytes
 Address = tuple[str, int]
@@ -330,7 +330,7 @@ class RemoteHost:
         """End the process."""
         await self.do("close")
         self._connection.close()
-        await asyncio.to_thread(self._process.join, _PATIENCE)
+        await asyncio.to_thread(self._process.join, _TIMEOUT)
         self.kill()
         self._process.close()
 
