@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from numbers import Real
+from typing import Any
 
 from shoal.errors import InvalidArgumentError
 
@@ -94,6 +95,13 @@ def refuse(wrong: object, expected: str, /, **argument: object) -> None:
     if wrong:
         ((name, value),) = argument.items()
         raise InvalidArgumentError(name, value, expected)
+
+
+def every(holds: Any, expected: str, /, **entries: Any) -> None:  # noqa: ANN401 - of NumPy
+    """An error about the first entry of an array for which something does not hold."""
+    if not holds.all():
+        ((name, values),) = entries.items()
+        raise InvalidArgumentError(name, values[~holds].tolist()[0], expected)
 
 
 def count(minimum: int = 1, /, **arguments: float) -> int:

@@ -29,7 +29,7 @@ from shoal.accounting.noise.split import (
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols.base import NumberedEnvelopes, Whole, checked_messages
 from shoal.protocols.shares import MOST_COUNTS, TAIL, LaplaceMean, RareCount
-from shoal.randomizers.base import Integers, NumberMechanism, VectorMechanism, integer_width
+from shoal.randomizers.base import Integers, NumberMechanism, VectorMechanism
 from shoal.randomizers.grid import rounded
 from shoal.randomizers.vectors import vector_rows
 from shoal.randomness import Randomness
@@ -147,9 +147,9 @@ class SplitAndMix(NumberedEnvelopes):
         return math.log2(self.coordinates) + self.modulus_bits
 
     @property
-    def message_bytes(self) -> int:
-        """Bytes of one message's number: no slot is empty."""
-        return integer_width(self.outputs)
+    def codes(self) -> int:
+        """No slot is empty."""
+        return self.outputs
 
     @property
     def influence(self) -> float:
@@ -250,10 +250,8 @@ class SplitAndMix(NumberedEnvelopes):
         """The sums in levels, or an error if a message is missing, added or altered."""
         sums, numbers = np.split(counts.cells, 2)
         expected = counts.n * self.shares
-        wrong = numbers[numbers != expected]
-        if wrong.size:
-            reason = f"{expected} messages, {self.shares} of each of {counts.n} people"
-            raise InvalidArgumentError("messages", int(wrong[0]), reason)
+        reason = f"{expected} messages, {self.shares} of each of {counts.n} people"
+        checks.every(numbers == expected, reason, messages=numbers)
         low, high = self.plausible(counts.n)
         modulus = 1 << self.modulus_bits
         reason = f"more than {self.modulus_bits} bits for the sum of {counts.n} people"

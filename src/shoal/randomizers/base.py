@@ -282,10 +282,6 @@ class Randomizer(Mechanism):
     def decode(self, rows: Rows) -> Messages:
         """Rows of bytes as messages; what no device can have sent is an error."""
 
-    def admissible(self, rows: Rows) -> Flags:
-        """Which rows a device can have sent: those that decode."""
-        return readable(checked_rows(rows, self.message_bytes), self.decode)
-
     def counted(self, batch: Batch | Counts) -> Counts:
         """Counts of a batch, or counts as they are: at least of one person."""
         counts = self.tally(batch.messages) if isinstance(batch, Batch) else batch
@@ -386,12 +382,12 @@ class OddsRandomizer(Randomizer):
 
 
 class SupportEstimates(AnswerMechanism):
-    """Estimates from how many messages support each answer."""
+    """Estimates from how many messages support each answer, each as often as any other."""
 
     @property
+    @abstractmethod
     def _support(self) -> Support:
         """How often a message supports the true answer, and any other."""
-        raise NotImplementedError
 
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Unbiased estimates of the fraction of each answer, from the messages that support it."""
@@ -422,7 +418,7 @@ class SupportEstimates(AnswerMechanism):
         return self._support.variance(frequencies, n=n)
 
 
-class CategoryRandomizer(OddsRandomizer, SupportEstimates):
+class CategoryRandomizer(OddsRandomizer, AnswerMechanism):
     """A randomizer of one of k answers."""
 
     most_answers: ClassVar[int] = checks.LARGEST_COUNT
@@ -449,8 +445,8 @@ class NumberRandomizer(Randomizer, NumberMechanism):
     """A randomizer of one number between public bounds."""
 
 
-class NumberedMessages(Randomizer):
-    """A randomizer whose message is a whole number below ``outputs``, sent big-endian."""
+class Numbered(Mechanism):
+    """A message is a whole number below ``outputs``, sent big-endian."""
 
     @property
     @abstractmethod
@@ -458,14 +454,23 @@ class NumberedMessages(Randomizer):
         """How many messages there are."""
 
     @property
+    def codes(self) -> int:
+        """How many numbers are sent: those of the messages, and perhaps that of an empty slot."""
+        return self.outputs
+
+    @property
     def message_bits(self) -> float:
-        """log2 of the number of messages."""
-        return math.log2(self.outputs)
+        """log2 of how many numbers are sent."""
+        return math.log2(self.codes)
 
     @property
     def message_bytes(self) -> int:
         """Bytes of one message's number."""
-        return integer_width(self.outputs)
+        return integer_width(self.codes)
+
+
+class NumberedMessages(Numbered, Randomizer):
+    """A randomizer whose message is a whole number below ``outputs``."""
 
     def tally(self, messages: Messages) -> Counts:
         """How often each message was sent."""
@@ -518,8 +523,7 @@ def encode_integers(messages: Messages, width: int) -> Rows:
 def decode_integers(rows: Rows, width: int, limit: int) -> Messages:
     """Big-endian rows as whole numbers below ``limit``."""
     numbers = integers_of(rows, width)
-    if numbers.size and int(numbers.max()) >= limit:
-        raise InvalidArgumentError("message", int(numbers.max()), f"messages below {limit}")
+    checks.every(numbers < np.uint64(limit), f"messages below {limit}", message=numbers)
     return numbers.astype(np.int64)
 
 
@@ -545,19 +549,6 @@ def byte_rows(messages: Messages, width: int) -> Rows:
     kind = f"{rows.dtype} of shape {rows.shape}"
     checks.refuse(wrong, f"uint8 rows of {width} bytes", rows=kind)
     return rows.astype(np.uint8, copy=False)
-
-
-def readable(rows: Rows, read: Callable[[Rows], object]) -> Flags:
-    """Which rows ``read`` takes: all of them at once, or else each half by itself."""
-    try:
-        read(rows)
-    except InvalidArgumentError:
-        if len(rows) == 1:
-            return np.zeros(1, dtype=bool)
-    else:
-        return np.ones(len(rows), dtype=bool)
-    middle = len(rows) // 2
-    return np.concatenate([readable(rows[:middle], read), readable(rows[middle:], read)])
 
 
 def integer_width(limit: int) -> int:
