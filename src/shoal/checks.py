@@ -114,6 +114,13 @@ def count(minimum: int = 1, /, **arguments: float) -> int:
     return int(value)
 
 
+def counts(of: object, /, **least: int) -> None:
+    """These fields of a frozen value are whole numbers, at least so large, or None."""
+    for name, minimum in least.items():
+        if (value := getattr(of, name)) is not None:
+            object.__setattr__(of, name, count(minimum, **{name: value}))
+
+
 def _require(holds: Callable[[float], bool], expected: str, arguments: dict[str, float]) -> None:
     for name, value in arguments.items():
         if isinstance(value, bool) or not isinstance(value, Real) or not holds(value):

@@ -364,14 +364,10 @@ class WholePipeline(Subject):
         self.call, self.name = call, _name(call)
 
     def run(
-        self,
-        data: DataSet,
-        runs: int,
-        randomness: Randomness,  # noqa: ARG002 - it brings its own
-        *,
-        in_order: bool,  # noqa: ARG002 - the order is its own
+        self, data: DataSet, runs: int, randomness: Randomness, *, in_order: bool
     ) -> Transcripts:
         """One call for every run."""
+        del randomness, in_order  # both are its own
         with running(self.name):
             parts = [_sequence(self.name, self.call(data.array.copy())) for _ in range(runs)]
         sizes = np.array([len(part) for part in parts], dtype=np.int64)

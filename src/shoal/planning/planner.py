@@ -80,28 +80,24 @@ class Question:
 
     def __post_init__(self) -> None:
         checks.target(epsilon=self.epsilon, delta=self.delta)
-        object.__setattr__(self, "n", checks.count(n=self.n))
+        checks.counts(self, n=1)
         checks.fraction(honest_fraction=self.honest_fraction, participation=self.participation)
         if self.local_epsilon_cap is not None:
             checks.positive(local_epsilon_cap=self.local_epsilon_cap)
-        if self.messages_cap is not None and not 1 <= self.messages_cap < math.inf:
-            expected = "messages_cap >= 1: everybody sends at least one message (None: no limit)"
-            raise InvalidArgumentError("messages_cap", self.messages_cap, expected)
+        cap = self.messages_cap
+        expected = "messages_cap >= 1: everybody sends at least one message (None: no limit)"
+        checks.refuse(cap is not None and not 1 <= cap < math.inf, expected, messages_cap=cap)
         kinds = ("categories", "bounds", "dimension")
         chosen = [name for name in kinds if getattr(self, name) is not None]
-        if len(chosen) != 1:
-            expected = "exactly one of categories, bounds and dimension"
-            raise InvalidArgumentError("given", ", ".join(chosen) or "none", expected)
-        if self.categories is not None:
-            object.__setattr__(self, "categories", checks.count(2, categories=self.categories))
-            if self.categories > MOST_CATEGORIES:
-                expected = (
-                    f"categories <= {MOST_CATEGORIES:,} (open answers need no list: heavy_hitters, "
-                    "shoal run --open)"
-                )
-                raise InvalidArgumentError("categories", self.categories, expected)
-        if self.dimension is not None:
-            object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
+        expected = "exactly one of categories, bounds and dimension"
+        checks.refuse(len(chosen) != 1, expected, given=", ".join(chosen) or "none")
+        checks.counts(self, categories=2, dimension=2)
+        expected = (
+            f"categories <= {MOST_CATEGORIES:,} (open answers need no list: heavy_hitters, "
+            "shoal run --open)"
+        )
+        many = self.categories is not None and self.categories > MOST_CATEGORIES
+        checks.refuse(many, expected, categories=self.categories)
         if self.norm is not None:
             if self.dimension is None:
                 raise InvalidArgumentError("norm", self.norm, "a norm beside dimension only")
@@ -331,8 +327,7 @@ class Plan(Tabular):
             raise
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise InvalidArgumentError("plan", str(error), "a complete saved plan") from error
-        if not options:
-            raise InvalidArgumentError("options", [], "at least one option")
+        checks.refuse(not options, "at least one option", options=[])
         plan.check()
         return plan
 
@@ -355,9 +350,9 @@ class Plan(Tabular):
                 value = getattr(made, name)
                 if limit is not None and value > limit * (1 + _SLACK):
                     raise InvalidArgumentError(name, value, f"{option.name} within {what}")
-        if self.guarantee.epsilon > self.question.epsilon * (1 + _SLACK):
-            expected = f"a plan that keeps its epsilon {self.question.epsilon:g}"
-            raise InvalidArgumentError("epsilon", self.guarantee.epsilon, expected)
+        missed = self.guarantee.epsilon > self.question.epsilon * (1 + _SLACK)
+        expected = f"a plan that keeps its epsilon {self.question.epsilon:g}"
+        checks.refuse(missed, expected, epsilon=self.guarantee.epsilon)
 
     def _suits(self, device: Device) -> bool:
         question = self.question

@@ -164,9 +164,9 @@ class MultiMessageMechanism(Mechanism):
 
     def counted(self, batch: Batch | Counts) -> Counts:
         """Counts of a batch, or counts as they are: at least of one person."""
-        if isinstance(batch, Batch) and batch.people is None:
-            expected = "a batch that says how many people sent it (shoal.shuffle makes one)"
-            raise InvalidArgumentError("batch", repr(batch), expected)
+        unknown = isinstance(batch, Batch) and batch.people is None
+        expected = "a batch that says how many people sent it (shoal.shuffle makes one)"
+        checks.refuse(unknown, expected, batch=repr(batch))
         counts = self.tally(batch) if isinstance(batch, Batch) else batch
         checks.refuse(counts.n < 1, "at least one report", batch=counts.n)
         return counts

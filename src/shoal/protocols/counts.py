@@ -93,7 +93,7 @@ class _NearCentral(NumberedEnvelopes):
     people: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "people", checks.count(people=self.people))
+        checks.counts(self, people=1)
         _ = self._noise
 
     @classmethod

@@ -80,9 +80,7 @@ class SplitAndMix(NumberedEnvelopes):
         """What one level is worth."""
 
     def __post_init__(self) -> None:
-        for name in ("levels", "people", "modulus_bits"):
-            object.__setattr__(self, name, checks.count(**{name: getattr(self, name)}))
-        object.__setattr__(self, "shares", checks.count(LEAST_SHARES, shares=self.shares))
+        checks.counts(self, levels=1, people=1, modulus_bits=1, shares=LEAST_SHARES)
         checks.refuse(self.levels > MOST_LEVELS, "levels <= 2^30", levels=self.levels)
         checks.at_most(MOST_SHARES, shares=self.shares)
         if self.coordinates << self.modulus_bits > 1 << MOST_BITS:
@@ -386,7 +384,7 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
     bound: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", checks.count(1, dimension=self.dimension))
+        checks.counts(self, dimension=1)
         checks.at_most(checks.LARGEST_DIMENSION, dimension=self.dimension)
         checks.positive(bound=self.bound)
         super().__post_init__()

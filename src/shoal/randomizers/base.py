@@ -424,7 +424,7 @@ class CategoryRandomizer(OddsRandomizer, AnswerMechanism):
     most_answers: ClassVar[int] = checks.LARGEST_COUNT
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", checks.count(2, k=self.k))
+        checks.counts(self, k=2)
         checks.positive(epsilon=self.epsilon)
         checks.at_most(self.most_answers, k=self.k)
         _ = self.local_epsilon  # an epsilon that no odds can express is an error

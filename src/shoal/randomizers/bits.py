@@ -255,8 +255,7 @@ class SubsetSelection(BitRandomizer):
     size: int | None = None
 
     def __post_init__(self) -> None:
-        if self.size is not None:
-            object.__setattr__(self, "size", checks.count(1, size=self.size))
+        checks.counts(self, size=1)
         super().__post_init__()
         checks.refuse(self._w >= self.k, f"size < k = {self.k}", size=self.size)
 

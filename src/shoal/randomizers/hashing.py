@@ -73,10 +73,7 @@ class LocalHashing(CategoryRandomizer, SupportEstimates):
 
     def __post_init__(self) -> None:
         checks.positive(epsilon=self.epsilon)
-        if self.buckets is not None:
-            object.__setattr__(self, "buckets", checks.count(2, buckets=self.buckets))
-        if self.k is not None:
-            object.__setattr__(self, "k", checks.count(2, k=self.k))
+        checks.counts(self, buckets=2, k=2)
         _ = self._odds
 
     @property
@@ -318,7 +315,7 @@ def row_parts(rows: Messages, g: int) -> tuple[Functions, Words]:
     sent = byte_rows(rows, row_bytes(g))
     functions, buckets = _numbers(sent, g)
     expected = f"hash functions with u > 0 and u, v < {PRIME}, and messages below {g}"
-    checks.every(admissible_rows(sent, g), expected, message=buckets)
+    checks.every(admissible_rows(sent, g), expected, message=sent)
     return functions, buckets
 
 

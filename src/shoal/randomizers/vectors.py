@@ -107,7 +107,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
+        checks.counts(self, dimension=2)
         checks.at_most(checks.LARGEST_DIMENSION, dimension=self.dimension)
         checks.positive(epsilon=self.epsilon)
         expected = f"{_SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g}"
@@ -438,7 +438,7 @@ class Ball:
     norm: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", checks.count(1, dimension=self.dimension))
+        checks.counts(self, dimension=1)
         checks.positive(norm=self.norm)
         expected = f"a norm from {SMALLEST_RANGE:g} to {LARGEST_RANGE:g} (take other units)"
         checks.refuse(not SMALLEST_RANGE <= self.norm <= LARGEST_RANGE, expected, norm=self.norm)
