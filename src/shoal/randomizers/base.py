@@ -159,7 +159,7 @@ class Mechanism(Auditable, ABC):
         """Counts of a batch, or counts as they are: at least of one person."""
 
 
-class TakesAnswers(Mechanism):
+class TakesAnswers(Auditable):
     """Takes one of k answers, by its number."""
 
     k: int
@@ -170,10 +170,13 @@ class TakesAnswers(Mechanism):
 
     def check_input(self, value: Hashable) -> None:
         """Refuse what is no answer."""
-        check_answer(value, self.k)
+        whole = isinstance(value, Real | np.bool_) and float(value).is_integer()
+        wrong = not whole or not 0 <= float(value) < self.k  # type: ignore[arg-type]  # a number
+        expected = f"answers by their numbers 0 to {self.k - 1}, as declared"
+        checks.refuse(wrong, expected, inputs=value)
 
 
-class AnswerMechanism(TakesAnswers):
+class AnswerMechanism(TakesAnswers, Mechanism):
     """Collects one of k answers."""
 
     @abstractmethod
@@ -493,13 +496,6 @@ class NumberedMessages(Numbered, Randomizer):
 def some_answers(k: int) -> tuple[int, ...]:
     """All of k answers, or the first one, the last one, and some in between."""
     return tuple(np.linspace(0, k - 1, min(k, MOST_TRIED)).astype(np.int64).tolist())
-
-
-def check_answer(value: object, k: int) -> None:
-    """Refuse an input that is not the number of one of k answers."""
-    whole = isinstance(value, Real | np.bool_) and float(value).is_integer()
-    wrong = not whole or not 0 <= float(value) < k  # type: ignore[arg-type]  # a number
-    checks.refuse(wrong, f"answers by their numbers 0 to {k - 1}, as declared", inputs=value)
 
 
 def check_table(outputs: int, **rows: int) -> None:
