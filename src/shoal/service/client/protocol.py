@@ -3,19 +3,32 @@
 A report is drawn once for every (survey, occasion) and kept before anything leaves the device.
 Every further try sends the same bytes: whoever sees both sees nothing new, and the shuffler counts
 them once. Drawing again would show another message of the same answer, and many of those average
-to the answer.
+to the answer. The reports of many people are a job, in chunks that fit a request: one that was
+interrupted goes on at its first chunk that was not drawn.
 
 If the shuffler no longer knows the key, the same message is sealed with the new one. That is done
 only while all earlier tries certainly did not arrive. Otherwise one person's message might arrive
 under both keys and count twice, which was not promised: it is given up instead, and most likely did
 arrive.
+
+Both parties' lists of keys come from the shuffler. Each counts if the identity that the survey
+names has signed it, so the shuffler cannot put in keys of its own for the analyzer's; and the
+analyzer cannot give a person a key that others do not have, because it does not hand its list to
+people. It does not see them either. A list is refused if it is older than one seen there before (it
+could bring back a key that was retired), and if it contradicts any list seen before: two of one
+moment, or two keys of one number.
+
+With ``Settings.compare_keys`` both lists are also asked for at the analyzer, and the keys must be
+in those, too. Pending keys are published ahead of use, so a copy that is an hour old knows them; a
+key made for one person alone is in no copy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 
@@ -24,9 +37,11 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.document import Document
 from shoal.explain.text import moment
-from shoal.service.client.errors import DeliveryError, SurveyRefusedError
+from shoal.sealing import PublicKey
+from shoal.service.client.errors import DeliveryError, KeysRefusedError, SurveyRefusedError
 from shoal.service.client.exchange import (
     Exchange,
+    NoResponse,
     Rejected,
     Request,
     Response,
@@ -34,17 +49,28 @@ from shoal.service.client.exchange import (
     Wait,
     read_receipt,
 )
-from shoal.service.client.jobs import Submitted, people_a_chunk
-from shoal.service.client.key_lists import KeyLists
 from shoal.service.client.outbox import Ledger, Outbox, ReportId, Route, Row
 from shoal.service.client.policy import Policy, Source, survey_of
-from shoal.service.client.randomize import Answer, Answers, Drawn, Values, draw, seal, values_of
+from shoal.service.client.randomize import (
+    Answer,
+    Answers,
+    Drawn,
+    Keys,
+    Values,
+    draw,
+    seal,
+    values_of,
+)
 from shoal.service.clock import Clock
 from shoal.service.failpoints import reached
+from shoal.service.keyring import CACHE_SECONDS, ROLES, ContradictionError, KeyList, Role
 from shoal.service.survey import Survey
+from shoal.service.wire import Wire
 
 Progress = Callable[[int, int], None]
 
+MOST_REPORTS = 10_000  # that a shuffler takes in one request
+MOST_BYTES = 8 << 20
 _DAY = 86_400
 _STEPS = 1 << 30  # of a random wait
 _SMALLEST_STORE = 1 << 17
@@ -179,6 +205,44 @@ class Flushed:
         return Document(counts, sentences=self.reasons)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """How far a job is: people of whom ``asked`` were drawn, ``taking_part`` by their coins.
+
+    ``again``: all of them had been drawn before, and were not drawn a second time.
+    """
+
+    survey: str
+    job: str
+    people: int
+    asked: int
+    taking_part: int
+    delivered: int
+    waiting: int
+    reason: str = ""
+    again: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether everybody was asked and nothing waits."""
+        return self.asked == self.people and not self.waiting
+
+    def document(self) -> Document:
+        people = f"{self.asked:,} of {self.people:,} people asked, {self.taking_part:,} took part"
+        lines = []
+        if self.again:
+            lines.append("all of them had been drawn before, and nobody was drawn again")
+        if not self.finished:
+            lines += [f"interrupted ({self.reason})", "the same command goes on where it ended"]
+        counts = f"{self.delivered:,} delivered, {self.waiting:,} waiting; {people}"
+        return Document(counts, sentences=tuple(lines))
+
+
+def people_a_chunk(wire: Wire) -> int:
+    """How many people's reports go into one request."""
+    return max(1, min(MOST_REPORTS, MOST_BYTES // wire.report_bytes))
+
+
 def no_progress(_done: int, _total: int) -> None:
     """For those who do not want to know how far a job is."""
 
@@ -283,7 +347,8 @@ class Protocol:
         """What an answer costs at most, if it may be given: nothing is drawn."""
         self._check_open(survey, occasion)
         guarantee = self.policy.check(survey)
-        self.policy.check_total(self.outbox.ledger_besides(survey.id), guarantee)
+        self.outbox.check_consent()
+        self.policy.check_total(self.outbox.ledger(besides=survey.id), guarantee)
         return guarantee
 
     def _check_open(self, survey: Survey, occasion: int) -> None:
@@ -398,9 +463,8 @@ class Protocol:
         """The report in the bytes that are sent: as they are if they may have been sent before."""
         if row.sealed and row.doubt:
             return row
-        key_lists = KeyLists(self.outbox, self.clock, compare=self.settings.compare_keys)
         try:
-            keys = yield from key_lists.keys(route, fresh=fresh)
+            keys = yield from self._keys(route, fresh=fresh)
         except Retry:
             if row.sealed and not fresh:
                 return row
@@ -412,6 +476,77 @@ class Protocol:
         self.outbox.seal(row, b"".join(reports), named)
         reached("client.sealed")
         return self.outbox.row(row.id)
+
+    def _keys(self, route: Route, *, fresh: bool) -> Exchange[Keys]:
+        """Keys of both parties; ``fresh`` asks even if some are kept."""
+        keys: dict[Role, PublicKey] = {}
+        for role in ROLES:
+            key_list = yield from self._key_list(route, role, fresh=fresh)
+            with _refusing(route, role):
+                keys[role] = key_list.current(route.wire.suite, self.clock())
+        if self.settings.compare_keys:
+            for role, key in keys.items():
+                yield from self._compare(route, role, key)
+        return Keys(**keys)
+
+    def _compare(self, route: Route, role: Role, key: PublicKey) -> Exchange[None]:
+        for fresh in (False, True):  # what was kept here may be older than the key
+            key_list = yield from self._key_list(route, role, fresh=fresh, compared=True)
+            if any(key == known.public for known in key_list.keys):
+                return
+        reason = f"key {key.number} is not in the list that the analyzer shows"
+        raise KeysRefusedError(role, route.party(role).url, reason)
+
+    def _key_list(
+        self, route: Route, role: Role, *, fresh: bool, compared: bool = False
+    ) -> Exchange[KeyList]:
+        fingerprint = route.party(role).fingerprint
+        # One place for all surveys of two parties.
+        place = f"{role} at {route.shuffler.url}"
+        if compared:
+            place = f"{role} at {route.analyzer.url} (compared)"
+        document = self.outbox.key_list(place, fingerprint, self.clock())
+        until = None
+        if document is None or fresh:
+            failure = f"the keys of the {role} cannot be fetched"
+            try:
+                response: Response = yield Request(key_list_url(route, role, compared=compared))
+            except NoResponse as silence:
+                raise Retry(f"{failure}: {silence.reason}", unsent=True) from silence
+            if response.status != 200:
+                reason = f"{failure}: {response.refusal()}"
+                raise Retry(reason, unsent=True, seconds=response.retry_after)
+            document, until = response.body, self.clock() + min(response.max_age, CACHE_SECONDS)
+        with _refusing(route, role):
+            now = self.clock()
+            key_list = KeyList.verified(document, fingerprint=fingerprint, now=now, role=role)
+            if until is not None:
+                self.outbox.take_key_list(place, key_list, min(until, key_list.valid_until))
+        return key_list
+
+
+def key_list_url(route: Route, role: Role, *, compared: bool = False) -> str:
+    """Where both parties' lists are: at the shuffler, who shows everybody the same.
+
+    Or, ``compared``, at the analyzer, for those who do not mind that it sees them ask.
+    """
+    if compared and role == "analyzer":
+        return f"{route.analyzer.url}/v1/keys"
+    if compared:
+        return f"{route.analyzer.url}/v1/keys/shuffler?fingerprint={route.shuffler.fingerprint}"
+    if role == "shuffler":
+        return f"{route.shuffler.url}/v1/keys"
+    return f"{route.shuffler.url}/v1/surveys/{route.survey}/keys/analyzer"
+
+
+@contextmanager
+def _refusing(route: Route, role: Role) -> Iterator[None]:
+    try:
+        yield
+    except ShoalError as error:
+        kept = "; what was shown is kept in the outbox"
+        reason = f"{error}{kept if isinstance(error, ContradictionError) else ''}"
+        raise KeysRefusedError(role, route.party(role).url, reason) from error
 
 
 def _uniform() -> float:
