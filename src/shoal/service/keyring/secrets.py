@@ -55,6 +55,7 @@ LOCK = "lock"
 TEMPORARY = ".new"
 IDENTITY = "identity"
 _KEYS = "key-[0-9][0-9][0-9]"
+_IDENTITY_OF, _KEY_OF = "identity of the {}", "key {} of the {}"
 _OTHERS = 0o077
 _GROUP_READS = 0o040
 _ROOT = 0
@@ -209,15 +210,16 @@ def _try_lock(handle: int) -> bool:
     return True
 
 
-class Protection(ABC):
-    """How secrets are written and read; one object serves one ring's whole directory."""
+class Protection:
+    """How secrets are written and read: this one in the clear. One object serves one ring."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[str] = "none"
+    wrong: ClassVar[str]  # what is said of the owner's secret if it does not open a file
 
     @staticmethod
     def none() -> Protection:
         """Secrets in the clear: whoever reads the directory has them."""
-        return _Unprotected()
+        return Protection()
 
     @staticmethod
     def passphrase(text: str, *, cost: int = DEFAULT_COST) -> Protection:
@@ -236,7 +238,7 @@ class Protection(ABC):
 
     def protected(self, what: str, secret: bytes) -> bytes:
         """A file's content; ``what`` names the secret."""
-        return canonical({"what": what, "protection": self.kind} | self._closed(what, secret))
+        return canonical(self._closed({"what": what, "protection": self.kind}, secret))
 
     def opened(self, what: str, path: Path) -> bytes:
         """The secret in a file that was written for this purpose."""
@@ -246,33 +248,21 @@ class Protection(ABC):
             raise WrongSecretError(path, expected)
         _check_what(stored, what, path)
         try:
-            return self._opened(stored, path)
+            return self._opened(stored)
+        except InvalidTag:
+            raise WrongSecretError(path, self.wrong) from None
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedKeyringError(path, f"its fields are not as written ({error})") from None
 
-    @abstractmethod
-    def _closed(self, what: str, secret: bytes) -> dict[str, Plain]: ...
+    def _closed(self, header: dict[str, Plain], secret: bytes) -> dict[str, Plain]:
+        return header | {"secret": secret.hex()}
 
-    @abstractmethod
-    def _opened(self, stored: Mapping[str, Any], path: Path) -> bytes: ...
-
-
-class _Unprotected(Protection):
-    kind = "none"
-
-    def _closed(self, what: str, secret: bytes) -> dict[str, Plain]:
-        del what
-        return {"secret": secret.hex()}
-
-    def _opened(self, stored: Mapping[str, Any], path: Path) -> bytes:
-        del path
+    def _opened(self, stored: Mapping[str, Any]) -> bytes:
         return bytes.fromhex(stored["secret"])
 
 
-class _Encrypted(Protection):
+class _Encrypted(Protection, ABC):
     """AES-256-GCM under a key that some parameters and the owner's secret give."""
-
-    wrong: ClassVar[str]
 
     def __init__(self, parameters: dict[str, Plain]) -> None:
         self._fresh = parameters
@@ -288,22 +278,19 @@ class _Encrypted(Protection):
             self._derived[name] = AESGCM(self._derive(parameters))
         return self._derived[name]
 
-    def _closed(self, what: str, secret: bytes) -> dict[str, Plain]:
+    def _closed(self, header: dict[str, Plain], secret: bytes) -> dict[str, Plain]:
         nonce = fresh_bytes(_NONCE_BYTES)
-        header = {"what": what, "protection": self.kind} | self._fresh | {"nonce": nonce.hex()}
+        header = header | self._fresh | {"nonce": nonce.hex()}
         sealed = self._cipher(self._fresh).encrypt(nonce, secret, canonical(header))
         return header | {"sealed": sealed.hex()}
 
-    def _opened(self, stored: Mapping[str, Any], path: Path) -> bytes:
+    def _opened(self, stored: Mapping[str, Any]) -> bytes:
         header = {name: value for name, value in stored.items() if name != "sealed"}
         beside = {"what", "protection", "nonce"}
         parameters = {name: value for name, value in header.items() if name not in beside}
         cipher = self._cipher(parameters)
         nonce, sealed = bytes.fromhex(stored["nonce"]), bytes.fromhex(stored["sealed"])
-        try:
-            secret = cipher.decrypt(nonce, sealed, canonical(header))
-        except InvalidTag:
-            raise WrongSecretError(path, self.wrong) from None
+        secret = cipher.decrypt(nonce, sealed, canonical(header))
         self._fresh = parameters  # what is written next costs no second derivation
         return secret
 
@@ -377,11 +364,6 @@ class Secrets:
         self.identity_path = identity or directory / IDENTITY
 
     @property
-    def locked(self) -> bool:
-        """Whether nothing may be read."""
-        return self._protection is None
-
-    @property
     def can_sign(self) -> bool:
         """Whether the identity is here and may be read."""
         return self._protection is not None and self.identity_path.exists()
@@ -393,21 +375,21 @@ class Secrets:
             raise IdentityOfflineError(path)
         protection = self._unlocked()
         (other,) = (role for role in ROLES if role != self._role)
-        if _stored(path).get("what") == _identity_name(other):
+        if _stored(path).get("what") == _IDENTITY_OF.format(other):
             why = f"it is the identity of the {other}, and the role here is {self._role}"
             advice = f"name the {self._role}'s, or take the other role"
             raise WrongSecretError(path, f"{why}; {advice}")
-        return Identity(self._role, protection.opened(_identity_name(self._role), path))
+        return Identity(self._role, protection.opened(_IDENTITY_OF.format(self._role), path))
 
     def write_identity(self, identity: Identity) -> None:
         """Keep it."""
-        content = self._unlocked().protected(_identity_name(self._role), identity.raw)
+        content = self._unlocked().protected(_IDENTITY_OF.format(self._role), identity.raw)
         write_private(self.identity_path, content)
 
     def pair(self, number: int) -> KeyPair:
         """A key that opens."""
         path = self.path(number)
-        raw = self._unlocked().opened(self._name(number), path)
+        raw = self._unlocked().opened(_KEY_OF.format(number, self._role), path)
         try:
             return KeyPair.from_secret(raw, number=number)
         except InvalidArgumentError as error:
@@ -416,7 +398,7 @@ class Secrets:
     def write_pair(self, pair: KeyPair) -> None:
         """Keep it, before anybody hears of it."""
         number = pair.public.number
-        content = self._unlocked().protected(self._name(number), pair.raw)
+        content = self._unlocked().protected(_KEY_OF.format(number, self._role), pair.raw)
         write_private(self.path(number), content)
 
     def is_there(self, number: int) -> bool:
@@ -435,7 +417,7 @@ class Secrets:
             return "is empty"
         try:
             stored = _stored(path)
-            _check_what(stored, self._name(number), path)
+            _check_what(stored, _KEY_OF.format(number, self._role), path)
         except DamagedKeyringError as error:
             return f"is damaged ({error.why})"
         except KeyringError as error:
@@ -463,13 +445,6 @@ class Secrets:
                 "or key file"
             )
         return self._protection
-
-    def _name(self, number: int) -> str:
-        return f"key {number} of the {self._role}"
-
-
-def _identity_name(role: Role) -> str:
-    return f"identity of the {role}"
 
 
 def key_files(directory: Path) -> list[Path]:
