@@ -24,8 +24,7 @@ from functools import cached_property
 from cryptography.exceptions import InvalidTag
 
 from shoal import checks
-from shoal.sealing.errors import NotOpenableError
-from shoal.sealing.framing import records
+from shoal.sealing.errors import FramingError, NotOpenableError
 from shoal.sealing.identity import SurveyId
 from shoal.sealing.keys import X25519, KeyPair, PublicKey, SealingSuite, by_name
 
@@ -114,6 +113,14 @@ class Envelope:
     def _info(self, key: PublicKey, details: bytes) -> bytes:
         purpose = f"shoal/{VERSION} {self.role}".encode() + b"\x00"
         return purpose + self.survey.digest + bytes([key.number]) + details
+
+
+def records(body: bytes, *, length: int) -> list[bytes]:
+    """What lies in a body one after the other: one or more records of one length, all whole."""
+    length = checks.count(1, length=length)
+    if not body or len(body) % length:
+        raise FramingError(len(body), f"one or more records of {length} bytes")
+    return [bytes(body[start : start + length]) for start in range(0, len(body), length)]
 
 
 def key_number(envelope: bytes) -> int:
