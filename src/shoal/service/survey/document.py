@@ -50,6 +50,8 @@ LARGEST_LOCAL = 5.0  # of each of several reports, for the same reason; one alon
 _LEAST = {"reports_per_person": 1, "not_before": 0, "not_after": 0, "token_bytes": 0}
 _TERMS = ("delta", "reports_per_person", "dishonest", "participation")
 _TEXTS = ("name", "question", "purpose")
+# The fields that are written as they are.
+_PLAIN = (*_TEXTS, "epsilon", *_TERMS, "not_before", "not_after", "suite", "token_bytes")
 _SLACK = 1e-9  # of the promise, for what is lost in arithmetic
 _ANY = SurveyId(bytes(32))  # the length of an envelope does not depend on the survey
 _MOST_BITS = 8 * LARGEST_CAPACITY
@@ -121,11 +123,6 @@ class Batches:
         if self.small not in get_args(Small):
             raise InvalidArgumentError("small", self.small, "'carry' or 'expire'")
 
-    @classmethod
-    def restored(cls, stored: Mapping[str, Any]) -> Batches:
-        """From plain values."""
-        return cls(**{name: stored[name] for name in ("minimum", "target", "max_age", "small")})
-
 
 @dataclass(frozen=True, kw_only=True)
 class Stated:
@@ -149,7 +146,16 @@ class Stated:
         if reports > MOST_REPORTS:
             expected = f"at most {MOST_REPORTS} reports of one person"
             raise InvalidArgumentError("reports_per_person", reports, expected)
-        self._check_local()
+        each = self.device.local_epsilon
+        if reports > 1 and LARGEST_LOCAL < each < math.inf:
+            expected = f"at most {LARGEST_LOCAL:g} for each of several reports of one person"
+            raise InvalidArgumentError("local_epsilon", each, expected)
+        if reports > 1 and isinstance(self.device, Laplace) and self.device.levels > MOST_LEVELS:
+            expected = (
+                f"at most {MOST_LEVELS} for several reports of one person by {self.device.name} "
+                "(or take piecewise)"
+            )
+            raise InvalidArgumentError("levels", self.device.levels, expected)
         if self.shuffler.fingerprint == self.analyzer.fingerprint:
             # The role is in what is hashed: no two parties share one, not even with one key.
             expected = (
@@ -157,20 +163,6 @@ class Stated:
                 "own (shoal keys show prints it)"
             )
             raise InvalidArgumentError("fingerprint", self.analyzer.fingerprint, expected)
-
-    def _check_local(self) -> None:
-        each = self.device.local_epsilon
-        if self.terms.reports_per_person == 1:
-            return
-        if LARGEST_LOCAL < each < math.inf:
-            expected = f"at most {LARGEST_LOCAL:g} for each of several reports of one person"
-            raise InvalidArgumentError("local_epsilon", each, expected)
-        if isinstance(self.device, Laplace) and self.device.levels > MOST_LEVELS:
-            expected = (
-                f"at most {MOST_LEVELS} for several reports of one person by {self.device.name} "
-                "(or take piecewise)"
-            )
-            raise InvalidArgumentError("levels", self.device.levels, expected)
 
     @property
     def local_epsilon(self) -> float:
@@ -190,11 +182,11 @@ class Stated:
         _check_described(stored["mechanism"], len(stored["answers"]))
         return cls(
             device=restored(stored["mechanism"]),
-            batches=Batches.restored(stored["batches"]),
+            batches=Batches(**stored["batches"]),
             epsilon=stored["epsilon"],
             terms=Terms(**{name: stored[name] for name in _TERMS}),
-            shuffler=Party.restored(stored["shuffler"]),
-            analyzer=Party.restored(stored["analyzer"]),
+            shuffler=Party(**stored["shuffler"]),
+            analyzer=Party(**stored["analyzer"]),
         )
 
 
@@ -316,9 +308,6 @@ class Survey:
         return {
             "version": VERSION,
             "kind": "survey",
-            "name": self.name,
-            "question": self.question,
-            "purpose": self.purpose,
             "answers": list(self.answers),
             "mechanism": cast("dict[str, Plain]", described(self.device)),
             # What follows from the parameters: a machine that derives other numbers has to refuse,
@@ -327,17 +316,9 @@ class Survey:
             "message_bytes": self.message_bytes,
             "slots": self.slots,
             "batches": asdict(self.batches),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "reports_per_person": self.reports_per_person,
-            "dishonest": self.dishonest,
-            "participation": self.participation,
-            "not_before": self.not_before,
-            "not_after": self.not_after,
-            "shuffler": self.shuffler.configuration(),
-            "analyzer": self.analyzer.configuration(),
-            "suite": self.suite,
-            "token_bytes": self.token_bytes,
+            "shuffler": asdict(self.shuffler),
+            "analyzer": asdict(self.analyzer),
+            **{name: getattr(self, name) for name in _PLAIN},
         }
 
     def to_bytes(self) -> bytes:
@@ -356,12 +337,7 @@ class Survey:
                 batches=stated.batches,
                 shuffler=stated.shuffler,
                 analyzer=stated.analyzer,
-                epsilon=stored["epsilon"],
-                not_before=stored["not_before"],
-                not_after=stored["not_after"],
-                suite=stored["suite"],
-                token_bytes=stored["token_bytes"],
-                **{name: stored[name] for name in (*_TEXTS, *_TERMS)},
+                **{name: stored[name] for name in _PLAIN},
             )
         if survey.to_bytes() != data:
             # Unknown fields, another version, or parameters that this machine derives otherwise.

@@ -14,14 +14,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import cast
 from urllib.parse import urlsplit
 
 from shoal.errors import InvalidArgumentError
-from shoal.sealing import Plain
 
 _USUAL_PORTS = {"https": 443, "http": 80}
 _ESCAPED = set('"<>^`{}')  # in a path, by browsers
@@ -62,16 +59,6 @@ class Party:
         if not _FINGERPRINT.fullmatch(self.fingerprint):
             expected = "a fingerprint of 64 lower-case hexadecimal digits"
             raise InvalidArgumentError("fingerprint", self.fingerprint, expected)
-
-    def configuration(self) -> dict[str, Plain]:
-        """As plain values."""
-        return {"url": self.url, "fingerprint": self.fingerprint}
-
-    @classmethod
-    def restored(cls, stored: Mapping[str, Plain]) -> Party:
-        """From plain values."""
-        texts = cast("Mapping[str, str]", stored)
-        return cls(url=texts["url"], fingerprint=texts["fingerprint"])
 
 
 def _is_address(url: str) -> bool:
