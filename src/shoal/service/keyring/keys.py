@@ -25,7 +25,6 @@ from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import rotation
 from shoal.service.keyring.errors import (
     DamagedKeyringError,
-    IdentityOfflineError,
     KeyGoneError,
     KeyringError,
 )
@@ -46,8 +45,10 @@ from shoal.service.keyring.secrets import (
     Protection,
     Secrets,
     check_private,
+    disk,
     locked,
     new_directory,
+    no_identity,
     no_keys,
     protection_kind,
     read_private,
@@ -537,10 +538,8 @@ def _rotation(keys: Sequence[KeyInfo], number: int) -> Rotation:
 
 def _stamp(directory: Path) -> tuple[int, int, int]:
     """What is different after the index was replaced."""
-    try:
+    with disk(f"read {directory}"):
         stamp = (directory / INDEX).stat()
-    except OSError as error:
-        raise KeyringError(f"cannot read {directory}: {error.strerror or error}") from error
     return stamp.st_mtime_ns, stamp.st_ino, stamp.st_size
 
 
@@ -587,7 +586,7 @@ class Revival:
         """Refuse what could not be finished."""
         index, secrets = self._read()
         if not secrets.can_sign:
-            raise IdentityOfflineError(secrets.identity_path)
+            raise no_identity(secrets.identity_path)
         if is_ahead(index.listed.issued, self.now):
             text = f"this machine's clock says {self.now}, and the keys' list was signed later"
             raise KeyringError(f"{text}, at {index.listed.issued}; set the clock")

@@ -26,7 +26,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -39,14 +39,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from shoal import randomness
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import KeyPair, MalformedError, Plain, canonical, parsed
-from shoal.service.keyring.errors import (
-    DamagedKeyringError,
-    IdentityOfflineError,
-    KeyringBusyError,
-    KeyringError,
-    UnsafePermissionsError,
-    WrongSecretError,
-)
+from shoal.service.keyring.errors import DamagedKeyringError, KeyringError
 from shoal.service.keyring.key_list import ROLES, Identity, Role
 
 FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
@@ -74,6 +67,15 @@ def fresh_bytes(length: int) -> bytes:
     return randomness.secure().words(-(-length // 8)).tobytes()[:length]
 
 
+@contextmanager
+def disk(doing: str) -> Iterator[None]:
+    """What the disk refuses is a ring that cannot be used."""
+    try:
+        yield
+    except OSError as error:
+        raise KeyringError(f"cannot {doing}: {error.strerror or error}") from error
+
+
 def exposed(path: Path) -> int | None:
     """The mode of a file or directory, if others may read or change it."""
     status = path.stat()
@@ -95,21 +97,28 @@ def _is_credential(path: Path) -> bool:
 
 
 def check_private(path: Path, *, known: str | None = None) -> None:
-    """Refuse a file or directory that others may read or change; ``known`` is what is in it."""
+    """Refuse a file or directory that others may read or change.
+
+    ``known`` is what they have if they read it, where it is not keys.
+    """
     mode = exposed(path)
     if mode is not None:
         advised = DIRECTORY_MODE if path.is_dir() else FILE_MODE
-        raise UnsafePermissionsError(path, mode, advised, known)
+        then = "retire the keys in it"
+        if known is not None:
+            then = f"count {known} as known to them: keep them from the keys, and from backups"
+        raise KeyringError(
+            f"{path} is open to other users (mode {mode:04o}); run chmod {advised:o} {path} and, "
+            f"if anybody else could have read it, {then}"
+        )
 
 
 def read_private(path: Path, *, known: str | None = None) -> bytes:
     """The content of a file that nobody else may read; ``known`` names it, if it is not keys."""
-    try:
+    with disk(f"read {path}"):
         check_private(path, known=known)
         with path.open("rb") as source:
             content = source.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise KeyringError(f"cannot read {path}: {error.strerror or error}") from error
     if len(content) > LARGEST_FILE:
         raise KeyringError(f"cannot read {path}: it has more than {LARGEST_FILE} bytes")
     return content
@@ -118,7 +127,7 @@ def read_private(path: Path, *, known: str | None = None) -> bytes:
 def write_private(path: Path, content: bytes) -> None:
     """Put a file there, whole and durable; whatever had its name is replaced in one step."""
     temporary = path.with_name(path.name + TEMPORARY)
-    try:
+    with disk(f"write {path}"):
         shred(temporary)  # what a process that died here left behind
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with os.fdopen(os.open(temporary, flags, FILE_MODE), "wb") as target:
@@ -127,23 +136,17 @@ def write_private(path: Path, content: bytes) -> None:
             os.fsync(target.fileno())
         temporary.replace(path)
         sync_directory(path.parent)
-    except OSError as error:
-        raise KeyringError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def shred(path: Path) -> None:
     """Write over a file and remove it; one that is gone already is no error."""
-    try:
+    with disk(f"shred {path}"), suppress(FileNotFoundError):
         with path.open("r+b") as target:
             target.write(fresh_bytes(path.stat().st_size))
             target.flush()
             os.fsync(target.fileno())
         path.unlink()
         sync_directory(path.parent)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise KeyringError(f"cannot shred {path}: {error.strerror or error}") from error
 
 
 def sync_directory(path: Path) -> None:
@@ -167,35 +170,32 @@ def new_directory(directory: Path) -> Iterator[Path]:
     """A directory that is there complete, or not at all."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise KeyringError(f"{directory} is not empty; keys go into a directory of their own")
-    try:
+    with disk(f"write to {directory}"):
         make_directory(directory.parent)
         place = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
-    except OSError as error:
-        raise KeyringError(f"cannot write to {directory}: {error.strerror or error}") from error
-    try:
-        yield place
-        place.replace(directory)
-        sync_directory(directory.parent)
-    except OSError as error:
-        raise KeyringError(f"cannot write to {directory}: {error.strerror or error}") from error
-    except KeyringError as error:  # under the name that was asked for
-        raise KeyringError(str(error).replace(str(place), str(directory))) from error
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+        try:
+            yield place
+            place.replace(directory)
+            sync_directory(directory.parent)
+        except KeyringError as error:  # under the name that was asked for
+            raise KeyringError(str(error).replace(str(place), str(directory))) from error
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager
 def locked(path: Path, *, timeout: float = _TIMEOUT) -> Iterator[None]:
     """Alone among all threads and processes that lock this file; the system frees dead ones."""
-    try:
+    with disk(f"lock {path}"):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-    except OSError as error:
-        raise KeyringError(f"cannot lock {path}: {error.strerror or error}") from error
     try:
         deadline = time.monotonic() + timeout
         while not _try_lock(handle):
             if time.monotonic() > deadline:
-                raise KeyringBusyError(path, timeout)
+                raise KeyringError(
+                    f"another process has held {path} for {timeout:g} seconds; try again, or find "
+                    "out which one it is (fuser, lsof)"
+                )
             time.sleep(_PAUSE)
         yield
     finally:
@@ -244,13 +244,13 @@ class Protection:
         """The secret in a file that was written for this purpose."""
         stored = _stored(path)
         if stored.get("protection") != self.kind:
-            expected = f"it is protected by {stored.get('protection')}, and {self.kind} was given"
-            raise WrongSecretError(path, expected)
+            kinds = f"protected by {stored.get('protection')}, and {self.kind} was given"
+            raise KeyringError(f"cannot open {path}: it is {kinds}")
         _check_what(stored, what, path)
         try:
             return self._opened(stored)
         except InvalidTag:
-            raise WrongSecretError(path, self.wrong) from None
+            raise KeyringError(f"cannot open {path}: {self.wrong}") from None
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedKeyringError(path, f"its fields are not as written ({error})") from None
 
@@ -372,13 +372,13 @@ class Secrets:
         """What signs the list."""
         path = self.identity_path
         if not path.exists():
-            raise IdentityOfflineError(path)
+            raise no_identity(path)
         protection = self._unlocked()
         (other,) = (role for role in ROLES if role != self._role)
         if _stored(path).get("what") == _IDENTITY_OF.format(other):
             why = f"it is the identity of the {other}, and the role here is {self._role}"
             advice = f"name the {self._role}'s, or take the other role"
-            raise WrongSecretError(path, f"{why}; {advice}")
+            raise KeyringError(f"cannot open {path}: {why}; {advice}")
         return Identity(self._role, protection.opened(_IDENTITY_OF.format(self._role), path))
 
     def write_identity(self, identity: Identity) -> None:
@@ -455,6 +455,14 @@ def key_files(directory: Path) -> list[Path]:
 def no_keys(directory: Path) -> KeyringError:
     """What is said of a directory without a ring in it."""
     return KeyringError(f"there are no keys in {directory}; make some: shoal keys new {directory}")
+
+
+def no_identity(path: Path) -> KeyringError:
+    """What is said where something has to be signed, and the key that signs is not here."""
+    return KeyringError(
+        f"the list of keys has to be signed and there is no identity at {path}; bring it and name "
+        "it (--identity FILE)"
+    )
 
 
 def protection_kind(directory: Path, identity: Path | None = None) -> str:
