@@ -23,7 +23,7 @@ from shoal.service.client.errors import PolicyError, SurveyRefusedError
 from shoal.service.client.exchange import Exchange, NoResponse, Request, Response
 from shoal.service.client.outbox import Ledger
 from shoal.service.survey import Stated, Survey, complaint
-from shoal.service.survey.party import public, reachable, this_machine
+from shoal.service.survey.document import public, reachable, this_machine
 
 Source = Survey | Path | str
 Near: TypeAlias = Callable[[str], bool]

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
+from urllib.parse import urlsplit
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
@@ -34,7 +37,6 @@ from shoal.sealing.envelope import LARGEST_CAPACITY
 from shoal.sealing.identity import LARGEST_CONFIGURATION
 from shoal.service.keyring.key_list import PUBLIC_BYTES, Role, fingerprint
 from shoal.service.keyring.keys import INDEX
-from shoal.service.survey.party import Party
 from shoal.service.survey.promise import Terms, promised
 
 Small = Literal["carry", "expire"]
@@ -56,6 +58,15 @@ _SLACK = 1e-9  # of the promise, for what is lost in arithmetic
 _ANY = SurveyId(bytes(32))  # the length of an envelope does not depend on the survey
 _MOST_BITS = 8 * LARGEST_CAPACITY
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+_USUAL_PORTS = {"https": 443, "http": 80}
+_ESCAPED = set('"<>^`{}')  # in a path, by browsers
+LONGEST_URL = 2000
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_LONGEST = 253
+_FOREIGN = "xn--"
+_INSIDE = ("localhost", "local", "internal", "home.arpa")  # names of no public machine
+_THIS_MACHINE = {"localhost", "127.0.0.1", "::1"}
 
 
 class SurveyFileError(ShoalError):
@@ -95,6 +106,137 @@ def complaint(error: MalformedError, name: str) -> str:
     else:
         wrong = "contradicts itself: it was changed, or badly made"
     return f"{name} {wrong} ({error})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Party:
+    """Who operates a part of a survey: where it is, and by which key people recognise it.
+
+    ``fingerprint`` is that of the key that signs its list of keys. The key itself is fetched from
+    the service; what is in the survey decides whether it is the right one, so that nobody on the
+    way can hand out keys of their own.
+
+    The name of the machine is written in one way, so that lists of allowed machines can be compared
+    with it: labels of lower-case letters, digits and hyphens (RFC 1123), other letters in their
+    ASCII form (RFC 3492), or an address of the Internet Protocol without a zone.
+    """
+
+    url: str
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        expected = _expected_url(self.url)
+        if expected:
+            raise InvalidArgumentError("url", self.url, expected)
+        if not _FINGERPRINT.fullmatch(self.fingerprint):
+            expected = "a fingerprint of 64 lower-case hexadecimal digits"
+            raise InvalidArgumentError("fingerprint", self.fingerprint, expected)
+
+
+def _expected_url(url: str) -> str:
+    """What an address should be instead, if it is none, or browsers would ask another one."""
+    plain = url.isascii() and url.isprintable() and not set(" ?#@\\") & set(url)
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port  # not a number up to 65535: ValueError
+    except ValueError:
+        plain = False
+    if plain:
+        schemes = ("http://", "https://") if this_machine(host) else ("https://",)
+        named = f"[{host}]" if ":" in host else host  # as it is written, but for the port
+        written = parts.netloc in (named, f"{named}:{port}")
+        plain = url.startswith(schemes) and written and reachable(host)
+    if not plain:
+        return (
+            "an https address without query or user (http on this machine only), of a machine "
+            "whose name can be one, in lower case"
+        )
+    segments = {segment.lower().replace("%2e", ".") for segment in parts.path.split("/")}
+    otherwise = ""
+    if port == _USUAL_PORTS[parts.scheme]:
+        otherwise = f"an address without :{port}, which {parts.scheme} has anyway"
+    elif ":" in host and host != shortest(host):
+        otherwise = f"an address of the machine [{shortest(host)}]"
+    elif segments & {".", ".."}:
+        otherwise = "an address without . or .. between slashes"
+    elif _ESCAPED & set(parts.path):
+        otherwise = f"an address without any of {' '.join(sorted(_ESCAPED))}"
+    if otherwise:
+        return f"{otherwise}, as browsers write it"
+    if url.endswith("/") or len(url) > LONGEST_URL:
+        return f"an address of at most {LONGEST_URL} characters without a slash at its end"
+    return ""
+
+
+def reachable(host: str) -> bool:
+    """Whether the name can be one of a machine.
+
+    >>> reachable("shuffler.example"), reachable("Shuffler.example"), reachable("1.2.3.400")
+    (True, False, False)
+    """
+    if _address(host) is not None:
+        return True
+    labels = host.split(".")
+    return (
+        len(host) <= _LONGEST
+        and not _NUMBER.fullmatch(labels[-1])  # an address, and not a right one
+        and all(_LABEL.fullmatch(label) and _decodes(label) for label in labels)
+    )
+
+
+def shortest(host: str) -> str:
+    """An IPv6 address as browsers write it.
+
+    >>> shortest("2001:db8:0:0:1::1"), shortest("::ffff:1.2.3.4")
+    ('2001:db8::1:0:0:1', '::ffff:102:304')
+    """
+    address = IPv6Address(host)
+    if address.ipv4_mapped is None:
+        return address.compressed
+    number = int(address.ipv4_mapped)  # some versions of Python write these with dots
+    return f"::ffff:{number >> 16:x}:{number & 0xFFFF:x}"
+
+
+def this_machine(host: str) -> bool:
+    """Whether it is the machine that asks: what is sent there passes no network."""
+    return host in _THIS_MACHINE
+
+
+def public(host: str) -> bool:
+    """Whether it names a machine of the open network, as far as the name tells.
+
+    >>> public("shuffler.example"), public("169.254.169.254"), public("localhost")
+    (True, False, False)
+    """
+    address = _address(host)
+    if address is None:
+        inside = any(host == name or host.endswith(f".{name}") for name in _INSIDE)
+        return "." in host and not inside
+    inner = getattr(address, "ipv4_mapped", None) or address
+    return inner.is_global and not inner.is_multicast
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    if "%" in host or host != host.lower():
+        return None
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def _decodes(label: str) -> bool:
+    """Whether a label in ASCII form stands for letters, digits and marks, written in one way."""
+    if not label.startswith(_FOREIGN):
+        return True
+    try:
+        text = label.removeprefix(_FOREIGN).encode("ascii").decode("punycode")
+        again = text.encode("punycode").decode("ascii")
+    except (UnicodeError, ValueError, OverflowError):
+        return False
+    plain = unicodedata.normalize("NFC", text) == text == text.lower()
+    letters = all(unicodedata.category(letter)[0] in "LMN" or letter in "-·" for letter in text)
+    return again == label.removeprefix(_FOREIGN) and not text.isascii() and plain and letters
 
 
 @dataclass(frozen=True, kw_only=True)
