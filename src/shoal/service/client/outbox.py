@@ -286,22 +286,18 @@ class Outbox(Closing):
             (page,) = self._run("PRAGMA page_size").fetchone()
             self._pages = storage // page
             with self._transaction():
-                self._make_tables()
-
-    def _make_tables(self) -> None:
-        """Make the tables, or bring those of an earlier version up to this one."""
-        (version,) = self._run("PRAGMA user_version").fetchone()
-        if version > VERSION:
-            reason = f"it is of version {version}, this program knows {VERSION}"
-            raise OutboxError(str(self.path), reason)
-        if not version:
-            for statement in _SCHEMA.split(";"):
-                self._run(statement)
-        for name, since in _NEWER.items():
-            if 0 < version < since:
-                self._run(f"ALTER TABLE reports ADD COLUMN {_NEWER_COLUMNS[name]}")
-        if version != VERSION:
-            self._run(f"PRAGMA user_version = {VERSION}")
+                # The tables are made, or those of an earlier version brought up to this one.
+                (version,) = self._run("PRAGMA user_version").fetchone()
+                if version > VERSION:
+                    reason = f"it is of version {version}, this program knows {VERSION}"
+                    raise OutboxError(str(self.path), reason)
+                for statement in () if version else _SCHEMA.split(";"):
+                    self._run(statement)
+                for name, since in _NEWER.items():
+                    if 0 < version < since:
+                        self._run(f"ALTER TABLE reports ADD COLUMN {_NEWER_COLUMNS[name]}")
+                if version != VERSION:
+                    self._run(f"PRAGMA user_version = {VERSION}")
 
     def close(self) -> None:
         """Close the file."""

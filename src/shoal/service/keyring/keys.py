@@ -156,16 +156,6 @@ class Index:
         listed = [key.published() for key in self.listed.keys]
         return listed == [key.published() for key in ring.keys]
 
-    def published(self, identity: Identity, ring: Ring, now: int) -> Index:
-        """With another ring; its list is a new one only if it has to be."""
-        ring = rotation.settled(ring, now)
-        if self.lists(ring) and not self.is_stale(now):
-            return replace(self, ring=ring)
-        issued = now
-        if now <= self.listed.issued <= now + FUTURE_TOLERANCE:
-            issued = self.listed.issued + 1  # a later list has a later time
-        return Index.signed(identity, ring, issued)
-
 
 class Change:
     """A ring on its way from one index to the next, made while nobody else can change it.
@@ -216,9 +206,16 @@ class Change:
 
     def result(self) -> Index:
         """The next index, signed if its list has to change."""
-        if not self._secrets.can_sign and self._index.lists(self.ring):
-            return replace(self._index, ring=self.ring)
-        return self._index.published(self._secrets.identity(), self.ring, self._now)
+        before, now = self._index, self._now
+        if not self._secrets.can_sign and before.lists(self.ring):
+            return replace(before, ring=self.ring)
+        identity, ring = self._secrets.identity(), rotation.settled(self.ring, now)
+        if before.lists(ring) and not before.is_stale(now):
+            return replace(before, ring=ring)
+        issued = now
+        if now <= before.listed.issued <= now + FUTURE_TOLERANCE:
+            issued = before.listed.issued + 1  # a later list has a later time
+        return Index.signed(identity, ring, issued)
 
     def retire(self, number: int, *, delete: bool) -> None:
         """Take a key out of use; another one is made first, if nothing else could take over."""
