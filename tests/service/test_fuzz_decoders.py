@@ -32,7 +32,7 @@ from shoal.sealing.envelope import pad, unpad
 from shoal.service import opening
 from shoal.service.analyzer.source import HttpSource
 from shoal.service.batch_file import BatchFile, BatchHeader
-from shoal.service.client.exchange import Rejected, Response, Retry, read_receipt
+from shoal.service.client.protocol import Rejected, Response, Retry, read_receipt
 from shoal.service.http.problems import ProblemError
 from shoal.service.keyring.key_list import KeyList, unverified
 from shoal.service.peers.sockets import framed, read_frame

@@ -15,23 +15,23 @@ from functools import wraps
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from inspect import Signature, signature
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.sealing import SurveyId
-from shoal.service.client.exchange import (
+from shoal.service.client.outbox import Ledger, Outbox, ReportId
+from shoal.service.client.policy import Policy, without_login
+from shoal.service.client.protocol import (
     LARGEST_RESPONSE,
     Exchange,
     NoResponse,
+    Protocol,
     Request,
     Response,
+    Settings,
     Wait,
 )
-from shoal.service.client.outbox import Ledger, Outbox, ReportId
-from shoal.service.client.policy import Policy, survey_id, without_login
-from shoal.service.client.protocol import Protocol, Settings
 from shoal.service.clock import Clock, system_clock
 from shoal.service.closing import Closing
 from shoal.service.survey import Survey
@@ -100,7 +100,9 @@ class BaseClient(Generic[Transport]):
         Its occasions stay used and its price stays in the ledger: what was sent cannot be unsent,
         and a report that was made once is never made again.
         """
-        return self._protocol.outbox.forget(survey_id(survey))
+        if isinstance(survey, str):
+            survey = SurveyId.from_text(survey)
+        return self._protocol.outbox.forget(survey.id if isinstance(survey, Survey) else survey)
 
     def opt_out(self) -> int:
         """Wipe all that waits, and answer nothing until ``opt_in``; how many reports that were."""
@@ -216,12 +218,7 @@ class AsyncClient(BaseClient["httpx.AsyncBaseTransport"]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     async def _perform(self, step: Request | Wait) -> Outcome:
