@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import Envelope, KeyPair, NotOpenableError, PublicKey, SurveyId, records
-from shoal.sealing.envelope import LARGEST_CAPACITY
 from shoal.service.survey import Survey
 
 HEADER_BYTES = 2  # version and key number, at the beginning of every envelope
@@ -43,9 +42,7 @@ class Wire:
     suite: str
 
     def __post_init__(self) -> None:
-        if self._outer_capacity > LARGEST_CAPACITY:
-            expected = f"slots and messages that fit into {LARGEST_CAPACITY} bytes"
-            raise InvalidArgumentError("slots", self.slots, expected)
+        _ = self.outer  # refuses more than an envelope has room for
 
     @classmethod
     def of(cls, survey: Survey) -> Wire:
@@ -69,12 +66,11 @@ class Wire:
     def outer(self) -> Envelope:
         """What the shuffler opens: a person's sealed messages, and a token."""
         return Envelope(
-            survey=self.survey, role="outer", capacity=self._outer_capacity, suite=self.suite
+            survey=self.survey,
+            role="outer",
+            capacity=self.opened_bytes + self.token_bytes,
+            suite=self.suite,
         )
-
-    @property
-    def _outer_capacity(self) -> int:
-        return self.opened_bytes + self.token_bytes
 
     @cached_property
     def opened_bytes(self) -> int:
@@ -111,7 +107,7 @@ class Wire:
     def open_report(self, report: bytes, pair: KeyPair) -> tuple[int, bytes]:
         """The number of the analyzer's key, and the sealed messages; the token is cut off."""
         opened = self.outer.open(report, pair)
-        if len(opened) != self._outer_capacity:
+        if len(opened) != self.outer.capacity:
             raise NotOpenableError
         sealed = opened[: self.opened_bytes]
         heads = {bytes(record[:HEADER_BYTES]) for record in self.split(sealed)}
