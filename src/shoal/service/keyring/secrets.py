@@ -242,11 +242,10 @@ class Protection:
 
     def opened(self, what: str, path: Path) -> bytes:
         """The secret in a file that was written for this purpose."""
-        stored = _stored(path)
+        stored = _stored(path, what)
         if stored.get("protection") != self.kind:
             kinds = f"protected by {stored.get('protection')}, and {self.kind} was given"
             raise KeyringError(f"cannot open {path}: it is {kinds}")
-        _check_what(stored, what, path)
         try:
             return self._opened(stored)
         except InvalidTag:
@@ -336,16 +335,15 @@ class _KeyFile(_Encrypted):
         return HKDF(SHA256(), _KEY_BYTES, salt, _KEY_FILE_INFO).derive(self._content)
 
 
-def _stored(path: Path) -> dict[str, Any]:
+def _stored(path: Path, what: str | None = None) -> dict[str, Any]:
+    """What a file says of its secret; of any, or of the one it should hold."""
     try:
-        return cast("dict[str, Any]", parsed(read_private(path)))
+        stored = cast("dict[str, Any]", parsed(read_private(path)))
     except MalformedError as error:
         raise DamagedKeyringError(path, f"expected {error.expected}") from None
-
-
-def _check_what(stored: Mapping[str, Any], what: str, path: Path) -> None:
-    if stored.get("what") != what:
+    if what is not None and stored.get("what") != what:
         raise DamagedKeyringError(path, f"it holds {stored.get('what')}, not {what}")
+    return stored
 
 
 class Secrets:
@@ -416,8 +414,7 @@ class Secrets:
         if not self.is_there(number):
             return "is empty"
         try:
-            stored = _stored(path)
-            _check_what(stored, _KEY_OF.format(number, self._role), path)
+            stored = _stored(path, _KEY_OF.format(number, self._role))
         except DamagedKeyringError as error:
             return f"is damaged ({error.why})"
         except KeyringError as error:
