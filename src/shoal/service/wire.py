@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import Envelope, KeyPair, NotOpenableError, PublicKey, SurveyId, records
+from shoal.sealing.envelope import LARGEST_CAPACITY
 from shoal.service.survey import Survey
 
 HEADER_BYTES = 2  # version and key number, at the beginning of every envelope
@@ -42,7 +43,9 @@ class Wire:
     suite: str
 
     def __post_init__(self) -> None:
-        _ = self.outer  # refuses more than an envelope has room for
+        if self.opened_bytes + self.token_bytes > LARGEST_CAPACITY:
+            expected = f"slots and messages that fit into {LARGEST_CAPACITY} bytes"
+            raise InvalidArgumentError("slots", self.slots, expected)
 
     @classmethod
     def of(cls, survey: Survey) -> Wire:
@@ -65,12 +68,8 @@ class Wire:
     @cached_property
     def outer(self) -> Envelope:
         """What the shuffler opens: a person's sealed messages, and a token."""
-        return Envelope(
-            survey=self.survey,
-            role="outer",
-            capacity=self.opened_bytes + self.token_bytes,
-            suite=self.suite,
-        )
+        capacity = self.opened_bytes + self.token_bytes
+        return Envelope(survey=self.survey, role="outer", capacity=capacity, suite=self.suite)
 
     @cached_property
     def opened_bytes(self) -> int:
