@@ -11,7 +11,7 @@ from analyzer_kit import START, Analyzer, Others, sealed
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collect import Collector
 from shoal.service.analyzer.collection import LEASE, Collections
-from shoal.service.analyzer.publish import Results
+from shoal.service.analyzer.results import Results
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.errors import LeaseLostError, StoreUnavailableError
 from shoal.service.failpoints import NAMES

@@ -15,8 +15,7 @@ from analyzer_kit import Analyzer, Offer, sealed
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.decode import Admitted
-from shoal.service.analyzer.ledger import spent
-from shoal.service.analyzer.release_decision import ReleaseDecision
+from shoal.service.analyzer.ledger import ReleaseDecision, spent
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.db import Database
 from shoal.service.db import tables as common
@@ -50,9 +49,10 @@ def tags(*numbers):
 
 def opened(analyzer, held, marks, *, withheld=None):
     found = Admitted(np.zeros((len(marks), 1), np.uint8), marks, {"unopened": 2})
-    told = ReleaseDecision(len(marks), len(marks), None, withheld)
     counts = Counts(np.array([len(marks), 0, 0]), len(marks))
-    return analyzer.store.collections.opened(held, found, told, counts)
+    return analyzer.store.collections.opened(
+        held, found, counts, valid=len(marks), withheld=withheld
+    )
 
 
 def received(analyzer, survey, offer=OFFER):
@@ -229,7 +229,7 @@ def test_two_that_publish_at_once_do_not_miss_each_other(analyzer, monkeypatch):
             both.wait(0.5)
         return found
 
-    monkeypatch.setattr("shoal.service.analyzer.publish.spent", life)
+    monkeypatch.setattr("shoal.service.analyzer.results.spent", life)
     publishing = [
         Thread(target=store.results.publish, args=(each, {"batch": each.batch})) for each in debited
     ]

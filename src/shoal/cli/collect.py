@@ -68,7 +68,6 @@ def collect(options: CollectOptions) -> None:
     import logging
 
     from shoal.service.analyzer.collect import Pass
-    from shoal.service.analyzer.results import survey_results
     from shoal.service.ops import administration
     from shoal.service.ops.home import Home, refuse_both
     from shoal.service.ops.processes import opened_analyzer
@@ -95,7 +94,7 @@ def collect(options: CollectOptions) -> None:
         if options.watch:
             _watch(store, worker, surveys, options.every)
         passes = _collected(worker, surveys)
-        results = [survey_results(store, survey.id) for survey in surveys]
+        results = [store.results.survey(survey.id) for survey in surveys]
     _write(options, results)
     pairs = [(each, passes.get(str(each.survey.id), Pass())) for each in results]
     if options.json:

@@ -135,7 +135,7 @@ def print_lines(*parts: Document | str) -> None:
 
 def print_json(value: object) -> None:
     """Strict JSON, of values or of what turns into them; what is not finite is null."""
-    from shoal.report import finite
+    from shoal.explain.text import finite
 
     if hasattr(value, "to_dict"):
         value = value.to_dict()

@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from shoal import checks, randomness
+from shoal import randomness
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.clock import Clock
@@ -60,10 +60,6 @@ class Sessions:
     most: int = MOST
     _known: OrderedDict[bytes, tuple[bytes, int]] = field(default_factory=OrderedDict, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
-
-    def __post_init__(self) -> None:
-        checks.count(lifetime=self.lifetime)
-        checks.count(most=self.most)
 
     def begin(self, token: str) -> str:
         """A session of whoever has this token, if it counts; the value of its cookie."""
@@ -105,18 +101,6 @@ def _key(name: str) -> bytes:
     return sha256(name.encode("utf-8", "surrogatepass")).digest()
 
 
-@dataclass(frozen=True)
-class Visitor:
-    """Who looks at a page; ``operator`` if they may see more than what is published."""
-
-    scope: TokenScope | None
-
-    @property
-    def operator(self) -> bool:
-        """Whether somebody is logged in."""
-        return self.scope is not None
-
-
 class Access:
     """Sessions and limits of one analyzer's dashboard."""
 
@@ -136,21 +120,23 @@ class Access:
         name = request.cookies.get(self._cookie)
         return await run_in_threadpool(self._sessions.scope, name)
 
-    async def visitor(self, request: Request, survey: SurveyId | None = None) -> Visitor:
-        """Who may see this survey's pages, or (None) the list of those they may see."""
+    async def check(self, request: Request, survey: SurveyId | None) -> TokenScope | None:
+        """Refuse who may not see this survey's pages, or (None) any list of surveys.
+
+        Who is logged in may see more than what is published: what for, or None.
+        """
         self.charge(request)
         scope = await self.scope(request)
         if scope is not None and (survey is None or scope.survey in {None, survey}):
-            return Visitor(scope)
+            return scope
         if self._analyzer.public_results:
-            return Visitor(None)
+            return None
         if scope is None:
             raise NotAuthorizedError
         raise ForbiddenError(scope.label)
 
-    def may_list(self, visitor: Visitor, survey: SurveyId) -> bool:
+    def may_list(self, scope: TokenScope | None, survey: SurveyId) -> bool:
         """Whether a survey is on the list of those that they may see."""
-        scope = visitor.scope
         return self._analyzer.public_results or (
             scope is not None and scope.survey in {None, survey}
         )

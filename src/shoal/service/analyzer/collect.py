@@ -23,12 +23,11 @@ from functools import partial
 from shoal.errors import ShoalError
 from shoal.sealing import MalformedError
 from shoal.service import failpoints
-from shoal.service.analyzer.collection import Collection, Offer
-from shoal.service.analyzer.decode import decode, tallied, valid_reports
-from shoal.service.analyzer.download import checked, discard, download, path_of
-from shoal.service.analyzer.publish import result_document
-from shoal.service.analyzer.release_decision import ReleaseDecision, guaranteed, release_decision
-from shoal.service.analyzer.source import BatchSource
+from shoal.service.analyzer.collection import Collection
+from shoal.service.analyzer.decode import decode, tallied
+from shoal.service.analyzer.ledger import ReleaseDecision, guaranteed, release_decision
+from shoal.service.analyzer.results import result_document
+from shoal.service.analyzer.source import BatchSource, checked, discard, download, path_of
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.tables import (
     BUDGETED,
@@ -124,7 +123,7 @@ class Collector:
         if self._survey.analyzer.fingerprint != self._keyring.fingerprint:
             raise WrongKeysError(self._survey, self._keyring.fingerprint)
         talking_ends = time.monotonic() + self._talk_seconds
-        problems = self._asked()
+        problems = self._request()
         done: dict[str, list[str]] = {PUBLISHED: [], REFUSED: []}
         leased = 0
         for waiting in self._store.collections.of(self._survey.id):
@@ -136,37 +135,39 @@ class Collector:
                 if collection is None:
                     leased += 1
                     continue
-                for state in self._taken(collection):
+                for state in self._advance(collection):
                     done.get(state, []).append(waiting.batch)
             except StoreUnavailableError:
                 raise
-            except ShoalError as error:
-                problems[waiting.batch] = str(error)
-                self._tell("batch_waits", waiting, error)
             except Exception as error:  # noqa: BLE001 - of one batch, and others wait
-                problems[waiting.batch] = unexpected(error)
-                self._tell("batch_fails", waiting, error)
+                problems[waiting.batch] = problem(error)
+                event = "batch_waits" if isinstance(error, ShoalError) else "batch_fails"
+                self._warn(event, waiting, error)
         return Pass(tuple(done[PUBLISHED]), tuple(done[REFUSED]), problems, leased)
 
-    def _asked(self) -> dict[str, str]:
+    def _request(self) -> dict[str, str]:
         """Ask for every batch that is new, and see to those that are offered again."""
         try:
             offers = self.source.offers()
         except StoreUnavailableError:
             raise
-        except ShoalError as error:
-            reason = getattr(error, "word", type(error).__name__)
-            about = {"survey": str(self._survey.id), "reason": reason}
-            _log.warning("no_list", extra=about, exc_info=error)
-            return {"": str(error)}
         except Exception as error:  # noqa: BLE001 - batches that are here go on
-            _log.warning("no_list", extra={"survey": str(self._survey.id)}, exc_info=error)
-            return {"": unexpected(error)}
+            word = getattr(error, "word", type(error).__name__)
+            about = {"survey": str(self._survey.id), "reason": word}
+            _log.warning("no_list", extra=about, exc_info=error)
+            return {"": problem(error)}
         known = {each.batch: each for each in self._store.collections.of(self._survey.id)}
-        left = MOST_WAITING - sum(not _published(each) for each in known.values())
+        done = sum(each.state == PUBLISHED and each.acknowledged for each in known.values())
+        left = MOST_WAITING - (len(known) - done)
         new = [offer for offer in offers if offer.batch not in known]
-        again = [offer for offer in offers if _is_forgotten(known.get(offer.batch), offer)]
-        self._store.collections.offered_again(self._survey.id, again)
+        pairs = [(offer, known[offer.batch]) for offer in offers if offer.batch in known]
+        again = [  # a shuffler that offers these has forgotten what became of them
+            offer
+            for offer, each in pairs
+            if each.state != REFUSED and (each.acknowledged or each.digest != offer.digest)
+        ]
+        if again:
+            self._store.collections.offered_again(self._survey.id, again)
         for offer in new[: max(left, 0)]:
             self._store.collections.request(self._survey.id, offer)
             failpoints.reached("collect.requested")
@@ -175,7 +176,7 @@ class Collector:
         why = f"{len(new) - max(left, 0):,} more batches wait until fewer are on their way"
         return {"": f"{why}; of one survey there may be {MOST_WAITING:,}"}
 
-    def _taken(self, collection: Collection) -> Iterator[str]:
+    def _advance(self, collection: Collection) -> Iterator[str]:
         """The states that the batch comes to here, one after the other."""
         steps: dict[str, Callable[[Collection], Collection]] = {
             REQUESTED: self._receive,
@@ -228,10 +229,12 @@ class Collector:
         opened = None
         while opened is None:  # again only if another batch had one of the records meanwhile
             fresh = admitted.without(self._store.collections.known(collection, admitted.tags))
-            valid = valid_reports(fresh, reports=batch.header.reports, slots=wire.slots)
-            counts = tallied(device, fresh, valid)
-            decision = release_decision(self._survey, valid, counts)
-            opened = self._store.collections.opened(collection, fresh, decision, counts)
+            reports = batch.header.reports
+            valid, counts = tallied(device, fresh, reports=reports, slots=wire.slots)
+            withheld = release_decision(self._survey, valid, counts).withheld
+            opened = self._store.collections.opened(
+                collection, fresh, counts, valid=valid, withheld=withheld
+            )
         failpoints.reached("analysis.opened")
         return opened
 
@@ -257,7 +260,7 @@ class Collector:
                 pass  # its bytes are not needed: that it is ours is known there now
             self.source.acknowledge(*named)
         except UnknownBatchError as error:  # from before the batch was closed: nothing is kept
-            self._tell("nothing_to_acknowledge", collection, error)
+            self._warn("nothing_to_acknowledge", collection, error)
         failpoints.reached("analysis.acknowledged")
         return self._store.collections.move(collection, PUBLISHED, acknowledged=1)
 
@@ -273,25 +276,16 @@ class Collector:
             self._keyring.pair(number)
 
     def _refuse(self, collection: Collection, error: ShoalError) -> Collection:
-        self._tell("batch_refused", collection, error)
+        self._warn("batch_refused", collection, error)
         return self._store.collections.move(collection, REFUSED, reason=str(error))
 
-    def _tell(self, event: str, collection: Collection, error: Exception) -> None:
+    def _warn(self, event: str, collection: Collection, error: Exception) -> None:
         about = {"survey": str(self._survey.id), "batch": collection.batch}
         _log.warning(event, extra={**about, "reason": type(error).__name__}, exc_info=error)
 
 
-def unexpected(error: Exception) -> str:
-    """What is said of an error that nobody foresaw: its kind, not what it quotes."""
+def problem(error: Exception) -> str:
+    """Why a batch waits; of an error that nobody foresaw its kind, not what it quotes."""
+    if isinstance(error, ShoalError):
+        return str(error)
     return f"something unexpected went wrong ({type(error).__name__}); it is tried again"
-
-
-def _published(collection: Collection) -> bool:
-    return collection.state == PUBLISHED and collection.acknowledged
-
-
-def _is_forgotten(collection: Collection | None, offer: Offer) -> bool:
-    """Whether a shuffler that offers a batch has forgotten what became of it."""
-    if collection is None or collection.state == REFUSED:
-        return False
-    return collection.acknowledged or collection.digest != offer.digest

@@ -23,7 +23,6 @@ import sqlalchemy as sa
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.decode import Admitted, Mask, packed, unpacked
-from shoal.service.analyzer.release_decision import ReleaseDecision
 from shoal.service.analyzer.tables import (
     OPENED,
     PUBLISHED,
@@ -157,8 +156,6 @@ class Collections:
 
         What was counted of them stays as it is, and what was refused stays refused.
         """
-        if not offers:
-            return
         query = collections.update().where(
             collections.c.survey == self._surveys.row(name).number,
             collections.c.batch == sa.bindparam("of"),
@@ -242,18 +239,20 @@ class Collections:
         self,
         collection: Collection,
         admitted: Admitted,
-        decision: ReleaseDecision,
         counts: Counts | None,
+        *,
+        valid: int,
+        withheld: str | None,
     ) -> Collection | None:
         """The records were counted, and never will be again; None if one of them was meanwhile.
 
         Counts of a batch that is withheld are not kept.
         """
         values: dict[str, Any] = {
-            "valid": decision.valid,
+            "valid": valid,
             "rejected": json.dumps(admitted.rejected),
-            "reason": decision.withheld,
-            "cells": None if decision.withheld or counts is None else packed(counts),
+            "reason": withheld,
+            "cells": None if withheld or counts is None else packed(counts),
         }
         tags = _listed(admitted.tags)
         with self._database.write() as connection:

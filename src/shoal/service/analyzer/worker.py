@@ -8,8 +8,7 @@ from functools import partial
 from threading import Event
 
 from shoal.errors import ShoalError
-from shoal.service.analyzer.collect import Collector, Pass, unexpected
-from shoal.service.analyzer.key_retention import needed_keys
+from shoal.service.analyzer.collect import Collector, Pass, problem
 from shoal.service.analyzer.source import BatchSource
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import HOUR, Clock, system_clock
@@ -79,8 +78,7 @@ class AnalyzerWorker(Closing):
         except Exception as error:  # noqa: BLE001 - of one survey, and others wait
             about = {"survey": str(survey.id), "reason": type(error).__name__}
             _log.warning("survey_waits", extra=about, exc_info=error)
-            why = str(error) if isinstance(error, ShoalError) else unexpected(error)
-            done = Pass(problems={"": why})
+            done = Pass(problems={"": problem(error)})
         if "" in done.problems:  # asked anew next time: there may be another token by then
             self._drop(survey)
         return done
@@ -122,7 +120,7 @@ class AnalyzerWorker(Closing):
     def _tend_keys(self, surveys: Iterable[Survey]) -> None:
         """Keys change in time; those that batches may still need are kept until these are open."""
         try:
-            self._keyring.tick(keep=partial(needed_keys, self._store, self._keyring))
+            self._keyring.tick(keep=partial(self._store.needed_keys, self._keyring))
         except KeyringError as error:  # an identity that is elsewhere signs later: batches go on
             reason = {"reason": type(error).__name__}
             _log.warning("keys_wait", extra=reason, exc_info=error)
