@@ -8,10 +8,12 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
+import sqlalchemy as sa
 
 from forking import Forking, serve
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
+from shoal.service.analyzer import tables
 from shoal.service.analyzer.collect import Collector
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.source import READY
@@ -63,6 +65,24 @@ def forged(survey, keyring, message):
     """A record that opens to any message at all."""
     wire = Wire.of(survey)
     return wire.inner.seal(message, keyring.list().current(survey.suite, START))
+
+
+def documents_of(store, survey):
+    """The documents of all batches that have one, whatever else there is of them."""
+    table, mine = tables.results, tables.results.c.survey == store.surveys.row(survey.id).number
+    with store.results.database.read() as connection:
+        documents = connection.execute(sa.select(table.c.document).where(mine)).scalars().all()
+    return [json.loads(bytes(document)) for document in documents]
+
+
+def counts_of(store, survey):
+    """What every batch adds up to whose estimates are published."""
+    found = {
+        each.batch: store.collections.find(survey.id, each.batch).counts
+        for each in store.collections.of(survey.id)
+        if each.state == tables.PUBLISHED
+    }
+    return {batch: counts for batch, counts in found.items() if counts is not None}
 
 
 class Shuffler:

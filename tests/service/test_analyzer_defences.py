@@ -17,10 +17,9 @@ from shoal.service.analyzer import collect
 from shoal.service.analyzer import source as source_module
 from shoal.service.analyzer import source as sources
 from shoal.service.analyzer import tables as schema
-from shoal.service.analyzer.collect import Pass, WrongKeysError
+from shoal.service.analyzer.collect import AnalyzerWorker, Pass, WrongKeysError
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.source import HttpSource, SourceUnavailableError, Timeouts
-from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.errors import NotReadyError, StoreUnavailableError
 from shoal.service.keyring import Keyring, Protection, Schedule
 from shoal.service.opening import Pool

@@ -12,6 +12,7 @@ import pytest
 from analyzer_kit import Analyzer, DirectSource
 from http_kit import serving
 from shoal.sealing import SurveyId
+from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.source import (
     LARGEST_ANSWER,
@@ -20,7 +21,6 @@ from shoal.service.analyzer.source import (
     TokenRefusedError,
 )
 from shoal.service.analyzer.tables import RECEIVED
-from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.errors import (
     AlreadyCollectedError,
     NotReadyError,

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from analyzer_kit import Analyzer, Offer, sealed
+from analyzer_kit import Analyzer, Offer, documents_of, sealed
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.decode import Admitted
@@ -167,7 +167,7 @@ def test_steps_are_taken_once_and_in_order(analyzer):
     published = store.results.publish(debited, {"batch": FIRST})
     with pytest.raises((LeaseLostError, sa.exc.IntegrityError)):
         store.results.publish(debited, {"batch": FIRST})
-    assert len(store.ledger.entries(survey.id)) == len(store.results.of(survey.id)) == 1
+    assert len(store.ledger.entries(survey.id)) == len(documents_of(store, survey)) == 1
     assert store.collections.move(published, schema.PUBLISHED, acknowledged=1).finished
     assert store.collections.claim(published) is None, "still ours"
 
@@ -237,7 +237,7 @@ def test_two_that_publish_at_once_do_not_miss_each_other(analyzer, monkeypatch):
         thread.start()
     for thread in publishing:
         thread.join(30)
-    assert sorted(each["life"]["batches"] for each in store.results.of(survey.id)) == [1, 2]
+    assert sorted(each["life"]["batches"] for each in documents_of(store, survey)) == [1, 2]
 
 
 def test_what_a_batch_too_small_for_any_guarantee_costs_towards_the_analyzer(analyzer):
@@ -291,4 +291,4 @@ def test_the_data_of_a_survey_that_is_over_is_deleted(analyzer):
         for table in (*schema.TRACES, common.tokens):
             assert connection.execute(table.select()).first() is None
     with pytest.raises(UnknownSurveyError):
-        store.results.of(survey.id)
+        store.results.survey(survey.id)

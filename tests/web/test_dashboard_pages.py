@@ -145,7 +145,7 @@ def every_page(analyzer):
     for survey in analyzer.store.surveys.all():
         yield path(survey)
         yield path(survey, "?order=asked&page=7")
-        for document in analyzer.store.results.of(survey.id):
+        for document in analyzer.store.results.survey(survey.id).batches:
             yield path(survey, f"/batches/{document['batch']}")
 
 

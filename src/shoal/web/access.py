@@ -162,16 +162,7 @@ class Access:
             return _login_form(WRONG, going=going, status=401)
         self._sessions.end(request.cookies.get(self._cookie))
         response = RedirectResponse(going or HOME, 303, headers=requests.NOT_KEPT)
-        response.set_cookie(
-            self._cookie,
-            name,
-            max_age=self._sessions.lifetime,
-            path=HOME,
-            secure=self._is_secure(request),
-            httponly=True,
-            samesite="strict",
-        )
-        return response
+        return self._with_cookie(response, request, name, self._sessions.lifetime)
 
     async def logout(self, request: Request) -> Response:
         """End the session."""
@@ -179,14 +170,7 @@ class Access:
         self._check_same_site(request)
         self._sessions.end(request.cookies.get(self._cookie))
         response = RedirectResponse(LOGIN, 303, headers=requests.NOT_KEPT)
-        response.delete_cookie(
-            self._cookie,
-            path=HOME,
-            secure=self._is_secure(request),
-            httponly=True,
-            samesite="strict",
-        )
-        return response
+        return self._with_cookie(response, request, "", 0)
 
     async def _form(self, request: Request) -> Mapping[str, str]:
         """The fields of a form of this dashboard."""
@@ -218,12 +202,21 @@ class Access:
         if not same:
             raise ProblemError(Problem(kind="forbidden", status=403, detail=_ELSEWHERE))
 
-    def _is_secure(self, request: Request) -> bool:
-        """Whether the browser speaks TLS: a proxy in front says so."""
-        if request.url.scheme == "https":
-            return True
-        scheme = request.headers.get("x-forwarded-proto", "") if self._analyzer.proxied else ""
-        return scheme.partition(",")[0].strip().lower() == "https"
+    def _with_cookie(self, answer: Response, request: Request, name: str, age: int) -> Response:
+        """For TLS only where the browser speaks it: a proxy in front says so."""
+        scheme = request.url.scheme
+        if self._analyzer.proxied and scheme != "https":
+            scheme = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+        answer.set_cookie(
+            self._cookie,
+            name,
+            max_age=age,
+            path=HOME,
+            secure=scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
 
 
 def to_login(request: Request) -> Response:

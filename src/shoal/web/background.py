@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeGuard, TypeVar
 import httpx
 
 from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
+from shoal.service.analyzer.ledger import guaranteed
 from shoal.service.survey import Survey
 from shoal.service.survey.promise import promised
 
@@ -204,10 +205,9 @@ def sizes(survey: Survey) -> list[int]:
 
 def _curve(survey: Survey) -> Iterator[tuple[int, float]]:
     for valid in sizes(survey):
-        try:
-            yield valid, survey.guarantee(valid).epsilon
-        except (UnreachableTargetError, OutOfRegimeError, PrecisionError):
-            continue
+        guarantee = guaranteed(survey, valid)
+        if guarantee is not None:
+            yield valid, guarantee.epsilon
 
 
 def _fakes(survey: Survey) -> Iterator[Fakes]:

@@ -365,25 +365,18 @@ class Results:
             raise UnknownBatchError(batch)
         return bytes(document)
 
-    def of(self, name: SurveyId) -> list[Document]:
-        """The documents of all batches that have one."""
-        columns = tables.results.c
-        mine = columns.survey == self.surveys.row(name).number
-        query = sa.select(columns.document).where(mine).order_by(columns.batch)
-        with self.database.read() as connection:
-            return [json.loads(bytes(text)) for text in connection.execute(query).scalars()]
+    def survey(self, name: SurveyId, *, estimates: bool = True) -> SurveyResults:
+        """What a survey has found so far: all of it follows from the documents that are read.
 
-    def summaries(self, name: SurveyId) -> list[Document]:
-        """Of the same documents what tables have too: all but estimates, which may be many.
-
-        When a batch was published is at the end of its document.
+        Without the ``estimates`` of each batch, which may be many, a document has what tables have
+        too; when the batch was published is at its end.
         """
         done, entry, each = tables.results.c, tables.ledger.c, tables.collections.c
         before = sa.func.length(done.document) - _END
-        query = sa.select(
-            done.batch,
-            sa.func.substr(done.document, sa.case((before > 0, before), else_=1)).label("end"),
-            *(each.reports, each.rejected, each.reason),
+        end = sa.func.substr(done.document, sa.case((before > 0, before), else_=1))
+        query: sa.Select[Any] = sa.select(
+            (done.document if estimates else end).label("document"),
+            *(each.batch, each.reports, each.rejected, each.reason, each.cells),
             *(entry.valid, entry.honest, entry.epsilon, entry.released),
         ).where(
             done.survey == self.surveys.row(name).number,
@@ -392,33 +385,14 @@ class Results:
         )
         with self.database.read() as connection:
             rows = connection.execute(query.order_by(done.batch)).all()
-        return [
-            {
-                "batch": row.batch,
-                "published": int(_PUBLISHED_AT.findall(bytes(row.end))[-1]),
-                "reports": row.reports or 0,
-                "valid": row.valid,
-                "honest": row.honest,
-                "epsilon": row.epsilon,
-                "withheld": None if row.released else row.reason or WITHHELD,
-                "rejected": json.loads(row.rejected or "{}"),
-            }
-            for row in rows
-        ]
-
-    def survey(self, name: SurveyId, *, estimates: bool = True) -> SurveyResults:
-        """What a survey has found so far: all of it follows from the documents read first.
-
-        Those of its batches may come without their ``estimates``.
-        """
-        batches = self.of(name) if estimates else self.summaries(name)
-        published = [document for document in batches if document["withheld"] is None]
-        counts, survey = self.counts(name), self.surveys.get(name)
-        costs = [each["epsilon"] for each in published if each["epsilon"] is not None]
-        together = [counts[each["batch"]] for each in published]
+        published = [row for row in rows if row.released]
+        counts = [unpacked(bytes(row.cells), row.valid) for row in published]
+        survey = self.surveys.get(name)
         return SurveyResults(
             survey=survey,
-            batches=tuple(batches),
+            batches=tuple(
+                json.loads(bytes(row.document)) if estimates else _summary(row) for row in rows
+            ),
             refused=tuple(
                 {"batch": each.batch, "reason": each.reason}
                 for each in self.collections.of(name)
@@ -426,25 +400,13 @@ class Results:
             ),
             life={
                 **self.ledger.spent(name),  # the analyzer has opened more than it has told
-                "epsilon": max(costs, default=None),
+                "epsilon": max((row.epsilon for row in published), default=None),
                 "batches": len(published),
-                "smallest": min((each["valid"] for each in published), default=None),
+                "smallest": min((row.valid for row in published), default=None),
             },
-            counts=reduce(add, together) if together else None,
-            spoiled=sum(each["reports"] - each["valid"] for each in published if survey.slots > 1),
+            counts=reduce(add, counts) if counts else None,
+            spoiled=sum(row.reports - row.valid for row in published if survey.slots > 1),
         )
-
-    def counts(self, name: SurveyId) -> dict[str, Counts]:
-        """What the records of every batch add up to whose estimates are published."""
-        columns = tables.collections.c
-        query = sa.select(columns.batch, columns.cells, columns.valid).where(
-            columns.survey == self.surveys.row(name).number,
-            columns.state == tables.PUBLISHED,
-            columns.cells.is_not(None),
-        )
-        with self.database.read() as connection:
-            rows = connection.execute(query).all()
-        return {row.batch: unpacked(bytes(row.cells), row.valid) for row in rows}
 
     def version(self, name: SurveyId) -> Version:
         """What is another one whenever the results of a survey are."""
@@ -460,6 +422,19 @@ class Results:
             counts = [connection.execute(query).scalar() for query in counted]
             rows = connection.execute(refused.order_by(columns.batch)).all()
         return (*counts, *((row.batch, row.reason) for row in rows))
+
+
+def _summary(row: sa.Row[Any]) -> Document:
+    return {
+        "batch": row.batch,
+        "published": int(_PUBLISHED_AT.findall(bytes(row.document))[-1]),
+        "reports": row.reports or 0,
+        "valid": row.valid,
+        "honest": row.honest,
+        "epsilon": row.epsilon,
+        "withheld": None if row.released else row.reason,
+        "rejected": json.loads(row.rejected or "{}"),
+    }
 
 
 @dataclass

@@ -20,6 +20,7 @@ from shoal.service.clock import Clock
 from shoal.service.db.database import POSTGRESQL, Database
 from shoal.service.db.files import create_directory, disk, remove
 from shoal.service.db.key_lists import KeyLists
+from shoal.service.db.leases import Leases
 from shoal.service.db.store_id import StoreId
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
 from shoal.service.db.tables import tags
@@ -51,7 +52,8 @@ class AnalyzerStore:
         self.surveys = Surveys(database, TRACES)
         self.tokens = Tokens(database, clock, self.surveys)
         self.key_lists = KeyLists(database, clock)
-        self.collections = Collections(database, self.surveys, clock, lease=lease)
+        leases = Leases(database, collections, clock)
+        self.collections = Collections(database, self.surveys, leases, lease)
         self.ledger = Ledger(database, self.surveys, self.collections)
         self.results = Results(database, self.surveys, self.collections, self.ledger)
 
