@@ -292,3 +292,16 @@ def test_the_data_of_a_survey_that_is_over_is_deleted(analyzer):
             assert connection.execute(table.select()).first() is None
     with pytest.raises(UnknownSurveyError):
         store.results.survey(survey.id)
+
+
+def test_results_without_estimates_say_the_same_as_the_documents(analyzer):
+    survey, results = analyzer.asking(), analyzer.store.results
+    analyzer.send(survey, [0] * 60 + [1] * 40)
+    analyzer.send(survey, [0] * 20, batch=SECOND, seed=2)
+    assert len(analyzer.collect(survey).published) == 2
+    whole, light = results.survey(survey.id), results.survey(survey.id, estimates=False)
+    for document, summary in zip(whole.batches, light.batches, strict=True):
+        assert summary == {name: document[name] for name in summary}
+        assert summary["withheld"] is None or document["batch"] == SECOND
+    assert light.life == whole.life
+    assert light.combined() == whole.combined()

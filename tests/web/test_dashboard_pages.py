@@ -548,7 +548,7 @@ def test_a_timeline_has_few_steps_however_long_it_is():
 
 def test_dashboards_of_one_machine_do_not_share_cookies(analyzer, tmp_path):
     other = Analyzer(tmp_path / "b")
-    cookies = {dashboard_of(each).access._cookie for each in (analyzer, other)}
+    cookies = {dashboard_of(each).access.cookie for each in (analyzer, other)}
     other.close()
     assert len(cookies) == 2
 

@@ -101,24 +101,27 @@ def _key(name: str) -> bytes:
     return sha256(name.encode("utf-8", "surrogatepass")).digest()
 
 
+@dataclass(frozen=True)
 class Access:
     """Sessions and limits of one analyzer's dashboard."""
 
-    def __init__(self, analyzer: AnalyzerPages) -> None:
-        self._analyzer = analyzer
-        self._addresses = Addresses(analyzer.limits)
-        self._sessions = Sessions(analyzer.store.tokens, analyzer.store.clock)
-        # Browsers keep cookies by host, not by port: two analyzers may be on one machine.
-        self._cookie = f"shoal-{analyzer.keyring.fingerprint[:8]}"
+    analyzer: AnalyzerPages
+    addresses: Addresses
+    sessions: Sessions
+
+    @property
+    def cookie(self) -> str:
+        """Browsers keep cookies by host, not by port: two analyzers may be on one machine."""
+        return f"shoal-{self.analyzer.keyring.fingerprint[:8]}"
 
     def charge(self, request: Request, cost: int = 1) -> None:
         """Count a request of its address."""
-        self._addresses.charge(requests.sender(request), cost)
+        self.addresses.charge(requests.sender(request), cost)
 
     async def scope(self, request: Request) -> TokenScope | None:
         """What somebody is logged in for, if anybody is."""
-        name = request.cookies.get(self._cookie)
-        return await run_in_threadpool(self._sessions.scope, name)
+        name = request.cookies.get(self.cookie)
+        return await run_in_threadpool(self.sessions.scope, name)
 
     async def check(self, request: Request, survey: SurveyId | None) -> TokenScope | None:
         """Refuse who may not see this survey's pages, or (None) any list of surveys.
@@ -129,7 +132,7 @@ class Access:
         scope = await self.scope(request)
         if scope is not None and (survey is None or scope.survey in {None, survey}):
             return scope
-        if self._analyzer.public_results:
+        if self.analyzer.public_results:
             return None
         if scope is None:
             raise NotAuthorizedError
@@ -137,7 +140,7 @@ class Access:
 
     def may_list(self, scope: TokenScope | None, survey: SurveyId) -> bool:
         """Whether a survey is on the list of those that they may see."""
-        return self._analyzer.public_results or (
+        return self.analyzer.public_results or (
             scope is not None and scope.survey in {None, survey}
         )
 
@@ -157,18 +160,18 @@ class Access:
         if len(token) > _LONGEST_TOKEN:
             return _login_form(WRONG, going=going, status=401)
         try:
-            name = await run_in_threadpool(self._sessions.begin, token)
+            name = await run_in_threadpool(self.sessions.begin, token)
         except NotAuthorizedError:
             return _login_form(WRONG, going=going, status=401)
-        self._sessions.end(request.cookies.get(self._cookie))
+        self.sessions.end(request.cookies.get(self.cookie))
         response = RedirectResponse(going or HOME, 303, headers=requests.NOT_KEPT)
-        return self._with_cookie(response, request, name, self._sessions.lifetime)
+        return self._with_cookie(response, request, name, self.sessions.lifetime)
 
     async def logout(self, request: Request) -> Response:
         """End the session."""
         self.charge(request)
         self._check_same_site(request)
-        self._sessions.end(request.cookies.get(self._cookie))
+        self.sessions.end(request.cookies.get(self.cookie))
         response = RedirectResponse(LOGIN, 303, headers=requests.NOT_KEPT)
         return self._with_cookie(response, request, "", 0)
 
@@ -192,7 +195,7 @@ class Access:
         site = request.headers.get("sec-fetch-site")
         origin = request.headers.get("origin")
         hosts = {request.headers.get("host", "")}
-        if self._analyzer.proxied:
+        if self.analyzer.proxied:
             hosts.add(request.headers.get("x-forwarded-host", ""))
         if site is not None:
             same = site == "same-origin"
@@ -205,10 +208,10 @@ class Access:
     def _with_cookie(self, answer: Response, request: Request, name: str, age: int) -> Response:
         """For TLS only where the browser speaks it: a proxy in front says so."""
         scheme = request.url.scheme
-        if self._analyzer.proxied and scheme != "https":
+        if self.analyzer.proxied and scheme != "https":
             scheme = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
         answer.set_cookie(
-            self._cookie,
+            self.cookie,
             name,
             max_age=age,
             path=HOME,

@@ -27,13 +27,14 @@ from shoal.service.analyzer.results import ResultCache, Version
 from shoal.service.db.tokens import TokenScope
 from shoal.service.errors import NotAuthorizedError, UnknownBatchError
 from shoal.service.http import requests
+from shoal.service.http.limits import Addresses
 from shoal.service.http.problems import Problem, ProblemError, problem_of
 from shoal.service.keyring import KeyList, KeyringError
 from shoal.service.keyring.words import advice
 from shoal.service.survey import Survey
 from shoal.values import MeanEstimate
 from shoal.web import assets, rendering
-from shoal.web.access import Access, to_login
+from shoal.web.access import Access, Sessions, to_login
 from shoal.web.background import PATIENCE, Background, Crowd, Progress, ask_shuffler
 from shoal.web.charts import ORDERS, AnswerChart, Curve, Order, Timeline
 from shoal.web.downloads import FILES
@@ -77,7 +78,8 @@ class Dashboard:
     ) -> None:
         store = self._store = analyzer.store
         self._keyring = analyzer.keyring
-        self.access = Access(analyzer)
+        sessions = Sessions(store.tokens, store.clock)
+        self.access = Access(analyzer, Addresses(analyzer.limits), sessions)
         self._snapshots: dict[SurveyId, Snapshot] = {}
         self._reading: dict[SurveyId, Lock] = {}
         self._files = ResultCache()

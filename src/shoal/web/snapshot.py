@@ -16,7 +16,7 @@ from operator import itemgetter
 
 from shoal.errors import ShoalError
 from shoal.estimate import top
-from shoal.report.charts import Item
+from shoal.report.charts import LEVEL, Item, items
 from shoal.report.result import ColumnResult, Result
 from shoal.service.analyzer import tables
 from shoal.service.analyzer.collection import Collection
@@ -25,7 +25,6 @@ from shoal.service.analyzer.results import Document, SurveyResults, Version, col
 from shoal.service.survey import Survey
 from shoal.values import Estimate
 
-LEVEL = 0.95
 MOST = 500  # answers, the largest ones; all of them are in what can be downloaded
 _STEPS = {
     tables.REQUESTED: "asked for",
@@ -73,20 +72,15 @@ def answers(result: ColumnResult) -> tuple[Answer, ...]:
     estimate = result.estimate
     if not isinstance(estimate, Estimate):
         return ()
-    low, high = estimate.interval(LEVEL)
+    ranking, last = top(estimate, MOST, LEVEL), len(result.labels) - 1
+    rows = zip(items(result.labels, estimate)[:MOST], ranking, strict=True)
     return tuple(
         Answer(
-            label=result.labels[ranked.index],
-            value=100 * ranked.frequency,
-            low=100 * float(low[ranked.index]),
-            high=100 * float(high[ranked.index]),
-            total=ranked.frequency * estimate.n,
-            significant=ranked.significant,
-            unit=" %",
+            **vars(item),
             index=ranked.index,
-            separated=ranked.separated if place + 1 < estimate.frequencies.size else None,
+            separated=None if place == last else ranked.separated,
         )
-        for place, ranked in enumerate(top(estimate, MOST, LEVEL))
+        for place, (item, ranked) in enumerate(rows)
     )
 
 

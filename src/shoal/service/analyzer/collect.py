@@ -68,12 +68,12 @@ Sources = Callable[[Survey], BatchSource]
 class WrongKeysError(ServiceError):
     """Keys that a survey does not name: everything would seem unopenable."""
 
-    def __init__(self, survey: Survey, found: str) -> None:
-        self.named = survey.analyzer.fingerprint
-        self.found = found
+    def __init__(self, survey: Survey, fingerprint: str) -> None:
+        named = survey.analyzer.fingerprint
         super().__init__(
-            f"survey {survey.id} names the analyzer with fingerprint {self.named}, these keys are "
-            f"{found}; use the directory with the right keys, or restore them: nothing was fetched"
+            f"survey {survey.id} names the analyzer with fingerprint {named}, these keys are "
+            f"{fingerprint}; use the directory with the right keys, or restore them: nothing was "
+            "fetched"
         )
 
 
