@@ -333,11 +333,18 @@ def download(directory: Path, collection: Collection, source: BatchSource) -> Pa
         draft = path.with_suffix(f".{collection.owner}")
         file = create(draft)
         try:
+            digest, length = sha256(), 0
             with source.fetch(collection.batch, collection.request) as pieces:
-                digest = _written(file, pieces, collection.size)
+                for piece in pieces:
+                    length += len(piece)
+                    if length > collection.size:
+                        excess = "more bytes than were announced"
+                        raise DigestMismatchError(collection.batch, excess)
+                    digest.update(piece)
+                    write_all(file, [piece])
             sync_data(file)
-            if digest != collection.digest:
-                raise DigestMismatchError(collection.batch, digest)
+            if digest.hexdigest() != collection.digest:
+                raise DigestMismatchError(collection.batch, digest.hexdigest())
             try:
                 draft.replace(path)
             except FileNotFoundError:  # somebody took this for dead
@@ -347,18 +354,6 @@ def download(directory: Path, collection: Collection, source: BatchSource) -> Pa
             os.close(file)
             draft.unlink(missing_ok=True)
     return path
-
-
-def _written(file: int, pieces: Iterator[bytes], most: int) -> str:
-    """The digest of what was written: of no more than was announced."""
-    digest, length = sha256(), 0
-    for piece in pieces:
-        length += len(piece)
-        if length > most:
-            return "more bytes than were announced"
-        digest.update(piece)
-        write_all(file, [piece])
-    return digest.hexdigest()
 
 
 def checked(path: Path, collection: Collection, survey: Survey) -> BatchFile:
