@@ -83,10 +83,13 @@ def batch():
 
 def offered(body):
     """A shuffler's answer to an analyzer that looks for batches."""
-    served = httpx.MockTransport(lambda _: httpx.Response(200, content=body))
-    source = HttpSource("https://s.example", SurveyId(bytes(32)), "token", transport=served)
-    for entry in source._page(None):
-        source._offer(entry)
+
+    def served(request):
+        last = "after" in request.url.params
+        return httpx.Response(200, content=b'{"batches":[]}' if last else body)
+
+    transport = httpx.MockTransport(served)
+    HttpSource("https://s.example", SurveyId(bytes(32)), "token", transport=transport).offers()
 
 
 def replied(body):

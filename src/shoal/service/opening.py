@@ -83,10 +83,8 @@ class Pool(Processes):
         if known is not None:
             alike &= np.isin(keys, np.array(sorted(known), dtype=np.int64))
         fits[fits] = alike
-        mixed = {}
-        for key in np.unique(keys[alike]).tolist():
-            part = rows[alike & (keys == key)]
-            mixed[key] = part[randomness.secure().permutation(len(part))]
+        numbers = np.unique(keys[alike]).tolist()
+        mixed = {key: _mixed(rows[alike & (keys == key)]) for key in numbers}
         return OpenedReports(
             by_key={key: part.tobytes() for key, part in mixed.items()},
             counts={key: len(part) for key, part in mixed.items()},
@@ -137,3 +135,7 @@ def _pieces(body: bytes, size: int, width: int) -> Iterator[bytes]:
 
 def _rows(parts: list[bytes], length: int) -> Rows:
     return np.frombuffer(b"".join(parts), dtype=np.uint8).reshape(-1, length)
+
+
+def _mixed(rows: Rows) -> Rows:
+    return rows[randomness.secure().permutation(len(rows))]

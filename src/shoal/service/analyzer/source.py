@@ -172,7 +172,7 @@ class HttpSource:
                     for entry in page
                     if entry.get("state") in READY
                 ]
-            except (KeyError, InvalidArgumentError):
+            except (KeyError, TypeError, InvalidArgumentError):
                 raise self._nonsense("a list with a batch that cannot be one") from None
         return offers[:MOST_OFFERS]
 
