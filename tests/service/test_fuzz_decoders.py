@@ -83,10 +83,13 @@ def batch():
 
 def offered(body):
     """A shuffler's answer to an analyzer that looks for batches."""
-    served = httpx.MockTransport(lambda _: httpx.Response(200, content=body))
-    source = HttpSource("https://s.example", SurveyId(bytes(32)), "token", transport=served)
-    for entry in source._page(None):
-        source._offer(entry)
+
+    def served(request):
+        last = "after" in request.url.params
+        return httpx.Response(200, content=b'{"batches":[]}' if last else body)
+
+    transport = httpx.MockTransport(served)
+    HttpSource("https://s.example", SurveyId(bytes(32)), "token", transport=transport).offers()
 
 
 def replied(body):
@@ -168,10 +171,12 @@ DECODERS = {
     "report": Decoder(lambda data: wire().open_report(data, owner("shuffler")), report),
     "record": Decoder(lambda data: wire().open_record(data, owner("analyzer")), record),
     "reports": Decoder(
-        lambda data: opening.open_reports(wire(), owner("shuffler"), data), lambda: report() * 2
+        lambda data: opening.Pool(0).open_reports(wire(), owner("shuffler"), data),
+        lambda: report() * 2,
     ),
     "sealed records": Decoder(
-        lambda data: opening.open_records(wire(), owner("analyzer"), data), lambda: record() * 3
+        lambda data: opening.Pool(0).open_records(wire(), owner("analyzer"), data),
+        lambda: record() * 3,
     ),
     "upload": Decoder(
         lambda data: sorted_upload(data, wire=wire(), accepts=lambda key: key < 9, most=100),

@@ -30,10 +30,7 @@ from shoal.planning import errors
 from shoal.planning.errors import Errors
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.protocols.registry import calibration, restored
-from shoal.randomizers.base import (
-    Randomizer,
-    VectorMechanism,
-)
+from shoal.randomizers.base import Randomizer, VectorMechanism
 from shoal.randomizers.registry import CATEGORIES, by_name, described
 from shoal.values import Record
 
@@ -199,7 +196,7 @@ class Option:
             str(stored["name"]),
             made,
             None if local is None else float(local),
-            _errors(stored.get("errors")),
+            None if stored.get("errors") is None else Errors(**stored["errors"]),
             str(stored.get("remark", "")),
         )
 
@@ -210,9 +207,19 @@ class Plan(Tabular):
 
     question: Question
     options: tuple[Option, ...]
-    central: Errors | None
-    local: Errors | None
     reason: str
+
+    @cached_property
+    def central(self) -> Errors | None:
+        """What a trusted curator would give, of answers."""
+        k = self.question.categories
+        return None if k is None else errors.central(k, self.question.epsilon)
+
+    @cached_property
+    def local(self) -> Errors | None:
+        """What is known without a shuffler, of answers."""
+        k, n = self.question.categories, self.question.n
+        return None if k is None else errors.local(k, self.question.epsilon, n)
 
     @property
     def recommended(self) -> Option:
@@ -321,8 +328,7 @@ class Plan(Tabular):
                 low, high = question["bounds"]
                 question["bounds"] = (float(low), float(high))
             options = tuple(map(Option.from_dict, stored["options"]))
-            central, local = _errors(stored.get("central")), _errors(stored.get("local"))
-            plan = cls(Question(**question), options, central, local, str(stored["reason"]))
+            plan = cls(Question(**question), options, str(stored["reason"]))
         except InvalidArgumentError:
             raise
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -457,10 +463,6 @@ def _amount(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
 
 
-def _errors(stored: Mapping[str, float] | None) -> Errors | None:
-    return None if stored is None else Errors(**stored)
-
-
 # ------------------------------------------------------------------------------ making a plan
 
 
@@ -518,11 +520,7 @@ def plan(
             "; ".join(f"{option.name}: {option.remark}" for option in options),
             advice,
         )
-    central = local = None
-    if question.categories is not None:
-        central = errors.central(question.categories, epsilon)
-        local = errors.local(question.categories, epsilon, n)
-    return Plan(question, options, central, local, reason)
+    return Plan(question, options, reason)
 
 
 def messages_limit(messages_cap: float | None, choose: str | None) -> float | None:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from shoal.explain.document import Document
 from shoal.explain.rendering import environment
-from shoal.explain.text import duration, moment, plain, up
+from shoal.explain.text import duration, finite, moment, plain, up
 from shoal.randomizers.base import NumberMechanism
-from shoal.report import finite
 from shoal.service.survey.design import expected_error, tells_nothing
 from shoal.service.survey.document import Survey
 from shoal.service.wire import Wire
