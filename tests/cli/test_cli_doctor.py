@@ -21,8 +21,7 @@ from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.ops import home as homes
 from shoal.service.ops.doctor import Examined, Remote, apart, examine
-from shoal.service.ops.environment import random_source
-from shoal.service.ops.health import State
+from shoal.service.ops.health import State, random_source
 from shoal.service.ops.up import Embedded, Ports
 from shoal.service.shuffler.reports import Arrival
 from shoal.web import assets
@@ -298,7 +297,7 @@ def test_randomness_that_is_none_is_noticed(monkeypatch):
 def without_server(*words):
     """The command where nothing of the server is installed."""
     blocked = (
-        "import sys; from shoal.service.ops.environment import POSTGRES, SERVER; "
+        "import sys; from shoal.service.ops.health import POSTGRES, SERVER; "
         "sys.modules.update(dict.fromkeys((*SERVER, *POSTGRES))); "
         "from shoal.cli import app; app()"
     )

@@ -19,10 +19,17 @@ from starlette.routing import Route
 
 from running_kit import wait_for
 from shoal.service.errors import StoreUnavailableError
-from shoal.service.http.server import Background, address, listen
-from shoal.service.ops.children import Child, ChildFailedError, Children, TooSlowError
+from shoal.service.http.server import address, background, listen
 from shoal.service.ops.home import Home
-from shoal.service.ops.processes import STORE_TIMEOUT, stopping, wait_for_database
+from shoal.service.ops.processes import (
+    STORE_TIMEOUT,
+    Child,
+    ChildFailedError,
+    Children,
+    TooSlowError,
+    stopping,
+    wait_for_database,
+)
 
 
 def test_a_request_that_has_begun_is_answered_and_the_application_closes_after_it():
@@ -38,11 +45,11 @@ def test_a_request_that_has_begun_is_answered_and_the_application_closes_after_i
     said = []
     with listen("127.0.0.1", 0) as opened:
         url = address(opened)
-        with Background(app, opened) as background:
+        with background(app, opened) as running:
             thread = threading.Thread(target=lambda: said.append(httpx.get(url)))
             thread.start()
             wait_for(lambda: "begun" in order)
-            background.stop()
+            running.stop()
             thread.join()
         with pytest.raises(httpx.ConnectError):
             httpx.get(url)

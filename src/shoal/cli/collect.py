@@ -13,7 +13,7 @@ from shoal.cli import files
 from shoal.cli.app import COLLECT, RefusedError, app, printable
 from shoal.cli.options import Excludes, Options, command, option
 from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
-from shoal.cli.render import console, print_json, print_lines, working
+from shoal.cli.render import console, print_json, print_lines, show_result, working
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.collect import Pass
@@ -62,9 +62,9 @@ def collect(options: CollectOptions) -> None:
 
     Each batch is published once, however often this runs or is interrupted.
     """
-    from shoal.service.ops.environment import need_party
+    from shoal.service.ops.health import need_server
 
-    need_party("shoal collect", options.store)
+    need_server("shoal collect", options.store)
     import logging
 
     from shoal.service.analyzer.collect import Pass
@@ -171,7 +171,6 @@ def _show(results: SurveyResults, done: Pass) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from shoal.cli.run import show_result
     from shoal.service.analyzer.results import batch_sentence
 
     survey = results.survey

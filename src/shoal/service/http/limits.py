@@ -49,15 +49,22 @@ _LOOPBACK_NETWORK = 127
 class Limits:
     """What is too much.
 
-    Of one request: ``body_bytes``, ``reports``, and ``body_seconds`` for its body to arrive. Of all
-    requests at once: ``waiting_bytes`` and ``waiting_requests``, from the first byte of a body
-    until it is committed. Of one address: ``address_connections``, ``address_requests`` and
+    Of one request: ``head_bytes``, ``body_bytes``, ``reports``, and ``head_seconds`` and
+    ``body_seconds`` for its head and its body to arrive; of a body that was refused before its end,
+    ``discard_bytes`` and ``discard_seconds``. Of a process: ``connections``, and of all its
+    requests at once ``waiting_bytes`` and ``waiting_requests``, from the first byte of a body until
+    it is committed. Of one address: ``address_connections``, ``address_requests`` and
     ``address_bytes`` at once, and ``address_rate`` reports a second after a first
     ``address_burst``; a rate of None is for a service behind a proxy, where all requests come from
     one address, and nothing is limited by it. This machine's own addresses are not limited unless
     ``limit_loopback``: a proxy may be on the same machine.
     """
 
+    head_bytes: int = 16 << 10
+    head_seconds: float = 30.0
+    connections: int = 10_000
+    discard_bytes: int = 16 << 20
+    discard_seconds: float = 10.0
     body_bytes: int = 8 << 20
     reports: int = 10_000
     body_seconds: float = 30.0
@@ -73,11 +80,11 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
+            value = {field.name: getattr(self, field.name)}
             if field.type == "int":
-                checks.count(**{field.name: getattr(self, field.name)})
-        checks.positive(body_seconds=self.body_seconds)
-        if self.address_rate is not None:
-            checks.positive(address_rate=self.address_rate)
+                checks.count(**value)
+            elif field.type != "bool" and value[field.name] is not None:
+                checks.positive(**value)
 
     def words(self) -> list[str]:
         """The options of ``shoal serve`` that say the same of one address."""

@@ -23,9 +23,18 @@ from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
 from shoal.service.keyring import KeyList, Keyring
 from shoal.service.keyring.key_list import unverified
-from shoal.service.ops.environment import MACHINE, machine_findings
 from shoal.service.ops.facts import UNAVAILABLE, directory_facts, key_facts, store_facts
-from shoal.service.ops.health import Examination, Fact, Finding, State, fail, ok, warn
+from shoal.service.ops.health import (
+    MACHINE,
+    Examination,
+    Fact,
+    Finding,
+    State,
+    fail,
+    machine_findings,
+    ok,
+    warn,
+)
 from shoal.service.ops.home import Home, has_both, home_of
 from shoal.service.ops.token_file import TokenFile, TokenFileError, try_token
 from shoal.service.ops.up import Embedded

@@ -32,8 +32,7 @@ from shoal.service.db.tables import tokens
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, KeyringError, KeyState
 from shoal.service.keyring.words import regain
-from shoal.service.ops.environment import disk
-from shoal.service.ops.health import Fact, Finding, fail, ok, warn
+from shoal.service.ops.health import Fact, Finding, disk, fail, ok, warn
 from shoal.service.ops.home import Home
 from shoal.service.ops.metrics import counters, gauge, gauges, two_digits
 from shoal.service.shuffler import tables as schema

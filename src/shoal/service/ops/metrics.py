@@ -30,6 +30,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from logging import WARNING
 from threading import Lock
 from typing import TypeAlias
@@ -170,7 +171,7 @@ def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metr
 
 
 @dataclass(frozen=True)
-class _Reading(Collector):
+class Reading(Collector):
     """Metrics that are read when they are asked for; a source that fails is left out."""
 
     sources: tuple[Metrics, ...]
@@ -186,13 +187,6 @@ class _Reading(Collector):
         yield gauge("unreadable_figures", "Sources of figures that could not be read.", failed)
 
 
-def registry(sources: Iterable[Metrics]) -> CollectorRegistry:
-    """All figures of a process."""
-    collected = CollectorRegistry(auto_describe=False)
-    collected.register(_Reading(tuple(sources)))
-    return collected
-
-
 def check_metrics(readiness: Readiness) -> Iterable[Metric]:
     """Every fact that the work hangs on, as a number."""
     text = "What the work hangs on: 0 in order, 1 in order but for something, 2 not in order."
@@ -200,8 +194,10 @@ def check_metrics(readiness: Readiness) -> Iterable[Metric]:
     yield gauges("check_state", text, ["check"], rows)
 
 
-def metrics_app(collected: CollectorRegistry, readiness: Readiness) -> ASGIApp:
-    """``/metrics``, and ``/healthz`` and ``/readyz`` with what they found."""
+def metrics_app(sources: Iterable[Metrics], readiness: Readiness) -> ASGIApp:
+    """``/metrics`` of these sources, and ``/healthz`` and ``/readyz`` with what they found."""
+    collected = CollectorRegistry(auto_describe=False)
+    collected.register(Reading((*sources, partial(check_metrics, readiness))))
 
     def metrics(_request: Request) -> Response:
         # In a thread of the pool: reading the database must not hold the server up.

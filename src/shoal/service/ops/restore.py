@@ -29,6 +29,7 @@ from shoal.explain.document import Document
 from shoal.explain.text import moment
 from shoal.service.analyzer import tables as analyzer
 from shoal.service.analyzer.key_retention import needed_keys
+from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.database import POSTGRESQL, SQLITE
@@ -47,7 +48,7 @@ from shoal.service.ops.backup import (
     damaged,
     disk,
 )
-from shoal.service.ops.home import Home, analyzer_store, store_of
+from shoal.service.ops.home import Home, store_of
 from shoal.service.shuffler.reports import count
 from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts
 
@@ -367,4 +368,4 @@ def _kept_keys(database: Database, home: Home, now: int) -> frozenset[int]:
         with database.read() as connection:
             return frozenset(connection.scalars(sa.select(extents.c.key).distinct()))
     ring = Keyring.open(home.keys, protection=None, clock=lambda: now)
-    return needed_keys(analyzer_store(home, database, lambda: now), ring)
+    return needed_keys(AnalyzerStore(database, home.directory, lambda: now), ring)
