@@ -272,14 +272,14 @@ def test_what_holds_for_all_surveys_of_a_party_is_said_once(embedded, monkeypatc
         date = {"Date": formatdate(system_clock(), usegmt=True)}
         return httpx.Response(200, headers=date, content=documents.get(path, keys))
 
-    monkeypatch.setattr(Remote, "_asked", answered)
+    monkeypatch.setattr(Remote, "_get", answered)
     remote = Remote(first.analyzer.url)
     told = [each for survey in (first, *others) for each in remote.survey(survey, survey.analyzer)]
     assert {each.state for each in told} == {State.OK}
     names = [each.check.removeprefix(first.analyzer.url).split()[0] for each in told]
     assert names == ["clock", "keys", "survey", "survey", "survey"]
     assert asked.count("/v1/keys") == 1
-    monkeypatch.setattr(Remote, "_asked", lambda *_: None)
+    monkeypatch.setattr(Remote, "_get", lambda *_: None)
     silent = Remote(first.analyzer.url)
     told = [each for survey in (first, *others) for each in silent.survey(survey, survey.analyzer)]
     assert [each.detail for each in told] == ["does not answer"]

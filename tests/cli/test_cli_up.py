@@ -236,7 +236,7 @@ def test_what_to_type_next_is_not_refused(tmp_path, capsys, minimum, option):
     batches = Batches(minimum=minimum, target=minimum, max_age=60)
     survey = example(answers=("a b", "c", "d", "e"), batches=batches, epsilon=9 if option else 1)
     services = SimpleNamespace(
-        embedded=SimpleNamespace(directory=tmp_path, login=""),
+        embedded=SimpleNamespace(directory=tmp_path),
         survey=survey,
         addresses=SimpleNamespace(analyzer="http://localhost:2", dashboard="", page=""),
     )

@@ -10,7 +10,6 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection, RemoteDisconnected
 
 import pytest
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -19,8 +18,9 @@ from running_kit import wait_for
 from shoal.errors import InvalidArgumentError
 from shoal.service.http import requests
 from shoal.service.http.limits import Limits
-from shoal.service.http.problems import exception_handlers
-from shoal.service.http.server import allow_many_files, background, bounded, listen
+from shoal.service.http.openapi import Application
+from shoal.service.http.server import allow_many_files, background, listen
+from shoal.service.http.server import server as made
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -43,7 +43,7 @@ def server(**limits):
         Route("/", _answer, methods=["GET", "POST"]),
         Route("/small", _small, methods=["POST"]),
     ]
-    app = Starlette(routes=routes, exception_handlers=exception_handlers())
+    app = Application({"paths": {}}, None, pages=routes)
     with (
         listen("127.0.0.1", 0) as listening,
         background(app, listening, limits=Limits(**limits)),
@@ -206,10 +206,10 @@ def test_one_connection_too_many_is_let_go_at_once(impatient):
 
 def test_files_are_left_for_the_store(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
-    assert bounded(Limits()).limits.connections == 768
-    assert bounded(Limits(connections=5)).limits.connections == 5
+    assert made(_answer).config.http.limits.connections == 768
+    assert made(_answer, limits=Limits(connections=5)).config.http.limits.connections == 5
     monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 100))
-    assert bounded(Limits()).limits.connections == 50
+    assert made(_answer).config.http.limits.connections == 50
 
 
 @pytest.mark.parametrize(

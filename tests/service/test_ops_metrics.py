@@ -99,8 +99,8 @@ def test_a_source_that_fails_is_left_out_and_counted():
     def broken():
         raise StoreUnavailableError("reading", "gone")
 
-    shown = values(registry([broken, lambda: [metrics.gauge("rest", "x", 1)]]))
-    assert shown == {("shoal_rest",): 1.0, ("shoal_unreadable_figures",): 1.0}
+    shown = values(registry([broken, lambda: [metrics.gauge("queue_ratio", 1)]]))
+    assert shown == {("shoal_queue_ratio",): 1.0, ("shoal_unreadable_figures",): 1.0}
 
 
 @pytest.mark.parametrize(

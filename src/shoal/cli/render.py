@@ -1,4 +1,4 @@
-"""What a command prints: documents and charts for people, or JSON and nothing else; progress."""
+"""What a command prints: a document for people, or JSON and nothing else; and its progress."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 WIDEST = 100
 _QUIET_SECONDS = 2.0  # without a bar
+SHOWN = 30
+WIDTH, _LABEL, _NUMBERS = 34, 24, 20  # letters of bars, labels, and numbers beside them
+_ENDS = ("?", "!", ".", "…", ":")
+_MARGIN = "± half of the 95 % interval"
+_MORE = "--csv or --report has them all"
 _STYLES = {"strong": "bold", "weak": "dim", "": ""}
 
 
@@ -172,12 +177,6 @@ def working(what: str) -> Iterator[Callable[..., None]]:
 
 
 # ------------------------------------------------------------------------ charts in the terminal
-
-SHOWN = 30
-WIDTH, _LABEL, _NUMBERS = 34, 24, 20  # letters of bars, labels, and numbers beside them
-_ENDS = ("?", "!", ".", "…", ":")
-_MARGIN = "± half of the 95 % interval"
-_MORE = "--csv or --report has them all"
 
 
 def show_result(result: Result | OpenResult) -> None:

@@ -15,7 +15,6 @@ from shoal.cli.options import BareOptions, command, option
 from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 
 if TYPE_CHECKING:
-    from shoal.service.http.limits import Limits
     from shoal.service.keyring import Role
     from shoal.service.ops.processes import Settings
 
@@ -70,6 +69,7 @@ class ProcessOptions(BareOptions):
         from shoal.service.ops.health import need_server
 
         need_server("shoal serve", self.store)
+        from shoal.service.http.limits import BY_ADDRESS, Limits
         from shoal.service.http.server import allow_many_files
         from shoal.service.ops import logs
         from shoal.service.ops.home import Home, refuse_both
@@ -92,7 +92,9 @@ class ProcessOptions(BareOptions):
             threading.Thread(target=follow_parent, name="parent", daemon=True).start()
         settings = self.only(*(name for name in _SETTINGS if name in self.declared))
         if isinstance(self, ListenOptions):
-            settings["limits"] = self.limits()
+            limits = Limits(**self.only(*BY_ADDRESS, "limit_loopback"))
+            unlimited = replace(limits, address_rate=None)
+            settings["limits"] = unlimited if self.behind_proxy else limits
         return Settings(home=home, protection=protection, **settings)
 
 
@@ -115,13 +117,6 @@ class ListenOptions(ProcessOptions):
     address_burst: int = option("Reports before that rate holds.", _MUCH, default=20_000)
     limit_loopback: bool = option("Limit this machine's own addresses, too.", _MUCH)
     socket: int | None = option("", hidden=True, keyword="descriptor")
-
-    def limits(self) -> Limits:
-        """What one address may have."""
-        from shoal.service.http.limits import BY_ADDRESS, Limits
-
-        limits = Limits(**self.only(*BY_ADDRESS, "limit_loopback"))
-        return replace(limits, address_rate=None) if self.behind_proxy else limits
 
 
 class ShufflerOptions(ListenOptions):

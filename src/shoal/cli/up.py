@@ -260,7 +260,7 @@ def invite(services: Local) -> None:
         "",
         f"  {services.addresses.page}    the page to answer on",
         f"  {services.addresses.dashboard}    what comes of it",
-        f"  {services.embedded.login}: the link that shows its operator more",
+        f"  {services.embedded.directory}/dashboard: the link that shows its operator more",
         "",
     )
     page = console()

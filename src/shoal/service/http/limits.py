@@ -15,7 +15,7 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from socket import AF_INET, AF_INET6, inet_pton
 from time import monotonic
@@ -95,6 +95,26 @@ class Limits:
         return [*words, "--limit-loopback"] if self.limit_loopback else words
 
 
+_AGAIN = "send the same bytes again later"
+_BUSY = Problem(
+    kind="busy",
+    status=503,
+    detail=f"more is being sent than can be stored; {_AGAIN}",
+    retry_after=5,
+    close=True,
+)
+_CROWDING = Problem(
+    kind="too_many",
+    status=429,
+    detail=f"too many requests at once from one place; {_AGAIN}",
+    retry_after=5,
+    close=True,
+)
+_TOO_MANY = Problem(
+    kind="too_many", status=429, detail=f"too many reports from one place; {_AGAIN}"
+)
+
+
 class PerNetwork:
     """How much of something every network has at once: ``limit`` for one address.
 
@@ -156,34 +176,34 @@ class Room:
     @contextmanager
     def entered(self, networks: Networks = None) -> Iterator[Callable[[int], None]]:
         """Room for one request of an address; call what this gives with every piece's length."""
-        limits, held = self._limits, 0
+        limits, taken = self._limits, 0
 
         def hold(length: int) -> None:
             """Let so many bytes in, and with the first of a request its sender, or refuse."""
             if not length:  # the end of a body: nothing to remember anybody for
                 return
-            nonlocal held
-            first = not held
+            nonlocal taken
+            first = not taken
             if self._bytes + length > limits.waiting_bytes or (
                 first and self._requests >= limits.waiting_requests
             ):
-                raise ProblemError(_busy())
+                raise ProblemError(_BUSY)
             if not self._bytes_of.take(networks, length):
-                raise ProblemError(_crowding())
+                raise ProblemError(_CROWDING)
             if first and not self._requests_of.take(networks):
                 self._bytes_of.give(networks, length)
-                raise ProblemError(_crowding())
+                raise ProblemError(_CROWDING)
             self._bytes += length
             self._requests += first
-            held += length
+            taken += length
 
         try:
             yield hold
         finally:
-            if held:
-                self._bytes -= held
+            if taken:
+                self._bytes -= taken
                 self._requests -= 1
-                self._bytes_of.give(networks, held)
+                self._bytes_of.give(networks, taken)
                 self._requests_of.give(networks)
 
 
@@ -200,11 +220,8 @@ class Addresses:
         self._most = limits.addresses
         self._limit_loopback = limits.limit_loopback
         self._timer = timer
-        self._begin(timer())
-
-    def _begin(self, now: float) -> None:
-        self._until = now + _DAY
-        self._salt = randomness.secure().words(_SALT_WORDS).tobytes()
+        self._until = -math.inf  # the end of the day that the salt is of
+        self._salt = b""
         # hash of a network: (tokens missing, when that was so)
         self._missing: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
 
@@ -233,13 +250,15 @@ class Addresses:
         while len(self._missing) > self._most:
             self._missing.popitem(last=False)
         if wait:
-            raise ProblemError(_too_many(math.ceil(wait)))
+            raise ProblemError(replace(_TOO_MANY, retry_after=max(1, math.ceil(wait))))
 
     def key(self, address: str | None) -> Networks:
         """What stands for an address today; None for one that is not limited."""
         now = self._timer()
         if now >= self._until:
-            self._begin(now)
+            self._until = now + _DAY
+            self._salt = randomness.secure().words(_SALT_WORDS).tobytes()
+            self._missing.clear()
         if self._rate is None or address is None:
             return None
         try:
@@ -255,32 +274,3 @@ class Addresses:
             blake2b(packed[:length], key=self._salt, digest_size=_HASH_BYTES).digest()
             for length in ((_IPV4_BYTES,) if is_ipv4 else _IPV6_NETWORKS)
         )
-
-
-def _busy() -> Problem:
-    return Problem(
-        kind="busy",
-        status=503,
-        detail="more is being sent than can be stored; send the same bytes again later",
-        retry_after=5,
-        close=True,
-    )
-
-
-def _crowding() -> Problem:
-    return Problem(
-        kind="too_many",
-        status=429,
-        detail="too many requests at once from one place; send the same bytes again later",
-        retry_after=5,
-        close=True,
-    )
-
-
-def _too_many(seconds: int) -> Problem:
-    return Problem(
-        kind="too_many",
-        status=429,
-        detail="too many reports from one place; send the same bytes again later",
-        retry_after=max(1, seconds),
-    )

@@ -24,12 +24,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Lifespan, Message, Receive, Scope, Send
 
-from shoal.service.http.problems import Observe, exception_handlers, unobserved
+from shoal.errors import ShoalError
+from shoal.service.http.problems import Observe, ProblemError, answer_to, unobserved
 
 Document: TypeAlias = dict[str, Any]
 DOCUMENT_PATH = "/openapi.json"
@@ -42,6 +44,7 @@ EVERYBODY = (
     (b"access-control-expose-headers", b"retry-after"),
 )
 _TOKENS = ("401", "403")
+_ANSWERED = (ProblemError, ShoalError, HTTPException, Exception)  # with a problem
 _PARAMETER = re.compile(r"\{[^}]*\}")
 
 
@@ -96,6 +99,10 @@ class Application(Starlette):
         async def openapi(_request: Request) -> Response:
             return Response(body, media_type=JSON, headers={"Cache-Control": "max-age=3600"})
 
+        # A coroutine: others are run in a thread, which takes longer than all of this.
+        async def refused(_request: Request, error: Exception) -> Response:
+            return answer_to(error, observe)
+
         routes: list[BaseRoute] = [Route(DOCUMENT_PATH, openapi)]
         methods: dict[str, set[str]] = {path: {"GET", "HEAD"} for path in shared}
         for operation in operations(document):
@@ -107,7 +114,7 @@ class Application(Starlette):
                 methods.setdefault(operation.path, set()).update(operation.methods)
         super().__init__(
             routes=[*routes, *pages],
-            exception_handlers=exception_handlers(observe),
+            exception_handlers=dict.fromkeys(_ANSWERED, refused),
             lifespan=lifespan,
         )
         # Redirects would be answers that the document does not have.

@@ -21,7 +21,7 @@ import resource
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from http import HTTPStatus
 from typing import ClassVar
@@ -41,6 +41,9 @@ _IDLE = 65  # seconds a connection may be silent between two requests
 _MOST_FILES = 65_536
 _FILES_FOR_WORK = 256  # kept back for the store: databases, segments, batches
 _PER_LINE = 4  # bytes of a header line beside its name and its value
+_NOT_HTTP = Problem(
+    kind="malformed", status=400, detail="this is not a request in HTTP/1.1", close=True
+)
 
 
 class CannotListenError(ShoalError):
@@ -109,10 +112,7 @@ def address(listening: socket.socket) -> str:
 class Server(uvicorn.Server):
     """uvicorn, with signals left to the process that has it."""
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Nothing is captured: the process decides when to stop."""
-        yield
+    capture_signals = nullcontext  # type: ignore[assignment] # nothing is: the process decides
 
     def stop(self) -> None:
         """Finish, then end; asked twice, end."""
@@ -128,12 +128,23 @@ def server(
     loop: str = "uvloop",
     limits: Limits | None = None,
 ) -> Server:
-    """A server without access log, without names of software in headers, trusting no headers."""
+    """A server without access log, without names of software in headers, trusting no headers.
+
+    It has as many connections as files may be opened at most.
+    """
+    limits = limits or Limits()
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY:
+        # Half of a small number is left to the store; it needs the files that are left here.
+        room = max(most - _FILES_FOR_WORK, most // 2, 1)
+        limits = replace(limits, connections=min(limits.connections, room))
+    by_network = PerNetwork(limits.address_connections, limits.connections)
+    own = {"limits": limits, "addresses": Addresses(limits), "by_network": by_network}
     return Server(
         uvicorn.Config(
             app,
             loop=loop,
-            http=bounded(limits or Limits()),
+            http=type("Bounded", (Bounded,), own),
             ws="none",
             lifespan="auto",
             access_log=False,
@@ -249,16 +260,13 @@ class Bounded(HttpToolsProtocol):
         self._progressed = True
         super().on_body(body)
 
-    def on_message_complete(self) -> None:
-        """The request is whole."""
-        self._progressed = True
-        super().on_message_complete()
-
     def send_400_response(self, msg: str) -> None:
         """Say what is wrong as every other answer does."""
         del msg
-        too_long = self._head > self.limits.head_bytes
-        self._refuse(_too_long(self.limits.head_bytes) if too_long else _not_http())
+        if self._head > self.limits.head_bytes:
+            self._refuse(_too_long(self.limits.head_bytes))
+        else:
+            self._refuse(_NOT_HTTP)
 
     def _refuse(self, problem: Problem) -> None:
         """Say so, unless an answer to an earlier request is on its way; then no more is read."""
@@ -316,18 +324,6 @@ class _Answering:
             self._connection.transport.close()
 
 
-def bounded(limits: Limits) -> type[Bounded]:
-    """Connections with these limits, as many as files may be opened at most."""
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if most != resource.RLIM_INFINITY:
-        # Half of a small number is left to the store; it needs the files that are left here.
-        room = max(most - _FILES_FOR_WORK, most // 2, 1)
-        limits = replace(limits, connections=min(limits.connections, room))
-    by_network = PerNetwork(limits.address_connections, limits.connections)
-    own = {"limits": limits, "addresses": Addresses(limits), "by_network": by_network}
-    return type("Bounded", (Bounded,), own)
-
-
 def allow_many_files() -> None:
     """Let this process open as many files as it may: a connection is one, and a part is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -347,8 +343,3 @@ def _bytes_of(problem: Problem) -> bytes:
 def _too_long(limit: int) -> Problem:
     detail = f"the request's headers have more than {limit} bytes"
     return Problem(kind="headers_too_large", status=431, detail=detail, close=True)
-
-
-def _not_http() -> Problem:
-    detail = "this is not a request in HTTP/1.1"
-    return Problem(kind="malformed", status=400, detail=detail, close=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
+from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,7 +23,7 @@ from shoal.service.db import Database
 from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
 from shoal.service.keyring import KeyList, Keyring
-from shoal.service.keyring.key_list import unverified
+from shoal.service.keyring.key_list import ROLES, unverified
 from shoal.service.ops.facts import UNAVAILABLE, directory_facts, key_facts, store_facts
 from shoal.service.ops.health import (
     MACHINE,
@@ -109,11 +110,11 @@ class Examined:
 
 def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Finding], Examined]:
     """What is to be said of a directory, and what was found in it."""
-    findings = _looked(directory_facts(home))
+    findings = _findings(directory_facts(home))
     keyring: Keyring | None = None
     try:
         keyring = Keyring.open(home.keys, protection=None, clock=clock)
-        findings += _looked(key_facts(keyring, clock))
+        findings += _findings(key_facts(keyring, clock))
     except ShoalError as error:
         findings.append(fail("keys", str(error), "restore DIR/keys from a backup"))
     surveys: tuple[Survey, ...] = ()
@@ -124,7 +125,7 @@ def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Findin
     try:
         with closing(Database(home.url, timeout=_TIMEOUT)) as database:
             database.require(home.role)
-            findings += _looked(store_facts(home, database, keyring, clock))
+            findings += _findings(store_facts(home, database, keyring, clock))
             surveys = tuple(Surveys(database, ()).all())
     except StoreVersionError as error:
         findings.append(fail("store", str(error), "start the service once with --migrate"))
@@ -133,7 +134,7 @@ def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Findin
     return findings, Examined(home, keyring, surveys)
 
 
-def _looked(facts: list[Fact]) -> list[Finding]:
+def _findings(facts: list[Fact]) -> list[Finding]:
     return [finding for fact in facts for finding in fact.findings()]
 
 
@@ -180,11 +181,11 @@ class Remote:
     def __init__(self, url: str, *, clock: Clock = system_clock) -> None:
         self.url = url.rstrip("/")
         self._clock = clock
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     def findings(self) -> Iterator[Finding]:
         """Alive, ready, in time, with a list of keys."""
-        answer = self._asked("/readyz")
+        answer = self._get("/readyz")
         if answer is None:
             yield self._silent()
             return
@@ -200,20 +201,20 @@ class Remote:
 
     def survey(self, survey: Survey, party: Party) -> Iterator[Finding]:
         """Whether it is the party that a survey names, and collects for it."""
-        if not {_SILENT, str(survey.id)}.isdisjoint(self._said):
+        if not {_SILENT, str(survey.id)}.isdisjoint(self._reported):
             return
-        self._said.add(str(survey.id))
-        answer = self._asked(f"/v1/surveys/{survey.id}")
+        self._reported.add(str(survey.id))
+        answer = self._get(f"/v1/surveys/{survey.id}")
         name = f"{self.url} survey {str(survey.id)[:12]}"
         if answer is None:
-            self._said.add(_SILENT)
+            self._reported.add(_SILENT)
             yield replace(self._silent(), state=State.WARN)
             return
-        if _CLOCK not in self._said:
+        if _CLOCK not in self._reported:
             yield self.clock(answer)
-        if party.fingerprint not in self._said:
+        if party.fingerprint not in self._reported:
             yield self._keys(party)
-        self._said |= {_CLOCK, party.fingerprint}
+        self._reported |= {_CLOCK, party.fingerprint}
         if not answer.is_success:
             yield fail(name, "is not known there", "add it there: shoal survey add")
         elif answer.content != survey.to_bytes():
@@ -239,7 +240,7 @@ class Remote:
     def _keys(self, party: Party | None) -> Finding:
         """Its list of keys: signed by whom a survey names, and valid."""
         name, now = f"{self.url} keys", self._clock()
-        answer = self._asked("/v1/keys")
+        answer = self._get("/v1/keys")
         if answer is None or not answer.is_success:
             advice = "see whether this is the address of a shuffler or an analyzer"
             return fail(name, "no list of keys", advice)
@@ -254,7 +255,7 @@ class Remote:
     def _silent(self) -> Finding:
         return fail(self.url, "does not answer", "start it, or look at the proxy in front of it")
 
-    def _asked(self, path: str) -> httpx.Response | None:
+    def _get(self, path: str) -> httpx.Response | None:
         """The answer with its status, date and body; none if it does not come to an end."""
         body = bytearray()
         try:
@@ -271,40 +272,38 @@ class Remote:
 
 def apart(parties: Sequence[Examined]) -> Iterator[Finding]:
     """Whoever has both parts undoes the shuffling: nothing may be shared."""
-    shufflers = [party for party in parties if party.home.role == "shuffler"]
-    analyzers = [party for party in parties if party.home.role == "analyzer"]
-    for shuffler in shufflers:
-        for analyzer in analyzers:
-            yield from _pair(shuffler, analyzer)
-
-
-def _pair(shuffler: Examined, analyzer: Examined) -> Iterator[Finding]:
-    homes = (shuffler.home, analyzer.home)
-    if shuffler.home.url == analyzer.home.url:
-        yield fail("store", "both have the same database", "give each its own: --store")
-    elif all(home.store is not None or home.default_database.exists() for home in homes):
-        yield ok("store", "each has its own database")
-    else:
-        detail = "not compared: one of them is not in its directory"
-        yield warn("store", detail, "see that --store is another one for each")
-    if _public(shuffler) & _public(analyzer):
-        yield fail("keys", "both have the same key", "make keys for each: shoal keys new")
-    else:
-        yield ok("keys", "no key in common")
-    one, other = (home.directory.stat() for home in homes)
-    same = (one.st_dev, one.st_uid) == (other.st_dev, other.st_uid)
-    detail = "both are on one disk, of one user" if same else "both can be seen from one machine"
-    trying = "fine for trying out; real parties have different operators and machines"
-    yield warn("apart", detail, trying)
-    known = {survey.id for survey in analyzer.surveys}
-    fingerprint = None if analyzer.keyring is None else analyzer.keyring.fingerprint
-    for survey in shuffler.surveys:
-        name = f"survey {str(survey.id)[:12]}"
-        if survey.id in known:
-            yield ok(name, "known to both")
-        elif survey.analyzer.fingerprint == fingerprint:
-            advice = f"shoal survey add FILE --to {analyzer.home.directory}"
-            yield fail(name, "the analyzer does not know it", advice)
+    shufflers, analyzers = (
+        [party for party in parties if party.home.role == role] for role in ROLES
+    )
+    for shuffler, analyzer in product(shufflers, analyzers):
+        homes = (shuffler.home, analyzer.home)
+        if shuffler.home.url == analyzer.home.url:
+            yield fail("store", "both have the same database", "give each its own: --store")
+        elif all(home.store is not None or home.default_database.exists() for home in homes):
+            yield ok("store", "each has its own database")
+        else:
+            detail = "not compared: one of them is not in its directory"
+            yield warn("store", detail, "see that --store is another one for each")
+        if _public(shuffler) & _public(analyzer):
+            yield fail("keys", "both have the same key", "make keys for each: shoal keys new")
+        else:
+            yield ok("keys", "no key in common")
+        one, other = (home.directory.stat() for home in homes)
+        same = (one.st_dev, one.st_uid) == (other.st_dev, other.st_uid)
+        detail = (
+            "both are on one disk, of one user" if same else "both can be seen from one machine"
+        )
+        trying = "fine for trying out; real parties have different operators and machines"
+        yield warn("apart", detail, trying)
+        known = {survey.id for survey in analyzer.surveys}
+        fingerprint = None if analyzer.keyring is None else analyzer.keyring.fingerprint
+        for survey in shuffler.surveys:
+            name = f"survey {str(survey.id)[:12]}"
+            if survey.id in known:
+                yield ok(name, "known to both")
+            elif survey.analyzer.fingerprint == fingerprint:
+                advice = f"shoal survey add FILE --to {analyzer.home.directory}"
+                yield fail(name, "the analyzer does not know it", advice)
 
 
 def _public(party: Examined) -> set[bytes]:

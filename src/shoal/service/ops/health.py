@@ -21,8 +21,9 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,6 +44,8 @@ SERVER = ("alembic", "httpx", "prometheus_client", "sqlalchemy", "starlette", "u
 POSTGRES = ("psycopg",)
 LITTLE_DISK = 1 << 30
 LARGEST_JUMP = 300  # seconds
+# Seconds that nobody sets, and that go on while the machine sleeps, where there are any.
+_STEADY = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 _FRESH = 1.0
 _NOT_BEFORE = 1_767_225_600  # 2026-01-01: no clock that is right says less
 _WORDS = 1 << 14
@@ -74,12 +77,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, str]:
         """Plain values."""
-        return {
-            "check": self.check,
-            "state": self.state.value,
-            "detail": self.detail,
-            "advice": self.advice,
-        }
+        return {name: str(value) for name, value in vars(self).items() if name != "stops"}
 
 
 def ok(check: str, detail: str) -> Finding:
@@ -131,20 +129,20 @@ class Fact:
         findings = self.findings()
         if not findings:
             return ok(self.name, "nothing to look at")
-        found = max(findings, key=lambda each: (each.stops, SEVERITY[each.state]))
-        detail = found.detail if found.check == self.name else f"{found.check}: {found.detail}"
-        state = State.WARN if found.state is State.FAIL and not found.stops else found.state
-        return replace(found, check=self.name, state=state, detail=detail)
+        bad = max(findings, key=lambda each: (each.stops, SEVERITY[each.state]))
+        detail = bad.detail if bad.check == self.name else f"{bad.check}: {bad.detail}"
+        state = State.WARN if bad.state is State.FAIL and not bad.stops else bad.state
+        return replace(bad, check=self.name, state=state, detail=detail)
 
 
+@dataclass
 class Readiness:
     """The facts that a process depends on, looked at no more than once in a second."""
 
-    def __init__(self, facts: Sequence[Fact]) -> None:
-        self._facts = tuple(facts)
-        self._lock = Lock()
-        self._until = -1.0
-        self._found: list[Finding] = []
+    facts: Sequence[Fact]
+    _lock: Lock = field(default_factory=Lock, init=False)
+    _until: float = field(default=-1.0, init=False)
+    _findings: list[Finding] = field(default_factory=list, init=False)
 
     def findings(self) -> list[Finding]:
         """What was found a moment ago.
@@ -152,15 +150,15 @@ class Readiness:
         Whoever asks while somebody else looks gets what was found before: a database that takes
         its time to be gone must not hold up everybody who asks.
         """
-        if self._found and time.monotonic() < self._until:
-            return self._found
-        if self._lock.acquire(blocking=not self._found):
+        if self._findings and time.monotonic() < self._until:
+            return self._findings
+        if self._lock.acquire(blocking=not self._findings):
             try:
-                self._found = [fact.summary() for fact in self._facts]
+                self._findings = [fact.summary() for fact in self.facts]
                 self._until = time.monotonic() + _FRESH
             finally:
                 self._lock.release()
-        return self._found
+        return self._findings
 
 
 @dataclass(frozen=True)
@@ -257,16 +255,10 @@ def disk(directory: Path) -> Finding:
     return ok("disk", left)
 
 
-def _steady() -> float:
-    """Seconds that nobody sets, and that go on while the machine sleeps, where there are any."""
-    source = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(source)
-
-
 class Steadiness:
     """A clock against one that nobody sets, from the moment this is made."""
 
-    def __init__(self, clock: Clock = system_clock, steady: Callable[[], float] = _steady) -> None:
+    def __init__(self, clock: Clock = system_clock, steady: Callable[[], float] = _STEADY) -> None:
         self._clock = clock
         self._steady = steady
         self._offset = clock() - steady()

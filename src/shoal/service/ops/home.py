@@ -161,24 +161,17 @@ def ring_directory(directory: Path) -> Path:
     return below if below.is_dir() else directory
 
 
-def store_of(
-    home: Home, database: Database, clock: Clock = system_clock
-) -> ShufflerStore | AnalyzerStore:
-    """A party's store in its database and directory."""
-    from shoal.service.analyzer.store import AnalyzerStore
-    from shoal.service.shuffler.store import ShufflerStore
-
-    kind = ShufflerStore if home.role == "shuffler" else AnalyzerStore
-    return kind(database, home.directory, clock)
-
-
 @contextmanager
 def opened(
     home: Home, *, migrate: bool = False, clock: Clock = system_clock
 ) -> Iterator[ShufflerStore | AnalyzerStore]:
     """A party's store while this lasts; made if there is none."""
+    from shoal.service.analyzer.store import AnalyzerStore
+    from shoal.service.shuffler.store import ShufflerStore
+
+    kind = ShufflerStore if home.role == "shuffler" else AnalyzerStore
     with closing(home.database(migrate=migrate)) as database:
-        yield store_of(home, database, clock)
+        yield kind(database, home.directory, clock)
 
 
 def check_party(surveys: Iterable[Survey], keyring: Keyring, now: int) -> None:

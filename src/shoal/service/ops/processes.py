@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -165,20 +165,15 @@ def wait_for_database(
 @contextmanager
 def measured(settings: Settings, parts: Parts[Store], *others: Metrics) -> Iterator[None]:
     """Serve health, the metrics of the facts and others while this lasts, if there is a port."""
-    host, port, descriptor = (
-        settings.metrics_host,
-        settings.metrics_port,
-        settings.metrics_descriptor,
-    )
+    port, descriptor = settings.metrics_port, settings.metrics_descriptor
     if port is None and descriptor is None:
         yield
         return
     metrics = [*others, *(fact.metrics for fact in parts.facts if fact.metrics is not None)]
     app = metrics_app(metrics, parts.readiness)
-    with (
-        listen(host, port or 0, option="metrics-port", descriptor=descriptor) as listening,
-        background(app, listening),
-    ):
+    host, option = settings.metrics_host, "metrics-port"
+    listening = listen(host, port or 0, option=option, descriptor=descriptor)
+    with listening, background(app, listening):
         logs.say("metrics_listening", address=address(listening))
         yield
 
@@ -301,7 +296,8 @@ def run_analyzer(
             ),
         )
         metrics = (observations.metrics, partial(ledger_metrics, parts.store))
-        with measured(settings, parts, *metrics), _collecting(settings, parts, tokens):
+        collecting = nullcontext() if tokens is None else _collecting(settings, parts, tokens)
+        with measured(settings, parts, *metrics), collecting:
             where = address(listening)
             logs.say("listening", role="analyzer", address=where)
             if pages is not no_pages:
@@ -312,12 +308,9 @@ def run_analyzer(
 
 @contextmanager
 def _collecting(
-    settings: Settings, parts: Parts[AnalyzerStore], tokens: TokenFile | None
+    settings: Settings, parts: Parts[AnalyzerStore], tokens: TokenFile
 ) -> Iterator[None]:
     """A worker in a thread of its own while this lasts; what it has begun, it finishes."""
-    if tokens is None:
-        yield
-        return
     stop = threading.Event()
     with (
         Pool(settings.processes) as pool,

@@ -62,6 +62,8 @@ READY_WITHIN = 120.0
 PUBLISHED_WITHIN = 120.0
 _LARGEST_STATE = 4096
 _LEAST_FRACTION = 0.8  # of the target, below which nothing is released
+_LOCAL_EPSILON_CAP = 4.0
+_DAYS = 30
 _PER_SECOND = 500  # reports, on a slow machine
 _PAUSE = "0.2"
 _PROCESSES = ("shuffler", "worker", "analyzer")
@@ -92,12 +94,9 @@ class Wanted:
     people: int
     epsilon: float = 1.0
     delta: float = 1e-6
-    local_epsilon_cap: float = 4.0
-    days: int = 30
 
     def __post_init__(self) -> None:
         checks.count(10, people=self.people)
-        checks.count(days=self.days)
         if len(self.answers) < 2:
             raise InvalidArgumentError("answers", len(self.answers), "at least two answers")
 
@@ -111,7 +110,7 @@ class Wanted:
             delta=self.delta,
             batches=batches,
             categories=len(self.answers),
-            local_epsilon_cap=self.local_epsilon_cap,
+            local_epsilon_cap=_LOCAL_EPSILON_CAP,
         )
         return design.survey(
             name="tried out with shoal up",
@@ -119,7 +118,7 @@ class Wanted:
             purpose="To try Shoal out on one machine.",
             answers=self.answers,
             not_before=now - 60,
-            not_after=now + self.days * DAY,
+            not_after=now + _DAYS * DAY,
             shuffler=shuffler,
             analyzer=analyzer,
         )
@@ -142,11 +141,6 @@ class Embedded:
     def home(self, role: Role) -> Home:
         """One party's part of it. Neither looks into the other's."""
         return Home(directory=self.directory / role, role=role)
-
-    @property
-    def login(self) -> Path:
-        """The file with the link that logs in to the dashboard."""
-        return self.directory / DASHBOARD
 
     def ports(self) -> Ports | None:
         """The ports of an earlier run, if there was one."""
@@ -197,11 +191,18 @@ class Embedded:
         self.refuse_others()
         Home(directory=self.directory, role="shuffler").make()
         write_private(self.directory / UNFINISHED, b"")
-        survey = wanted.survey(
-            self._party("shuffler", ports.shuffler),
-            self._party("analyzer", ports.analyzer),
-            clock(),
-        )
+        parties: list[Party] = []
+        for role in ROLES:  # each with keys, which it may have already
+            home, protection = self.home(role), Protection.none()
+            home.make()
+            if home.keys.exists():
+                ring = Keyring.open(home.keys, protection=protection)
+            else:
+                ring = Keyring.create(home.keys, role=role, protection=protection)
+            url = f"http://{LOOPBACK}:{getattr(ports, role)}"
+            parties.append(Party(url=url, fingerprint=ring.fingerprint))
+        shuffler, analyzer = parties
+        survey = wanted.survey(shuffler, analyzer, clock())
         write_private(self.directory / SURVEY, survey.to_bytes())
         with opened(self.home("analyzer"), migrate=True, clock=clock) as store:
             store.surveys.add(survey)
@@ -214,28 +215,19 @@ class Embedded:
         (self.directory / UNFINISHED).unlink(missing_ok=True)
         return survey
 
-    def _party(self, role: Role, port: int) -> Party:
-        """A party with keys, which it may have already."""
-        home, protection = self.home(role), Protection.none()
-        home.make()
-        if home.keys.exists():
-            ring = Keyring.open(home.keys, protection=protection)
-        else:
-            ring = Keyring.create(home.keys, role=role, protection=protection)
-        return Party(url=f"http://{LOOPBACK}:{port}", fingerprint=ring.fingerprint)
-
     def make_login(self, survey: Survey, *, clock: Clock = system_clock) -> None:
         """A token for the dashboard, in a link, unless there was one before.
 
         It is behind the ``#`` of the address: a browser keeps that part to itself.
         """
-        if self.login.exists():
+        path = self.directory / DASHBOARD
+        if path.exists():
             return
         lifetime = max(DAY, survey.not_after - clock() + 30 * DAY)
         with opened(self.home("analyzer"), clock=clock) as store:
             token = store.tokens.add(DASHBOARD, None, lifetime)
         link = f"{survey.analyzer.url}/dashboard/login#{token}\n"
-        write_private(self.login, link.encode())
+        write_private(path, link.encode())
 
     def bring_up_to_date(self) -> None:
         """The tables of a directory that an older version made."""
@@ -261,13 +253,9 @@ class Local:
     embedded: Embedded
     survey: Survey
     addresses: Addresses
+    crowd: Crowd
     children: Children
     client: httpx.Client
-
-    @property
-    def crowd(self) -> Crowd:
-        """The people who are invented for it."""
-        return Crowd(self.survey, self.embedded.directory / PEOPLE)
 
     def wait_until_ready(self) -> None:
         """Return when all of them are up, and people can have the keys of both parties."""
@@ -337,7 +325,7 @@ def running(
             survey = embedded.survey()
             embedded.bring_up_to_date()
         embedded.make_login(survey)
-        children = stack.enter_context(Children(_children(embedded, sockets), ordered=True))
+        children = stack.enter_context(Children([*_children(embedded, sockets)], ordered=True))
         client = stack.enter_context(httpx.Client(timeout=_TIMEOUT, trust_env=False))
         where = {name: address(opened) for name, opened in sockets.items()}
         addresses = Addresses(
@@ -351,40 +339,35 @@ def running(
             embedded=embedded,
             survey=survey,
             addresses=addresses,
+            crowd=Crowd(survey, directory / PEOPLE),
             children=children,
             client=client,
         )
         yield local, before is None
 
 
-def _children(embedded: Embedded, sockets: dict[str, socket.socket]) -> list[Child]:
+def _children(embedded: Embedded, sockets: dict[str, socket.socket]) -> Iterator[Child]:
     """The three processes, each with the sockets that are its own."""
-
-    def child(name: str, role: Role, *words: str) -> Child:
-        directory = embedded.directory / role
-        metrics = sockets[f"{name} metrics"].fileno()
-        words = (*words, "--metrics-socket", str(metrics))
-        descriptors: tuple[int, ...] = (metrics,)
-        if name in sockets:
-            own = sockets[name].fileno()
-            words = (*words, "--socket", str(own))
-            descriptors = (own, metrics)
+    token = str(embedded.directory / "analyzer" / TOKEN)
+    words: dict[str, tuple[str, ...]] = {
+        "shuffler": (),
+        "worker": ("--pause", _PAUSE),
+        "analyzer": ("--pause", _PAUSE, "--public-results", "--shuffler-token", token),
+    }
+    for name in _PROCESSES:
+        directory = embedded.directory / ("shuffler" if name == "worker" else name)
         log = ("--log", str(directory / f"{name}.log"), "--with-parent")
+        own = {"--metrics-socket": sockets[f"{name} metrics"].fileno()}
+        if name in sockets:
+            own["--socket"] = sockets[name].fileno()
+        options = (word for option, number in own.items() for word in (option, str(number)))
         # Variables meant for other services do not reach these.
-        return Child(
-            name, ("serve", name, str(directory), *words, *log), descriptors, {STORE_VARIABLE: ""}
+        yield Child(
+            name,
+            ("serve", name, str(directory), *words[name], *options, *log),
+            tuple(own.values()),
+            {STORE_VARIABLE: ""},
         )
-
-    collecting = (
-        "--public-results",
-        "--shuffler-token",
-        str(embedded.directory / "analyzer" / TOKEN),
-    )
-    return [
-        child("shuffler", "shuffler"),
-        child("worker", "shuffler", "--pause", _PAUSE),
-        child("analyzer", "analyzer", "--pause", _PAUSE, *collecting),
-    ]
 
 
 # Invented people
