@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import httpx
 import pytest
@@ -82,7 +82,7 @@ def test_only_a_second_interrupt_asks_twice():
 
 def test_a_child_that_is_refused_says_why(tmp_path):
     child = Child("worker", ["serve", "worker", str(tmp_path / "none")])
-    with Children([child]) as children:
+    with closing(Children([child])) as children:
         child.process.wait(60)
         with pytest.raises(ChildFailedError, match=r"the worker stopped: .*no such directory"):
             children.check()

@@ -36,7 +36,6 @@ from shoal.service.analyzer.app import AnalyzerPages, Pages, analyzer_app, no_pa
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.clock import system_clock
-from shoal.service.closing import Closing
 from shoal.service.db import Database
 from shoal.service.db.database import SQLITE
 from shoal.service.errors import StoreUnavailableError
@@ -230,7 +229,7 @@ def run_intakes(settings: Settings, count: int, *, log: Path | None, level: str)
             children.append(
                 Child("shuffler", [*words, *own], (descriptor,), variables, heard=log is not None)
             )
-        with Children(children) as running:
+        with closing(Children(children)) as running:
             logs.say("listening", role="shuffler", address=address(listening), count=count)
             running.watch(stop)
     logs.say("stopped", role="shuffler")
@@ -480,7 +479,7 @@ class Child:
                 self._errors.close()
 
 
-class Children(Closing):
+class Children:
     """Several services that live and end together."""
 
     def __init__(self, children: Sequence[Child], *, ordered: bool = False) -> None:

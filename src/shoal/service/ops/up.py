@@ -325,7 +325,8 @@ def running(
             survey = embedded.survey()
             embedded.bring_up_to_date()
         embedded.make_login(survey)
-        children = stack.enter_context(Children([*_children(embedded, sockets)], ordered=True))
+        children = Children([*_children(embedded, sockets)], ordered=True)
+        stack.enter_context(closing(children))
         client = stack.enter_context(httpx.Client(timeout=_TIMEOUT, trust_env=False))
         where = {name: address(opened) for name, opened in sockets.items()}
         addresses = Addresses(
