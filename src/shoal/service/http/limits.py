@@ -15,7 +15,7 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from socket import AF_INET, AF_INET6, inet_pton
 from time import monotonic
@@ -79,11 +79,11 @@ class Limits:
     limit_loopback: bool = False
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = {field.name: getattr(self, field.name)}
-            if field.type == "int":
+        for each in fields(self):
+            value = {each.name: getattr(self, each.name)}
+            if each.type == "int":
                 checks.count(**value)
-            elif field.type != "bool" and value[field.name] is not None:
+            elif each.type != "bool" and value[each.name] is not None:
                 checks.positive(**value)
 
     def words(self) -> list[str]:
@@ -207,6 +207,7 @@ class Room:
                 self._requests_of.give(networks)
 
 
+@dataclass
 class Addresses:
     """A bucket of tokens for every address and network that was seen today.
 
@@ -214,16 +215,14 @@ class Addresses:
     there are too many.
     """
 
-    def __init__(self, limits: Limits, *, timer: Callable[[], float] = monotonic) -> None:
-        self._rate = limits.address_rate
-        self._burst = limits.address_burst
-        self._most = limits.addresses
-        self._limit_loopback = limits.limit_loopback
-        self._timer = timer
-        self._until = -math.inf  # the end of the day that the salt is of
-        self._salt = b""
-        # hash of a network: (tokens missing, when that was so)
-        self._missing: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
+    limits: Limits
+    timer: Callable[[], float] = monotonic
+    _until: float = field(default=-math.inf, init=False)  # the end of the day that the salt is of
+    _salt: bytes = field(default=b"", init=False)
+    # hash of a network: (tokens missing, when that was so)
+    _missing: OrderedDict[bytes, tuple[float, float]] = field(
+        default_factory=OrderedDict, init=False
+    )
 
     def charge(self, address: str | None, tokens: int) -> Networks:
         """Take tokens from an address's buckets, or refuse; what stands for the address today."""
@@ -233,12 +232,12 @@ class Addresses:
 
     def charge_key(self, key: Networks, tokens: int) -> None:
         """Take tokens from the buckets of an address that this stands for, or refuse."""
-        if key is None or self._rate is None:
+        if key is None or self.limits.address_rate is None:
             return
-        now, wait = self._timer(), 0.0
+        now, wait = self.timer(), 0.0
         missing: dict[bytes, float] = {}
         for network, scale in zip(key, _SCALES, strict=False):
-            rate, burst = self._rate * scale, self._burst * scale
+            rate, burst = self.limits.address_rate * scale, self.limits.address_burst * scale
             tokens_missing, since = self._missing.pop(network, (0.0, now))
             tokens_missing = max(0.0, tokens_missing - (now - since) * rate)
             missing[network] = tokens_missing
@@ -247,19 +246,19 @@ class Addresses:
                 wait = max(wait, (tokens_missing - max(0, burst - tokens)) / rate)
         taken = 0 if wait else tokens
         self._missing.update((each, (lacks + taken, now)) for each, lacks in missing.items())
-        while len(self._missing) > self._most:
+        while len(self._missing) > self.limits.addresses:
             self._missing.popitem(last=False)
         if wait:
             raise ProblemError(replace(_TOO_MANY, retry_after=max(1, math.ceil(wait))))
 
     def key(self, address: str | None) -> Networks:
         """What stands for an address today; None for one that is not limited."""
-        now = self._timer()
+        now = self.timer()
         if now >= self._until:
             self._until = now + _DAY
             self._salt = randomness.secure().words(_SALT_WORDS).tobytes()
             self._missing.clear()
-        if self._rate is None or address is None:
+        if self.limits.address_rate is None or address is None:
             return None
         try:
             packed = inet_pton(AF_INET6 if ":" in address else AF_INET, address.partition("%")[0])
@@ -268,7 +267,7 @@ class Addresses:
         packed = packed.removeprefix(_IPV4_MAPPED)
         is_ipv4 = len(packed) == _IPV4_BYTES
         is_loopback = packed == _LOOPBACK or (is_ipv4 and packed[0] == _LOOPBACK_NETWORK)
-        if is_loopback and not self._limit_loopback:
+        if is_loopback and not self.limits.limit_loopback:
             return None
         return tuple(
             blake2b(packed[:length], key=self._salt, digest_size=_HASH_BYTES).digest()

@@ -62,8 +62,6 @@ def examine(
             continue
         for home in _homes(Path(target), store):
             findings, party = party_findings(home, clock)
-            if home.role == "analyzer":
-                findings.append(_token_file(home))
             findings += _others(party, remotes, clock)
             if home.role == "analyzer":
                 findings += _tokens(party, clock())
@@ -138,27 +136,22 @@ def _findings(facts: list[Fact]) -> list[Finding]:
     return [finding for fact in facts for finding in fact.findings()]
 
 
-def _token_file(home: Home) -> Finding:
-    path = home.directory / "token"
+def _tokens(party: Examined, now: int) -> Iterator[Finding]:
+    """Whether there are tokens, and the shuffler of every survey takes the one for it."""
+    tokens = TokenFile(party.home.directory / "token")
     try:
-        TokenFile(path).check()
+        tokens.check()
     except TokenFileError as error:
         advice = "needed for collecting, unless --shuffler-token names another file"
-        return warn("token file", str(error), advice)
-    return ok("token file", f"{path} is there")
-
-
-def _tokens(party: Examined, now: int) -> Iterator[Finding]:
-    """Whether the shuffler of every survey takes the token that there is for it."""
-    tokens = TokenFile(party.home.directory / "token")
+        yield warn("token file", str(error), advice)
+        return
+    yield ok("token file", f"{tokens.path} is there")
     for survey in party.surveys:
         if now > survey.not_after + survey.batches.max_age:
             continue
         name = f"token for survey {str(survey.id)[:12]}"
         try:
             try_token(tokens, party.surveys, survey)
-        except TokenFileError:
-            return  # that was said
         except SourceUnavailableError as error:
             if error.__cause__ is None:  # otherwise it does not answer at all, which was said
                 yield fail(name, f"{error.reason}: nothing is collected for it", error.advice)

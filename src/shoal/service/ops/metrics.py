@@ -28,7 +28,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from logging import WARNING
 from threading import Lock
@@ -131,20 +131,23 @@ def in_steps(seconds: float) -> float:
     return next((step for step in _STEPS if seconds <= step), _STEPS[-1])
 
 
+@dataclass(kw_only=True)
 class Observations:
-    """What this process saw of requests; readers get what it was when the last minute ended."""
+    """What this process saw of requests; readers get what it was when the last minute ended.
 
-    def __init__(
-        self, *, interval: float = MINUTE, steady: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._interval = interval
-        self._steady = steady
-        self._lock = Lock()
-        self._until = steady() + interval
-        self._refused: Counter[tuple[str, str]] = Counter()
-        self._longest: dict[str, float] = {}
-        self._commits = 0
-        self._shown: tuple[Counter[tuple[str, str]], dict[str, float]] = (Counter(), {})
+    The first minute begins with the first observation.
+    """
+
+    interval: float = MINUTE
+    steady: Callable[[], float] = time.monotonic
+    _lock: Lock = field(default_factory=Lock, init=False)
+    _until: float = field(default=-math.inf, init=False)
+    _refused: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
+    _longest: dict[str, float] = field(default_factory=dict, init=False)
+    _commits: int = field(default=0, init=False)
+    _shown: tuple[Mapping[tuple[str, str], int], Mapping[str, float]] = field(
+        default=({}, {}), init=False
+    )
 
     def observe(self, name: str, amount: float, reason: str = "") -> None:
         """Take note of refusals by reason, or of the largest value in this minute."""
@@ -159,14 +162,14 @@ class Observations:
 
     def _turn(self) -> None:
         """Publish what has come together, if the minute is over."""
-        if self._steady() < self._until:
+        if self.steady() < self._until:
             return
         if self._commits < _MANY_COMMITS:
             self._longest.pop(_COMMIT, None)
         self._shown = (self._refused.copy(), self._longest)
         self._longest = {}
         self._commits = 0
-        self._until = self._steady() + self._interval
+        self._until = self.steady() + self.interval
 
     def metrics(self) -> Iterable[Metric]:
         """Refusals by reason, the longest commit, how full the queue was."""
