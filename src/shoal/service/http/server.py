@@ -122,11 +122,7 @@ class Server(uvicorn.Server):
 
 
 def server(
-    app: ASGIApp,
-    *,
-    grace: int = GRACE,
-    loop: str = "uvloop",
-    limits: Limits | None = None,
+    app: ASGIApp, *, grace: int = GRACE, loop: str = "uvloop", limits: Limits | None = None
 ) -> Server:
     """A server without access log, without names of software in headers, trusting no headers.
 

@@ -24,18 +24,9 @@ from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
 from shoal.service.keyring import KeyList, Keyring
 from shoal.service.keyring.key_list import ROLES, unverified
+from shoal.service.ops import health
 from shoal.service.ops.facts import UNAVAILABLE, directory_facts, key_facts, store_facts
-from shoal.service.ops.health import (
-    MACHINE,
-    Examination,
-    Fact,
-    Finding,
-    State,
-    fail,
-    machine_findings,
-    ok,
-    warn,
-)
+from shoal.service.ops.health import Fact, Finding, State, fail, ok, warn
 from shoal.service.ops.home import Home, has_both, home_of
 from shoal.service.ops.token_file import TokenFile, TokenFileError, try_token
 from shoal.service.ops.up import Embedded
@@ -51,9 +42,9 @@ _SILENT, _CLOCK = "silent", "clock"
 
 def examine(
     targets: Sequence[str], *, store: str | None = None, clock: Clock = system_clock
-) -> Examination:
+) -> health.Examination:
     """This machine, and every directory or address."""
-    parts: dict[str, list[Finding]] = {MACHINE: list(machine_findings(clock))}
+    parts: dict[str, list[Finding]] = {health.MACHINE: list(health.machine_findings(clock))}
     parties: list[Examined] = []
     remotes: dict[str, Remote] = {}
     for target in targets:
@@ -70,7 +61,7 @@ def examine(
     pairs = list(apart(parties))
     if pairs:
         parts[TOGETHER] = pairs
-    return Examination(parts)
+    return health.Examination(parts)
 
 
 def _is_address(target: str) -> bool:

@@ -238,10 +238,7 @@ def run_intakes(settings: Settings, count: int, *, log: Path | None, level: str)
 def run_worker(settings: Settings) -> None:
     """Open, close, mix and delete, until SIGTERM or SIGINT; what is begun is finished."""
     stop = threading.Event()
-    with (
-        opened_party(settings, ShufflerStore, "worker") as parts,
-        Pool(settings.processes) as pool,
-    ):
+    with opened_party(settings, ShufflerStore, "worker") as parts, Pool(settings.processes) as pool:
         worker = ShufflerWorker(
             parts.store,
             parts.keyring,

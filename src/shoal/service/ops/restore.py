@@ -39,15 +39,7 @@ from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
 from shoal.service.keyring.keys import Revival, Revived, next_number
 from shoal.service.ops import backup as backups
-from shoal.service.ops.backup import (
-    Archive,
-    BackupError,
-    Entry,
-    Manifest,
-    Progress,
-    damaged,
-    disk,
-)
+from shoal.service.ops.backup import Archive, BackupError, Entry, Manifest, Progress, damaged, disk
 from shoal.service.ops.home import Home
 from shoal.service.shuffler.reports import count
 from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts
