@@ -240,7 +240,7 @@ class WithHealth:
     readiness: Readiness
     detailed: bool = False
     timeout: float = _TIMEOUT
-    _looking: asyncio.Task[Response] | None = field(default=None, init=False)
+    _looking: asyncio.Task[Problem | dict[str, Plain]] | None = field(default=None, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the two paths, pass everything else on."""
@@ -248,10 +248,15 @@ class WithHealth:
         if path not in {"/healthz", "/readyz"} or scope["method"] not in {"GET", "HEAD"}:
             await self.app(scope, receive, send)
             return
-        answer = _plain({"status": "alive"}) if path == "/healthz" else await self._ready()
-        await answer(scope, receive, send)
+        answer = await self._ready() if path == "/readyz" else {"status": "alive"}
+        if isinstance(answer, Problem):
+            response = answer.response()
+        else:
+            body, headers = json.dumps(answer) + "\n", {"Cache-Control": "no-store"}
+            response = Response(body, headers=headers, media_type="application/json")
+        await response(scope, receive, send)
 
-    async def _ready(self) -> Response:
+    async def _ready(self) -> Problem | dict[str, Plain]:
         """One look for all who ask at a time: it takes one thread, however many they are."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.ensure_future(run_in_threadpool(self._answer))
@@ -260,26 +265,21 @@ class WithHealth:
         except TimeoutError:
             return _not_in_order("nothing was found out in time; see the log, and ask again later")
 
-    def _answer(self) -> Response:
-        """200, or 503 with a problem document."""
+    def _answer(self) -> Problem | dict[str, Plain]:
+        """What is in order, or the problem that something is not."""
         findings = self.readiness.findings()
         checks: dict[str, Plain] = {}
         if self.detailed:
             checks = {"checks": [dict(each.to_dict()) for each in findings]}
         bad = next((each for each in findings if each.state is State.FAIL), None)
         if bad is None:
-            return _plain({"status": "ready", **checks})
+            return {"status": "ready", **checks}
         if not self.detailed:
             return _not_in_order("not ready to serve; try again later")
         return _not_in_order(f"{bad.check}: {bad.detail}; {bad.advice}", checks)
 
 
-def _not_in_order(detail: str, extra: dict[str, Plain] | None = None) -> Response:
+def _not_in_order(detail: str, extra: dict[str, Plain] | None = None) -> Problem:
     return Problem(
         kind="not_in_order", status=503, detail=detail, retry_after=_RETRY, extra=extra or {}
-    ).response()
-
-
-def _plain(document: object) -> Response:
-    headers = {"Cache-Control": "no-store"}
-    return Response(json.dumps(document) + "\n", headers=headers, media_type="application/json")
+    )
