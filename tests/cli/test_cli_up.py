@@ -236,11 +236,9 @@ def test_what_to_type_next_is_not_refused(tmp_path, capsys, minimum, option):
     batches = Batches(minimum=minimum, target=minimum, max_age=60)
     survey = example(answers=("a b", "c", "d", "e"), batches=batches, epsilon=9 if option else 1)
     services = SimpleNamespace(
-        directory=tmp_path,
+        embedded=SimpleNamespace(directory=tmp_path),
         survey=survey,
-        addresses=SimpleNamespace(analyzer="http://localhost:2", dashboard=""),
-        page="",
-        login="",
+        addresses=SimpleNamespace(analyzer="http://localhost:2", dashboard="", page=""),
     )
     invite(services)
     line = next(line for line in capsys.readouterr().out.splitlines() if "submit" in line)
