@@ -127,12 +127,12 @@ def test_a_million_reports_wait_and_the_next_process_is_there_at_once(beginning,
     with beginning.copied(beginning.place.directory.parent / "full") as place:
         assert processes.collect(place, beginning.tokens, fill=1_000_000) == -signal.SIGKILL
         report = (place.directory / "reports" / str(LATER[0])).read_bytes()
-        began = time.monotonic()
+        began = time.process_time()
         world = World(place, beginning.tokens)
         answer = world.upload(survey, report)
         claim = world.shuffler.store.reports.claim(20_000, 600)
         found = world.shuffler.store.reports.read(claim)
-        took = time.monotonic() - began
+        took = time.process_time() - began
         world.close()
     assert answer.status_code == 202
     assert len(found) == 20_000 * beginning.wires[0].report_bytes
