@@ -33,6 +33,7 @@ from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.store import ShufflerStore
 
 FROZEN = Path(__file__).parent / "frozen"
+pytestmark = pytest.mark.usefixtures("every_migration")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
