@@ -32,10 +32,10 @@ from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.wire import VERSION, Wire
 
-MINIMUM = 8
-CLIENTS = range(10)  # answer through the client
-SENDERS = range(10, 20)  # have their reports sent by hand
-LATER = range(20, 30)  # come on the second day, so that nobody is left in too small a batch
+MINIMUM = 4
+CLIENTS = range(5)  # answer through the client
+SENDERS = range(5, 10)  # have their reports sent by hand
+LATER = range(10, 15)  # come on the second day, so that nobody is left in too small a batch
 AT_ONCE = 10_000
 EVERYBODY = len(CLIENTS) + len(SENDERS) + len(LATER)
 
