@@ -8,7 +8,6 @@ import time
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from service.simulation.kills import (
@@ -18,14 +17,11 @@ from service.simulation.kills import (
     MINIMUM,
     SENDERS,
     Processes,
-    one_survey,
+    begun,
 )
 from service.simulation.machine import fast_directory
-from service.simulation.parties import DAY, START, Beginning, World
-from shoal.service.client import Keys
-from shoal.service.client.randomize import seal_many
+from service.simulation.parties import DAY, START, World
 from shoal.service.failpoints import NAMES
-from shoal.service.keyring import Keyring, Protection
 
 
 @pytest.fixture(scope="module")
@@ -33,21 +29,6 @@ def processes():
     made = Processes()
     yield made
     made.close()
-
-
-def begun(directory, admin=None):
-    beginning = Beginning(directory / "beginning", one_survey, admin)
-    (survey,) = beginning.surveys
-    keys = {}
-    for role in ("shuffler", "analyzer"):
-        ring = Keyring.open(beginning.place.of(role) / "keys", protection=Protection.none())
-        keys[role] = ring.list().current(survey.suite, START)
-    sealed = seal_many(survey, np.arange(EVERYBODY), Keys(keys["analyzer"], keys["shuffler"]))
-    for name in ("reports", "acknowledged"):
-        (beginning.place.directory / name).mkdir()
-    for name in (*SENDERS, *LATER):
-        (beginning.place.directory / "reports" / str(name)).write_bytes(sealed[name])
-    return beginning
 
 
 @pytest.fixture(scope="module")
