@@ -1,4 +1,4 @@
-"""What every test run shares: quiet plots, the same chance every time, and no silent skips.
+"""What every test run shares: quiet plots, files in memory, the same chance, no silent skips.
 
 A skipped test is a claim nobody checked. The run's last lines name every one, and where ``CI=true``
 a skip fails the run: a component missing there is a broken setup. Slow tests left out by
@@ -8,13 +8,25 @@ a skip fails the run: a component missing there is a broken setup. Slow tests le
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+import computed_once
+from computed_once import every_migration  # noqa: F401 - a fixture
 from repeatable import RepeatableKeys
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+
+# Nobody pulls the plug of a test, whose files are all gone afterwards: they are in memory if there
+# is room, also those of the processes that it starts. What a killed process wrote is there, too.
+_MEMORY = Path("/dev/shm")  # noqa: S108 - every file there has a directory of its own
+if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2 << 30:
+    os.environ.setdefault("TMPDIR", str(_MEMORY))
+    tempfile.tempdir = None
 
 # Neither an example nor drawing it is timed: the machine may be busy.
 settings.register_profile(
@@ -29,6 +41,7 @@ settings.load_profile("shoal")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RepeatableKeys())
+    computed_once.install()
 
 
 @pytest.fixture(scope="session")

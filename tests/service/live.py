@@ -316,7 +316,7 @@ class Lossy:
                 yield f"http://127.0.0.1:{server.server_address[1]}"
             finally:
                 server.shutdown()
-                thread.join(20)
+                thread.join(60)
 
 
 def free_sealing(monkeypatch):

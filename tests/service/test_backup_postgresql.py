@@ -33,7 +33,7 @@ class OnServer(Service):
     def on(self, url):
         half = self.shuffler
         half.close()
-        half.database = Database(url, timeout=20)
+        half.database = Database(url, timeout=60)
         half.database.migrate("shuffler")
         half.store = ShufflerStore(half.database, half.directory, self.clock, grace=0)
 

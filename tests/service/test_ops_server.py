@@ -100,7 +100,7 @@ def test_a_child_that_writes_a_lot_is_not_held_up(monkeypatch):
     child = Child("worker", [])
     child.start()
     try:
-        assert child.process.wait(30) == 0
+        assert child.process.wait(60) == 0
         assert child.last_line() == "the last line"
     finally:
         child.process.kill()
