@@ -21,7 +21,7 @@ RUN = ["run", "data.csv", "--column", "color", "--epsilon", "1", "--report", "re
 def functions_run(folder: Path, arguments: list[str]) -> dict[str, list[str]]:
     """The functions in which a line ran, by file."""
     coverage = [sys.executable, "-m", "coverage"]
-    measured = [*coverage, "run", f"--source={PACKAGE}", "-m", "shoal", *arguments]
+    measured = [*coverage, "run", f"--include={PACKAGE}/*", "-m", "shoal", *arguments]
     for command in (measured, [*coverage, "json", "-o", "ran.json"]):
         subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
     files = json.loads((folder / "ran.json").read_text())["files"]
