@@ -79,7 +79,7 @@ class TestPromises:
     @pytest.mark.parametrize("kind", [PrefixDummies, PrefixResponse])
     def test_frequent_texts_are_found_and_no_others(self, kind):
         stated = made(kind).thresholds(N)
-        for seed in range(3):
+        for seed in range(3 if kind is PrefixDummies else 1):
             found, truth = searched(kind, seed)
             check(found, truth)
             # What was stated before there were data is no better than what holds for these.
