@@ -43,7 +43,7 @@ class Up(Process):
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
-        rest, errors = self.process.communicate(timeout=90)
+        rest, errors = self.process.communicate(timeout=600)
         return self.process.returncode, rest, errors
 
 
@@ -129,7 +129,7 @@ def test_killed_outright_nobody_is_left_behind_and_it_goes_on(tmp_path):
         wait_for(lambda: not _answers(shuffler))
     with Up(directory, "--simulate", "300", "--once") as up:
         up.until("Estimated from 600 reports")
-        up.process.communicate(timeout=60)
+        up.process.communicate(timeout=600)
         assert up.process.returncode == 0
 
 
