@@ -12,7 +12,7 @@ from running_kit import Quick
 from shoal.explain.text import moment
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.source import SourceUnavailableError
+from shoal.service.analyzer.source import SourceUnavailableError, TokenFile, TokenFileError, sources
 from shoal.service.clock import ManualClock, system_clock
 from shoal.service.errors import ForbiddenError, NotAuthorizedError
 from shoal.service.keyring import Keyring, Protection, Schedule
@@ -24,7 +24,6 @@ from shoal.service.ops.doctor import party_findings
 from shoal.service.ops.health import State
 from shoal.service.ops.home import HomeError, WrongPartyError, check_party, home_of, opened
 from shoal.service.ops.processes import Settings, run_analyzer
-from shoal.service.ops.token_file import TokenFile, TokenFileError, sources
 from shoal.service.ops.up import Embedded, Ports
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.worker import ShufflerWorker

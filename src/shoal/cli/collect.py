@@ -67,10 +67,10 @@ def collect(options: CollectOptions) -> None:
     import logging
 
     from shoal.service.analyzer.collect import Pass
+    from shoal.service.analyzer.source import TokenFile
     from shoal.service.ops import administration
     from shoal.service.ops.home import Home, refuse_both
     from shoal.service.ops.processes import opened_analyzer
-    from shoal.service.ops.token_file import TokenFile
 
     logging.getLogger("shoal").addHandler(logging.NullHandler())  # what is logged is printed here
     refuse_both(options.directory)

@@ -181,9 +181,9 @@ def analyzer(options: AnalyzerOptions) -> None:
     settings = options.begin("analyzer")
     import logging
 
+    from shoal.service.analyzer.source import TokenFile
     from shoal.service.ops import logs
     from shoal.service.ops.processes import run_analyzer
-    from shoal.service.ops.token_file import TokenFile
     from shoal.web import assets
     from shoal.web.pages import pages
 

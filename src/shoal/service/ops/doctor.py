@@ -17,7 +17,12 @@ import httpx
 
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.text import duration
-from shoal.service.analyzer.source import SourceUnavailableError
+from shoal.service.analyzer.source import (
+    SourceUnavailableError,
+    TokenFile,
+    TokenFileError,
+    try_token,
+)
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.surveys import Surveys
@@ -28,7 +33,6 @@ from shoal.service.ops import health
 from shoal.service.ops.facts import UNAVAILABLE, directory_facts, key_facts, store_facts
 from shoal.service.ops.health import Fact, Finding, State, fail, ok, warn
 from shoal.service.ops.home import Home, has_both, home_of
-from shoal.service.ops.token_file import TokenFile, TokenFileError, try_token
 from shoal.service.ops.up import Embedded
 from shoal.service.survey import Party, Survey
 

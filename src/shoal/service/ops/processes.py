@@ -34,6 +34,7 @@ from shoal import checks
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.service.analyzer.app import AnalyzerPages, Pages, analyzer_app, no_pages
 from shoal.service.analyzer.collect import AnalyzerWorker
+from shoal.service.analyzer.source import TokenFile, sources
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import system_clock
 from shoal.service.db import Database
@@ -54,7 +55,6 @@ from shoal.service.ops.facts import (
 from shoal.service.ops.health import Fact, Metrics, Readiness, Steadiness
 from shoal.service.ops.home import STORE_VARIABLE, Home, check_party
 from shoal.service.ops.metrics import Observations, WithHealth, metrics_app
-from shoal.service.ops.token_file import TokenFile, sources
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
 from shoal.service.shuffler.store import ShufflerStore
