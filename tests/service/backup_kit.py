@@ -7,7 +7,8 @@ from hashlib import sha256
 
 import numpy as np
 
-from service.live import START, Half, survey_of
+from factories import Half
+from service.live import START, survey_of
 from shoal.service.analyzer.source import DirectSource
 from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.batch_file import BatchFile
