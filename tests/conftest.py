@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,32 @@ settings.load_profile("shoal")
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RepeatableKeys())
     computed_once.install()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def integrals_once():
+    """The same integral (of a law, a crowd and an epsilon) is solved once: searches meet it often.
+
+    It is a pure function of what the key is made of.
+    """
+    from shoal.accounting import integral
+
+    known, solve = {}, integral.enclose
+
+    def enclose(pair, *, n, epsilon, tolerance=None):
+        arrays = (pair.mass, pair.rho0, pair.rho1, pair.lost0, pair.lost1)
+        content = blake2b(digest_size=16)
+        for array in arrays:
+            content.update(array.tobytes() + b"|")
+        limits = (pair.local_epsilon, pair.reversed_epsilon, pair.error, pair.dropped)
+        key = (content.digest(), *limits, n, epsilon, tolerance)
+        if key not in known:
+            known[key] = solve(pair, n=n, epsilon=epsilon, tolerance=tolerance)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(integral, "enclose", enclose)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ class Forking:
 
     def close(self):
         self._process.stdin.close()
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=600)
         self._process.stdout.close()
 
 

@@ -122,7 +122,6 @@ def test_peers_in_processes(run):
         ("peers run --offline 1", "0 <= --offline < 1"),
         ("peers run --hops 3", "--hops needs --mode onion"),
         ("peers run --mode onion --hops 30", "at most rounds=16"),
-        ("peers run --mode mail", "hop, onion"),
         ("peers run --data x.csv", "--data needs --column"),
         ("peers run --data x.csv --column a --peers 20", "leave out --peers"),
         ("peers run --data x.csv --column a", "x.csv"),
@@ -140,11 +139,6 @@ def test_peers_in_processes(run):
 def test_refusals(run, words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert said in run(words).refusal()
-
-
-def test_help(run):
-    assert "run" in run("peers --help").stdout
-    assert "--offline" in run("peers run --help").stdout
 
 
 # ----------------------------------------------------------------- where reports are, and the ε

@@ -29,13 +29,13 @@ from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import Envelope, KeyPair, NotOpenableError
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app, no_pages
+from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import HttpSource
-from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.batch_file import BatchFile
 from shoal.service.client import Client, Keys, Policy, Settings
 from shoal.service.clock import ManualClock, system_clock
 from shoal.service.http.limits import Limits
-from shoal.service.http.server import Background, address, listen
+from shoal.service.http.server import address, background, listen
 from shoal.service.keyring import KeyList
 from shoal.service.opening import Pool
 from shoal.service.shuffler.app import shuffler_app
@@ -214,7 +214,7 @@ def live(directory, *, clock=None, front=None, schedule=None, pages=no_pages, **
             ),
         }
         for role, app in apps.items():
-            stack.enter_context(Background(app, sockets[role]))
+            stack.enter_context(background(app, sockets[role]))
         http = stack.enter_context(httpx.Client(timeout=60, trust_env=False))
         token = shuffler.store.tokens.add("test", found.id, 400 * DAY)
         made = Live(Path(directory), clock, found, shuffler, analyzer, token, http, stack)

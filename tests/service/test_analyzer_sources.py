@@ -9,21 +9,19 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from analyzer_kit import Analyzer
+from analyzer_kit import Analyzer, DirectSource
 from http_kit import serving
 from running_kit import wait_for
 from shoal.sealing import SurveyId
+from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.results import survey_results
 from shoal.service.analyzer.source import (
     LARGEST_ANSWER,
-    DirectSource,
     HttpSource,
     SourceUnavailableError,
     TokenRefusedError,
 )
 from shoal.service.analyzer.tables import RECEIVED
-from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.errors import (
     AlreadyCollectedError,
     NotReadyError,
@@ -261,12 +259,12 @@ def test_a_worker_collects_until_it_is_stopped(parties):
         thread.start()
         post(client, shuffler, shuffler.reports_of(50))
         shuffler.work()
-        wait_for(lambda: survey_results(analyzer.store, shuffler.survey.id).batches)
+        wait_for(lambda: analyzer.store.results.survey(shuffler.survey.id).batches)
         stop.set()
         thread.join(60)
         assert not thread.is_alive()
         worker.close()
-        assert survey_results(analyzer.store, shuffler.survey.id).combined()["valid"] == 50
+        assert analyzer.store.results.survey(shuffler.survey.id).combined()["valid"] == 50
         copied = analyzer.store.key_lists.all()[shuffler.survey.shuffler.fingerprint]
         assert copied == client.get("/v1/keys").content
         assert len(sources) == 1

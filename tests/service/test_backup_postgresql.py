@@ -75,7 +75,7 @@ def test_a_store_on_a_server_comes_back(service, postgres_url, another_postgres_
 
     monkeypatch.setattr(Writer, "add", add)
     path = service.back_up("shuffler", store=postgres_url)
-    assert check(path).manifest.dialect == "postgresql"
+    assert check(path).manifest.database == "postgresql"
     before = service.batches()
     service.clock.advance(60)
     done = service.back(another_postgres_url, waiting="keep")

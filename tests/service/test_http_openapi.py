@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from shoal.service.analyzer import app as analyzer
 from shoal.service.analyzer.decode import REASONS
-from shoal.service.analyzer.publish import NOT_ENFORCED, PUBLISHED, WITHHELD
+from shoal.service.analyzer.results import NOT_ENFORCED, PUBLISHED, WITHHELD
 from shoal.service.http import openapi
 from shoal.service.shuffler import app as shuffler
 from shoal.service.shuffler.intake import UNKNOWN_KEY, UNKNOWN_VERSION
@@ -34,7 +34,7 @@ class Handlers:
 
 
 def test_the_routes_are_the_operations_and_the_document():
-    made = openapi.routes(DOCUMENT, Handlers())
+    made = openapi.Application(DOCUMENT, Handlers()).routes
     assert {(route.path, method) for route in made for method in route.methods} == {
         ("/things/{name}", "GET"),
         ("/things/{name}", "HEAD"),

@@ -14,8 +14,7 @@ from starlette.applications import Starlette
 from running_kit import Asking
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.ops import health
-from shoal.service.ops.environment import Steadiness, disk
-from shoal.service.ops.health import Fact, Readiness, State, fail, ok, warn, worst
+from shoal.service.ops.health import Fact, Readiness, State, Steadiness, disk, fail, ok, warn, worst
 from shoal.service.ops.metrics import WithHealth
 
 NOW = 1_800_000_000

@@ -13,19 +13,20 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from shoal.sealing import MalformedError, Plain, SurveyId, canonical, parsed
+from shoal.sealing import MalformedError, SurveyId, canonical, parsed
 
 MAGIC = b"shoal/1 batch\n"
 LARGEST_HEADER = 4096
 _LENGTH_BYTES = 4
 _LARGEST = 10**15
 _BATCH = re.compile(r"[0-9a-f]{32}")
-_FIELDS = {"survey", "batch", "key", "reports", "records", "record_bytes"}
+_COUNTS = ("reports", "records", "record_bytes")
+_LIMITS = {"key": (0, 255), **dict.fromkeys(_COUNTS, (1, _LARGEST))}
+_FIELDS = {"survey", "batch", *_LIMITS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,46 +43,26 @@ class BatchHeader:
     def __post_init__(self) -> None:
         if not _BATCH.fullmatch(self.batch):
             raise _malformed("a batch named by 32 lower-case hexadecimal digits")
-        _check_whole("key", self.key, least=0, most=255)
-        _check_whole("reports", self.reports)
-        _check_whole("records", self.records)
-        _check_whole("record_bytes", self.record_bytes)
+        for name, (least, most) in _LIMITS.items():
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= most:
+                raise _malformed(f"a whole number {name} from {least} to {most}")
         if self.records % self.reports:
             raise _malformed("the same number of records in every report")
 
-    @property
-    def body_bytes(self) -> int:
-        """Bytes of all records together."""
-        return self.records * self.record_bytes
-
     def to_bytes(self) -> bytes:
         """The beginning of the file, up to the first record."""
-        written = canonical(
-            {
-                "survey": str(self.survey),
-                "batch": self.batch,
-                "key": self.key,
-                "reports": self.reports,
-                "records": self.records,
-                "record_bytes": self.record_bytes,
-            }
-        )
+        written = canonical({**vars(self), "survey": str(self.survey)})
         return MAGIC + len(written).to_bytes(_LENGTH_BYTES, "big") + written
 
     @classmethod
     def from_bytes(cls, written: bytes) -> BatchHeader:
         """The header that these bytes of canonical JSON are."""
-        stored = parsed(written)
-        if set(stored) != _FIELDS:
+        stored: dict[str, Any] = dict(parsed(written))
+        texts = [stored.get(name) for name in ("survey", "batch")]
+        if set(stored) != _FIELDS or not all(isinstance(text, str) for text in texts):
             raise _malformed(f"a header of {', '.join(sorted(_FIELDS))}")
-        return cls(
-            survey=SurveyId.from_text(_text(stored, "survey")),
-            batch=_text(stored, "batch"),
-            key=_whole(stored, "key"),
-            reports=_whole(stored, "reports"),
-            records=_whole(stored, "records"),
-            record_bytes=_whole(stored, "record_bytes"),
-        )
+        return cls(**{**stored, "survey": SurveyId.from_text(stored["survey"])})
 
 
 def write_header(destination: BinaryIO, header: BatchHeader) -> bytes:
@@ -104,7 +85,13 @@ class BatchFile:
 
         A path is mapped into memory instead of copied.
         """
-        data = _contents(source)
+        if isinstance(source, bytes):
+            data = memoryview(source)
+        elif not source.stat().st_size:
+            data = memoryview(b"")  # nothing cannot be mapped
+        else:
+            with source.open("rb") as file:
+                data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         start = len(MAGIC) + _LENGTH_BYTES
         if len(data) < start or data[: len(MAGIC)] != MAGIC:
             raise _malformed(f"a file that begins with {MAGIC!r}")
@@ -113,38 +100,10 @@ class BatchFile:
             raise _malformed(f"a whole header of at most {LARGEST_HEADER} bytes")
         header = BatchHeader.from_bytes(bytes(data[start : start + length]))
         body = data[start + length :]
-        if len(body) != header.body_bytes:
+        if len(body) != header.records * header.record_bytes:
             raise _malformed(f"{header.records} records of {header.record_bytes} bytes")
         return cls(header, body)
 
 
-def _contents(source: Path | bytes) -> memoryview:
-    if isinstance(source, bytes):
-        return memoryview(source)
-    with source.open("rb") as file:
-        if not source.stat().st_size:
-            return memoryview(b"")  # nothing cannot be mapped
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
 def _malformed(expected: str) -> MalformedError:
     return MalformedError("the batch", expected)
-
-
-def _check_whole(name: str, value: object, *, least: int = 1, most: int = _LARGEST) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise _malformed(f"a whole number {name} from {least} to {most}")
-
-
-def _text(stored: Mapping[str, Plain], name: str) -> str:
-    value = stored[name]
-    if not isinstance(value, str):
-        raise _malformed(f"text as {name}")
-    return value
-
-
-def _whole(stored: Mapping[str, Plain], name: str) -> int:
-    value = stored[name]
-    if type(value) is not int:
-        raise _malformed(f"a whole number as {name}")
-    return value

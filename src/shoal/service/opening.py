@@ -83,8 +83,8 @@ class Pool(Processes):
         if known is not None:
             alike &= np.isin(keys, np.array(sorted(known), dtype=np.int64))
         fits[fits] = alike
-        found = np.unique(keys[alike]).tolist()
-        mixed = {key: _mixed(rows[alike & (keys == key)]) for key in found}
+        numbers = np.unique(keys[alike]).tolist()
+        mixed = {key: _mixed(rows[alike & (keys == key)]) for key in numbers}
         return OpenedReports(
             by_key={key: part.tobytes() for key, part in mixed.items()},
             counts={key: len(part) for key, part in mixed.items()},
@@ -96,15 +96,15 @@ class Pool(Processes):
         """The records of a body, which has one or more of them, opened with the analyzer's key."""
         opened = list(self._opened(wire.inner, pair, body))
         sealed = records(body, length=wire.record_bytes)
-        kept = [
+        valid = [
             (message, sha256(record).digest()[:TAG_BYTES])
             for message, record in zip(opened, sealed, strict=True)
             if message is not None and len(message) == wire.message_bytes
         ]
         return OpenedRecords(
-            messages=_rows([message for message, _ in kept], wire.message_bytes),
-            tags=_rows([tag for _, tag in kept], TAG_BYTES),
-            rejected=len(opened) - len(kept),
+            messages=_rows([message for message, _ in valid], wire.message_bytes),
+            tags=_rows([tag for _, tag in valid], TAG_BYTES),
+            rejected=len(opened) - len(valid),
         )
 
     def _opened(self, envelope: Envelope, pair: KeyPair, body: bytes) -> Iterator[bytes | None]:
@@ -113,16 +113,6 @@ class Pool(Processes):
         work = partial(envelope.open_all, pair=pair)
         for part in self.map(work, _pieces(body, envelope.size, self.width)):
             yield from part
-
-
-def open_reports(wire: Wire, pair: KeyPair, body: bytes) -> OpenedReports:
-    """The reports of a body, in this process."""
-    return Pool(0).open_reports(wire, pair, body)
-
-
-def open_records(wire: Wire, pair: KeyPair, body: bytes) -> OpenedRecords:
-    """The records of a batch, in this process."""
-    return Pool(0).open_records(wire, pair, body)
 
 
 def batch_of(device: Device, rows: Rows, people: int) -> Batch:
