@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sa
 
+from factories import DAY, Half, example  # noqa: F401 - a day of this kit
 from forking import Forking, serve
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
@@ -17,18 +18,15 @@ from shoal.service.analyzer import tables
 from shoal.service.analyzer.collect import Collector
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.source import READY
-from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.batch_file import BatchHeader
 from shoal.service.clock import ManualClock
-from shoal.service.db import Database
 from shoal.service.errors import AlreadyCollectedError
-from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import Batches, Party
 from shoal.service.wire import Wire
 
 START = 1_700_000_000
-HOUR, DAY = 3600, 86_400
+HOUR = 3600
 LABELS = ("red", "green", "blue")
 
 
@@ -37,18 +35,14 @@ def make_survey(keyring, *, device=None, answers=LABELS, minimum=50, **changes):
     fields = {
         "name": "colours",
         "question": "Which colour?",
-        "purpose": "To know.",
-        "device": device or RandomizedResponse(k=3, epsilon=1.0),
         "answers": answers,
         "batches": Batches(minimum=minimum, target=10 * minimum, max_age=HOUR),
         "epsilon": 1.0,
-        "delta": 1e-6,
-        "not_before": START,
-        "not_after": START + 30 * DAY,
         "shuffler": Party(url="http://localhost:1", fingerprint="ab" * 32),
         "analyzer": Party(url="http://localhost:2", fingerprint=keyring.fingerprint),
     }
-    return Survey(**{**fields, **changes})
+    device = device or RandomizedResponse(k=3, epsilon=1.0)
+    return example(device, opens=START, **fields | changes)
 
 
 def sealed(survey, keyring, values, *, seed=1):
@@ -192,19 +186,9 @@ class Analyzer:
 
     def __init__(self, directory, *, url=None, now=START):
         self.directory = Path(directory)
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.clock = ManualClock(now)
-        keys = self.directory / "keys"
-        protection = Protection.none()
-        if keys.exists():
-            self.keyring = Keyring.open(keys, protection=protection, clock=self.clock)
-        else:
-            self.keyring = Keyring.create(
-                keys, role="analyzer", protection=protection, clock=self.clock
-            )
-        self.database = Database(url or f"sqlite:///{self.directory / 'store.sqlite'}")
-        self.database.migrate("analyzer")
-        self.store = AnalyzerStore(self.database, self.directory, self.clock)
+        half = Half("analyzer", directory, self.clock, url=url)
+        self.keyring, self.database, self.store = half.keyring, half.database, half.store
         self.shuffler = Shuffler(self.directory.parent / f"{self.directory.name}-shuffler")
 
     def asking(self, **changes):

@@ -7,17 +7,16 @@ from pathlib import Path
 
 import httpx
 
+from factories import DAY, example
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import KeyPair, SurveyId, key_number
 from shoal.service.client import Client, Settings
 from shoal.service.clock import ManualClock
 from shoal.service.keyring.key_list import Identity, KeyInfo, KeyList, KeyState, fingerprint
-from shoal.service.survey import Batches, Party, Survey
 from shoal.service.wire import Wire
 
 NOW = 1_800_000_000
-DAY = 86_400
 SHUFFLER, ANALYZER = "https://shuffler.example", "https://analyzer.example"
 QUICK = Settings(wait=1.0, tries=40, patience=1e6)
 
@@ -159,17 +158,14 @@ def make_survey(**changes):
         "name": "colours",
         "question": "Which colour do you like best?",
         "purpose": "To paint a wall.",
-        "device": RandomizedResponse(k=4, epsilon=1.0),
         "answers": ANSWERS,
-        "batches": Batches(minimum=500, target=1000, max_age=DAY),
+        "minimum": 500,
+        "target": 1000,
         "epsilon": 1.0,
-        "delta": 1e-6,
-        "not_before": NOW - DAY,
-        "not_after": NOW + 30 * DAY,
-        "shuffler": Party(url=SHUFFLER, fingerprint=Owner("shuffler").fingerprint),
-        "analyzer": Party(url=ANALYZER, fingerprint=Owner("analyzer").fingerprint),
+        "shuffler": Owner("shuffler").fingerprint,
+        "analyzer": Owner("analyzer").fingerprint,
     }
-    return Survey(**fields | changes)
+    return example(opens=NOW - DAY, days=31, **fields | changes)
 
 
 def many_answers(k=1000, **changes):

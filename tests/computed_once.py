@@ -14,7 +14,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from shoal.service.db import Database, migrations
+from shoal.service.db import Database, files, migrations, tables
 
 _ALL_SCRIPTS, _upgrade = migrations._SCRIPTS, migrations.upgrade
 _tables = {}  # (dialect, tree) -> the statements that make them, and the revision
@@ -44,6 +44,7 @@ def upgrade(connection, tree, to="head"):
     statements, revision = _tables[key]
     for statement, parameters in statements:
         connection.exec_driver_sql(statement, parameters)
+    connection.execute(tables.store.update().values(id=files.fresh_name()))  # which is drawn
     return revision
 
 

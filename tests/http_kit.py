@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import socket
 from contextlib import contextmanager
+from functools import partial
 from threading import Thread
 from time import monotonic, sleep
 
+import httpx
 import uvicorn
 
 BYTES = {"Content-Type": "application/octet-stream"}
+TIMEOUT = 60  # seconds, on a machine that has other work
+get, post = partial(httpx.get, timeout=TIMEOUT), partial(httpx.post, timeout=TIMEOUT)
 SETTINGS = {"log_config": None, "access_log": False, "lifespan": "on", "proxy_headers": False}
 
 

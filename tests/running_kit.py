@@ -12,6 +12,7 @@ import time
 import httpx
 import numpy as np
 
+from factories import example
 from repository import environment
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.client import Keys, seal_many
@@ -21,7 +22,6 @@ from shoal.service.opening import Pool
 from shoal.service.ops.up import Wanted
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import ShufflerWorker
-from shoal.service.survey import Batches, Survey
 
 
 class Asking:
@@ -111,18 +111,15 @@ class Quick(Wanted):
     """A survey as of ``shoal up``, with a mechanism that need not be planned."""
 
     def survey(self, shuffler, analyzer, now):
-        device = RandomizedResponse(k=len(self.answers), epsilon=1.0)
-        return Survey(
+        return example(
+            RandomizedResponse(k=len(self.answers), epsilon=1.0),
             name="quick",
             question=self.question,
-            purpose="A test.",
-            device=device,
             answers=self.answers,
-            batches=Batches(minimum=int(0.8 * self.people), target=self.people, max_age=86_400),
+            minimum=int(0.8 * self.people),
+            target=self.people,
             epsilon=1.0,
-            delta=1e-6,
-            not_before=now - 60,
-            not_after=now + 30 * 86_400,
+            opens=now - 60,
             shuffler=shuffler,
             analyzer=analyzer,
         )

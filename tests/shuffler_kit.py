@@ -7,43 +7,28 @@ from dataclasses import dataclass, field
 import httpx
 import numpy as np
 
+from factories import DAY, Half, example
 from http_kit import BYTES
-from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import KeyPair
 from shoal.service.clock import ManualClock
 from shoal.service.db import Database
 from shoal.service.http.limits import Limits
-from shoal.service.keyring import Keyring, Protection
+from shoal.service.keyring import Keyring
 from shoal.service.opening import Pool
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import Survey
 from shoal.service.wire import Wire
 
 NOW = 1_800_000_000
-DAY = 86400
 
 
-def survey_of(shuffler: str, *, name="colours", minimum=20, target=40, **changes):
+def survey_of(shuffler: str, **changes):
     """A survey that is open at NOW; its promise is loose, so that batches may be small."""
-    party = Party(url="https://analyzer.example", fingerprint="a" * 64)
-    given = {
-        "name": name,
-        "question": "Which colour?",
-        "purpose": "Paint.",
-        "device": RandomizedResponse(k=4, epsilon=1.0),
-        "answers": ("red", "green", "blue", "none"),
-        "batches": Batches(minimum=minimum, target=target, max_age=3600),
-        "epsilon": 1.01,
-        "delta": 1e-6,
-        "not_before": NOW - DAY,
-        "not_after": NOW + 30 * DAY,
-        "shuffler": Party(url="https://shuffler.example", fingerprint=shuffler),
-        "analyzer": party,
-    }
-    return Survey(**(given | changes))
+    given = {"name": "colours", "minimum": 20, "target": 40, "max_age": 3600, "epsilon": 1.01}
+    return example(shuffler=shuffler, opens=NOW - DAY, days=31, **given | changes)
 
 
 @dataclass
@@ -129,15 +114,11 @@ class Shuffler:
 def made(directory, *, url=None, **survey):
     """A new shuffler with one survey and one key."""
     clock = ManualClock(NOW)
-    keyring = Keyring.create(
-        directory / "keys", role="shuffler", clock=clock, protection=Protection.none()
-    )
-    database = Database(url or f"sqlite:///{directory / 'store.sqlite'}")
-    database.migrate("shuffler")
-    store = ShufflerStore(database, directory, clock, grace=0)
-    found = survey_of(keyring.fingerprint, **survey)
-    store.surveys.add(found)
-    return Shuffler(store, keyring, clock, found, KeyPair.generate(number=3), database)
+    half = Half("shuffler", directory, clock, url=url)
+    found = survey_of(half.keyring.fingerprint, **survey)
+    half.store.surveys.add(found)
+    analyzer = KeyPair.generate(number=3)
+    return Shuffler(half.store, half.keyring, clock, found, analyzer, half.database)
 
 
 def post(client, shuffler, reports, **settings):

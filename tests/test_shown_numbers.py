@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import shoal
+from factories import example
 from shoal.explain.text import down, measured, up
 from shoal.report.charts import Item
 from shoal.report.result import ColumnResult, Result
-from shoal.service.survey import Batches, Party, Survey
 from shoal.service.survey.summary import document as summary
 from shoal.service.survey.words import promise_document, sentences
 from shoal.values import Estimate
@@ -24,20 +24,8 @@ PEOPLE = 2000
 
 @pytest.fixture(scope="module")
 def survey():
-    return Survey(
-        name="digits",
-        question="?",
-        purpose="!",
-        device=shoal.RandomizedResponse(k=3, epsilon=2.3456789),
-        answers=("a", "b", "c"),
-        batches=Batches(minimum=PEOPLE, target=PEOPLE, max_age=60),
-        epsilon=1.0,
-        delta=1e-6,
-        not_before=0,
-        not_after=1,
-        shuffler=Party(url="https://shuffler.example", fingerprint="1" * 64),
-        analyzer=Party(url="https://analyzer.example", fingerprint="2" * 64),
-    )
+    device = shoal.RandomizedResponse(k=3, epsilon=2.3456789)
+    return example(device, minimum=PEOPLE, epsilon=1.0)
 
 
 def renderings(survey):

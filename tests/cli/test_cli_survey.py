@@ -10,7 +10,7 @@ import pytest
 
 import command_kit
 import shoal
-from example_surveys import example
+from factories import example
 from shoal.sealing import canonical
 from shoal.service.client import Policy, PolicyError
 from shoal.service.keyring import Keyring, Protection

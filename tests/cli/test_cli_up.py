@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from example_surveys import example
+import http_kit
+from factories import example
 from repository import environment
 from running_kit import Process, Quick, wait_for
 from shoal.cli.up import invite, missing_scripts
@@ -61,25 +62,25 @@ def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results
             "unprotected keys",
         ):
             assert words in flat
-        results = httpx.get(up.said[-1].split()[-1]).json()
+        results = http_kit.get(up.said[-1].split()[-1]).json()
         assert SurveyId.from_text(up.value("survey"))  # whole, however narrow the terminal
         up.until("the page to answer on")
-        page = httpx.get(up.said[-1].split()[0])
+        page = http_kit.get(up.said[-1].split()[0])
         assert page.status_code == 200
         assert "How often did you feel lonely last week?" in page.text
         (first,) = results["batches"]
         assert (first["valid"], first["status"]) == (300, "published")
         assert first["epsilon"] <= 1
         shuffler = up.value("shuffler")
-        assert httpx.get(f"{shuffler}/readyz").status_code == 200
+        assert http_kit.get(f"{shuffler}/readyz").status_code == 200
         metrics = next(line.split()[-1] for line in up.said if "shuffler's metrics" in line)
-        figures = httpx.get(metrics).text
+        figures = http_kit.get(metrics).text
         assert f'shoal_last_batch_reports{{survey="{results["survey"][:12]}"}} 300.0' in figures
         status, rest, errors = up.interrupt()
     assert (status, errors) == (0, "")
     assert f"Go on with: shoal up {directory}" in " ".join(rest.split())
     with pytest.raises(httpx.ConnectError):
-        httpx.get(shuffler)
+        http_kit.get(shuffler)
     finished = subprocess.run(
         [
             *(sys.executable, "-m", "shoal.cli", "up", str(directory)),
@@ -135,7 +136,7 @@ def test_killed_outright_nobody_is_left_behind_and_it_goes_on(tmp_path):
 
 def _answers(url):
     try:
-        return httpx.get(f"{url}/healthz").is_success
+        return http_kit.get(f"{url}/healthz").is_success
     except httpx.HTTPError:
         return False
 

@@ -14,7 +14,7 @@ import pytest
 
 import shoal
 from browser_kit import chromium, node
-from example_surveys import example
+from factories import example
 from repository import ROOT
 from service.live import live, quick_directory
 from shoal.protocols.counts import FairCoins

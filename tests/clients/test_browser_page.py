@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from starlette.requests import Request
 
 from browser_kit import PATIENCE, built_scripts, chromium, node, store_of
-from example_surveys import example
+from factories import example
 from repository import ROOT
 from shoal.service.survey import Party
 from shoal.web import assets, pages

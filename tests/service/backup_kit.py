@@ -8,7 +8,8 @@ from hashlib import sha256
 import numpy as np
 
 from analyzer_kit import DirectSource
-from service.live import START, Half, survey_of
+from factories import Half
+from service.live import START, survey_of
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.batch_file import BatchFile
 from shoal.service.client import Keys, seal_many

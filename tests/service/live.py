@@ -22,6 +22,7 @@ from threading import Lock, Thread
 import httpx
 
 import peers_kit
+from factories import DAY, Half, example
 from http_kit import BYTES
 from repository import ROOT, environment
 from shoal.randomizers.response import RandomizedResponse
@@ -30,25 +31,22 @@ from shoal.sealing import Envelope, KeyPair, NotOpenableError
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app, no_pages
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import HttpSource
-from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.batch_file import BatchFile
 from shoal.service.client import Client, Keys, Policy, Settings
 from shoal.service.clock import ManualClock, system_clock
-from shoal.service.db import Database
 from shoal.service.http.limits import Limits
 from shoal.service.http.server import address, background, listen
-from shoal.service.keyring import KeyList, Keyring, Protection
+from shoal.service.keyring import KeyList
 from shoal.service.opening import Pool
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.intake import sorted_upload
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
-from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import Party, Survey
 from shoal.service.wire import Wire
 
 START = 1_800_000_000
-HOUR, DAY = 3600, 86_400
+HOUR = 3600
 LIBERAL = Policy(
     local_epsilon=float("inf"),
     epsilon=float("inf"),
@@ -63,47 +61,14 @@ def survey_of(shuffler, analyzer, *, now, k=4, local_epsilon=3.0, minimum=60, ta
     """A survey with a promise that any crowd keeps, so that batches may be small."""
     given = {
         "name": "live",
-        "question": "Which?",
-        "purpose": "A test.",
         "device": RandomizedResponse(k=k, epsilon=local_epsilon),
         "answers": tuple(f"answer {number}" for number in range(k)),
-        "batches": Batches(minimum=minimum, target=target, max_age=DAY),
         "epsilon": local_epsilon * 1.01,
-        "delta": 1e-6,
-        "not_before": now - DAY,
-        "not_after": now + 365 * DAY,
-        "shuffler": shuffler,
-        "analyzer": analyzer,
+        "minimum": minimum,
+        "target": target,
     }
-    return Survey(**(given | changes))
-
-
-class Half:
-    """One party: its keys, its database, its store."""
-
-    def __init__(self, role, directory, clock, *, schedule=None):
-        self.directory = Path(directory)
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        keys, protection = self.directory / "keys", Protection.none()
-        self.keyring = (
-            Keyring.open(keys, protection=protection, clock=clock)
-            if keys.exists()
-            else Keyring.create(
-                keys, role=role, protection=protection, clock=clock, schedule=schedule
-            )
-        )
-        self.database = Database(f"sqlite:///{self.directory / 'store.sqlite'}", timeout=60)
-        self.database.migrate(role)
-        self.store = (
-            ShufflerStore(self.database, self.directory, clock, grace=0)
-            if role == "shuffler"
-            else AnalyzerStore(self.database, self.directory, clock)
-        )
-
-    def close(self):
-        if isinstance(self.store, ShufflerStore):
-            self.store.close()
-        self.database.close()
+    parties = {"shuffler": shuffler, "analyzer": analyzer}
+    return example(opens=now - DAY, days=366, **parties, **given | changes)
 
 
 class _Unencrypted(httpx.AsyncBaseTransport):

@@ -13,8 +13,8 @@ from hashlib import sha256
 import pytest
 import sqlalchemy as sa
 
+from factories import DAY, example
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import SurveyId
 from shoal.service import failpoints
 from shoal.service.batch_file import BatchFile, write_header
@@ -37,30 +37,18 @@ from shoal.service.errors import (
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.reports import Arrival, Receipt
 from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import Batches
 from shoal.service.wire import Wire
 
 START = 1_700_000_000
-HOUR, DAY = 3600, 86_400
+HOUR = 3600
 LEASE = 600
 REQUEST, OTHER_REQUEST = "ab" * 16, "cd" * 16
 
 
 def make_survey(name="colour", *, minimum=10, target=20, max_age=HOUR, small="carry", days=30):
-    return Survey(
-        name=name,
-        question="Which colour?",
-        purpose="To know.",
-        device=RandomizedResponse(k=3, epsilon=1.0),
-        answers=("red", "green", "blue"),
-        batches=Batches(minimum=minimum, target=target, max_age=max_age, small=small),
-        epsilon=2.0,
-        delta=1e-6,
-        not_before=START,
-        not_after=START + days * DAY,
-        shuffler=Party(url="https://example.com", fingerprint="00" * 32),
-        analyzer=Party(url="https://example.com", fingerprint="11" * 32),
-    )
+    batches = Batches(minimum=minimum, target=target, max_age=max_age, small=small)
+    return example(name=name, opens=START, days=days, batches=batches)
 
 
 def make_reports(survey, numbers):

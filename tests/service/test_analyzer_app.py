@@ -45,7 +45,7 @@ def analyzer(tmp_path_factory):
 def client(analyzer):
     with (
         serving(analyzer_app(analyzer.store, analyzer.keyring)) as url,
-        httpx.Client(base_url=url, timeout=30) as made,
+        httpx.Client(base_url=url, timeout=60) as made,
     ):
         yield made
 
@@ -157,7 +157,7 @@ def test_the_ledger_says_what_every_batch_costs(client, analyzer, path, token):
 
 def test_public_results_need_no_token(analyzer, path):
     app = analyzer_app(analyzer.store, analyzer.keyring, public_results=True)
-    with serving(app) as url, httpx.Client(base_url=url) as client:
+    with serving(app) as url, httpx.Client(base_url=url, timeout=60) as client:
         assert client.get(f"{path}/results").status_code == 200
         document = client.get("/openapi.json").json()
         assert "security" not in document["paths"]["/v1/surveys/{survey}/results"]["get"]

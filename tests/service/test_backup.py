@@ -11,8 +11,9 @@ from hashlib import sha256
 import pytest
 import sqlalchemy as sa
 
+from factories import Half
 from service.backup_kit import CROWD, DAY, Service, digest, records
-from service.live import START, Half
+from service.live import START
 from shoal.service.analyzer import tables as analyzer_schema
 from shoal.service.errors import AlreadyCollectedError
 from shoal.service.keyring import Keyring, KeyState, Protection, Schedule

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from example_surveys import example, mechanism
+from factories import example, mechanism
 from shoal.errors import ShoalError
 from shoal.sealing import (
     KeyPair,

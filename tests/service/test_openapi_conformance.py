@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+import http_kit
 import shuffler_kit
 from analyzer_kit import Analyzer
 from client_kit import Owner
@@ -119,7 +119,7 @@ class Served:
 
     def __init__(self, role, url, real):
         self.url, self.real, self.examples = url, real, EXAMPLES[role]
-        document = httpx.get(f"{url}/openapi.json", timeout=60).json()
+        document = http_kit.get(f"{url}/openapi.json").json()
         schema = schemathesis.openapi.from_dict(document)
         found = [item.ok() for item in schema.get_all_operations()]
         self.operations = {each.definition.raw["operationId"]: each for each in found}

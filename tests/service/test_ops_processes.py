@@ -13,6 +13,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+import http_kit
 from running_kit import Quick, Service, opened, reports, wait_for
 from shoal.service.clock import system_clock
 from shoal.service.db.leases import Leases
@@ -72,7 +73,7 @@ def test_stopped_under_load_nothing_acknowledged_is_lost_and_nobody_leaves_a_tra
         def load(part):
             # Another address of this machine, to look for afterwards.
             transport = httpx.HTTPTransport(local_address="127.0.0.2")
-            with httpx.Client(transport=transport, headers=MARKED, timeout=30) as client:
+            with httpx.Client(transport=transport, headers=MARKED, timeout=60) as client:
                 for report in part:
                     try:
                         answer = client.post(f"{url}?from={MARK}", content=report)
@@ -85,11 +86,11 @@ def test_stopped_under_load_nothing_acknowledged_is_lost_and_nobody_leaves_a_tra
         threads = [threading.Thread(target=load, args=(sent[i::4],)) for i in range(4)]
         for thread in threads:
             thread.start()
-        refused = httpx.post(url, content=sent[0][:-1], headers=MARKED)
+        refused = http_kit.post(url, content=sent[0][:-1], headers=MARKED)
         assert refused.status_code == 400
-        assert httpx.get(f"{url}/{MARK}", headers=MARKED).status_code == 404
+        assert http_kit.get(f"{url}/{MARK}", headers=MARKED).status_code == 404
         wait_for(lambda: len(acknowledged) > 40)
-        told = [httpx.get(f"{metrics}/{path}", headers=MARKED) for path in ("metrics", "readyz")]
+        told = [http_kit.get(f"{metrics}/{path}", headers=MARKED) for path in ("metrics", "readyz")]
         assert [answer.status_code for answer in told] == [200, 200]
         assert service.stop() == 0
         for thread in threads:
@@ -150,16 +151,16 @@ def test_a_full_disk_refuses_and_loses_nothing(embedded, tmp_path):
     with shuffler(embedded, tmp_path) as service:
         url = uploads(service, embedded)
         whole = {"Content-Type": "application/octet-stream"}
-        assert httpx.post(url, content=sent[0], headers=whole).status_code == 202
+        assert http_kit.post(url, content=sent[0], headers=whole).status_code == 202
         pid = service.process.pid
         unlimited = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, unlimited[1]))
-        refused = httpx.post(url, content=b"".join(sent), headers=whole)
+        refused = http_kit.post(url, content=b"".join(sent), headers=whole)
         assert refused.status_code == 503
         assert refused.headers["content-type"] == "application/problem+json"
         assert int(refused.headers["retry-after"]) > 0
         resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
-        again = httpx.post(url, content=b"".join(sent), headers=whole)
+        again = http_kit.post(url, content=b"".join(sent), headers=whole)
         assert (again.status_code, again.json()["refused"]) == (202, [])
         assert service.stop() == 0
     assert opened(embedded)["opened"] == len(sent)
@@ -176,27 +177,27 @@ def test_a_database_that_is_gone_is_not_ready_and_nothing_is_acknowledged(
         url, public = uploads(service, embedded), service.address()
         metrics = service.address("metrics_listening")
         whole = {"Content-Type": "application/octet-stream"}
-        assert httpx.post(url, content=report, headers=whole, timeout=30).status_code == 202
-        assert httpx.get(f"{public}/readyz").status_code == 200
+        assert http_kit.post(url, content=report, headers=whole).status_code == 202
+        assert http_kit.get(f"{public}/readyz").status_code == 200
         with postgres_admin.connect() as connection:
             name = sa.make_url(postgres_url).database
             connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
-            refused = httpx.post(url, content=report, headers=whole, timeout=30)
+            refused = http_kit.post(url, content=report, headers=whole)
             assert refused.status_code == 503
             ready = wait_for(lambda: _not_ready(f"{public}/readyz"))
             assert "PostgreSQL" not in ready.text
             assert "checks" not in ready.json()
-            detailed = httpx.get(f"{metrics}/readyz").json()
+            detailed = http_kit.get(f"{metrics}/readyz").json()
             assert detailed["detail"].startswith("store: ")
-            assert httpx.get(f"{public}/healthz").json() == {"status": "alive"}
-            shown = httpx.get(f"{metrics}/metrics").text
+            assert http_kit.get(f"{public}/healthz").json() == {"status": "alive"}
+            shown = http_kit.get(f"{metrics}/metrics").text
             assert "shoal_unreadable_figures 2.0" in shown
             connection.execute(sa.text(f"CREATE DATABASE {name}"))  # for the fixture to drop
         assert service.stop() == 0
 
 
 def _not_ready(url):
-    answer = httpx.get(url, timeout=30)
+    answer = http_kit.get(url)
     return answer if answer.status_code == 503 else None
 
 
@@ -209,10 +210,10 @@ def test_several_processes_share_a_port_and_one_that_dies_comes_back(embedded, t
         children = wait_for(lambda: _children_of(service.process.pid))
         wait_for(lambda: sum(line["event"] == "listening" for line in service.events()) >= 3)
         for report in sent[:100]:
-            assert httpx.post(url, content=report, headers=whole, timeout=30).status_code == 202
+            assert http_kit.post(url, content=report, headers=whole).status_code == 202
         os.kill(children[0], 9)
         for report in sent[100:]:
-            assert httpx.post(url, content=report, headers=whole, timeout=60).status_code == 202
+            assert http_kit.post(url, content=report, headers=whole).status_code == 202
         wait_for(lambda: any(line["event"] == "child_died" for line in service.events()))
         assert service.stop() == 0
         assert not _children_of(service.process.pid)

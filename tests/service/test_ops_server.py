@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+import http_kit
 from running_kit import wait_for
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.http.server import address, background, listen
@@ -46,13 +47,13 @@ def test_a_request_that_has_begun_is_answered_and_the_application_closes_after_i
     with listen("127.0.0.1", 0) as opened:
         url = address(opened)
         with background(app, opened) as running:
-            thread = threading.Thread(target=lambda: said.append(httpx.get(url)))
+            thread = threading.Thread(target=lambda: said.append(http_kit.get(url)))
             thread.start()
             wait_for(lambda: "begun" in order)
             running.stop()
             thread.join()
         with pytest.raises(httpx.ConnectError):
-            httpx.get(url)
+            http_kit.get(url)
     assert said[0].text == "done"
     assert "server" not in said[0].headers
     assert order == ["open", "begun", "answered", "closed"]

@@ -11,9 +11,9 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
 import pytest
 
+import http_kit
 from repository import ROOT, environment
 from running_kit import Service, wait_for
 
@@ -85,7 +85,7 @@ class Walk:
             given = self.printed["shuffler", "keys token"]
         elif words.startswith("curl "):
             address = filled.split()[-1]
-            self.printed[machine, "curl"] = httpx.get(address, timeout=30).json()
+            self.printed[machine, "curl"] = http_kit.get(address).json()
             return
         finished = subprocess.run(
             ["/bin/sh", "-c", self.shoal(filled)],
@@ -164,12 +164,12 @@ def test_the_page_is_walked_to_a_result_and_back_from_a_backup(walk):
 
 def _wait_for_keys(walk):
     address = walk.filled("https://shuffler.example/v1/surveys/SURVEY/keys/analyzer")
-    wait_for(lambda: httpx.get(address, timeout=30).status_code == 200, 120)
+    wait_for(lambda: http_kit.get(address).status_code == 200, 120)
 
 
 def _wait_for_result(walk):
     address = walk.filled("https://analyzer.example/v1/surveys/SURVEY/results")
-    wait_for(lambda: httpx.get(address, timeout=30).json()["batches"], 120)
+    wait_for(lambda: http_kit.get(address).json()["batches"], 120)
 
 
 def _restored(walk, batch):

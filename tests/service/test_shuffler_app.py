@@ -172,7 +172,7 @@ def test_wrong_methods_types_and_paths(shuffler, client):
 
 
 def test_a_client_that_hangs_up_in_the_middle_leaves_nothing(shuffler):
-    with serving(shuffler.app(body_seconds=0.3)) as url, client_of(url) as client:
+    with serving(shuffler.app(body_seconds=2.0)) as url, client_of(url) as client:
         body = b"".join(shuffler.reports(2))
         head = (
             f"POST {shuffler.path}/reports HTTP/1.1\r\nHost: x\r\n"

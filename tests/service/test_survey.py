@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from example_surveys import ANALYZER, BATCHES, NAMES, SHUFFLER, example, mechanism
+from factories import ANALYZER, BATCHES, NAMES, SHUFFLER, example, mechanism
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.protocols.registry import protocol
 from shoal.randomizers.registry import by_name, described

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import shoal
-from example_surveys import ANALYZER, SHUFFLER, mechanism
+from factories import ANALYZER, SHUFFLER, mechanism
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomizers.vectors import PrivUnit

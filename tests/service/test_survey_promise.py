@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import shoal
-from example_surveys import example
+from factories import example
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.survey.promise import Terms, promised
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import resource
 
-import httpx
 import pytest
 import sqlalchemy as sa
 
+import http_kit
 import load_kit
 from http_kit import BYTES
 from running_kit import Asking, Quick, Service, opened, reports, wait_for
@@ -96,7 +96,7 @@ class Shuffler:
 
     def post(self):
         """The status for the next report; one that is not kept stays the next."""
-        answer = httpx.post(self.url, content=self.sent[0], headers=BYTES, timeout=60)
+        answer = http_kit.post(self.url, content=self.sent[0], headers=BYTES)
         if answer.status_code == 202:
             self.acknowledged.append(self.sent.pop(0))
         else:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from example_surveys import NAMES, example, mechanism
+from factories import NAMES, example, mechanism
 from shoal.errors import InvalidArgumentError
 from shoal.randomness import simulated
 from shoal.sealing import SUITES, KeyPair, NotOpenableError, SurveyId

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from factories import example
 from shoal.protocols import registry
 from shoal.protocols.counts import FairCoins, NearCentralCount, NearCentralSum
 from shoal.protocols.dummies import HashedDummies, UniformDummies
@@ -23,7 +24,6 @@ from shoal.randomizers.response import (
     RandomizedResponse,
 )
 from shoal.randomness import simulated
-from shoal.service.survey import Batches, Party, Survey
 from shoal.service.survey.words import cases, sentences
 
 TARGET = {"n": 2000, "epsilon": 1.0, "delta": 1e-6}
@@ -31,21 +31,8 @@ BOUNDS = {"low": 0, "high": 120}
 
 
 def survey_of(device):
-    k = getattr(device, "k", 0)
-    return Survey(
-        name="words",
-        question="?",
-        purpose="!",
-        device=device,
-        answers=tuple(f"answer {number}" for number in range(k)),
-        batches=Batches(minimum=2000, target=2000, max_age=60),
-        epsilon=max(1.1, min(device.local_epsilon * 1.1, 20)),
-        delta=1e-6,
-        not_before=0,
-        not_after=1,
-        shuffler=Party(url="https://shuffler.example", fingerprint="1" * 64),
-        analyzer=Party(url="https://analyzer.example", fingerprint="2" * 64),
-    )
+    epsilon = max(1.1, min(device.local_epsilon * 1.1, 20))
+    return example(device, minimum=2000, epsilon=epsilon)
 
 
 def said(device):

@@ -49,7 +49,7 @@ async def answered(shuffler, transport, directory):
             client._sleep = _at_once
             async with client:
                 url = f"https://shuffler.example{shuffler.path}"
-                assert isinstance(await client.report(url, "red"), Sent)
+                assert isinstance(await client.report(url, "car"), Sent)
 
 
 async def _at_once(_seconds):

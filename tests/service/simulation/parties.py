@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import httpx
 import sqlalchemy as sa
 
+from factories import example
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service import failpoints
 from shoal.service.analyzer.collect import AnalyzerWorker
@@ -32,7 +33,7 @@ from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import Batches
 from shoal.service.wire import Wire
 
 START = 1_800_000_000
@@ -180,22 +181,15 @@ class _Torn(httpx.SyncByteStream):
 
 def survey_of(name, fingerprints, *, k, minimum, target, small="carry", epsilon=1.0):
     """A survey in which everybody has an answer of their own."""
-    shuffler, analyzer = (
-        Party(url=f"https://{role}.example", fingerprint=fingerprints[role]) for role in ROLES
-    )
-    return Survey(
+    return example(
+        RandomizedResponse(k=k, epsilon=epsilon),
         name=name,
-        question="Which number is yours?",
-        purpose="To see that everybody is counted once.",
-        device=RandomizedResponse(k=k, epsilon=epsilon),
         answers=tuple(str(number) for number in range(k)),
         batches=Batches(minimum=minimum, target=target, max_age=MAX_AGE, small=small),
         epsilon=epsilon + 0.01,
-        delta=1e-6,
-        not_before=START - 100 * DAY,
-        not_after=START + 120 * DAY,
-        shuffler=shuffler,
-        analyzer=analyzer,
+        opens=START - 100 * DAY,
+        days=220,
+        **fingerprints,
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import shoal
-from example_surveys import example, mechanism
+from factories import example, mechanism
 from shoal.protocols.counts import FairCoins
 from shoal.randomness import Randomness, simulated
 from shoal.sealing import KeyPair

@@ -1,0 +1,116 @@
+"""Surveys, mechanisms and parties to test with: each is made in one way, here.
+
+The kits say what theirs differ in: who owns the keys, when a survey is open, how small a batch is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shoal.protocols import registry
+from shoal.protocols.registry import PROTOCOLS, protocol
+from shoal.randomizers import registry as randomizers
+from shoal.randomizers.response import RandomizedResponse
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.db import Database
+from shoal.service.keyring import Keyring, Protection
+from shoal.service.shuffler.store import ShufflerStore
+from shoal.service.survey import Batches, Party, Survey
+
+DAY = 86_400
+OPENS = 1_893_456_000
+SHUFFLER = Party(url="https://shuffler.example", fingerprint="5" * 64)
+ANALYZER = Party(url="https://analyzer.example", fingerprint="a" * 64)
+BATCHES = Batches(minimum=1000, target=2000, max_age=DAY)
+ANSWERS = ("car", "bus", "bike", "foot")
+VECTORS = {*randomizers.VECTORS, *registry.VECTORS}
+NAMES = tuple(name for name in registry.NAMES if name not in VECTORS)
+_SHAPES = {
+    "dummies": {"k": 4},
+    "sparse": {"k": 4},
+    "zero-sum": {"k": 4},
+    "hashed-dummies": {"k": 4, "buckets": 2},
+    "split-and-mix": {"low": 0.0, "high": 10.0},
+    "near-central-sum": {"low": 0.0, "high": 10.0, "levels": 1},
+}
+
+
+def mechanism(name):
+    """Of a name: for four answers (or two), or for numbers from 0 to 10."""
+    if name in PROTOCOLS:
+        made = protocol(name).calibrated
+        return made(n=1000, epsilon=2.0, delta=1e-6, **_SHAPES.get(name, {}))
+    numbers = name in randomizers.NUMBERS
+    shape = {"low": 0.0, "high": 10.0} if numbers else {"k": 4}
+    return randomizers.by_name(name)(epsilon=1.0, **shape)
+
+
+def party(role, fingerprint):
+    """Known by a fingerprint alone, at the address that everybody has in examples."""
+    return Party(url=f"https://{role}.example", fingerprint=fingerprint)
+
+
+def example(device=None, *, opens=OPENS, days=30, **fields):
+    """A survey that is fine, but for what is changed.
+
+    Besides its fields: from when on and how many ``days`` it is open, and the fields of its
+    batches. ``target`` is the minimum if only that is said. Parties may be fingerprints.
+    """
+    device = RandomizedResponse(k=4, epsilon=1.0) if device is None else device
+    k = getattr(device, "k", 0)
+    about = {
+        "name": "travel",
+        "question": "How did you travel to work?",
+        "purpose": "Planning of bus lines",
+        "device": device,
+        "answers": ANSWERS[:k] if k <= len(ANSWERS) else tuple(f"answer {i}" for i in range(k)),
+        "batches": _batches(fields),
+        "epsilon": 2.5,
+        "delta": 1e-6,
+        "not_before": opens,
+        "not_after": opens + days * DAY,
+        "shuffler": SHUFFLER,
+        "analyzer": ANALYZER,
+    } | fields
+    for role in ("shuffler", "analyzer"):
+        if isinstance(about[role], str):
+            about[role] = party(role, about[role])
+    return Survey(**about)
+
+
+def _batches(fields):
+    """Takes what is said of batches out of the other fields."""
+    names = [name for name in ("minimum", "target", "max_age", "small") if name in fields]
+    said = {name: fields.pop(name) for name in names}
+    if not said:
+        return BATCHES
+    smallest = said.get("minimum", BATCHES.minimum)
+    return Batches(**{"minimum": smallest, "target": smallest, "max_age": DAY} | said)
+
+
+class Half:
+    """One party in a directory: its keys, its database, its store, new or as they are there."""
+
+    def __init__(self, role, directory, clock, *, url=None, schedule=None):
+        self.directory = Path(directory)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        keys, protection = self.directory / "keys", Protection.none()
+        self.keyring = (
+            Keyring.open(keys, protection=protection, clock=clock)
+            if keys.exists()
+            else Keyring.create(
+                keys, role=role, protection=protection, clock=clock, schedule=schedule
+            )
+        )
+        self.database = Database(url or f"sqlite:///{self.directory / 'store.sqlite'}", timeout=60)
+        self.database.migrate(role)
+        self.store = (
+            ShufflerStore(self.database, self.directory, clock, grace=0)
+            if role == "shuffler"
+            else AnalyzerStore(self.database, self.directory, clock)
+        )
+
+    def close(self):
+        if isinstance(self.store, ShufflerStore):
+            self.store.close()
+        self.database.close()
