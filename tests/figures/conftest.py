@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from shoal.figures import DRAWINGS
+from shoal.figures import DRAWINGS, testing_power
 from shoal.figures.drawing import Drawing
 
 
@@ -24,4 +24,7 @@ class Numbers:
 def numbers():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Drawing, "table", cache(Drawing.table))
+        # How often tests notice is tested in tests/testing; here it is drawn.
+        patched.setattr(testing_power, "TRIALS", 40)
+        patched.setattr(testing_power, "SIMULATIONS", 199)
         yield Numbers()
