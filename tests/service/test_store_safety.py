@@ -285,9 +285,10 @@ def test_the_tags_of_rejected_reports_go(parts):
     claim = parts.store.reports.claim(10, LEASE)
     rejected = make_reports(parts.survey, range(4))
     parts.store.reports.finish(claim, {0: (records(parts.survey, 6), 6)}, 4, rejected)
-    assert rows_of(parts.database, schema.tags) == 16
-    assert send(parts.store, parts.survey, range(10)) == Receipt(4, 6)
-    assert send(parts.store, parts.survey, range(10), key=1) == Receipt(0, 10)
+    assert rows_of(parts.database, schema.tags) == 6
+    assert rows_of(parts.database, schema.waiting_tags) == 10
+    assert send(parts.store, parts.survey, range(10), key=claim.key) == Receipt(4, 6)
+    assert send(parts.store, parts.survey, range(10), key=1 - claim.key) == Receipt(0, 10)
     assert states(parts.database) == [("OPEN", 6)]
 
 

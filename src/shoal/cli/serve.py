@@ -21,7 +21,8 @@ _WHERE = "Where it listens"
 _MUCH = "What one address may have"
 _LOG = "What it tells"
 _LISTENING = ("host", "port", "socket", "metrics_host", "metrics_port", "metrics_socket")
-_SETTINGS = ("identity", "migrate", "processes", "pause", "behind_proxy")
+_WORKING = ("processes", "pause", "gather", "gather_reports")
+_SETTINGS = ("identity", "migrate", "behind_proxy", *_WORKING)
 
 serve = typer.Typer(
     cls=Commands,
@@ -157,6 +158,8 @@ class WorkerOptions(KeyOptions):
     """A worker, which opens what the shuffler takes in."""
 
     pause: float = option(_PAUSE, WORK, default=1.0)
+    gather: float = option("Seconds that reports wait to be opened together.", WORK, default=600.0)
+    gather_reports: int = option("Open them earlier when so many wait.", WORK, default=1000)
 
 
 @command(serve)
@@ -192,8 +195,9 @@ def analyzer(options: AnalyzerOptions) -> None:
     from shoal.web import assets
     from shoal.web.pages import pages
 
-    lacking = assets.unbuilt()
-    if lacking:  # such pages take no answers: the log has it at once, and shoal doctor
+    if (
+        lacking := assets.unbuilt()
+    ):  # such pages take no answers: the log has it at once, and shoal doctor
         values = {"role": "analyzer", "count": len(lacking)}
         logs.say("browser_scripts_missing", level=logging.WARNING, **values)
     token_file = options.shuffler_token or options.directory / "token"

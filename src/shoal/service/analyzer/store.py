@@ -48,7 +48,7 @@ class AnalyzerStore:
     def delete_survey(self, survey: SurveyId) -> Deleted:
         """Delete all data of a survey that is over, its results too, and the survey."""
         row = self.surveys.ended(survey, self.clock())
-        counts = {"tags": forget(self._database, tags.c.survey == row.number)}
+        counts = {"tags": forget(self._database, tags, tags.c.survey == row.number)}
         with self._database.write() as connection:
             for table in (results, ledger, collections, tags):
                 deleted = connection.execute(table.delete().where(table.c.survey == row.number))
@@ -62,4 +62,4 @@ class AnalyzerStore:
 
     def forget_key(self, key: int) -> int:
         """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""
-        return forget_key(self._database, key)
+        return forget_key(self._database, tags, key)

@@ -4,14 +4,14 @@ A transaction that returns is durable: SQLite runs with a write-ahead log that i
 commit, PostgreSQL with ``synchronous_commit``. One that cannot be (locked for too long, disk full,
 server gone) raises ``StoreUnavailableError`` and leaves nothing behind; so does one that went to
 SQLite's files after somebody removed or replaced them. Deleted content is overwritten with zeros on
-SQLite; PostgreSQL frees it at its next vacuum.
+SQLite, whose file shrinks when asked to; PostgreSQL frees it at its next vacuum.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -34,6 +34,7 @@ _Identity: TypeAlias = "tuple[int, int] | None"
 _BEGIN = "shoal_begin"  # the execution option that says how SQLite's transaction begins
 _TIMEOUT = 30.0
 _CONNECT_TIMEOUT = 10
+_SWEEP_MILLISECONDS = 200  # that writers may have to wait for somebody who reads
 _LOCK_NOT_AVAILABLE = "55P03"
 # A peer that is gone is noticed within half a minute, by us and by the server: neither waits for
 # a machine that lost its network, nor keeps what that one had locked. No ``statement_timeout``:
@@ -90,13 +91,54 @@ class Database:
         """An insertion that can say what to do about rows that are there."""
         return sqlite.insert(table) if self.dialect == SQLITE else postgresql.insert(table)
 
+    def shrink(self, connection: sa.Connection) -> None:
+        """Give back the pages of SQLite's file that hold nothing; PostgreSQL sees to it itself."""
+        if self.dialect == SQLITE:
+            driver: Any = connection.connection.driver_connection
+            (free,) = driver.execute("PRAGMA freelist_count").fetchone()
+            for _ in range(free):  # the driver takes one step of such a statement, of a page
+                driver.execute("PRAGMA incremental_vacuum(1)")
+
+    def sweep(self, tables: Sequence[sa.Table]) -> bool:
+        """Let the files forget what was deleted from some tables; whether nobody was in the way.
+
+        SQLite: what is in the log goes to the database, and the log is emptied.
+        """
+        names = ", ".join(table.name for table in tables)
+        with self._translated("forgetting"), closing(self._engine.raw_connection()) as connection:
+            driver: Any = connection.driver_connection
+            if self.dialect == POSTGRESQL:
+                driver.autocommit = True
+                try:
+                    driver.execute(f"VACUUM (INDEX_CLEANUP ON) {names}")
+                finally:
+                    driver.autocommit = False
+                return True
+            (timeout,) = driver.execute("PRAGMA busy_timeout").fetchone()
+            driver.execute(f"PRAGMA busy_timeout={_SWEEP_MILLISECONDS}").close()
+            try:
+                busy, *_ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                driver.execute(f"PRAGMA busy_timeout={timeout}").close()
+        return not busy
+
     def migrate(self, tree: str, to: str = "head") -> str:
         """Bring the tables of ``tree`` (shuffler, analyzer) up to date; the revision reached."""
+        if self.dialect == SQLITE:
+            self._let_shrink()
         with self.write() as connection:
             if self.dialect == POSTGRESQL:
                 # Two that migrate at once would both find the same old revision.
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(migrations.LOCK)))
             return migrations.upgrade(connection, tree, to)
+
+    def _let_shrink(self) -> None:
+        """Rewrite a file of an older version, which would keep pages that hold nothing."""
+        with self._translated("writing"), closing(self._engine.raw_connection()) as connection:
+            driver: Any = connection.driver_connection
+            if driver.execute("PRAGMA auto_vacuum").fetchone() == (0,):
+                driver.execute("PRAGMA auto_vacuum=INCREMENTAL").close()
+                driver.execute("VACUUM").close()
 
     def revision(self, tree: str) -> str | None:
         """The revision the tables of ``tree`` are at; None if there are none."""
@@ -233,6 +275,8 @@ def _sqlite(url: URL, timeout: float, held: _OpenFiles) -> sa.Engine:
     @sa.event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 - of the driver
         connection.isolation_level = None  # transactions begin where we say, and how
+        if connection.execute("PRAGMA page_count").fetchone() == (0,):  # later it is a write
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL").close()
         for setting in (
             "journal_mode=WAL",
             "synchronous=FULL",
@@ -240,7 +284,7 @@ def _sqlite(url: URL, timeout: float, held: _OpenFiles) -> sa.Engine:
             "foreign_keys=ON",
             "temp_store=MEMORY",
             "cache_size=-65536",  # KiB: dedup looks up tags all over the table
-            "wal_autocheckpoint=8192",  # pages: tags touch many, and the same ones again
+            "wal_autocheckpoint=4000",  # pages: as many as the first part of its index is for
             "journal_size_limit=67108864",
         ):
             connection.execute(f"PRAGMA {setting}").close()
@@ -262,6 +306,7 @@ def _postgresql(url: URL, timeout: float) -> sa.Engine:
     engine = sa.create_engine(
         url,
         hide_parameters=True,
+        isolation_level="READ COMMITTED",  # a statement sees what whoever it waited for has done
         pool_timeout=timeout,
         pool_pre_ping=True,  # the server may have been restarted since
         connect_args={"connect_timeout": _CONNECT_TIMEOUT, **_ALIVE},

@@ -33,6 +33,7 @@ from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.database import POSTGRESQL, SQLITE
 from shoal.service.db.files import create, forget_time, sync_directory
+from shoal.service.db.tables import tags
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
 from shoal.service.keyring.keys import Revival, Revived, next_number
@@ -49,7 +50,7 @@ from shoal.service.ops.backup import (
 )
 from shoal.service.ops.home import Home, analyzer_store, store_of
 from shoal.service.shuffler.reports import count
-from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts
+from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts, waiting_tags
 
 _HOUR = 3600
 _DIRECTORIES = ("segments", "parts", "batches", "incoming")
@@ -341,6 +342,10 @@ def _give_up(database: Database, now: int) -> list[str]:
         for survey, reports in connection.execute(per_survey).all():
             count(database, connection, survey, {"unreadable": int(reports)})
         connection.execute(extents.delete())
+        columns = (waiting_tags.c.survey, waiting_tags.c.key, waiting_tags.c.tag)
+        moved = sa.select(*columns).order_by(*columns)
+        connection.execute(tags.insert().from_select(["survey", "key", "tag"], moved))
+        connection.execute(waiting_tags.delete())
         dying = sorted(connection.scalars(sa.select(batches.c.id).where(ACCEPTS)))
         connection.execute(parts.delete().where(parts.c.batch.in_(dying)))
         closed = {"state": EXPIRED, "since": None, "closed": now - now % _HOUR}

@@ -19,7 +19,8 @@ Every move is one conditional update that names the state it expects. The minimu
 condition of the one statement that seals, and counts reports that opened, not uploads: no clock,
 crash or race makes a smaller batch. A batch with too few does not die while reports of its survey
 wait to be opened, nor at one look alone: a clock that was ahead for a moment closes batches early,
-and deletes none.
+and deletes none. Nor does one that is not full close while reports wait that nobody has tried to
+open: they are gathered first.
 
 The shuffled file is named after the batch and its own digest: two who shuffle the same batch,
 because one was taken for dead, write two files, and the one whose digest was committed is the batch
@@ -28,7 +29,7 @@ for ever.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,26 @@ class Batches:
 
     # Open batches close, wait or die
 
+    def closing(self, connection: sa.Connection, waiting: Mapping[int, int]) -> set[int]:
+        """Surveys, by their numbers, with a batch that could close if so many more reports came."""
+        now = self._clock()
+        return {
+            number for number in waiting if self._closes(connection, number, waiting[number], now)
+        }
+
+    def _closes(self, connection: sa.Connection, number: int, waiting: int, now: int) -> bool:
+        row = self._surveys.numbered(number)
+        rules = row.survey.batches
+        if _is_over(row, now) or waiting >= rules.target:
+            return True
+        least = sa.case(
+            (sa.or_(batches.c.state == CARRIED, _is_aged(row, now)), rules.minimum),
+            else_=rules.target,
+        )
+        full = batches.c.valid + waiting >= least
+        query = sa.select(batches.c.id).where(batches.c.survey == number, ACCEPTS, full).limit(1)
+        return connection.execute(query).first() is not None
+
     def advance(self, *, expire: bool = True) -> list[Transition]:
         """Seal, carry and, if the clock can be trusted, expire what is due now."""
         now = self._clock()
@@ -189,13 +210,18 @@ class Batches:
                 hopeless = {batch for row in rows for batch in _locked(connection, row, now)}
                 dying = self._hopeless.over(hopeless if expire else ())
                 for row in rows:
-                    moved = _advanced(connection, row, now, dying)
+                    moved = _advanced(connection, row, now, dying, self._ungathered(row))
                     if any(transition.state != CARRIED for transition in moved):
                         self._note_unopened(connection, row.number)
                     transitions += moved
         if any(transition.state == SEALED for transition in transitions):
             failpoints.reached("batch.sealed")
         return transitions
+
+    def _ungathered(self, row: SurveyRow) -> sa.ColumnElement[bool]:
+        """Whether reports of a survey wait that anybody may open, and nobody has tried to."""
+        free = Leases(self._database, extents, self._clock).free()
+        return sa.exists().where(extents.c.survey == row.number, extents.c.attempts == 0, free)
 
     def _note_unopened(self, connection: sa.Connection, survey: int) -> None:
         """What did not open comes among others: its number is told as of the last close."""
@@ -457,11 +483,16 @@ def _is_over(row: SurveyRow, now: int) -> bool:
 
 
 def _advanced(
-    connection: sa.Connection, row: SurveyRow, now: int, dying: Collection[str]
+    connection: sa.Connection,
+    row: SurveyRow,
+    now: int,
+    dying: Collection[str],
+    ungathered: sa.ColumnElement[bool],
 ) -> list[Transition]:
     rules, aged = row.survey.batches, _is_aged(row, now)
     full, waited = batches.c.valid >= rules.target, batches.c.state == CARRIED
-    closes = sa.or_(full, waited, aged, sa.literal(_is_over(row, now)))
+    late = sa.or_(waited, aged, sa.literal(_is_over(row, now)))
+    closes = sa.or_(full, sa.and_(late, sa.not_(ungathered)))
     waits = sa.and_(batches.c.state == OPEN, batches.c.valid < rules.minimum, aged)
     moves = [
         (SEALED, sa.and_(batches.c.valid >= rules.minimum, closes)),

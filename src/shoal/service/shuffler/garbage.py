@@ -7,16 +7,15 @@ was not nobody's for a grace period.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from shoal.service.clock import GracePeriod
 from shoal.service.db import files
-from shoal.service.db.database import POSTGRESQL, Database
+from shoal.service.db.database import Database
 from shoal.service.shuffler.batches import Batches
-from shoal.service.shuffler.segments import Segments, lock_number
+from shoal.service.shuffler.reports import Reports
 from shoal.service.shuffler.tables import RELEASED, SEALED, SHUFFLED, batches, extents, parts
 
 
@@ -24,10 +23,10 @@ class Garbage:
     """Segments, parts and batch files that nobody refers to."""
 
     def __init__(
-        self, database: Database, segments: Segments, stored: Batches, *, grace: float
+        self, database: Database, reports: Reports, stored: Batches, *, grace: float
     ) -> None:
         self._database = database
-        self._segments = segments
+        self._reports = reports
         self._batches = stored
         self._parts: GracePeriod[Path] = GracePeriod(grace)
         self._files: GracePeriod[Path] = GracePeriod(grace)
@@ -35,24 +34,8 @@ class Garbage:
     def collect(self) -> int:
         """Delete them; how many."""
         self._database.check_files("deleting files")  # one that is gone refers to nothing new
-        segments = self._segments.collect(self._referred, self._busy)
+        segments = self._reports.collect_segments()
         return segments + self._collect_parts() + self._collect_batches()
-
-    def _referred(self) -> set[str]:
-        with self._database.read() as connection:
-            return set(connection.scalars(sa.select(extents.c.segment).distinct()))
-
-    def _busy(self, names: Collection[str]) -> set[str]:
-        """Segments that a transaction of the server may be about to refer to."""
-        if self._database.dialect != POSTGRESQL:
-            return set()
-        with self._database.read() as connection:
-            free = sa.func.pg_try_advisory_xact_lock
-            return {
-                name
-                for name in names
-                if not connection.execute(sa.select(free(lock_number(name)))).scalar()
-            }
 
     def _collect_parts(self) -> int:
         with files.disk("deleting parts"):

@@ -1,11 +1,14 @@
-"""Sealed reports as they came: files that only grow, and are deleted whole.
+"""Sealed reports as they came: files that only grow, until their reports are gathered.
 
 Every process appends to a file of its own, and holds a lock on it from before the bytes are written
-until the transaction that refers to them has ended. Whoever collects takes the lock first and looks
-at the references afterwards. The lock ends with its process, and a server may go on committing what
-a dead process asked for: so a transaction that a server still has is asked for too (``busy``), and
-a file goes only after nobody referred to it for a while. A file deleted between two appends is
-noticed, and another one begun.
+until the transaction that refers to them has ended. Whoever erases or collects takes the lock first
+and looks at the references afterwards. The lock ends with its process, and a server may go on
+committing what a dead process asked for: so a transaction that a server still has counts, too. A
+file deleted between two appends is noticed, and another one begun.
+
+What was gathered is erased at once: a file that nobody refers to is deleted, and of others the
+gathered stretches become zeros. A file that a crash left goes after nobody referred to it for a
+while.
 """
 
 from __future__ import annotations
@@ -13,11 +16,11 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import groupby
 from pathlib import Path
 
 from shoal import checks
@@ -26,11 +29,10 @@ from shoal.service.db import files
 from shoal.service.errors import MissingFileError, UnreadableError
 
 Append = Callable[[Sequence[bytes]], "Extent"]
-Busy = Callable[[Collection[str]], set[str]]
+Needed = Callable[[Collection[str]], set[str]]  # segments that are referred to, or may be soon
 LARGEST = 64 << 20
 OLDEST = 600
 _SUFFIX = ".segment"
-_AT_ONCE = 64  # files that a collection holds open
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class Segments:
     """The segments of a directory; this process appends to one of them.
 
     A new one is begun after ``largest`` bytes or ``oldest`` seconds, so that what was opened long
-    ago is not kept for the sake of what came later. One that nobody refers to is kept for ``grace``
-    seconds more.
+    ago is not kept for the sake of what came later. One that a crash left is kept for ``grace``
+    seconds.
     """
 
     def __init__(
@@ -95,58 +97,60 @@ class Segments:
             raise UnreadableError(extent.segment, expected)
         return data
 
-    def erase(self, extents: Iterable[Extent]) -> None:
-        """Write zeros over extents that nobody refers to any more."""
+    def erase(
+        self, extents: Iterable[Extent], needed: Needed, *, wait: bool = False
+    ) -> list[Extent]:
+        """Erase extents that nobody refers to any more; those in segments that others have locked.
+
+        A segment that is not ``needed`` is deleted. With ``wait`` no extent is left.
+        """
+        stretches: dict[str, list[Extent]] = defaultdict(list)
+        for each in extents:
+            stretches[each.segment].append(each)
+        left: list[Extent] = []
         with files.disk("erasing reports"):
-            for name, stretches in groupby(sorted(extents, key=_segment), key=_segment):
-                try:
-                    file = os.open(self._path(name), os.O_WRONLY | os.O_CLOEXEC)
-                except FileNotFoundError:
-                    continue
-                try:
-                    size = os.fstat(file).st_size
-                    for each in stretches:
-                        length = min(each.bytes, size - each.start)  # it may have been cut short
-                        os.pwrite(file, bytes(max(0, length)), each.start)
-                    files.forget_time(file)
-                    files.sync_data(file)
-                finally:
-                    os.close(file)
+            for name in sorted(stretches):
+                with self._locked(name, wait=wait) as file:
+                    if file is None:
+                        left += stretches[name] if self._path(name).exists() else []
+                    elif name in needed([name]):
+                        _overwrite(file, stretches[name])
+                    else:
+                        files.remove([self._path(name)])
+        return left
 
-    def collect(self, live: Callable[[], set[str]], busy: Busy = lambda _: set()) -> int:
-        """Delete the segments that nobody refers to; how many.
+    def collect(self, needed: Needed) -> int:
+        """Delete the segments that nobody has needed for a while; how many.
 
-        ``live`` tells which are referred to, and is asked again once their files are locked;
-        before that, ``busy`` tells which of some a transaction may be about to refer to.
+        ``needed`` is asked again of every one once its file is locked.
         """
         with files.disk("deleting segments"):
-            idle = sorted(self._grace.over(self._names() - live()))
-            starts = range(0, len(idle), _AT_ONCE)
-            parts = (idle[start : start + _AT_ONCE] for start in starts)
-            return sum(self._collect(part, live, busy) for part in parts)
+            names = {path.stem for path in self._directory.glob(f"*{_SUFFIX}")}
+            collected = 0
+            for name in sorted(self._grace.over(names - needed(names))):
+                with self._locked(name) as file:
+                    if file is not None and name not in needed([name]):
+                        collected += files.remove([self._path(name)])
+            return collected
 
     def close(self) -> None:
         """Let go of the file; the next append begins another."""
         with self._mutex:
             self._abandon()
 
-    def _collect(self, names: list[str], live: Callable[[], set[str]], busy: Busy) -> int:
-        with ExitStack() as held:
-            locked = [name for name in names if self._lock_for_deletion(name, held)]
-            if not locked:
-                return 0
-            needed = busy(locked)
-            needed |= live()  # after the other: what ended in between is referred to now
-            return files.remove(self._path(name) for name in locked if name not in needed)
-
-    def _lock_for_deletion(self, name: str, held: ExitStack) -> bool:
+    @contextmanager
+    def _locked(self, name: str, *, wait: bool = False) -> Iterator[int | None]:
+        """A segment's open file, locked; None if it is gone, or others have it."""
         try:
             # Writable: some network file systems lock nothing else.
             file = os.open(self._path(name), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
-            return False
-        held.callback(os.close, file)
-        return _locked(file)
+            yield None
+            return
+        try:
+            yield file if _lock(file, wait=wait) else None
+        finally:
+            os.close(file)
 
     def _append(self, pieces: Sequence[bytes]) -> Extent:
         with files.disk("appending reports"):
@@ -165,7 +169,7 @@ class Segments:
 
     def _hold(self) -> None:
         """Lock the file of this process; a new one if it is full, old, taken or deleted."""
-        if self._file >= 0 and not (_locked(self._file) and self._usable()):
+        if self._file >= 0 and not (_lock(self._file) and self._usable()):
             self._abandon()
         while self._file < 0:
             name = files.fresh_name()
@@ -174,7 +178,7 @@ class Segments:
                 name,
                 self._clock(),
             )
-            if _locked(self._file) and self._usable():
+            if _lock(self._file) and self._usable():
                 self._sync_name()
             else:  # a collection was quicker
                 self._abandon()
@@ -205,9 +209,6 @@ class Segments:
             os.close(self._file)
             self._file = -1
 
-    def _names(self) -> set[str]:
-        return {path.stem for path in self._directory.glob(f"*{_SUFFIX}")}
-
     def _path(self, name: str) -> Path:
         return self._directory / f"{name}{_SUFFIX}"
 
@@ -217,13 +218,18 @@ def lock_number(segment: str) -> int:
     return int.from_bytes(sha256(segment.encode()).digest()[:8], signed=True)
 
 
-def _segment(extent: Extent) -> str:
-    return extent.segment
+def _overwrite(file: int, stretches: Iterable[Extent]) -> None:
+    """Write zeros over stretches of a file, which may have been cut short."""
+    size = os.fstat(file).st_size
+    for each in stretches:
+        os.pwrite(file, bytes(max(0, min(each.bytes, size - each.start))), each.start)
+    files.forget_time(file)
+    files.sync_data(file)
 
 
-def _locked(file: int) -> bool:
+def _lock(file: int, *, wait: bool = False) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         return False
     return True

@@ -35,10 +35,10 @@ from shoal.service.shuffler.tables import (
     counters,
     extents,
     parts,
+    waiting_tags,
 )
 
 TREE = "shuffler"
-LEFT_IN_SEGMENTS = "segments full of zeros, for an hour"
 
 
 class ShufflerStore:
@@ -69,13 +69,13 @@ class ShufflerStore:
         self.key_lists = KeyLists(database, clock)
         self.batches = Batches(database, self.surveys, directory, clock, grace=grace)
         self.progress = ProgressCache(database, self.surveys, clock)
-        self.garbage = Garbage(database, self._segments, self.batches, grace=grace)
         space = DiskSpace(directory, least_free)
         self.reports = Reports(database, self.surveys, self._segments, self.batches, space, clock)
+        self.garbage = Garbage(database, self.reports, self.batches, grace=grace)
 
     def forget_key(self, key: int) -> int:
         """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""
-        return forget_key(self._database, key)
+        return sum(forget_key(self._database, table, key) for table in (tags, waiting_tags))
 
     def delete_survey(self, survey: SurveyId) -> Deleted:
         """Delete all data of a survey that is over, and the survey.
@@ -83,22 +83,26 @@ class ShufflerStore:
         A batch that nobody has collected goes, too: see that the analyzer has what it needs.
         """
         row = self.surveys.ended(survey, self._clock())
-        counts = {"tags": forget(self._database, tags.c.survey == row.number)}
+        forgotten = (
+            forget(self._database, table, table.c.survey == row.number)
+            for table in (tags, waiting_tags)
+        )
+        counts = {"tags": sum(forgotten)}
         mine = sa.select(batches.c.id).where(batches.c.survey == row.number)
         with self._database.write() as connection:
             waiting = self.reports.delete_all(connection, row)
             names = connection.scalars(sa.select(parts.c.name).where(parts.c.batch.in_(mine))).all()
             ids = connection.scalars(mine).all()
             connection.execute(parts.delete().where(parts.c.batch.in_(mine)))
-            for table in (batches, counters, tags):
+            for table in (batches, counters, tags, waiting_tags):
                 connection.execute(table.delete().where(table.c.survey == row.number))
             counts["tokens"] = self.surveys.forget(connection, row.number, survey)
         # Whatever a crash leaves of the files is nobody's: the worker deletes it within the hour.
-        self._segments.erase(waiting)
+        self.reports.erase(waiting, wait=True)
         counts |= {"waiting": len(waiting), "batches": len(ids)}
         counts["files"] = self.batches.remove_files(names, ids)
-        left = LEFT_BY_POSTGRESQL if self._database.dialect == POSTGRESQL else LEFT_IN_SEGMENTS
-        return Deleted(counts, (*LEFT, left))
+        postgresql = self._database.dialect == POSTGRESQL
+        return Deleted(counts, (*LEFT, LEFT_BY_POSTGRESQL) if postgresql else LEFT)
 
     def close(self) -> None:
         """Let go of the files; the database is its owner's to close."""
