@@ -19,7 +19,7 @@ from result import Result
 from shoal.randomness import simulated
 from shoal.sealing import SUITES, Envelope, KeyPair, SurveyId
 from shoal.sealing.keys import by_name
-from shoal.service.opening import open_records, open_reports
+from shoal.service.opening import Pool
 from shoal.service.shuffler.mixing import mix_records
 from shoal.service.wire import HEADER_BYTES, Wire
 
@@ -83,14 +83,14 @@ class _Collection:
     @property
     def outer(self) -> _Layer:
         pair, body, wire = self._pairs[0], self._body, self._wire
-        return _layer(wire.outer, pair, body, lambda: open_reports(wire, pair, body))
+        return _layer(wire.outer, pair, body, lambda: Pool(0).open_reports(wire, pair, body))
 
     @property
     def inner(self) -> _Layer:
         shuffler, pair = self._pairs
         wire = self._wire
-        body = open_reports(wire, shuffler, self._body).by_key[pair.public.number]
-        return _layer(wire.inner, pair, body, lambda: open_records(wire, pair, body))
+        body = Pool(0).open_reports(wire, shuffler, self._body).by_key[pair.public.number]
+        return _layer(wire.inner, pair, body, lambda: Pool(0).open_records(wire, pair, body))
 
     def noise(self) -> None:
         """The library opens nothing."""

@@ -17,7 +17,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import SurveyId
 from shoal.service import failpoints
-from shoal.service.batch_file import BatchFile, write_header
+from shoal.service.batch_file import BatchFile
 from shoal.service.clock import ManualClock
 from shoal.service.db import Database, files, migrations
 from shoal.service.db import tables as common
@@ -98,7 +98,7 @@ def fill(store, survey, numbers, **options):
 def draft(batch):
     """Write a batch's file; its digest, records and bytes."""
     with batch.draft.open("wb") as file:
-        write_header(file, batch.header)
+        file.write(batch.header.to_bytes())
         for part in batch.parts:
             file.write(part.read_bytes())
     data = batch.draft.read_bytes()

@@ -156,10 +156,12 @@ DECODERS = {
     "report": Decoder(lambda data: wire().open_report(data, owner("shuffler")), report),
     "record": Decoder(lambda data: wire().open_record(data, owner("analyzer")), record),
     "reports": Decoder(
-        lambda data: opening.open_reports(wire(), owner("shuffler"), data), lambda: report() * 2
+        lambda data: opening.Pool(0).open_reports(wire(), owner("shuffler"), data),
+        lambda: report() * 2,
     ),
     "sealed records": Decoder(
-        lambda data: opening.open_records(wire(), owner("analyzer"), data), lambda: record() * 3
+        lambda data: opening.Pool(0).open_records(wire(), owner("analyzer"), data),
+        lambda: record() * 3,
     ),
     "upload": Decoder(
         lambda data: sorted_upload(data, wire=wire(), accepts=lambda key: key < 9, most=100),

@@ -25,8 +25,12 @@ from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import SUITES, Envelope, FramingError, KeyPair, NotOpenableError, SurveyId
 from shoal.service import opening
-from shoal.service.opening import Pool, batch_of, open_records, open_reports
-from shoal.service.processes import Processes, ProcessesLostError
+from shoal.service.opening import (
+    Pool,
+    Processes,
+    ProcessesLostError,
+    batch_of,
+)
 from shoal.service.wire import Wire
 
 SURVEY = SurveyId.of({"name": "colours"})
@@ -36,6 +40,7 @@ ANALYZER = KeyPair.from_secret(bytes(range(1, 33)), number=3)
 NEXT = KeyPair.from_secret(bytes(range(2, 34)), number=4)
 MESSAGES = np.arange(2 * 2 * 60, dtype=np.uint8).reshape(60, 2, 2)
 RARE = 1e-7
+open_reports, open_records = Pool(0).open_reports, Pool(0).open_records
 
 
 def sealed(messages, *, wire=WIRE, shuffler=SHUFFLER, analyzer=ANALYZER):
@@ -281,7 +286,7 @@ def test_work_that_kills_every_process_is_an_error():
 
 ORPHANS = """
 import os, sys
-from shoal.service.processes import Processes
+from shoal.service.opening import Processes
 if __name__ == "__main__":
     processes = Processes(2)
     list(processes.map(abs, range(9)))

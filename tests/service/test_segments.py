@@ -9,7 +9,7 @@ import pytest
 from shoal.service.clock import ManualClock
 from shoal.service.db import files
 from shoal.service.errors import StoreUnavailableError, UnreadableError
-from shoal.service.shuffler.segments import Extent, Segments
+from shoal.service.shuffler.reports import Extent, Segments
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ import pytest
 from shoal.sealing import KeyPair
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import KeyList, Keyring, Protection
-from shoal.service.opening import Pool
-from shoal.service.processes import ProcessesLostError
+from shoal.service.opening import Pool, ProcessesLostError
 from shoal.service.shuffler.reports import Reports
 from shoal.service.survey import Party
 from shuffler_kit import DAY, made

@@ -27,7 +27,7 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import ManualClock
 from shoal.service.db import Database, migrations
 from shoal.service.db import tables as common
-from shoal.service.db.store_id import FILE
+from shoal.service.db.database import FILE
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.store import ShufflerStore

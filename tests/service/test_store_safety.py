@@ -29,7 +29,7 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import GracePeriod, ManualClock
 from shoal.service.db import Database, files
 from shoal.service.db import tables as common
-from shoal.service.db.store_id import FILE, StoreId
+from shoal.service.db.database import FILE, StoreId
 from shoal.service.errors import (
     MissingFileError,
     StoreBusyError,
@@ -37,8 +37,7 @@ from shoal.service.errors import (
     StoreVersionError,
 )
 from shoal.service.shuffler import tables as schema
-from shoal.service.shuffler.reports import Receipt
-from shoal.service.shuffler.segments import Segments, lock_number
+from shoal.service.shuffler.reports import Receipt, Segments, lock_number
 from shoal.service.shuffler.store import ShufflerStore
 
 

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
-from shoal.sealing import MalformedError, Plain, SurveyId, canonical, parsed
+from shoal.sealing import MalformedError, SurveyId, canonical, parsed
 
 MAGIC = b"shoal/1 batch\n"
 LARGEST_HEADER = 4096
@@ -49,46 +48,20 @@ class BatchHeader:
         if self.records % self.reports:
             raise _malformed("the same number of records in every report")
 
-    @property
-    def body_bytes(self) -> int:
-        """Bytes of all records together."""
-        return self.records * self.record_bytes
-
     def to_bytes(self) -> bytes:
         """The beginning of the file, up to the first record."""
-        written = canonical(
-            {
-                "survey": str(self.survey),
-                "batch": self.batch,
-                "key": self.key,
-                "reports": self.reports,
-                "records": self.records,
-                "record_bytes": self.record_bytes,
-            }
-        )
+        written = canonical(vars(self) | {"survey": str(self.survey)})
         return MAGIC + len(written).to_bytes(_LENGTH_BYTES, "big") + written
 
     @classmethod
     def from_bytes(cls, written: bytes) -> BatchHeader:
         """The header that these bytes of canonical JSON are."""
-        stored = parsed(written)
+        stored: dict[str, Any] = dict(parsed(written))
         if set(stored) != _FIELDS:
             raise _malformed(f"a header of {', '.join(sorted(_FIELDS))}")
-        return cls(
-            survey=SurveyId.from_text(_text(stored, "survey")),
-            batch=_text(stored, "batch"),
-            key=_whole(stored, "key"),
-            reports=_whole(stored, "reports"),
-            records=_whole(stored, "records"),
-            record_bytes=_whole(stored, "record_bytes"),
-        )
-
-
-def write_header(destination: BinaryIO, header: BatchHeader) -> bytes:
-    """Write the beginning of the file; the bytes written, for whoever keeps a digest."""
-    written = header.to_bytes()
-    destination.write(written)
-    return written
+        if not isinstance(stored["survey"], str) or not isinstance(stored["batch"], str):
+            raise _malformed("text as survey and batch")
+        return cls(**stored | {"survey": SurveyId.from_text(stored["survey"])})
 
 
 @dataclass(frozen=True)
@@ -113,7 +86,7 @@ class BatchFile:
             raise _malformed(f"a whole header of at most {LARGEST_HEADER} bytes")
         header = BatchHeader.from_bytes(bytes(data[start : start + length]))
         body = data[start + length :]
-        if len(body) != header.body_bytes:
+        if len(body) != header.records * header.record_bytes:
             raise _malformed(f"{header.records} records of {header.record_bytes} bytes")
         return cls(header, body)
 
@@ -134,17 +107,3 @@ def _malformed(expected: str) -> MalformedError:
 def _check_whole(name: str, value: object, *, least: int = 1, most: int = _LARGEST) -> None:
     if type(value) is not int or not least <= value <= most:
         raise _malformed(f"a whole number {name} from {least} to {most}")
-
-
-def _text(stored: Mapping[str, Plain], name: str) -> str:
-    value = stored[name]
-    if not isinstance(value, str):
-        raise _malformed(f"text as {name}")
-    return value
-
-
-def _whole(stored: Mapping[str, Plain], name: str) -> int:
-    value = stored[name]
-    if type(value) is not int:
-        raise _malformed(f"a whole number as {name}")
-    return value

@@ -43,7 +43,7 @@ class Wire:
     suite: str
 
     def __post_init__(self) -> None:
-        if self._outer_capacity > LARGEST_CAPACITY:
+        if self.opened_bytes + self.token_bytes > LARGEST_CAPACITY:
             expected = f"slots and messages that fit into {LARGEST_CAPACITY} bytes"
             raise InvalidArgumentError("slots", self.slots, expected)
 
@@ -68,13 +68,8 @@ class Wire:
     @cached_property
     def outer(self) -> Envelope:
         """What the shuffler opens: a person's sealed messages, and a token."""
-        return Envelope(
-            survey=self.survey, role="outer", capacity=self._outer_capacity, suite=self.suite
-        )
-
-    @property
-    def _outer_capacity(self) -> int:
-        return self.opened_bytes + self.token_bytes
+        capacity = self.opened_bytes + self.token_bytes
+        return Envelope(survey=self.survey, role="outer", capacity=capacity, suite=self.suite)
 
     @cached_property
     def opened_bytes(self) -> int:
@@ -111,7 +106,7 @@ class Wire:
     def open_report(self, report: bytes, pair: KeyPair) -> tuple[int, bytes]:
         """The number of the analyzer's key, and the sealed messages; the token is cut off."""
         opened = self.outer.open(report, pair)
-        if len(opened) != self._outer_capacity:
+        if len(opened) != self.outer.capacity:
             raise NotOpenableError
         sealed = opened[: self.opened_bytes]
         heads = {bytes(record[:HEADER_BYTES]) for record in self.split(sealed)}

@@ -10,10 +10,9 @@ from shoal.service.analyzer.ledger import Ledger
 from shoal.service.analyzer.publish import Results
 from shoal.service.analyzer.tables import TRACES, collections, ledger, results
 from shoal.service.clock import Clock
-from shoal.service.db.database import POSTGRESQL, Database
+from shoal.service.db.database import POSTGRESQL, Database, StoreId
 from shoal.service.db.files import create_directory, disk, remove
 from shoal.service.db.key_lists import KeyLists
-from shoal.service.db.store_id import StoreId
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
 from shoal.service.db.tables import tags
 from shoal.service.db.tags import forget, forget_key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from functools import partial
 from threading import Event
 
@@ -13,7 +14,6 @@ from shoal.service.analyzer.key_retention import needed_keys
 from shoal.service.analyzer.source import BatchSource
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import HOUR, Clock, system_clock
-from shoal.service.closing import Closing
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import KeyList, Keyring, KeyringError
 from shoal.service.opening import Pool
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 Sources = Callable[[Survey], BatchSource]
 
 
-class AnalyzerWorker(Closing):
+class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
     """Collects for all surveys of a store; ``sources`` gives the shuffler of each.
 
     ``interval`` is how many seconds it waits after a pass in which nothing went on. No token is
@@ -99,6 +99,9 @@ class AnalyzerWorker(Closing):
                 reason = {"reason": type(error).__name__}
                 _log.warning("analyzer_waits", extra=reason, exc_info=error)
             stop.wait(wait)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Leave everything to others, and close the connections."""

@@ -28,7 +28,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -40,7 +40,6 @@ from shoal.sealing import SurveyId, canonical, parsed
 from shoal.service.client import jobs
 from shoal.service.client.errors import OutboxError, SurveyRefusedError
 from shoal.service.client.randomize import Drawn, Values
-from shoal.service.closing import Closing
 from shoal.service.keyring import ContradictionError, KeyList, Role
 from shoal.service.keyring.key_list import Before, Contradiction, digest, numbered
 from shoal.service.survey import Party, Survey
@@ -268,7 +267,7 @@ def _finite(epsilon: float) -> float | None:
     return None if math.isinf(epsilon) else epsilon
 
 
-class Outbox(Closing):
+class Outbox(AbstractContextManager["Outbox"]):
     """The store of one person, or of a job with many."""
 
     def __init__(self, directory: Path, *, storage: int) -> None:
@@ -308,6 +307,9 @@ class Outbox(Closing):
                 self._run(f"ALTER TABLE reports ADD COLUMN {_NEWER_COLUMNS[name]}")
         if version != VERSION:
             self._run(f"PRAGMA user_version = {VERSION}")
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close the file."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -26,9 +27,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.service.db import files, migrations
-from shoal.service.errors import StoreBusyError, StoreUnavailableError
+from shoal.service.db.tables import store
+from shoal.service.errors import StoreBusyError, StoreUnavailableError, StoreVersionError
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
+FILE = "store-id"
+_LONGEST = 100
 _LOG = "-wal"
 _Identity: TypeAlias = "tuple[int, int] | None"
 _BEGIN = "shoal_begin"  # the execution option that says how SQLite's transaction begins
@@ -68,7 +72,12 @@ class Database:
         self.dialect = parsed.get_backend_name()
         self._files: _OpenFiles | None = None
         if self.dialect == SQLITE:
-            self._files = _OpenFiles(_create_private(Path(str(parsed.database))))
+            path = Path(str(parsed.database))
+            with files.disk("opening the database"):
+                # SQLite gives its journals the same permissions.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                files.sync_directory(path.parent)
+            self._files = _OpenFiles(path)
             self._engine = _sqlite(parsed, timeout, self._files)
         else:
             self._engine = _postgresql(parsed, timeout)
@@ -125,20 +134,17 @@ class Database:
     def migrate(self, tree: str, to: str = "head") -> str:
         """Bring the tables of ``tree`` (shuffler, analyzer) up to date; the revision reached."""
         if self.dialect == SQLITE:
-            self._let_shrink()
+            with self._translated("writing"), closing(self._engine.raw_connection()) as file:
+                driver: Any = file.driver_connection
+                if driver.execute("PRAGMA auto_vacuum").fetchone() == (0,):
+                    # A file of an older version would keep pages that hold nothing.
+                    driver.execute("PRAGMA auto_vacuum=INCREMENTAL").close()
+                    driver.execute("VACUUM").close()
         with self.write() as connection:
             if self.dialect == POSTGRESQL:
                 # Two that migrate at once would both find the same old revision.
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(migrations.LOCK)))
             return migrations.upgrade(connection, tree, to)
-
-    def _let_shrink(self) -> None:
-        """Rewrite a file of an older version, which would keep pages that hold nothing."""
-        with self._translated("writing"), closing(self._engine.raw_connection()) as connection:
-            driver: Any = connection.driver_connection
-            if driver.execute("PRAGMA auto_vacuum").fetchone() == (0,):
-                driver.execute("PRAGMA auto_vacuum=INCREMENTAL").close()
-                driver.execute("VACUUM").close()
 
     def revision(self, tree: str) -> str | None:
         """The revision the tables of ``tree`` are at; None if there are none."""
@@ -199,14 +205,6 @@ def _parsed(url: str) -> URL:
     if find_spec("psycopg") is None:
         raise MissingExtraError("a PostgreSQL store", "postgres")
     return parsed.set(drivername="postgresql+psycopg")
-
-
-def _create_private(path: Path) -> Path:
-    """The file, if it is not there: SQLite gives its journals the same permissions."""
-    with files.disk("opening the database"):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        files.sync_directory(path.parent)
-    return path
 
 
 class _OpenFiles:
@@ -324,3 +322,83 @@ def _postgresql(url: URL, timeout: float) -> sa.Engine:
                 connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
 
     return engine
+
+
+@dataclass(frozen=True)
+class StoreId:
+    """A directory and a database that belong together, and know it.
+
+    Files are deleted because the database does not mention them, and reports are given up because
+    the disk does not have them. Either is right only if the two are each other's: a wrong address,
+    a forgotten variable or a disk that is not mounted must not look like either. So the database
+    has a name, drawn when its tables were made, and the directory has a file with the same name.
+
+    The file is written once. Until that is known to have happened (``bound``), it may be missing;
+    from then on a directory without it is the wrong one.
+    """
+
+    database: Database
+    directory: Path
+
+    def settle(self, *, holds: bool, refers: bool) -> None:
+        """Refuse a directory that is not this database's; make a new one its own.
+
+        ``holds`` says whether the directory has files of a store, ``refers`` whether the database
+        refers to any. Where neither has a name yet, both do or none does.
+        """
+        name, label = self._names()
+        bound = self.is_bound()
+        if label is None and not bound and holds == refers:
+            # Whole or not at all; two who do it at once write the same.
+            draft = self.directory / f"{FILE}.{files.fresh_name()}"
+            with files.disk("naming the store"):
+                files.write_durably(draft, f"{name}\n".encode())
+                draft.replace(self.directory / FILE)
+                files.sync_directory(self.directory)
+        elif label != name:
+            raise self._refusal(label, useless=label is None and not bound and holds)
+        if not bound:
+            with self.database.write() as connection:
+                connection.execute(store.update().values(bound=True))
+
+    def check(self) -> None:
+        """Refuse a directory that is not this database's any more: a disk may be gone.
+
+        A database whose own files are gone is as little to be relied on, though it still answers.
+        """
+        name, label = self._names()
+        self.database.check_files("looking at the store")
+        if label != name:
+            raise self._refusal(label)
+
+    def is_bound(self) -> bool:
+        """Whether the directory was given the database's name."""
+        with self.database.read() as connection:
+            return bool(connection.scalar(sa.select(store.c.bound)))
+
+    def _names(self) -> tuple[str, str | None]:
+        """The database's name, and the one in the directory."""
+        with self.database.read() as connection:
+            name: str = connection.execute(sa.select(store.c.id)).scalar_one()
+        with files.disk("reading the name of the store"):
+            try:
+                with (self.directory / FILE).open(encoding="utf-8", errors="replace") as file:
+                    return name, file.read(_LONGEST).strip()
+            except FileNotFoundError:
+                return name, None
+
+    def _refusal(self, label: str | None, *, useless: bool = False) -> StoreVersionError:
+        """``useless``: the directory has files, and the database would not need any of them."""
+        what = f"a database that does not belong to {self.directory}"
+        expected = "the one whose files are there"
+        why = f"it has no {FILE} of this database" if label is None else f"its {FILE} is another's"
+        advice = (
+            f"{why}: check --store and SHOAL_STORE, and that the right disk is mounted; "
+            "nothing was changed"
+        )
+        if useless:
+            advice += (
+                "; if it is the right one, it needs no file in segments, parts and batches: "
+                "move them elsewhere"
+            )
+        return StoreVersionError(what, expected, advice)

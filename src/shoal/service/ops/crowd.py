@@ -20,7 +20,7 @@ from shoal.errors import ShoalError
 from shoal.randomizers.base import AnswerMechanism
 from shoal.service.client import Client, Policy, Queued, Settings
 from shoal.service.keyring.secrets import write_private
-from shoal.service.processes import executor
+from shoal.service.opening import executor
 from shoal.service.survey import Survey
 
 SINGLY = 5

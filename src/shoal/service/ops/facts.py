@@ -24,9 +24,9 @@ from shoal.service.analyzer.key_retention import longest_carried
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
+from shoal.service.db.database import StoreId
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import Leases
-from shoal.service.db.store_id import StoreId
 from shoal.service.db.surveys import Surveys
 from shoal.service.db.tables import tokens
 from shoal.service.errors import StoreVersionError

@@ -32,10 +32,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import sqlalchemy as sa
 
+from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
 from shoal.service import failpoints
@@ -49,6 +51,7 @@ from shoal.service.errors import (
     AlreadyCollectedError,
     DigestMismatchError,
     NotReadyError,
+    StoreUnavailableError,
     UnknownBatchError,
     UnreadableError,
 )
@@ -79,6 +82,10 @@ _WAIT = 10  # seconds until a sealed batch may be shuffled
 _WAIT_OPEN = 600
 _DIGEST_SHOWN = 16  # digits of it in the file's name
 _DIGEST_DIGITS = 64
+INTERVAL = 600  # seconds between two looks
+LEAST_CROWD = 50  # a quarter of less would be a handful of people
+_QUARTERS = 4
+_LOOKING = 2.0  # seconds to wait for whoever looks at this moment
 
 
 @dataclass(frozen=True)
@@ -180,23 +187,18 @@ class Batches:
 
     def closing(self, connection: sa.Connection, waiting: Mapping[int, int]) -> set[int]:
         """Surveys, by their numbers, with a batch that could close if so many more reports came."""
-        now = self._clock()
-        return {
-            number for number in waiting if self._closes(connection, number, waiting[number], now)
-        }
-
-    def _closes(self, connection: sa.Connection, number: int, waiting: int, now: int) -> bool:
-        row = self._surveys.numbered(number)
-        rules = row.survey.batches
-        if _is_over(row, now) or waiting >= rules.target:
-            return True
-        least = sa.case(
-            (sa.or_(batches.c.state == CARRIED, _is_aged(row, now)), rules.minimum),
-            else_=rules.target,
-        )
-        full = batches.c.valid + waiting >= least
-        query = sa.select(batches.c.id).where(batches.c.survey == number, ACCEPTS, full).limit(1)
-        return connection.execute(query).first() is not None
+        now, closing = self._clock(), set()
+        for number, more in waiting.items():
+            row = self._surveys.numbered(number)
+            rules = row.survey.batches
+            late = sa.or_(batches.c.state == CARRIED, _is_aged(row, now))
+            least = sa.case((late, rules.minimum), else_=rules.target)
+            full = sa.select(batches.c.id).where(
+                batches.c.survey == number, ACCEPTS, batches.c.valid + more >= least
+            )
+            if _is_over(row, now) or more >= rules.target or connection.execute(full).first():
+                closing.add(number)
+        return closing
 
     def advance(self, *, expire: bool = True) -> list[Transition]:
         """Seal, carry and, if the clock can be trusted, expire what is due now."""
@@ -296,32 +298,16 @@ class Batches:
 
     def listed(self, survey: SurveyId, after: str | None = None) -> list[BatchInfo]:
         """Batches that can be or were collected, by name; ``after`` is the next page."""
-        number = self._surveys.row(survey).number
+        number, rows = self._surveys.row(survey).number, batches.c
+        columns = (rows.id, rows.state, rows.inner_key, rows.valid, rows.records, rows.bytes)
         query = (
-            sa.select(batches)
-            .where(
-                batches.c.survey == number,
-                batches.c.state.in_(LISTED),
-                batches.c.id > (after or ""),
-            )
-            .order_by(batches.c.id)
+            sa.select(*columns, rows.digest, rows.closed)
+            .where(rows.survey == number, rows.state.in_(LISTED), rows.id > (after or ""))
+            .order_by(rows.id)
             .limit(PAGE)
         )
         with self._database.read() as connection:
-            rows = connection.execute(query).all()
-        return [
-            BatchInfo(
-                id=row.id,
-                state=row.state,
-                inner_key=row.inner_key,
-                reports=row.valid,
-                records=row.records,
-                bytes=row.bytes,
-                digest=row.digest,
-                closed=row.closed,
-            )
-            for row in rows
-        ]
+            return [BatchInfo(*row) for row in connection.execute(query)]
 
     def release(self, survey: SurveyId, batch: str, request: str) -> Path:
         """The file of a batch, for the request that came first, as often as it asks."""
@@ -536,3 +522,86 @@ def _shuffled(connection: sa.Connection, mine: sa.ColumnElement[bool], batch: st
     if row.state not in LISTED:
         raise NotReadyError(f"batch {batch}", "it is still open", retry_after=_WAIT_OPEN)
     return row
+
+
+# What everybody may know of the open batch
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an open batch was when it was looked at last.
+
+    ``share`` of the minimum is rounded down to quarters; None if the minimum is so small that they
+    would count people. ``closes_in`` is rounded up to hours, in seconds; None if less than a
+    quarter is there, or if the batch waits for the minimum only.
+    """
+
+    share: float | None
+    minimum: int
+    closes_in: int | None
+
+
+class ProgressCache:
+    """What was seen of the open batches, at least ``interval`` seconds apart."""
+
+    def __init__(
+        self, database: Database, surveys: Surveys, clock: Clock, *, interval: int = INTERVAL
+    ) -> None:
+        self._database = database
+        self._surveys = surveys
+        self._clock = clock
+        self._interval = checks.count(interval=interval)
+        self._seen: dict[int, tuple[int, Progress]] = {}  # survey's number -> when, what
+        self._lock = Lock()
+
+    def of(self, survey: SurveyId) -> Progress:
+        """How far the fullest open batch of a survey was when it was looked at last."""
+        row = self._surveys.row(survey)
+        progress = self._fresh(row.number)
+        if progress is not None:
+            return progress
+        seen = self._seen.get(row.number)
+        # Whoever comes while somebody looks gets what was seen before.
+        if self._lock.acquire(timeout=0 if seen is not None else _LOOKING):
+            try:
+                progress = self._fresh(row.number)
+                if progress is None:
+                    progress = self._now(row)
+                    self._seen[row.number] = self._clock(), progress
+                return progress
+            finally:
+                self._lock.release()
+        if seen is None:
+            raise StoreUnavailableError("reading", "the database takes its time")
+        return seen[1]
+
+    def _fresh(self, number: int) -> Progress | None:
+        """What was seen, unless it is time to look again."""
+        if number not in self._seen:
+            return None
+        (at, progress), now = self._seen[number], self._clock()
+        if now < at:
+            # The clock was set back: neither a look too early, nor none until it has caught up.
+            at = now
+            self._seen[number] = at, progress
+        return progress if now < at + self._interval else None
+
+    def _now(self, row: SurveyRow) -> Progress:
+        rules = row.survey.batches
+        if rules.minimum < LEAST_CROWD:
+            return Progress(None, rules.minimum, None)
+        query = (
+            sa.select(batches.c.valid, batches.c.since, batches.c.state)
+            .where(batches.c.survey == row.number, ACCEPTS)
+            .order_by(batches.c.valid.desc(), batches.c.id)
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            batch = connection.execute(query).first()
+        quarters = 0
+        if batch is not None:
+            quarters = min(_QUARTERS, _QUARTERS * batch.valid // rules.minimum)
+        if batch is None or not quarters or batch.state == CARRIED:
+            return Progress(quarters / _QUARTERS, rules.minimum, None)
+        left = min(max(batch.since + rules.max_age - self._clock(), 0), rules.max_age)
+        return Progress(quarters / _QUARTERS, rules.minimum, -(-left // HOUR) * HOUR)

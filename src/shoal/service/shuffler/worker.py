@@ -22,7 +22,6 @@ import numpy as np
 from shoal import checks
 from shoal.errors import ShoalError
 from shoal.sealing import KeyPair
-from shoal.service.batch_file import write_header
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import files
 from shoal.service.db.leases import Leases, renewed
@@ -33,8 +32,7 @@ from shoal.service.errors import (
     StoreVersionError,
 )
 from shoal.service.keyring import Keyring, KeyringError
-from shoal.service.opening import OpenedReports, Pool
-from shoal.service.processes import ProcessesLostError
+from shoal.service.opening import OpenedReports, Pool, ProcessesLostError
 from shoal.service.shuffler.batches import SealedBatch
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
 from shoal.service.shuffler.mixing import MEMORY, mix_records
@@ -43,9 +41,9 @@ from shoal.service.shuffler.reports import (
     GATHER_REPORTS,
     NARROWER,
     Claim,
+    Extent,
     Gathering,
 )
-from shoal.service.shuffler.segments import Extent
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
@@ -315,7 +313,8 @@ class ShufflerWorker:
     def _write(self, batch: SealedBatch) -> None:
         digest = sha256()
         with os.fdopen(files.create(batch.draft), "wb") as draft:
-            header = write_header(draft, batch.header)
+            header = batch.header.to_bytes()
+            draft.write(header)
             digest.update(header)
             records = mix_records(
                 batch.parts,
