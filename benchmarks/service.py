@@ -12,6 +12,7 @@ too. What is large, and rates as such, want minutes and an idle machine: they ha
 from __future__ import annotations
 
 import os
+import random
 import statistics
 import tempfile
 import time
@@ -42,6 +43,8 @@ LEAST_INGEST = 60.0  # thousand reports a processor second, durable and deduplic
 LEAST_INGEST_IDLE = 100.0
 LEAST_SINGLES_IDLE = 5.0  # the same, of reports that come one by one
 LEAST_PART = 35.0  # percent of the rate of an endpoint that only reads
+LEAST_PART_ATTACKED = 40.0  # the same, when most of what comes is forged or was sent before
+FORGED, REPLAYED = 0.5, 0.3  # of what comes then
 LONGEST = {PEOPLE: 60.0, MANY_PEOPLE: 180.0}  # seconds from closed to published
 LARGEST_GROWTH = 64.0  # MB under a flood
 LEAST_REJECTED_IDLE = 10.0  # thousand forged reports a processor second
@@ -67,6 +70,7 @@ def everything(*, large: bool = False) -> Iterator[Result]:
         with Pool(PROCESSES) as pool:
             yield from _published(parties, survey, pool, PEOPLE)
         yield from _singly(survey, shuffler, others, idle=large)
+        yield from _attacked(parties, survey, shuffler, framework)
         yield from _duplicates(survey, shuffler)
         yield from _flood(parties, survey, shuffler, idle=large)
     if large:
@@ -171,6 +175,36 @@ def _singly(
 
 def _single_speed(asked: Server, survey: Survey) -> float:
     return _speed(asked, survey, forged(survey, SINGLES), SINGLES, CONNECTIONS)
+
+
+def _attacked(
+    parties: Parties, survey: Survey, shuffler: Server, framework: Server
+) -> Iterator[Result]:
+    """Half of what comes is forged, and much of the rest was sent before."""
+    heading = (
+        f"{SINGLES} requests with one report each, {FORGED:.0%} forged, {REPLAYED:.0%} replayed, "
+        f"per cpu second (median of {ROUNDS})"
+    )
+    noise, again = int(FORGED * SINGLES), int(REPLAYED * SINGLES)
+    fresh = SINGLES - noise - again
+    honest = sealed(survey, parties, ROUNDS * fresh)
+    rates = []
+    for number in range(ROUNDS):
+        new = honest[number * fresh : (number + 1) * fresh]
+        known = [new[place % fresh] for place in range(again)]
+        bodies = new + known + forged(survey, noise)
+        random.Random(number).shuffle(bodies)  # noqa: S311 - an order, not a secret
+        rates.append(
+            [_speed(each, survey, bodies, SINGLES, CONNECTIONS) for each in (shuffler, framework)]
+        )
+    ours, theirs = (statistics.median(column) for column in zip(*rates, strict=True))
+    what = "durable and deduplicated"
+    yield Result(heading=heading, what=what, value=ours, unit="k/s")
+    what = "an endpoint that only reads"
+    yield Result(heading=heading, what=what, value=theirs, unit="k/s")
+    part = statistics.median(100 * ours / theirs for ours, theirs in rates)
+    what = "durable and deduplicated: part of its rate"
+    yield Result(heading=heading, what=what, value=part, unit="%", at_least=LEAST_PART_ATTACKED)
 
 
 def _duplicates(survey: Survey, shuffler: Server) -> Iterator[Result]:

