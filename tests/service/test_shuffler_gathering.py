@@ -90,10 +90,11 @@ def noise(shuffler, count, seed=7):
     return [row.astype(np.uint8).tobytes() for row in rows]
 
 
-def moved(shuffler, reports, schedule):
+def moved(shuffler, reports, schedule, then=lambda: None):
     """Receive reports in groups of an order, and gather them as if all of them had opened."""
     for group in schedule:
         shuffler.receive([reports[each] for each in group])
+    then()
     claim = shuffler.store.reports.claim(10**6, 60)
     assert claim.count == len(reports)
     records = bytes(claim.count * shuffler.wire.opened_bytes)
@@ -134,6 +135,27 @@ def test_no_byte_of_a_gathered_report_is_left_and_no_order(twins):
     correlation = np.corrcoef(ranks, np.arange(len(reports)))[0, 1]
     # Of independent ranks: standard deviation 1/√1199, and 5.5 of them happen once in 2·10⁷ times.
     assert abs(correlation) < 5.5 / np.sqrt(len(reports) - 1)
+
+
+def test_no_file_changed_last_when_a_report_came(twins):
+    """Files and directories are of before the first report, or of the gathering."""
+    (shuffler, directory), _ = twins
+    times = []
+
+    def now():
+        time.sleep(0.05)  # several ticks of the file system's clock
+        times.append(time.time_ns())
+        time.sleep(0.05)
+
+    now()
+    moved(
+        shuffler, noise(shuffler, 30), [range(start, start + 3) for start in range(0, 30, 3)], now
+    )
+    before, after = times
+    paths = [path for path in directory.rglob("*") if not path.name.endswith("-shm")]
+    assert any(path.stat().st_ctime_ns > after for path in paths)
+    assert not [path for path in paths if before < path.stat().st_ctime_ns < after]
+    assert not [path for path in paths if before < path.stat().st_mtime_ns < after]
 
 
 def test_postgresql_keeps_tags_in_an_order_of_their_own(tmp_path, postgres_url):

@@ -21,8 +21,7 @@ _WHERE = "Where it listens"
 _MUCH = "What one address may have"
 _LOG = "What it tells"
 _LISTENING = ("host", "port", "socket", "metrics_host", "metrics_port", "metrics_socket")
-_WORKING = ("processes", "pause", "gather", "gather_reports")
-_SETTINGS = ("identity", "migrate", "behind_proxy", *_WORKING)
+_CHOSEN = ("identity", "migrate", "processes", "pause", "gather", "gather_reports", "behind_proxy")
 
 serve = typer.Typer(
     cls=Commands,
@@ -88,7 +87,7 @@ class ProcessOptions(BareOptions):
             children.follow_parent()
         listening, settings = (
             self.only(*(name for name in names if name in self.declared))
-            for names in (_LISTENING, _SETTINGS)
+            for names in (_LISTENING, _CHOSEN)
         )
         if isinstance(self, ListenOptions):
             settings["limits"] = self.limits()
@@ -195,9 +194,8 @@ def analyzer(options: AnalyzerOptions) -> None:
     from shoal.web import assets
     from shoal.web.pages import pages
 
-    if (
-        lacking := assets.unbuilt()
-    ):  # such pages take no answers: the log has it at once, and shoal doctor
+    # Such pages take no answers: the log has it at once, and shoal doctor.
+    if lacking := assets.unbuilt():
         values = {"role": "analyzer", "count": len(lacking)}
         logs.say("browser_scripts_missing", level=logging.WARNING, **values)
     token_file = options.shuffler_token or options.directory / "token"

@@ -77,7 +77,13 @@ class BatchFile:
 
         A path is mapped into memory instead of copied.
         """
-        data = _contents(source)
+        if isinstance(source, bytes):
+            data = memoryview(source)
+        else:
+            with source.open("rb") as file:
+                size = source.stat().st_size  # nothing cannot be mapped
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+                data = memoryview(mapped)
         start = len(MAGIC) + _LENGTH_BYTES
         if len(data) < start or data[: len(MAGIC)] != MAGIC:
             raise _malformed(f"a file that begins with {MAGIC!r}")
@@ -89,15 +95,6 @@ class BatchFile:
         if len(body) != header.records * header.record_bytes:
             raise _malformed(f"{header.records} records of {header.record_bytes} bytes")
         return cls(header, body)
-
-
-def _contents(source: Path | bytes) -> memoryview:
-    if isinstance(source, bytes):
-        return memoryview(source)
-    with source.open("rb") as file:
-        if not source.stat().st_size:
-            return memoryview(b"")  # nothing cannot be mapped
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _malformed(expected: str) -> MalformedError:

@@ -29,6 +29,7 @@ for ever.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,23 +208,22 @@ class Batches:
             numbers = set(connection.scalars(sa.select(batches.c.survey).where(ACCEPTS)))
         rows = [self._surveys.numbered(number) for number in sorted(numbers)]
         transitions: list[Transition] = []
+        untried = sa.and_(
+            Leases(self._database, extents, self._clock).free(), extents.c.attempts == 0
+        )
         if rows:
             with self._database.write() as connection:
                 hopeless = {batch for row in rows for batch in _locked(connection, row, now)}
                 dying = self._hopeless.over(hopeless if expire else ())
                 for row in rows:
-                    moved = _advanced(connection, row, now, dying, self._ungathered(row))
+                    ungathered = sa.exists().where(extents.c.survey == row.number, untried)
+                    moved = _advanced(connection, row, now, dying, ungathered)
                     if any(transition.state != CARRIED for transition in moved):
                         self._note_unopened(connection, row.number)
                     transitions += moved
         if any(transition.state == SEALED for transition in transitions):
             failpoints.reached("batch.sealed")
         return transitions
-
-    def _ungathered(self, row: SurveyRow) -> sa.ColumnElement[bool]:
-        """Whether reports of a survey wait that anybody may open, and nobody has tried to."""
-        free = Leases(self._database, extents, self._clock).free()
-        return sa.exists().where(extents.c.survey == row.number, extents.c.attempts == 0, free)
 
     def _note_unopened(self, connection: sa.Connection, survey: int) -> None:
         """What did not open comes among others: its number is told as of the last close."""
@@ -280,7 +280,8 @@ class Batches:
         path = self.path(batch.id, digest)
         with files.disk("keeping a batch"):
             batch.draft.chmod(0o600)  # whoever wrote it may have been less careful
-            files.sync_file(batch.draft)
+            with batch.draft.open("rb") as draft:
+                os.fsync(draft.fileno())
             failpoints.reached("shuffle.written")
             batch.draft.replace(path)
             files.sync_directory(self.files_directory)

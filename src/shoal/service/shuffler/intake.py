@@ -122,15 +122,6 @@ class _Waiting:
         self.loop = loop
         self.future: asyncio.Future[None] = loop.create_future()
 
-    def wake(self, error: Exception | None) -> None:
-        """In its own loop; one that was given up in the meantime needs no answer."""
-        if self.future.done():
-            return
-        if error is None:
-            self.future.set_result(None)
-        else:
-            self.future.set_exception(error)
-
 
 class GroupCommit:
     """The line of requests and the thread that commits them.
@@ -184,7 +175,11 @@ class GroupCommit:
             thread.join()
 
     def _run(self) -> None:
-        while self._is_needed():
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._line or self._closed)
+                if not self._line:
+                    return
             if self._linger and not self._closed:
                 time.sleep(self._linger)
             group = self._group()
@@ -194,11 +189,6 @@ class GroupCommit:
                 self._observe("commit_seconds", time.perf_counter() - began, "")
             except Exception:  # noqa: BLE001 - people wait for this thread, whoever else fails
                 _log.warning("not_observed", exc_info=True)
-
-    def _is_needed(self) -> bool:
-        with self._changed:
-            self._changed.wait_for(lambda: self._line or self._closed)
-            return bool(self._line)
 
     def _group(self) -> list[_Waiting]:
         with self._changed:
@@ -239,8 +229,14 @@ def _wake(group: Sequence[_Waiting], error: Exception | None) -> None:
 
 
 def _wake_all(group: Sequence[_Waiting], error: Exception | None) -> None:
+    """In their own loop; one that was given up in the meantime needs no answer."""
     for waiting in group:
-        waiting.wake(error)
+        if waiting.future.done():
+            continue
+        if error is None:
+            waiting.future.set_result(None)
+        else:
+            waiting.future.set_exception(error)
 
 
 class Intake:

@@ -38,7 +38,12 @@ def head(tree: str) -> str | None:
 
 def current(connection: sa.Connection, tree: str) -> str | None:
     """The revision a database is at."""
-    _refuse_other(connection, tree)
+    if tree not in TREES:
+        raise InvalidArgumentError("tree", tree, f"one of {', '.join(TREES)}")
+    for other in TREES:
+        if other != tree and sa.inspect(connection).has_table(f"{other}_revision"):
+            advice = f"this database belongs to the {other}: give the {tree} one of its own"
+            raise StoreVersionError(f"the {other}'s", f"the {tree}'s", advice)
     options = {"version_table": f"{tree}_revision"}
     return MigrationContext.configure(connection, opts=options).get_current_revision()
 
@@ -80,16 +85,6 @@ def _refuse_newer(revision: str | None, tree: str) -> None:
     if not known:
         advice = "it was made by a newer version of Shoal: install that one"
         raise StoreVersionError(_shown(revision), _shown(head(tree)), advice)
-
-
-def _refuse_other(connection: sa.Connection, tree: str) -> None:
-    if tree not in TREES:
-        raise InvalidArgumentError("tree", tree, f"one of {', '.join(TREES)}")
-    inspector = sa.inspect(connection)
-    for other in TREES:
-        if other != tree and inspector.has_table(f"{other}_revision"):
-            advice = f"this database belongs to the {other}: give the {tree} one of its own"
-            raise StoreVersionError(f"the {other}'s", f"the {tree}'s", advice)
 
 
 def _shown(revision: str | None) -> str:
