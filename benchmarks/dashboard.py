@@ -29,8 +29,8 @@ from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.analyzer.collection import Collection, Offer
 from shoal.service.analyzer.decode import Admitted
-from shoal.service.analyzer.publish import result_document, written
-from shoal.service.analyzer.release_decision import release_decision
+from shoal.service.analyzer.ledger import release_decision
+from shoal.service.analyzer.results import result_document, written
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import system_clock
 from shoal.service.db import Database
@@ -91,13 +91,11 @@ class _Filled:
         values = {"key": 0, "reports": PEOPLE, "records": PEOPLE}
         held = store.collections.move(held, schema.RECEIVED, **values)
         none = np.empty((0, 16), dtype=np.uint8)
-        told = release_decision(self.survey, PEOPLE, counts)
-        held = _there(
-            store.collections.opened(held, Admitted(none, none, {"unopened": 0}), told, counts)
-        )
-        held = store.ledger.debit(held, told)
-        now = self.survey.not_before
-        document = result_document(self.survey, told, counts, collection=held, now=now)
+        decision = release_decision(self.survey, PEOPLE, counts)
+        admitted = Admitted(none, none, {"unopened": 0})
+        held = _there(store.collections.opened(held, admitted, counts, valid=PEOPLE, withheld=None))
+        held = store.ledger.debit(held, decision)
+        document = result_document(self.survey, decision, held, now=self.survey.not_before)
         held = store.results.publish(held, document)
         store.collections.move(held, schema.PUBLISHED, acknowledged=1)
 

@@ -35,9 +35,8 @@ from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.document import Row, Table
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.service.client import Keys, seal_many
-from shoal.service.client.jobs import people_a_chunk
-from shoal.service.client.key_lists import key_list_url
 from shoal.service.client.outbox import Route
+from shoal.service.client.protocol import key_list_url, people_a_chunk
 from shoal.service.client.randomize import Values
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring.key_list import ROLES, KeyList

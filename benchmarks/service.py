@@ -27,8 +27,8 @@ import parties as made
 from parties import PROCESSES, Parties, Server, forged, posted, posted_together, sealed, server
 from result import Result
 
+from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import HttpSource
-from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.opening import Pool
 from shoal.service.survey import Survey
 
@@ -139,7 +139,7 @@ def _published(parties: Parties, survey: Survey, pool: Pool, people: int) -> Ite
     with AnalyzerWorker(parties.analyzer, parties.analyzer_keys, source, pool) as analyzer:
         analyzer.step()
     published = time.perf_counter()
-    (document,) = parties.analyzer.results.of(survey.id)
+    (document,) = parties.analyzer.results.survey(survey.id).batches
     note = f"{document['valid']:,} valid, epsilon {document['epsilon']:.3g}"
     whole = published - closed
     yield Result(heading=heading, what="opened, outer layer", value=closed - began, unit="s")

@@ -8,12 +8,15 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
+import sqlalchemy as sa
 
 from forking import Forking, serve
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
+from shoal.service.analyzer import tables
 from shoal.service.analyzer.collect import Collector
 from shoal.service.analyzer.collection import Offer
+from shoal.service.analyzer.source import READY
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.batch_file import BatchHeader
 from shoal.service.clock import ManualClock
@@ -62,6 +65,24 @@ def forged(survey, keyring, message):
     """A record that opens to any message at all."""
     wire = Wire.of(survey)
     return wire.inner.seal(message, keyring.list().current(survey.suite, START))
+
+
+def documents_of(store, survey):
+    """The documents of all batches that have one, whatever else there is of them."""
+    table, mine = tables.results, tables.results.c.survey == store.surveys.row(survey.id).number
+    with store.results.database.read() as connection:
+        documents = connection.execute(sa.select(table.c.document).where(mine)).scalars().all()
+    return [json.loads(bytes(document)) for document in documents]
+
+
+def counts_of(store, survey):
+    """What every batch adds up to whose estimates are published."""
+    found = {
+        each.batch: store.collections.find(survey.id, each.batch).counts
+        for each in store.collections.of(survey.id)
+        if each.state == tables.PUBLISHED
+    }
+    return {batch: counts for batch, counts in found.items() if counts is not None}
 
 
 class Shuffler:
@@ -135,6 +156,35 @@ class Shuffler:
     def _tell(self, *words):
         with (self.directory / "log").open("a") as log:
             log.write(json.dumps(words) + "\n")
+
+
+class DirectSource:
+    """A shuffler's store in this process, where nobody is deceived."""
+
+    def __init__(self, store, survey):
+        self._store = store
+        self._survey = survey
+
+    def offers(self):
+        return [
+            Offer(batch=info.id, digest=info.digest, size=info.bytes, key=info.inner_key)
+            for info in self._store.batches.listed(self._survey)
+            if info.state in READY and info.digest and info.bytes
+        ]
+
+    @contextmanager
+    def fetch(self, batch, request):
+        with self._store.batches.release(self._survey, batch, request).open("rb") as file:
+            yield iter(lambda: file.read(1 << 20), b"")
+
+    def acknowledge(self, batch, request, digest):
+        self._store.batches.acknowledge(self._survey, batch, request, digest)
+
+    def keys(self):
+        """None: nobody compares."""
+
+    def close(self):
+        """There is nothing to close."""
 
 
 class Analyzer:

@@ -83,7 +83,7 @@ def shown(analyzer, *, public_results=False, **settings):
         analyzer.store,
         analyzer.keyring,
         public_results=public_results,
-        pages=[*assets.routes(), *dashboard.routes()],
+        pages=[assets.ROUTE, *dashboard.routes()],
     )
     with serving(app) as url, client_of(url) as client:
         yield client

@@ -63,10 +63,12 @@ def swarm(graph, *, randomizer=None, survey=None, seed=0, values=None):
     server, pairs = KeyPair.generate(), [KeyPair.generate() for _ in range(n)]
     directory = Directory(tuple(pair.public for pair in pairs), neighbours, server.public)
     wire = task.wire(directory)
-    places = [task.place(number, pair, directory, wire) for number, pair in enumerate(pairs)]
     values = range(n) if values is None else values
-    peers = [task.peer(place, value) for place, value in zip(places, values, strict=True)]
-    return peers, places, server
+    peers = [
+        task.peer(number, value, pair, directory, wire)
+        for number, (value, pair) in enumerate(zip(values, pairs, strict=True))
+    ]
+    return peers, [peer._place for peer in peers], server
 
 
 def counts(batch, n):

@@ -103,8 +103,8 @@ def test_a_wheel_has_all_that_the_pages_need(tmp_path):
     built = {f"shoal/web/assets/{name}" for name in (*scripts.SCRIPTS, "third-party.txt")}
     templates = {
         f"shoal/{path.relative_to(PACKAGE)}"
-        for room in ("report", "web")
-        for path in (PACKAGE / room).rglob("*.html")
+        for path in PACKAGE.rglob("*")
+        if path.suffix in {".html", ".txt"} and path.parent.name != "assets"
     }
     assert names >= built | styles | templates
     assert not [name for name in names if not re.match(r"shoal(-[\d.]+\.dist-info)?/", name)]

@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from numbers import Real
+from typing import Any
 
 from shoal.errors import InvalidArgumentError
 
@@ -96,6 +97,13 @@ def refuse(wrong: object, expected: str, /, **argument: object) -> None:
         raise InvalidArgumentError(name, value, expected)
 
 
+def every(holds: Any, expected: str, /, **entries: Any) -> None:  # noqa: ANN401 - of NumPy
+    """An error about the first entry of an array for which something does not hold."""
+    if not holds.all():
+        ((name, values),) = entries.items()
+        raise InvalidArgumentError(name, values[~holds].tolist()[0], expected)
+
+
 def count(minimum: int = 1, /, **arguments: float) -> int:
     """One argument is a whole number, at least ``minimum``; returned as an int (1e5 is 100000)."""
     ((name, value),) = arguments.items()
@@ -104,6 +112,13 @@ def count(minimum: int = 1, /, **arguments: float) -> int:
         expected = f"a whole number {name} with {minimum} <= {name} <= 1e15"
         raise InvalidArgumentError(name, value, expected)
     return int(value)
+
+
+def counts(of: object, /, **least: int) -> None:
+    """These fields of a frozen value are whole numbers, at least so large, or None."""
+    for name, minimum in least.items():
+        if (value := getattr(of, name)) is not None:
+            object.__setattr__(of, name, count(minimum, **{name: value}))
 
 
 def _require(holds: Callable[[float], bool], expected: str, arguments: dict[str, float]) -> None:

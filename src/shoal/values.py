@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError
 
 Array = npt.NDArray[np.float64]
 Messages = npt.NDArray[np.integer]
@@ -254,10 +253,8 @@ def bounded_numbers(values: npt.ArrayLike, low: float, high: float) -> Array:
     numbers = np.asarray(values, dtype=np.float64)
     shape = f"shape {numbers.shape}"
     checks.refuse(numbers.ndim != 1, "a one-dimensional array", values=shape)
-    outside = ~((numbers >= low) & (numbers <= high))
-    if outside.any():
-        wrong = float(numbers[outside][0])
-        raise InvalidArgumentError("value", wrong, f"numbers from {low:g} to {high:g}")
+    inside = (numbers >= low) & (numbers <= high)
+    checks.every(inside, f"numbers from {low:g} to {high:g}", value=numbers)
     return numbers
 
 

@@ -110,7 +110,7 @@ def check_ends(table):
 
 
 def test_on_a_phone_a_table_of_the_dashboard_is_dark_where_it_is_cut_off(browser):
-    wide = templates.from_string(WIDE).render()
+    wide = templates().from_string(WIDE).render()
     style = assets.asset("dashboard.css").body.decode()
     with browser.new_context(**PHONE) as context:
         page = context.new_page()

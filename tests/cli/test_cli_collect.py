@@ -13,10 +13,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from analyzer_kit import Analyzer, make_survey
+from analyzer_kit import Analyzer, DirectSource, make_survey
 from command_kit import shoal
 from http_kit import serving
-from shoal.service.analyzer.source import DirectSource
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.tables import REFUSED
 from shoal.service.clock import system_clock

@@ -18,13 +18,20 @@ import shoal
 from shoal.accounting.law import BlanketLaw
 from shoal.protocols import registry as mechanisms
 from shoal.randomizers import registry
-from shoal.randomizers.base import CategoryRandomizer, NumberedMessages, Odds, Support, source
+from shoal.randomizers.base import (
+    CategoryRandomizer,
+    NumberedMessages,
+    Odds,
+    Support,
+    SupportEstimates,
+    source,
+)
 from shoal.randomness import simulated
 from shoal.values import Counts, category_codes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mirrored(NumberedMessages, CategoryRandomizer):
+class Mirrored(NumberedMessages, CategoryRandomizer, SupportEstimates):
     """Answer x is sent as k - 1 - x, with odds e^epsilon : 1 against each other number."""
 
     name: ClassVar[str] = "mirrored"

@@ -10,7 +10,7 @@ import pytest
 
 import command_kit
 import shoal
-from shoal.cli import run as run_command
+from shoal.cli import render
 from shoal.cli.options import RefusedError
 from shoal.report.charts import Axis, Item
 
@@ -314,7 +314,7 @@ def test_an_output_that_fails_takes_the_others_with_it(run, desk, before, monkey
 )
 def test_bars_are_solid_to_the_lower_limit_and_shaded_to_the_upper(low, high, drawn):
     row = Item("x", (low + high) / 2, low, high, 0, significant=True, truth=None)
-    assert run_command.bar(row, Axis(0.0, 10.0), width=10) == drawn
+    assert render.bar(row, Axis(0.0, 10.0), width=10) == drawn
 
 
 def test_labels_cannot_command_the_terminal(run, desk):

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from shoal.cli import run as run_command
+from shoal.cli import render
 from shoal.report.charts import Axis, Item
 
 ROWS = 3000
@@ -132,4 +132,4 @@ def test_refusals(run, desk, words, said):
     ],
 )
 def test_a_coordinate_is_a_dot_on_its_interval(row, drawn):
-    assert run_command.interval(row, Axis(0.0, 10.0), width=11) == drawn
+    assert render.interval(row, Axis(0.0, 10.0), width=11) == drawn

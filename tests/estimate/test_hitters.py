@@ -295,7 +295,7 @@ class TestOpenAnswers:
             self.run(data, column=column, epsilon=50.0, delta=0.5)
 
     def test_the_terminal_shows_bars_and_what_is_sure(self, capsys):
-        from shoal.cli.run import show_result
+        from shoal.cli.render import show_result
 
         show_result(self.run(list(people(self.answers())), top=5, compare_truth=True))
         printed = capsys.readouterr().out

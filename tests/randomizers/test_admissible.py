@@ -17,10 +17,8 @@ from shoal.randomizers import registry
 from shoal.randomizers.base import (
     NumberedMessages,
     NumberRandomizer,
-    Randomizer,
     decode_integers,
     integers_of,
-    readable,
 )
 from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
 from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
@@ -176,13 +174,6 @@ def test_vectors_have_a_possible_length():
     numbers = np.array([[unit, 0, 0], [unit // 2, 0, 0], [unit, unit, 0], [0, -unit, 0]])
     rows = numbers.astype(">i4").view(np.uint8).reshape(4, 12)
     assert device.admissible(rows).tolist() == [True, False, False, True]
-
-
-def test_the_fallback_finds_single_rows():
-    device = RandomizedResponse(k=200, epsilon=1.0)
-    rows = randomness.simulated(1).words(125).view(np.uint8).reshape(1000, 1)
-    assert Randomizer.admissible(device, rows).tolist() == (rows.ravel() < 200).tolist()
-    assert readable(rows[:0], device.decode).shape == (0,)
 
 
 @KINDS

@@ -7,9 +7,9 @@ from hashlib import sha256
 
 import numpy as np
 
+from analyzer_kit import DirectSource
 from service.live import START, Half, survey_of
-from shoal.service.analyzer.source import DirectSource
-from shoal.service.analyzer.worker import AnalyzerWorker
+from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.batch_file import BatchFile
 from shoal.service.client import Keys, seal_many
 from shoal.service.clock import ManualClock
@@ -110,7 +110,8 @@ class Service:
         return AnalyzerWorker(half.store, half.keyring, source, Pool(0), clock=self.clock)
 
     def results(self):
-        return {found["batch"]: found for found in self.analyzer.store.results.of(self.survey.id)}
+        documents = self.analyzer.store.results.survey(self.survey.id).batches
+        return {document["batch"]: document for document in documents}
 
     def batches(self):
         return {found.id: found for found in self.shuffler.store.batches.listed(self.survey.id)}

@@ -28,9 +28,9 @@ from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import Envelope, KeyPair, NotOpenableError
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app, no_pages
+from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import HttpSource
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.batch_file import BatchFile
 from shoal.service.client import Client, Keys, Policy, Settings
 from shoal.service.clock import ManualClock, system_clock

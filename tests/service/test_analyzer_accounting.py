@@ -11,8 +11,7 @@ from analyzer_kit import START, forged, make_survey, sealed
 from shoal.accounting.devices import Crowd
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.analyzer import tables as schema
-from shoal.service.analyzer.release_decision import release_decision
-from shoal.service.analyzer.results import survey_results
+from shoal.service.analyzer.ledger import release_decision
 from shoal.values import Counts
 
 FIRST, SECOND, THIRD = "11" * 16, "22" * 16, "33" * 16
@@ -81,7 +80,7 @@ def test_a_batch_below_the_minimum_is_withheld(analyzer):
     kept = analyzer.store.collections.find(survey.id, FIRST).cells
     assert kept is None, "counts of a withheld batch are kept by nobody"
     assert analyzer.shuffler.acknowledged(FIRST)
-    assert survey_results(analyzer.store, survey.id).result() is None
+    assert analyzer.store.results.survey(survey.id).result() is None
 
 
 @pytest.mark.parametrize("valid", [0, 1])
@@ -107,7 +106,7 @@ def test_several_reports_per_person_are_said_to_be_assumed(analyzer):
     assert found["epsilon"] == survey.guarantee(500).epsilon
     assert found["epsilon"] > make_survey(analyzer.keyring).guarantee(500).epsilon
     assert found["local_epsilon"] == pytest.approx(3 * survey.device.local_epsilon)
-    page = survey_results(analyzer.store, survey.id).result().to_html()
+    page = analyzer.store.results.survey(survey.id).result().to_html()
     assert "ε0 of one person&#39;s 3 reports together" in page
     assert "reports, about" in page
     assert "people, about" not in page
@@ -120,7 +119,7 @@ def test_batches_add_up_and_cost_what_the_smallest_costs(analyzer):
     analyzer.send(survey, VALUES[:100], batch=SECOND, seed=2)
     analyzer.shuffler.put(survey, sealed(survey, keyring, [1] * 20, seed=3), batch=THIRD)
     analyzer.collect(survey)
-    found = survey_results(analyzer.store, survey.id)
+    found = analyzer.store.results.survey(survey.id)
     combined = found.combined()
     assert combined["valid"] == 600
     assert combined["batches"] == 2

@@ -16,7 +16,7 @@ from http_kit import serving
 from repository import ROOT
 from running_kit import Asking
 from shoal.service.analyzer.app import analyzer_app
-from shoal.service.analyzer.results import survey_results
+from shoal.service.analyzer.results import Results
 from shoal.service.db import tables as common
 from shoal.service.keyring import KeyList
 from shoal.service.keyring.key_list import unverified
@@ -223,11 +223,12 @@ def test_results_are_computed_once_for_all_readers(tmp_path, monkeypatch):
     made.collect(survey)
     computed = []
 
-    def counting(*words):
-        computed.append(words)
-        return survey_results(*words)
+    def counting(results, name):
+        computed.append(name)
+        return read(results, name)
 
-    monkeypatch.setattr("shoal.service.analyzer.app.survey_results", counting)
+    read = Results.survey
+    monkeypatch.setattr(Results, "survey", counting)
     asking = Asking(analyzer_app(made.store, made.keyring, public_results=True))
     path = f"/v1/surveys/{survey.id}/results"
     first = asking.get(path)

@@ -9,10 +9,9 @@ import pytest
 
 from analyzer_kit import START, Analyzer, Others, sealed
 from shoal.service.analyzer import tables as schema
-from shoal.service.analyzer.collect import Collector
+from shoal.service.analyzer.collect import AnalyzerWorker, Collector
 from shoal.service.analyzer.collection import LEASE, Collections
-from shoal.service.analyzer.publish import Results
-from shoal.service.analyzer.worker import AnalyzerWorker
+from shoal.service.analyzer.results import Results
 from shoal.service.errors import LeaseLostError, StoreUnavailableError
 from shoal.service.failpoints import NAMES
 from shoal.service.opening import Pool
@@ -231,7 +230,7 @@ def test_a_worker_looks_again_when_the_lease_of_the_dead_has_ended(analyzer, oth
         def wait(self, timeout=None):
             waits.append(timeout)
             analyzer.clock.advance(int(timeout))
-            if timeout == worker._interval:
+            if timeout == worker.interval:
                 self.set()
             return self.is_set()
 

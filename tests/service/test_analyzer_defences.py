@@ -13,13 +13,13 @@ import pytest
 from analyzer_kit import DAY, HOUR, START, Analyzer, sealed
 from shoal.cli.collect import problems
 from shoal.sealing import SurveyId
-from shoal.service.analyzer import collect, download
+from shoal.service.analyzer import collect
 from shoal.service.analyzer import source as source_module
+from shoal.service.analyzer import source as sources
 from shoal.service.analyzer import tables as schema
-from shoal.service.analyzer.collect import Pass, WrongKeysError
+from shoal.service.analyzer.collect import AnalyzerWorker, Pass, WrongKeysError
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.source import HttpSource, SourceUnavailableError, Timeouts
-from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.errors import NotReadyError, StoreUnavailableError
 from shoal.service.keyring import Keyring, Protection, Schedule
 from shoal.service.opening import Pool
@@ -210,15 +210,15 @@ def test_a_batch_that_would_fill_the_disk_is_not_fetched(analyzer, monkeypatch):
     survey = analyzer.asking()
     size = analyzer.shuffler.path(analyzer.send(survey, VALUES)).stat().st_size
     free = SimpleNamespace(free=2 * size - 2)
-    monkeypatch.setattr(download.shutil, "disk_usage", lambda _path: free)
+    monkeypatch.setattr(sources.shutil, "disk_usage", lambda _path: free)
     done = analyzer.collect(survey)
     assert f"there is room for {size - 1:,}" in done.problems[FIRST]
     assert not analyzer.shuffler.told("fetch")
-    monkeypatch.setattr(download, "LARGEST", size - 1)
+    monkeypatch.setattr(sources, "LARGEST", size - 1)
     free.free = 10 * size
     assert FIRST in analyzer.collect(survey).problems
     assert not analyzer.shuffler.told("fetch")
-    monkeypatch.setattr(download, "LARGEST", size)
+    monkeypatch.setattr(sources, "LARGEST", size)
     assert analyzer.collect(survey).published == (FIRST,)
 
 
@@ -268,7 +268,7 @@ def test_fetching_for_one_survey_ends_and_the_rest_goes_on(analyzer):
         analyzer.send(survey, VALUES, batch=batch, seed=seed)
     collections = analyzer.store.collections
     held = collections.claim(collections.request(survey.id, analyzer.shuffler.offers()[0]))
-    download.download(analyzer.store.incoming, held, analyzer.shuffler)
+    sources.download(analyzer.store.incoming, held, analyzer.shuffler)
     collections.release(collections.move(held, schema.RECEIVED, key=0, reports=60, records=60))
     late = collect.Collector(
         analyzer.store, analyzer.keyring, survey, analyzer.shuffler, Pool(0), talk_seconds=-1

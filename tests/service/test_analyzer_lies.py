@@ -11,7 +11,6 @@ from shoal.errors import InvalidArgumentError
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collect import Collector
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.results import survey_results
 from shoal.service.analyzer.source import SourceUnavailableError
 from shoal.service.batch_file import MAGIC
 from shoal.service.errors import UnknownBatchError
@@ -44,7 +43,7 @@ def test_records_of_an_earlier_batch_do_not_count_again(analyzer):
     found = analyzer.document(survey, SECOND)
     assert found["rejected"]["replayed"] == 150
     assert found["valid"] == 60
-    assert survey_results(analyzer.store, survey.id).combined()["valid"] == 260
+    assert analyzer.store.results.survey(survey.id).combined()["valid"] == 260
 
 
 def test_a_whole_batch_under_another_name_is_worth_nothing(analyzer):
@@ -104,7 +103,7 @@ def test_headers_that_lie_are_refused(analyzer, lie, said):
     analyzer.shuffler.put(survey, records, lies=lie)
     done = analyzer.collect(survey)
     assert done.refused == (FIRST,)
-    (refused,) = survey_results(analyzer.store, survey.id).refused
+    (refused,) = analyzer.store.results.survey(survey.id).refused
     assert refused["batch"] == FIRST
     assert said in refused["reason"]
     with pytest.raises(UnknownBatchError):

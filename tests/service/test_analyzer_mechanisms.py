@@ -14,7 +14,6 @@ from shoal.protocols.zero_sum import ZeroSumHistogram
 from shoal.randomizers import registry as randomizers
 from shoal.randomizers.hashing import LocalHashing
 from shoal.service.analyzer.decode import packed, unpacked
-from shoal.service.analyzer.results import survey_results
 from shoal.values import Counts
 
 FIRST, SECOND = "11" * 16, "22" * 16
@@ -88,7 +87,7 @@ def test_batches_of_several_messages_add_up(analyzer):
     survey = analyzer.asking(device=UniformDummies.calibrated(k=3, **TARGET), minimum=100)
     first = collected(analyzer, survey, CODES)
     second = collected(analyzer, survey, CODES, batch=SECOND, seed=2)
-    combined = survey_results(analyzer.store, survey.id).combined()
+    combined = analyzer.store.results.survey(survey.id).combined()
     assert combined["valid"] == 2 * PEOPLE
     means = [
         (one["share"] + two["share"]) / 2
@@ -107,10 +106,10 @@ def test_a_mean_by_one_message(analyzer):
     assert mean["low"] < mean["mean"] < mean["high"]
     assert mean["sum"] == pytest.approx(PEOPLE * mean["mean"])
     assert found["bias_bound"] is None, "this randomizer states no bound"
-    table = survey_results(analyzer.store, survey.id).to_csv().splitlines()
+    table = analyzer.store.results.survey(survey.id).to_csv().splitlines()
     assert table[0].startswith("batch,status,mean,low,high,standard_error,sum,")
     assert table[-1].startswith("all,published,")
-    assert "mean" in survey_results(analyzer.store, survey.id).result().to_html()
+    assert "mean" in analyzer.store.results.survey(survey.id).result().to_html()
 
 
 def test_a_mean_by_several_messages(analyzer):
@@ -119,7 +118,7 @@ def test_a_mean_by_several_messages(analyzer):
     found = collected(analyzer, survey, NUMBERS)
     assert abs(found["mean"]["mean"] - 30) < 6 * found["mean"]["standard_error"]
     collected(analyzer, survey, NUMBERS, batch=SECOND, seed=2)
-    combined = survey_results(analyzer.store, survey.id).combined()
+    combined = analyzer.store.results.survey(survey.id).combined()
     assert combined["valid"] == 2 * PEOPLE
     assert abs(combined["mean"]["mean"] - 30) < 6 * combined["mean"]["standard_error"]
 

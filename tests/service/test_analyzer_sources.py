@@ -9,20 +9,18 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from analyzer_kit import Analyzer
+from analyzer_kit import Analyzer, DirectSource
 from http_kit import serving
 from shoal.sealing import SurveyId
+from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.results import survey_results
 from shoal.service.analyzer.source import (
     LARGEST_ANSWER,
-    DirectSource,
     HttpSource,
     SourceUnavailableError,
     TokenRefusedError,
 )
 from shoal.service.analyzer.tables import RECEIVED
-from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.errors import (
     AlreadyCollectedError,
     NotReadyError,
@@ -261,14 +259,14 @@ def test_a_worker_collects_until_it_is_stopped(parties):
         post(client, shuffler, shuffler.reports_of(50))
         shuffler.work()
         waited = 0
-        while not survey_results(analyzer.store, shuffler.survey.id).batches and waited < 500:
+        while not analyzer.store.results.survey(shuffler.survey.id).batches and waited < 500:
             stop.wait(0.02)
             waited += 1
         stop.set()
         thread.join(10)
         assert not thread.is_alive()
         worker.close()
-        assert survey_results(analyzer.store, shuffler.survey.id).combined()["valid"] == 50
+        assert analyzer.store.results.survey(shuffler.survey.id).combined()["valid"] == 50
         copied = analyzer.store.key_lists.all()[shuffler.survey.shuffler.fingerprint]
         assert copied == client.get("/v1/keys").content
         assert len(sources) == 1

@@ -11,12 +11,11 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from analyzer_kit import Analyzer, Offer, sealed
+from analyzer_kit import Analyzer, Offer, documents_of, sealed
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.decode import Admitted
-from shoal.service.analyzer.ledger import spent
-from shoal.service.analyzer.release_decision import ReleaseDecision
+from shoal.service.analyzer.ledger import ReleaseDecision, spent
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.db import Database
 from shoal.service.db import tables as common
@@ -50,9 +49,10 @@ def tags(*numbers):
 
 def opened(analyzer, held, marks, *, withheld=None):
     found = Admitted(np.zeros((len(marks), 1), np.uint8), marks, {"unopened": 2})
-    told = ReleaseDecision(len(marks), len(marks), None, withheld)
     counts = Counts(np.array([len(marks), 0, 0]), len(marks))
-    return analyzer.store.collections.opened(held, found, told, counts)
+    return analyzer.store.collections.opened(
+        held, found, counts, valid=len(marks), withheld=withheld
+    )
 
 
 def received(analyzer, survey, offer=OFFER):
@@ -167,7 +167,7 @@ def test_steps_are_taken_once_and_in_order(analyzer):
     published = store.results.publish(debited, {"batch": FIRST})
     with pytest.raises((LeaseLostError, sa.exc.IntegrityError)):
         store.results.publish(debited, {"batch": FIRST})
-    assert len(store.ledger.entries(survey.id)) == len(store.results.of(survey.id)) == 1
+    assert len(store.ledger.entries(survey.id)) == len(documents_of(store, survey)) == 1
     assert store.collections.move(published, schema.PUBLISHED, acknowledged=1).finished
     assert store.collections.claim(published) is None, "still ours"
 
@@ -229,7 +229,7 @@ def test_two_that_publish_at_once_do_not_miss_each_other(analyzer, monkeypatch):
             both.wait(0.5)
         return found
 
-    monkeypatch.setattr("shoal.service.analyzer.publish.spent", life)
+    monkeypatch.setattr("shoal.service.analyzer.results.spent", life)
     publishing = [
         Thread(target=store.results.publish, args=(each, {"batch": each.batch})) for each in debited
     ]
@@ -237,7 +237,7 @@ def test_two_that_publish_at_once_do_not_miss_each_other(analyzer, monkeypatch):
         thread.start()
     for thread in publishing:
         thread.join(30)
-    assert sorted(each["life"]["batches"] for each in store.results.of(survey.id)) == [1, 2]
+    assert sorted(each["life"]["batches"] for each in documents_of(store, survey)) == [1, 2]
 
 
 def test_what_a_batch_too_small_for_any_guarantee_costs_towards_the_analyzer(analyzer):
@@ -291,4 +291,17 @@ def test_the_data_of_a_survey_that_is_over_is_deleted(analyzer):
         for table in (*schema.TRACES, common.tokens):
             assert connection.execute(table.select()).first() is None
     with pytest.raises(UnknownSurveyError):
-        store.results.of(survey.id)
+        store.results.survey(survey.id)
+
+
+def test_results_without_estimates_say_the_same_as_the_documents(analyzer):
+    survey, results = analyzer.asking(), analyzer.store.results
+    analyzer.send(survey, [0] * 60 + [1] * 40)
+    analyzer.send(survey, [0] * 20, batch=SECOND, seed=2)
+    assert len(analyzer.collect(survey).published) == 2
+    whole, light = results.survey(survey.id), results.survey(survey.id, estimates=False)
+    for document, summary in zip(whole.batches, light.batches, strict=True):
+        assert summary == {name: document[name] for name in summary}
+        assert summary["withheld"] is None or document["batch"] == SECOND
+    assert light.life == whole.life
+    assert light.combined() == whole.combined()

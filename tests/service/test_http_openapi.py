@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from shoal.service.analyzer import app as analyzer
 from shoal.service.analyzer.decode import REASONS
-from shoal.service.analyzer.publish import NOT_ENFORCED, PUBLISHED, WITHHELD
+from shoal.service.analyzer.results import NOT_ENFORCED, PUBLISHED, WITHHELD
 from shoal.service.http import openapi
 from shoal.service.shuffler import app as shuffler
 from shoal.service.shuffler.intake import UNKNOWN_KEY, UNKNOWN_VERSION

@@ -25,14 +25,10 @@ from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import SUITES, Envelope, FramingError, KeyPair, NotOpenableError, SurveyId
 from shoal.service import opening
-from shoal.service.opening import (
-    Pool,
-    Processes,
-    ProcessesLostError,
-    batch_of,
-)
+from shoal.service.opening import Pool, Processes, ProcessesLostError, batch_of
 from shoal.service.wire import Wire
 
+HERE = Pool(0)
 SURVEY = SurveyId.of({"name": "colours"})
 WIRE = Wire(survey=SURVEY, slots=2, message_bytes=2, token_bytes=3, suite=SUITES[0])
 SHUFFLER = KeyPair.from_secret(bytes(range(32)), number=9)
@@ -40,7 +36,6 @@ ANALYZER = KeyPair.from_secret(bytes(range(1, 33)), number=3)
 NEXT = KeyPair.from_secret(bytes(range(2, 34)), number=4)
 MESSAGES = np.arange(2 * 2 * 60, dtype=np.uint8).reshape(60, 2, 2)
 RARE = 1e-7
-open_reports, open_records = Pool(0).open_reports, Pool(0).open_records
 
 
 def sealed(messages, *, wire=WIRE, shuffler=SHUFFLER, analyzer=ANALYZER):
@@ -67,7 +62,7 @@ def pool():
 
 
 def test_reports_open_to_their_records_whole_and_in_another_order():
-    opened = open_reports(WIRE, SHUFFLER, BODY)
+    opened = HERE.open_reports(WIRE, SHUFFLER, BODY)
     assert opened.counts == {3: 60}
     assert opened.rejected == 0
     people = cut(opened.by_key[3], WIRE.opened_bytes)
@@ -87,10 +82,10 @@ def test_the_order_of_reports_is_uniform(monkeypatch):
 
 def test_reports_are_kept_apart_by_the_analyzers_key():
     later = sealed(MESSAGES[:7], analyzer=NEXT)
-    opened = open_reports(WIRE, SHUFFLER, b"".join(REPORTS[:5] + later))
+    opened = HERE.open_reports(WIRE, SHUFFLER, b"".join(REPORTS[:5] + later))
     assert opened.counts == {3: 5, 4: 7}
     for pair, people in ((ANALYZER, 5), (NEXT, 7)):
-        found = open_records(WIRE, pair, opened.by_key[pair.public.number])
+        found = HERE.open_records(WIRE, pair, opened.by_key[pair.public.number])
         assert found.rejected == 0
         assert Counter(map(bytes, found.messages)) == Counter(
             map(bytes, MESSAGES[:people].reshape(-1, 2))
@@ -127,12 +122,12 @@ def forged_reports():
 def test_a_forged_report_is_counted_and_costs_no_other(kind):
     report = forged_reports()[kind]
     assert len(report) == WIRE.report_bytes
-    opened = open_reports(WIRE, SHUFFLER, REPORTS[0] + report + REPORTS[1])
+    opened = HERE.open_reports(WIRE, SHUFFLER, REPORTS[0] + report + REPORTS[1])
     assert opened.counts == {3: 2}
     assert opened.rejected == 1
     with pytest.raises(NotOpenableError):
         WIRE.open_report(report, SHUFFLER)
-    alone = open_reports(WIRE, SHUFFLER, report)
+    alone = HERE.open_reports(WIRE, SHUFFLER, report)
     assert (alone.by_key, alone.counts, alone.rejected) == ({}, {}, 1)
     assert opened.unopened == alone.unopened == report
 
@@ -140,7 +135,7 @@ def test_a_forged_report_is_counted_and_costs_no_other(kind):
 def test_reports_for_keys_that_the_analyzer_never_had_are_rejected():
     later = sealed(MESSAGES[:7], analyzer=NEXT)
     body = b"".join([later[0], *REPORTS[:5], *later[1:]])
-    assert open_reports(WIRE, SHUFFLER, body).unopened == b""
+    assert HERE.open_reports(WIRE, SHUFFLER, body).unopened == b""
     opened = Pool(0).open_reports(WIRE, SHUFFLER, body, known=[3, 9])
     assert (opened.counts, opened.rejected) == ({3: 5}, 7)
     assert opened.unopened == b"".join(later)
@@ -152,7 +147,9 @@ def test_records_open_in_their_order_with_the_tags_of_their_bytes():
     foreign = WIRE.inner.seal(b"xy", NEXT.public)
     outer = Envelope(survey=SURVEY, role="outer", capacity=2).seal(b"xy", ANALYZER.public)
     bad = [short, foreign, outer, bytes(WIRE.record_bytes)]
-    found = open_records(WIRE, ANALYZER, b"".join([*records[:9], *bad, *records[9:], records[4]]))
+    found = HERE.open_records(
+        WIRE, ANALYZER, b"".join([*records[:9], *bad, *records[9:], records[4]])
+    )
     assert found.messages[:, 0].tolist() == [*range(20), 4]
     assert found.rejected == 4
     expected = [sha256(record).digest()[:16] for record in [*records, records[4]]]
@@ -162,7 +159,7 @@ def test_records_open_in_their_order_with_the_tags_of_their_bytes():
 
 
 def test_nothing_openable_is_empty_and_well_shaped():
-    found = open_records(WIRE, ANALYZER, bytes(3 * WIRE.record_bytes))
+    found = HERE.open_records(WIRE, ANALYZER, bytes(3 * WIRE.record_bytes))
     assert found.messages.shape == (0, 2)
     assert found.tags.shape == (0, 16)
     assert found.rejected == 3
@@ -211,12 +208,12 @@ def test_every_suite_opens_and_no_other_one(suite):
     wire = Wire(survey=SURVEY, slots=1, message_bytes=2, token_bytes=0, suite=suite)
     shuffler, analyzer = (KeyPair.generate(number=n, suite=suite) for n in (1, 2))
     body = b"".join(sealed(MESSAGES[:3, :1], wire=wire, shuffler=shuffler, analyzer=analyzer))
-    opened = open_reports(wire, shuffler, body)
+    opened = HERE.open_reports(wire, shuffler, body)
     assert opened.counts == {2: 3}
-    assert open_records(wire, analyzer, opened.by_key[2]).rejected == 0
+    assert HERE.open_records(wire, analyzer, opened.by_key[2]).rejected == 0
     (other,) = set(SUITES) - {suite}
     strange = KeyPair.generate(number=1, suite=other)
-    assert open_reports(wire, strange, body).rejected == 3
+    assert HERE.open_reports(wire, strange, body).rejected == 3
 
 
 def test_what_processes_are_handed_travels():
@@ -233,12 +230,15 @@ def test_what_processes_are_handed_travels():
 def test_several_processes_find_what_one_finds(pool, monkeypatch):
     monkeypatch.setattr(opening, "CHUNK", 7)
     body = BODY + bytes(WIRE.report_bytes) + REPORTS[0][:-1] + b"?"
-    here, there = (open_reports(WIRE, SHUFFLER, body), pool.open_reports(WIRE, SHUFFLER, body))
+    here, there = (HERE.open_reports(WIRE, SHUFFLER, body), pool.open_reports(WIRE, SHUFFLER, body))
     assert (here.counts, here.rejected) == (there.counts, there.rejected) == ({3: 60}, 2)
     length = WIRE.opened_bytes
     assert Counter(cut(here.by_key[3], length)) == Counter(cut(there.by_key[3], length))
     records = here.by_key[3] + bytes(WIRE.record_bytes)
-    one, two = open_records(WIRE, ANALYZER, records), pool.open_records(WIRE, ANALYZER, records)
+    one, two = (
+        HERE.open_records(WIRE, ANALYZER, records),
+        pool.open_records(WIRE, ANALYZER, records),
+    )
     assert one.messages.tobytes() == two.messages.tobytes()
     assert one.tags.tobytes() == two.tags.tobytes()
     assert one.rejected == two.rejected == 1

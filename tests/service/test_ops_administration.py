@@ -10,9 +10,9 @@ import pytest
 from command_kit import shoal
 from running_kit import Quick
 from shoal.explain.text import moment
+from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.source import SourceUnavailableError
-from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.clock import ManualClock, system_clock
 from shoal.service.errors import ForbiddenError, NotAuthorizedError
 from shoal.service.keyring import Keyring, Protection, Schedule

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from peers_kit import circulant, counts, telling
 from shoal.errors import InvalidArgumentError
-from shoal.sealing import framed
+from shoal.sealing import FramingError
 from shoal.service.peers import Conditions, PeerSurvey, run_peers
 from shoal.service.peers.machine import Send, Task
 from shoal.service.peers.run import Run
-from shoal.service.peers.sockets import Dialer, Host, Listener, RemoteHost
+from shoal.service.peers.sockets import Dialer, Host, Listener, RemoteHost, framed, read_frame
 from shoal.service.peers.survey import SERVER, adjacency
 
 
@@ -207,6 +210,47 @@ def test_intruders_are_dropped_and_nobody_else_notices():
         return heard
 
     assert asyncio.run(intrude()) == [b"dcba"]
+
+
+def payloads_of(pieces, lengths):
+    """What is read of a stream that comes in these pieces, and ends."""
+
+    async def read():
+        stream, got = asyncio.StreamReader(), []
+        for piece in pieces:
+            stream.feed_data(piece)
+        stream.feed_eof()
+        while True:
+            try:
+                got.append(await read_frame(stream, lengths))
+            except EOFError:
+                return got
+
+    return asyncio.run(read())
+
+
+@given(st.lists(st.sampled_from([b"", b"abc", b"defgh"]), max_size=8), st.data())
+def test_a_stream_may_come_in_any_pieces(payloads, data):
+    stream = b"".join(framed(payload) for payload in payloads)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    pieces = zip([0, *cuts], [*cuts, len(stream)], strict=True)
+    assert payloads_of([stream[a:b] for a, b in pieces], {0, 3, 5}) == payloads
+
+
+@given(st.lists(st.binary(max_size=12), max_size=10))
+def test_arbitrary_streams_raise_nothing_else(pieces):
+    with contextlib.suppress(FramingError):
+        assert all(len(payload) == 2 for payload in payloads_of(pieces, {2}))
+
+
+def test_a_length_is_refused_before_its_bytes_arrive():
+    async def read():
+        stream = asyncio.StreamReader()
+        stream.feed_data(b"\xff\xff\xff\xff")
+        await asyncio.wait_for(read_frame(stream, {3}), timeout=60)
+
+    with pytest.raises(FramingError, match="frame of 3 bytes, got 4294967295"):
+        asyncio.run(read())
 
 
 def test_it_runs_where_an_event_loop_runs_already():

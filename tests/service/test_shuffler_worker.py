@@ -16,7 +16,7 @@ from shoal.sealing import KeyPair
 from shoal.service.batch_file import BatchFile
 from shoal.service.db.leases import Leases
 from shoal.service.errors import StoreUnavailableError
-from shoal.service.keyring import IdentityOfflineError, Keyring
+from shoal.service.keyring import Keyring, KeyringError
 from shoal.service.opening import Pool
 from shoal.service.shuffler import worker as worker_module
 from shoal.service.shuffler.batches import Batches as StoredBatches
@@ -356,7 +356,7 @@ def test_a_crash_between_deleting_a_key_and_forgetting_is_made_good(shuffler):
 
 
 def test_keys_that_cannot_be_changed_here_do_not_stop_the_work(shuffler, monkeypatch, caplog):
-    failing(monkeypatch, Keyring, "tick", IdentityOfflineError.__new__(IdentityOfflineError))
+    failing(monkeypatch, Keyring, "tick", KeyringError("no identity"))
     shuffler.receive(shuffler.reports(40))
     shuffler.work()
     assert shuffler.released() == [40]

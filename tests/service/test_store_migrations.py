@@ -97,7 +97,7 @@ def test_a_store_made_before_the_first_steps_became_one_opens(tmp_path, tree, re
         assert store.reports.claim(10, LEASE).count == 2
         store.close()
     else:
-        (document,) = store.results.of(survey.id)
+        (document,) = store.results.survey(survey.id).batches
         assert store.ledger.spent(survey.id)["epsilon"] == document["epsilon"]
         assert store.collections.of(survey.id)[0].finished
     database.close()

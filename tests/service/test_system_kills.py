@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analyzer_kit import counts_of, documents_of
 from service.simulation.kills import (
     CLIENTS,
     EVERYBODY,
@@ -69,12 +70,12 @@ def left_behind(place, beginning):
     try:
         digests = {info.id: info.digest for info in world.shuffler.store.batches.listed(survey.id)}
         store = world.analyzer.store
-        batches = [each["batch"] for each in store.results.of(survey.id)]
+        batches = [each["batch"] for each in documents_of(store, survey)]
         documents = {batch: store.results.get(survey.id, batch) for batch in batches}
         debits = {each["batch"]: each for each in store.ledger.entries(survey.id)}
         assert len(debits) == len(store.ledger.entries(survey.id))
         requests = {each.batch: each.request for each in store.collections.of(survey.id)}
-        counts = store.results.counts(survey.id)
+        counts = counts_of(store, survey)
         states = {info.id: info.state for info in world.shuffler.store.batches.listed(survey.id)}
         return (digests, requests, debits, documents), counts, states
     finally:

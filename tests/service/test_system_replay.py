@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analyzer_kit import sealed
+from analyzer_kit import counts_of, documents_of, sealed
 from service.simulation.machine import fast_directory
 from service.simulation.parties import MAX_AGE, Beginning, World, survey_of
 from shoal.randomness import simulated
@@ -52,8 +52,8 @@ def counted(people, admin=None):
             try:
                 reports = reports_of(world, survey, wire, people)
                 _send_often(world, survey, reports)
-                counts = world.analyzer.store.results.counts(survey.id)
-                documents = world.analyzer.store.results.of(survey.id)
+                counts = counts_of(world.analyzer.store, survey)
+                documents = documents_of(world.analyzer.store, survey)
                 tallies = world.shuffler.store.reports.tallies(survey.id)
             finally:
                 world.close()
@@ -117,7 +117,7 @@ def test_a_shuffler_that_repeats_records_is_found_out_every_time(analyzer):
     new = sealed(survey, analyzer.keyring, [2] * 500, seed=2)
     analyzer.shuffler.put(survey, old, batch="aa" * 16)
     analyzer.collect(survey)
-    plain = analyzer.store.results.counts(survey.id)["aa" * 16].cells
+    plain = counts_of(analyzer.store, survey)["aa" * 16].cells
     repeated = len(new) // 100
     analyzer.shuffler.put(survey, new + new[:repeated] + old[::100], batch=SECOND)
     analyzer.collect(survey)
@@ -131,7 +131,7 @@ def test_a_shuffler_that_repeats_records_is_found_out_every_time(analyzer):
     assert again["status"] == "withheld"
     assert again["rejected"]["replayed"] == len(old)
     assert again["valid"] == 0
-    counts = analyzer.store.results.counts(survey.id)
+    counts = counts_of(analyzer.store, survey)
     assert counts.keys() == {"aa" * 16, SECOND}
     assert counts["aa" * 16].cells.tolist() == plain.tolist()
     assert counts[SECOND].n == len(new)

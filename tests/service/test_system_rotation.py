@@ -12,7 +12,7 @@ from service.live import DAY, HOUR, live, quick_directory
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.batch_file import BatchFile
 from shoal.service.client import Queued, Settings
-from shoal.service.client.exchange import NoResponse, Request
+from shoal.service.client.protocol import NoResponse, Request
 from shoal.service.keyring import KeyState
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.reports import Arrival

@@ -72,7 +72,7 @@ def built(tmp_path_factory):
 def client(analyzer, built):
     assert built.is_dir()
     parts = AnalyzerPages(store=analyzer.store, keyring=analyzer.keyring, limits=Limits())
-    routes = [*assets.routes(), *pages.survey_routes(parts)]
+    routes = pages.pages(parts)
     app = analyzer_app(analyzer.store, analyzer.keyring, pages=routes)
     with serving(app) as url, httpx.Client(base_url=url, timeout=60) as made:
         yield made

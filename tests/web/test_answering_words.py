@@ -24,7 +24,7 @@ from shoal.randomizers.response import (
 )
 from shoal.randomness import simulated
 from shoal.service.survey import Batches, Party, Survey
-from shoal.service.survey.mechanisms import NAMES, cases, device_words
+from shoal.service.survey.words import cases, sentences
 
 TARGET = {"n": 2000, "epsilon": 1.0, "delta": 1e-6}
 BOUNDS = {"low": 0, "high": 120}
@@ -50,8 +50,8 @@ def survey_of(device):
 
 def said(device):
     """The chances in the sentence on what leaves the device, and in the rest."""
-    words = device_words(survey_of(device))
-    return [_chances(words.leaves), _chances(" ".join(words.how))]
+    words = sentences(survey_of(device))
+    return [_chances(words.leaves), _chances(words.steps[0])]
 
 
 def _chances(text):
@@ -109,7 +109,7 @@ def test_hashing_tells_of_its_groups():
 )
 def test_noise_moves_every_number_that_far(epsilon, levels):
     device = Laplace(**BOUNDS, epsilon=epsilon, levels=levels)
-    words = device_words(survey_of(device)).leaves
+    words = sentences(survey_of(device)).leaves
     far, chance = float(re.search(r"by ([\d.]+) or more", words)[1]), _chances(words)[0]
     place = np.linspace(0, 120, levels)
     away = np.abs(place[:, None] - place) >= far * (1 - 1e-9)
@@ -120,7 +120,7 @@ def test_noise_moves_every_number_that_far(epsilon, levels):
 @pytest.mark.parametrize("dummies", [0.25, 1.0, 3.5])
 def test_dummies_are_as_many_as_said(dummies):
     device = UniformDummies(k=4, dummies=dummies)
-    words = device_words(survey_of(device.__class__(k=4, dummies=dummies + 20))).how[0]
+    words = sentences(survey_of(device.__class__(k=4, dummies=dummies + 20))).steps[0]
     always = re.search(r"([\d,]+) made-up one", words)
     assert int(always[1]) == int(dummies) + 20
     if dummies % 1:
@@ -160,16 +160,15 @@ def devices():
 
 def test_every_mechanism_of_a_survey_has_words():
     vectors = {*randomizers.VECTORS, *registry.VECTORS}
-    assert set(registry.NAMES) - vectors == NAMES
     made = {device.name: device for device in devices()}
-    assert set(made) == NAMES
+    assert set(made) == set(registry.NAMES) - vectors
     for device in made.values():
-        words = device_words(survey_of(device))
+        words = sentences(survey_of(device))
         assert words.leaves.endswith(".")
         assert words.leaves.count(". ") == 0  # one sentence
         hidden = device.local_epsilon < float("inf")
-        assert ("prove from it what you said" in words.how[-1]) == hidden
-        assert not re.search(r"[{}]|\bNone\b", " ".join((words.leaves, *words.how)))
+        assert ("prove from it what you said" in words.steps[0]) == hidden
+        assert not re.search(r"[{}]|\bNone\b", " ".join((words.leaves, *words.steps)))
 
 
 @pytest.mark.parametrize(

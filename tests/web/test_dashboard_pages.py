@@ -19,15 +19,14 @@ from shoal.explain.text import measured, up
 from shoal.randomizers.grid import Duchi
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.analyzer import tables as schema
-from shoal.service.analyzer.publish import written
-from shoal.service.analyzer.results import ResultCache, survey_results
+from shoal.service.analyzer.results import ResultCache, written
 from shoal.service.db import tables as common
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.survey import Batches, Party
 from shoal.web import assets, charts, dashboard
 from shoal.web.charts import Curve, Timeline
 from shoal.web.rendering import templates
-from shoal.web.snapshot import read
+from shoal.web.snapshot import Snapshot
 
 FIRST, SECOND, SMALL, LIE = "11" * 16, "22" * 16, "33" * 16, "44" * 16
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> $\\frac$ \u202e &amp;"
@@ -112,6 +111,10 @@ def path(survey, rest=""):
     return f"/dashboard/surveys/{survey.id}{rest}"
 
 
+def snapshot_of(analyzer, survey):
+    return Snapshot(analyzer.store.results.survey(survey.id, estimates=False), ())
+
+
 def page(client, survey, rest=""):
     answer = client.get(path(survey, rest))
     assert answer.status_code == 200
@@ -142,7 +145,7 @@ def every_page(analyzer):
     for survey in analyzer.store.surveys.all():
         yield path(survey)
         yield path(survey, "?order=asked&page=7")
-        for document in analyzer.store.results.of(survey.id):
+        for document in analyzer.store.results.survey(survey.id).batches:
             yield path(survey, f"/batches/{document['batch']}")
 
 
@@ -197,7 +200,7 @@ def test_hostile_words_are_words(analyzer, client):
 
 def test_the_numbers_are_those_of_the_results(analyzer, client):
     found = page(client, analyzer.plain)
-    told = survey_results(analyzer.store, analyzer.plain.id)
+    told = analyzer.store.results.survey(analyzer.plain.id)
     whole, both = told.combined(), [each for each in told.batches if each["withheld"] is None]
     assert len(both) == 2
     for name in ("valid", "honest"):
@@ -221,17 +224,18 @@ def test_the_numbers_are_those_of_the_results(analyzer, client):
 
 def test_a_snapshot_finds_what_the_results_find(analyzer):
     for survey in analyzer.store.surveys.all():
-        kept = read(analyzer.store, survey.id, ())
-        told = survey_results(analyzer.store, survey.id)
+        kept = snapshot_of(analyzer, survey)
+        told = analyzer.store.results.survey(survey.id)
         assert kept.results.combined() == told.combined()
-        assert kept.life == told.life
+        assert kept.results.life == told.life
+        assert kept.results.refused == told.refused
         documents = {each["batch"]: each for each in told.batches}
-        assert {row.batch for row in kept.batches} == set(documents)
+        assert {row["batch"] for row in kept.batches} == set(documents)
         for row in kept.batches:
-            document = documents[row.batch]
+            document = documents[row["batch"]]
             for name in ("published", "reports", "valid", "honest", "epsilon", "rejected"):
-                assert getattr(row, name) == document[name]
-            assert row.withheld == document["withheld"]
+                assert row[name] == document[name]
+            assert row["withheld"] == document["withheld"]
         if kept.result is not None:
             assert kept.result.notes == told.result().notes
 
@@ -271,12 +275,12 @@ def test_who_must_collude(analyzer, client):
 
 
 def test_a_batch_without_any_guarantee_is_not_left_out_of_who_learns_what(analyzer):
-    kept = read(analyzer.store, analyzer.plain.id, ())
+    kept = snapshot_of(analyzer, analyzer.plain)
     least = f"ε ≤ {up(analyzer.plain.guarantee(50).epsilon)}"
 
     def analyzer_alone(**life):
-        results = replace(kept.results, life={**kept.life, **life})
-        panels = templates.get_template("panels.html").module
+        results = replace(kept.results, life={**kept.results.life, **life})
+        panels = templates().get_template("panels.html").module
         shown = Page(panels.collusion(replace(kept, results=results), None))
         return shown.of["collusion"].partition("the analyzer alone")[2].partition("the shuffler")[0]
 
@@ -288,7 +292,7 @@ def test_a_batch_without_any_guarantee_is_not_left_out_of_who_learns_what(analyz
 
 def test_a_mean_has_its_chart_and_table(analyzer, client):
     found = page(client, analyzer.number)
-    combined = survey_results(analyzer.store, analyzer.number.id).combined()["mean"]
+    combined = analyzer.store.results.survey(analyzer.number.id).combined()["mean"]
     mean = measured(combined["mean"], (combined["high"] - combined["low"]) / 2)
     assert mean in found.of["found"]
     assert "sum" in found.of["found"]
@@ -386,7 +390,7 @@ def test_a_batch_shows_its_own_document(analyzer, client):
 
 
 def test_files_are_what_programs_get(analyzer, client):
-    told = survey_results(analyzer.store, analyzer.plain.id)
+    told = analyzer.store.results.survey(analyzer.plain.id)
 
     def file(name):
         answer = client.get(path(analyzer.plain, f"/download/{name}"))
@@ -426,7 +430,7 @@ def test_files_are_made_once_for_a_version():
     assert kept.get("s", "a", (2,), make("f")) == b"f"
     assert made == ["a", "c", "d", "e", "f"]
     assert kept.get("s", "g", (2,), lambda: b"larger") == b"larger"
-    assert list(kept._kept) == [("s", "g")]
+    assert list(kept._entries) == [("s", "g")]
 
 
 def test_a_file_that_takes_long_keeps_no_other_survey_waiting():
@@ -526,7 +530,7 @@ def test_the_curve_marks_what_it_should():
     assert [x for x, _ in drawn.line] == pytest.approx([0, 50, 100])
     heights = [y for _, y in drawn.line]
     assert heights == sorted(heights)
-    shown = Page(templates.get_template("graphs.html").module.curve(drawn))
+    shown = Page(templates().get_template("graphs.html").module.curve(drawn))
     assert len(shown.all("circle")) == 1
     lines = shown.all("line", **{"class": "curve"})
     assert [line["x1"] for line in lines] == ["0.000%", "50.000%"]
@@ -544,7 +548,7 @@ def test_a_timeline_has_few_steps_however_long_it_is():
 
 def test_dashboards_of_one_machine_do_not_share_cookies(analyzer, tmp_path):
     other = Analyzer(tmp_path / "b")
-    cookies = {dashboard_of(each).access._cookie for each in (analyzer, other)}
+    cookies = {dashboard_of(each).access.cookie for each in (analyzer, other)}
     other.close()
     assert len(cookies) == 2
 

@@ -140,7 +140,7 @@ def test_a_page_does_not_wait_for_a_shuffler_that_is_silent(analyzer):
         return UNREACHABLE
 
     dashboard = dashboard_of(analyzer, ask=ask, public_results=True)
-    dashboard._progress._patience = 0.01
+    dashboard._progress.patience = 0.01
     app = analyzer_app(
         analyzer.store, analyzer.keyring, public_results=True, pages=dashboard.routes()
     )

@@ -24,7 +24,7 @@ from shoal.accounting.devices import (
 )
 from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.accounting.law import BlanketLaw
-from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
+from shoal.errors import OutOfRegimeError, UnreachableTargetError
 
 LARGEST_N = 10**15
 LARGEST_LOCAL_EPSILON = 50.0
@@ -94,22 +94,19 @@ def amplify(
     rounds = checks.count(rounds=rounds)
     if epsilon is not None:
         checks.non_negative(epsilon=epsilon)
-        if delta is not None:
-            raise InvalidArgumentError("delta", delta, "epsilon or delta, not both")
+        checks.refuse(delta is not None, "epsilon or delta, not both", delta=delta)
     at = default_delta(crowd.n) if delta is None else delta
     checks.open_probability(delta=at)
     if bound not in {None, OPTIMAL_CLONES, CLONES}:
-        if epsilon is not None:
-            expected = f"a delta ({bound} answers with epsilon)"
-            raise InvalidArgumentError("epsilon", epsilon, expected)
+        expected = f"a delta ({bound} answers with epsilon)"
+        checks.refuse(epsilon is not None, expected, epsilon=epsilon)
         return _published(str(bound), devices, crowd, delta=at, rounds=rounds)
     once = devices.profile(crowd, bound=bound)
     curve = once if rounds == 1 else once * rounds
     theorem = once.theorem
     if epsilon is not None:
-        if composition not in {"pld", "best"}:
-            expected = "composition 'pld' or 'best' when epsilon is given"
-            raise InvalidArgumentError("composition", composition, expected)
+        expected = "composition 'pld' or 'best' when epsilon is given"
+        checks.refuse(composition not in {"pld", "best"}, expected, composition=composition)
         reached, at = epsilon, curve.delta(epsilon)
         how = THEOREMS["pld"]
     elif isinstance(curve, ComposedProfile):
@@ -247,9 +244,8 @@ def _published(
     from shoal.accounting import catalog
 
     entry = catalog.get(bound)
-    if not entry.certified:
-        expected = f"a proved bound ({entry.name} is {entry.status.value}: for comparisons only)"
-        raise InvalidArgumentError("bound", entry.name, expected)
+    expected = f"a proved bound ({entry.name} is {entry.status.value}: for comparisons only)"
+    checks.refuse(not entry.certified, expected, bound=entry.name)
     local, local_delta = devices.replacement_guarantee
     unsupported = {
         "rounds": rounds if rounds > 1 else None,
@@ -257,9 +253,8 @@ def _published(
         "local_delta": local_delta or None,
     }
     for name, value in unsupported.items():
-        if value is not None:
-            expected = f"no {name} beside bound {entry.name} (use {OPTIMAL_CLONES})"
-            raise InvalidArgumentError(name, value, expected)
+        expected = f"no {name} beside bound {entry.name} (use {OPTIMAL_CLONES})"
+        checks.refuse(value is not None, expected, **{name: value})
     query = catalog.Query(local_epsilon=local, n=crowd.honest, delta=delta, k=devices.categories)
     reference = devices.profile(crowd)
     return Guarantee(

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import scipy
 
+from shoal import checks
 from shoal.accounting.atoms import Array
-from shoal.errors import InvalidArgumentError
 
 _DEVIATIONS = 12.0
 _SLACK = 60.0
@@ -57,9 +57,9 @@ class BinomialWindow:
             self.counts, self.pmf = np.array([n * probability]), np.ones(1)
             self.error = self.omitted = 0.0
             return
-        if 24 * math.sqrt(n * probability * (1 - probability)) > _MOST_COUNTS:
-            expected = f"a binomial of at most {_MOST_COUNTS} likely counts"
-            raise InvalidArgumentError("n·probability", n * probability, expected)
+        wide = 24 * math.sqrt(n * probability * (1 - probability)) > _MOST_COUNTS
+        expected = f"a binomial of at most {_MOST_COUNTS} likely counts"
+        checks.refuse(wide, expected, n·probability=n * probability)
         self.counts = window(n=n, probability=probability)
         logs = log_pmf(self.counts, n=n, probability=probability)
         self.pmf = np.exp(logs)

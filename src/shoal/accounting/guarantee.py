@@ -58,20 +58,11 @@ class Guarantee(Explained):
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, as the command line's ``--json`` prints them; no local epsilon is None."""
-        return {
-            "epsilon": self.epsilon,
-            "lower": self.lower,
-            "delta": self.delta,
-            "n": self.n,
-            "local_epsilon": None if math.isinf(self.local_epsilon) else self.local_epsilon,
-            "local_delta": self.local_delta,
-            "rounds": self.rounds,
-            "theorem": self.theorem,
-            "neighbouring": self.neighbouring,
-            "trust": self.trust,
-            "assumptions": list(self.assumptions),
-            "warnings": list(self.warnings),
-        }
+        numbers = ("epsilon", "lower", "delta", "n", "local_epsilon", "local_delta", "rounds")
+        names = (*numbers, "theorem", "neighbouring", "trust")
+        values: dict[str, object] = {name: getattr(self, name) for name in names}
+        values["local_epsilon"] = None if math.isinf(self.local_epsilon) else self.local_epsilon
+        return values | {"assumptions": list(self.assumptions), "warnings": list(self.warnings)}
 
     def document(self, title: str = "") -> Document:
         """The guarantee put into words."""

@@ -436,7 +436,7 @@ def draws(pair: PairLaw, n: int) -> Draws | None:
     most = _largest_total(n, together) if probabilities.size else 0
     if math.comb(most + probabilities.size, most) > _MOST_TERMS:
         return None
-    counts = _counts_up_to(most, probabilities.size)
+    counts, log_factorials = _counts_up_to(most, probabilities.size)
     total = counts.sum(axis=1)
     # n (n-1) ... probability^total, kept together: apart, the factors would cost digits.
     steps = np.log(together * (n - np.arange(most, dtype=float)))
@@ -444,7 +444,7 @@ def draws(pair: PairLaw, n: int) -> Draws | None:
     log_implicit = math.log1p(-together) if together < 0.5 else math.log(masses[implicit])
     log_probability = (
         falling[total.astype(int)]
-        - scipy.special.gammaln(counts + 1).sum(axis=1)
+        - log_factorials
         + counts @ np.log(probabilities / together)
         + (n - total) * log_implicit
     )
@@ -504,8 +504,12 @@ def _largest_total(n: int, probability: float) -> int:
     return n if low == n or not rare(n) else least(rare, low - 1, n)
 
 
-def _counts_up_to(most: int, values: int) -> Array:
-    """All vectors of ``values`` counts with sum at most ``most``."""
+@lru_cache(maxsize=4)
+def _counts_up_to(most: int, values: int) -> tuple[Array, Array]:
+    """All vectors of ``values`` counts with sum at most ``most``, and the logs of their factorials.
+
+    Made once for all laws of so many values: of many values it takes longer than what follows.
+    """
     left = np.array([most])
     steps = []
     for _ in range(values):
@@ -520,4 +524,4 @@ def _counts_up_to(most: int, values: int) -> Array:
         parent, drawn = steps[value]
         counts[:, value] = drawn[row]
         row = parent[row]
-    return counts
+    return counts, scipy.special.gammaln(counts + 1).sum(axis=1)

@@ -30,7 +30,7 @@ from shoal.auditing.messages import Raw, as_messages, joined
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.protocols.base import MultiMessageMechanism
-from shoal.randomizers.base import Auditable, Mechanism, check_answer, some_answers
+from shoal.randomizers.base import Mechanism, TakesAnswers
 from shoal.randomness import Randomness
 from shoal.values import Array, Envelopes
 
@@ -273,7 +273,7 @@ class Collection(_Devices):
         return reports if isinstance(reports, Envelopes) else as_messages(reports)
 
 
-class Listed(Auditable):
+class Listed(TakesAnswers):
     """A randomizer that is nothing but its table R[x, y]; data are the numbers of its rows.
 
     Entries are whole numbers over 2^53, off by less than 2^-53.
@@ -283,6 +283,7 @@ class Listed(Auditable):
 
     def __init__(self, table: npt.ArrayLike) -> None:
         self.rows = tables.validated(table, local_epsilon=None)
+        self.k = len(self.rows)
         ends = np.floor(np.cumsum(self.rows, axis=1) * 2.0**_WEIGHT_BITS).astype(np.uint64)
         ends[:, -1] = 1 << _WEIGHT_BITS
         self._ends = ends
@@ -303,14 +304,6 @@ class Listed(Auditable):
     def law(self) -> BlanketLaw:
         """That of its table."""
         return BlanketLaw.from_table(self.rows)
-
-    def trial_inputs(self) -> tuple[Hashable, ...]:
-        """All rows, or some of them."""
-        return some_answers(len(self.rows))
-
-    def check_input(self, value: Hashable) -> None:
-        """Refuse what is not the number of a row."""
-        check_answer(value, len(self.rows))
 
     def probabilities(self, inputs: Sequence[Any]) -> Array:
         """The rows themselves."""
@@ -364,14 +357,10 @@ class WholePipeline(Subject):
         self.call, self.name = call, _name(call)
 
     def run(
-        self,
-        data: DataSet,
-        runs: int,
-        randomness: Randomness,  # noqa: ARG002 - it brings its own
-        *,
-        in_order: bool,  # noqa: ARG002 - the order is its own
+        self, data: DataSet, runs: int, randomness: Randomness, *, in_order: bool
     ) -> Transcripts:
         """One call for every run."""
+        del randomness, in_order  # both are its own
         with running(self.name):
             parts = [_sequence(self.name, self.call(data.array.copy())) for _ in range(runs)]
         sizes = np.array([len(part) for part in parts], dtype=np.int64)

@@ -13,13 +13,12 @@ from shoal.cli import files
 from shoal.cli.app import COLLECT, RefusedError, app, printable
 from shoal.cli.options import Excludes, Options, command, option
 from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
-from shoal.cli.render import console, print_json, print_lines, working
+from shoal.cli.render import console, print_json, print_lines, show_result, working
 
 if TYPE_CHECKING:
-    from shoal.service.analyzer.collect import Pass
+    from shoal.service.analyzer.collect import AnalyzerWorker, Pass
     from shoal.service.analyzer.results import SurveyResults
     from shoal.service.analyzer.store import AnalyzerStore
-    from shoal.service.analyzer.worker import AnalyzerWorker
     from shoal.service.survey import Survey
 
 _WHAT = "What is collected"
@@ -68,7 +67,6 @@ def collect(options: CollectOptions) -> None:
     import logging
 
     from shoal.service.analyzer.collect import Pass
-    from shoal.service.analyzer.results import survey_results
     from shoal.service.ops import administration
     from shoal.service.ops.home import Home, refuse_both
     from shoal.service.ops.processes import opened_analyzer
@@ -95,7 +93,7 @@ def collect(options: CollectOptions) -> None:
         if options.watch:
             _watch(store, worker, surveys, options.every)
         passes = _collected(worker, surveys)
-        results = [survey_results(store, survey.id) for survey in surveys]
+        results = [store.results.survey(survey.id) for survey in surveys]
     _write(options, results)
     pairs = [(each, passes.get(str(each.survey.id), Pass())) for each in results]
     if options.json:
@@ -171,7 +169,6 @@ def _show(results: SurveyResults, done: Pass) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from shoal.cli.run import show_result
     from shoal.service.analyzer.results import batch_sentence
 
     survey = results.survey

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from shoal.cli import files, run
+from shoal.cli import files
 from shoal.cli.app import ANALYSE, app
 from shoal.cli.options import BareOptions, command, option
-from shoal.cli.render import console, panel, table, working
+from shoal.cli.render import chart, console, panel, table, working
 from shoal.explain.document import Row, Table
 from shoal.explain.text import plain, up
 
@@ -108,7 +108,7 @@ def demo(options: DemoOptions) -> None:
     _section("The plan", [intro, *options_table, *planned.sentences])
     with working("collecting"):
         result = shoal.run(people, column=QUESTION, plan=plan)
-    _section("The chart", [Group(*run.chart(result.only)), _truth(result, people)])
+    _section("The chart", [Group(*chart(result.only)), _truth(result, people)])
     guarantee = result.guarantee
     meaning = (
         "In words: whatever somebody believed about what you looked up, after seeing all "

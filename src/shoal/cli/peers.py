@@ -12,8 +12,7 @@ from shoal import checks
 from shoal.cli import files
 from shoal.cli.app import COLLECT, Commands, RefusedError, app
 from shoal.cli.options import Excludes, Needs, Options, command, option
-from shoal.cli.render import answer, console, working
-from shoal.cli.run import chart
+from shoal.cli.render import answer, chart, console, working
 from shoal.cli.walk import Submit
 
 if TYPE_CHECKING:

@@ -18,9 +18,17 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from shoal.cli.options import Options
+    from shoal.open_answers import OpenResult
+    from shoal.report.charts import Axis, Item
+    from shoal.report.result import ColumnResult, Result
 
 WIDEST = 100
 _QUIET_SECONDS = 2.0  # without a bar
+SHOWN = 30
+WIDTH, _LABEL, _NUMBERS = 34, 24, 20  # letters of bars, labels, and numbers beside them
+_ENDS = ("?", "!", ".", "…", ":")
+_MARGIN = "± half of the 95 % interval"
+_MORE = "--csv or --report has them all"
 _STYLES = {"strong": "bold", "weak": "dim", "": ""}
 
 
@@ -135,7 +143,7 @@ def print_lines(*parts: Document | str) -> None:
 
 def print_json(value: object) -> None:
     """Strict JSON, of values or of what turns into them; what is not finite is null."""
-    from shoal.report import finite
+    from shoal.explain.text import finite
 
     if hasattr(value, "to_dict"):
         value = value.to_dict()
@@ -166,3 +174,165 @@ def working(what: str) -> Iterator[Callable[..., None]]:
                 bar.update(task, completed=done, total=total, description=f"{what} {name}".strip())
 
         yield advance
+
+
+# ------------------------------------------------------------------------ charts in the terminal
+
+
+def show_result(result: Result | OpenResult) -> None:
+    """Print the charts, the guarantee, notes and warnings."""
+    show_charts(result)
+    show(result.document(table=False))
+
+
+def show_charts(result: Result | OpenResult) -> None:
+    """Print what was estimated."""
+    from shoal.report.result import Result
+
+    page = console()
+    if result.contains_truth:
+        page.print("CONTAINS TRUE VALUES: NOT PRIVATE", style="bold red")
+    if isinstance(result, Result):
+        charts = [chart(column) for column in result.columns]
+    else:
+        charts = [_open_chart(result)]
+    for parts in charts:
+        for part in parts:
+            page.print(part)
+        page.print()
+
+
+def chart(column: ColumnResult) -> Iterator[RenderableType]:
+    """A column as lines of text."""
+    from rich.text import Text
+
+    from shoal.report import charts
+    from shoal.values import MeanEstimate, VectorEstimate
+
+    name = printable(column.column)
+    joined = f"{name} Estimated" if name.endswith(_ENDS) else f"{name}, estimated"
+    yield Text(f"{joined} from {column.n:,} reports", style="bold")
+    rows = charts.items(column.labels, column.estimate, column.truth)
+    if isinstance(column.estimate, MeanEstimate):
+        yield from _mean_chart(rows[0], charts.bounds(column))
+    else:
+        yield from bars(rows, signed=isinstance(column.estimate, VectorEstimate))
+
+
+def bars(rows: list[Item], most: int = SHOWN, *, signed: bool = False) -> Iterator[RenderableType]:
+    """A bar for each of the first answers, and what its signs mean.
+
+    Of coordinates, which are ``signed``, an interval on a common axis.
+    """
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    from shoal.explain.text import measured, number
+    from shoal.report.charts import Axis, axis_of
+
+    shown = rows[:most]
+    narrow = console().width < NARROW
+    axis = Axis(0.0, max(*(max(row.high, row.truth or 0.0) for row in shown), 1e-9))
+    if signed:
+        axis = axis_of(shown)
+    width = max(1, min(WIDTH, console().width - _LABEL - _NUMBERS))
+    table = Table.grid(padding=(0, 1))
+    if narrow:
+        table.add_column(overflow="fold")
+    else:
+        table.add_column(no_wrap=True, max_width=_LABEL, overflow="ellipsis")
+        table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(no_wrap=True, style="dim")
+    for row in shown:
+        faint = not (signed or row.significant)
+        margin = row.shown(row.margin) if signed else measured(row.margin, row.margin)
+        drawn = (interval if signed else bar)(row, axis, width)
+        numbers = row.shown(row.value), f"± {margin}{' ~' * faint}"
+        cells = [row.label, *numbers] if narrow else [row.label, drawn, *numbers]
+        table.add_row(*map(printable, cells), style="dim" if faint else "")
+    yield Padding(table, (1, 0))
+    if len(rows) > len(shown):
+        what = "coordinates" if signed else "answers"
+        yield Text(f"and {len(rows) - len(shown):,} more {what}: {_MORE}", style="dim")
+    noise = "; ~ cannot be told from nobody"
+    if signed or all(row.significant for row in shown):
+        noise = ""
+    legend = "█ fraction, ▒ its 95 % interval"
+    if signed:
+        ends = f"{number(axis.low)} to {number(axis.high)}"
+        legend = f"● mean, ━ its 95 % interval, ┊ zero, from {ends}"
+    truth = f"; ◆ true {'mean' if signed else 'fraction'}" if shown[0].truth is not None else ""
+    legend = f"{_MARGIN}{noise}" if narrow else f"{legend}{noise}{truth}"
+    yield Text(printable(legend), style="dim")
+
+
+def _open_chart(result: OpenResult) -> Iterator[RenderableType]:
+    """The answers as lines of text, the most frequent first."""
+    from rich.text import Text
+
+    people = f"{result.n:,} people, {result.mechanism.messages:.2f} messages each"
+    heading = printable(f"{result.column}, found in the reports of {people}")
+    yield Text(heading, style="bold")
+    if result.items:
+        yield from bars([item.shown(result.n) for item in result.items], len(result.items))
+    else:
+        yield Text("\nno answer stands out from the noise")
+
+
+def bar(row: Item, axis: Axis, width: int = WIDTH) -> str:
+    """Solid up to the lower limit, shaded up to the upper one.
+
+    >>> from shoal.report.charts import Axis, Item
+    >>> row = Item("red", 5.0, 4.0, 6.0)
+    >>> bar(row, Axis(0.0, 10.0), width=10)
+    '████▒▒'
+    """
+    low, high = (round(width * axis.at(end) / 100) for end in (row.low, row.high))
+    drawn = "█" * low + "▒" * max(high - low, 1 if row.high > 0 else 0)
+    if row.truth is None:
+        return drawn[:width]
+    place = min(width - 1, int(width * axis.at(row.truth) / 100))
+    drawn = drawn.ljust(place + 1)
+    return (drawn[:place] + "◆" + drawn[place + 1 :])[:width]
+
+
+def _mean_chart(mean: Item, bounds: tuple[float, float] | None) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    from shoal.explain.text import number
+    from shoal.report.charts import Axis
+
+    value, interval = mean.cells
+    yield Text("")
+    shown = f"mean {value} ± {mean.shown(mean.margin)}   (95 % interval {interval})"
+    yield Text(printable(shown))
+    if bounds is not None:
+        start, end = map(number, bounds)
+        last_place = min(WIDTH, console().width - len(start + end) - 4) - 1
+        place = round(last_place * Axis(*bounds).at(mean.value) / 100)
+        line = "─" * place + "◆" + "─" * (last_place - place)
+        yield Text(printable(f"{start} ├{line}┤ {end}"))
+    if mean.truth is not None:
+        yield Text(f"true mean {mean.shown(mean.truth)}", style="red")
+
+
+def interval(row: Item, axis: Axis, width: int = WIDTH) -> str:
+    """The interval of a coordinate, its mean in it, and zero.
+
+    >>> from shoal.report.charts import Axis, Item
+    >>> row = Item("x", 5.0, 4.0, 6.0)
+    >>> interval(row, Axis(0.0, 10.0), width=11)
+    '┊   ━●━    '
+    """
+    zero, low, high, mean = (
+        round((width - 1) * axis.at(value) / 100) for value in (0.0, row.low, row.high, row.value)
+    )
+    drawn = [" "] * width
+    drawn[zero] = "┊"
+    drawn[low : high + 1] = "━" * (high - low + 1)
+    drawn[mean] = "●"
+    if row.truth is not None:
+        drawn[round((width - 1) * axis.at(row.truth) / 100)] = "◆"
+    return "".join(drawn)

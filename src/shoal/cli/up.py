@@ -15,7 +15,7 @@ import typer
 from shoal import checks
 from shoal.cli.app import COLLECT, INTERRUPTED, RefusedError, app, printable
 from shoal.cli.options import Needs, Options, command, option
-from shoal.cli.render import console, print_json, show, table, working
+from shoal.cli.render import chart, console, print_json, show, table, working
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.results import SurveyResults
@@ -272,7 +272,6 @@ def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float
     """Print the chart, how many reports came how far, and what it costs."""
     import numpy as np
 
-    from shoal.cli.run import chart
     from shoal.explain.document import Row, Table
     from shoal.explain.text import up as rounded_up
 
@@ -288,7 +287,7 @@ def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float
         page.print("nothing was published", style="yellow")
         page.print(funnel)
         return
-    shown = result.only
+    (shown,) = result.columns
     if truth is not None:
         shown = replace(shown, truth=np.array([truth[label] for label in shown.labels]))
     for part in chart(shown):

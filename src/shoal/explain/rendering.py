@@ -1,4 +1,4 @@
-"""Pages from templates: values are escaped, and a missing value is an error.
+"""Pages from templates: values are escaped in HTML, and a missing value is an error.
 
 A document's template is in this directory; other rooms bring their own beside.
 """
@@ -22,11 +22,11 @@ _BETWEEN_TAGS = re.compile(r">\s*\n\s*<")
 @cache
 def environment(*directories: Path) -> Environment:
     """Where templates are looked for: in these directories, then in this one."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
     made = Environment(
         loader=FileSystemLoader([*directories, Path(__file__).parent]),
-        autoescape=True,
+        autoescape=select_autoescape(),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

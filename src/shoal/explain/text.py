@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
@@ -148,3 +149,14 @@ def whole(value: float) -> str:
 def number(value: float) -> str:
     """A number without a margin: five digits, or as many as a whole number has."""
     return (f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:,.5g}").replace("-", "−")
+
+
+def finite(value: object) -> object:
+    """Values for strict JSON: what is not finite is null."""
+    if isinstance(value, Mapping):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

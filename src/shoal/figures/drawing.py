@@ -18,7 +18,6 @@ from shoal.explain import plots
 from shoal.explain.plots import Axis, Dash, Look
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Value = float | None
@@ -127,7 +126,7 @@ class Panel:
     names: str = ""
     legend: Sequence[Look] = ()
 
-    def draw(self, table: Table, axes: Axes) -> None:
+    def draw(self, table: Table, axes: plots.Axes) -> None:
         """Fill the axes from the table."""
         rows = table.where(**self.where)
         drawn = self.curves
@@ -159,7 +158,7 @@ class Panel:
         elif self.names:
             plots.legend(axes, self.legend or [curve.look for curve in drawn], self.names)
 
-    def _draw_curve(self, curve: Curve, rows: Table, axes: Axes) -> None:
+    def _draw_curve(self, curve: Curve, rows: Table, axes: plots.Axes) -> None:
         xs, ys = rows.curve(self.column, curve.column)
         plots.plot(axes, (xs, ys), curve.look)
         if curve.limits:

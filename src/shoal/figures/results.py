@@ -18,8 +18,6 @@ from shoal.explain.text import down, plain, up
 from shoal.figures import testing_power
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from shoal.auditing import Audit, Evidence
     from shoal.learning import LearningGuarantee
     from shoal.network.walk_table import WalkTable
@@ -68,7 +66,7 @@ def walk(walked: WalkTable, path: Path) -> None:
 def test(verdict: Verdict, path: Path) -> None:
     """The histogram of simulated statistics, the threshold, and the statistic that was seen."""
 
-    def fill(axes: Axes) -> None:
+    def fill(axes: plots.Axes) -> None:
         color = plots.VERMILION if verdict.rejected else plots.BLUE
         axes.hist(verdict.null, bins=_BARS, color=plots.FAINT, linewidth=0)
         plots.tidy(axes, "y")
@@ -97,7 +95,7 @@ def training(
     epochs = Axis("epochs", (1, max(2, *(epoch for epoch, _ in points))))
     limits = min(values) / _MARGIN, max(values) * _MARGIN
 
-    def fill(axes: Axes) -> None:
+    def fill(axes: plots.Axes) -> None:
         plots.frame(axes, epochs, Axis(f"ε at δ = {plots.tick(run.delta)}", limits))
         for sampling, curve in curves.items():
             xs, ys = [x for x, _ in curve], [y for _, y in curve]
@@ -114,7 +112,7 @@ def audit(result: Audit, path: Path) -> None:
     plots.save(path, "What an adversary sees of two neighbouring data sets", *fills, size=size)
 
 
-def _claim(axes: Axes, evidence: Evidence, n: int) -> None:
+def _claim(axes: plots.Axes, evidence: Evidence, n: int) -> None:
     edges = evidence.edges
     # Which bins are in the event: the threshold is one of their edges.
     inside = ((edges[1:] + edges[:-1]) / 2 >= evidence.threshold) == evidence.at_least

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +10,6 @@ from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
 from shoal.figures.drawing import Curve, Level, Panel, Table, Value, figure
 from shoal.testing.study import LEVEL, Powers, Study
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 K, EPSILON, DELTA, DISTANCE = 1024, 0.25, 1e-6, 0.1
 MESSAGES = 100.0  # more than any of them needs
@@ -45,7 +41,7 @@ def panel(models: Sequence[str], span: tuple[float, float], level: float = LEVEL
     )
 
 
-def fill(axes: Axes, rows: Sequence[Mapping[str, Value]]) -> None:
+def fill(axes: plots.Axes, rows: Sequence[Mapping[str, Value]]) -> None:
     """Draw every model that these rows of a study have."""
     table = Table.of(rows)
     sizes = [n for n in table.column("n") if n is not None]

@@ -6,33 +6,18 @@ order, :func:`by_epochs` is a curve over epochs, and :func:`require` refuses a d
 loader that does not do what a guarantee assumes. :func:`train` fits linear models that way.
 """
 
-from shoal.learning.accountant import (
-    Comparison,
-    LearningGuarantee,
-    Refused,
-    Route,
-    account,
-    by_epochs,
-    compare,
-    noise_for,
-)
-from shoal.learning.descent import Fit, Logistic, Ridge, train
-from shoal.learning.run import Sampling, require, sampling_of
-
-__all__ = [
-    "Comparison",
-    "Fit",
-    "LearningGuarantee",
-    "Logistic",
-    "Refused",
-    "Ridge",
-    "Route",
-    "Sampling",
-    "account",
-    "by_epochs",
-    "compare",
-    "noise_for",
-    "require",
-    "sampling_of",
-    "train",
-]
+from shoal.learning.accountant import Comparison as Comparison
+from shoal.learning.accountant import LearningGuarantee as LearningGuarantee
+from shoal.learning.accountant import Refused as Refused
+from shoal.learning.accountant import Route as Route
+from shoal.learning.accountant import account as account
+from shoal.learning.accountant import by_epochs as by_epochs
+from shoal.learning.accountant import compare as compare
+from shoal.learning.accountant import noise_for as noise_for
+from shoal.learning.descent import Fit as Fit
+from shoal.learning.descent import Logistic as Logistic
+from shoal.learning.descent import Ridge as Ridge
+from shoal.learning.descent import train as train
+from shoal.learning.run import Sampling as Sampling
+from shoal.learning.run import require as require
+from shoal.learning.run import sampling_of as sampling_of

@@ -202,11 +202,11 @@ def _in_random_order(loader: object, sampler: object) -> Sampling:
         expected = "batches of one with replacement: in larger ones an example may be repeated"
         checks.refuse(batch != 1, expected, batch_size=batch)
         return Sampling.REPLACEMENT
-    if size and isinstance(indices, Iterable) and len({int(i) for i in indices}) < size:
+    if size:
+        again = isinstance(indices, Iterable) and len({int(i) for i in indices}) < size
         expected = "every example once an epoch: some indices are repeated"
-        raise InvalidArgumentError("indices", f"{size} indices", expected)
-    drops = getattr(loader, "drop_last", False) or getattr(batches, "drop_last", False)
-    if size and size % batch and not drops:
+        checks.refuse(again, expected, indices=f"{size} indices")
+        drops = getattr(loader, "drop_last", False) or getattr(batches, "drop_last", False)
         expected = f"drop_last=True: {size % batch} of {size} examples would be left over"
-        raise InvalidArgumentError("batch_size", batch, expected)
+        checks.refuse(size % batch and not drops, expected, batch_size=batch)
     return Sampling.PERMUTATION

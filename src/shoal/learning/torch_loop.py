@@ -68,9 +68,9 @@ class Learner:
         expected = "a module with parameters that require gradients"
         checks.refuse(not self.parameters, expected, module=type(self.module).__name__)
         for name, parameter in self.parameters.items():
-            if parameter.dtype.itemsize < _LEAST_BYTES:
-                expected = "parameters of single or double precision: norms need their digits"
-                raise InvalidArgumentError("module", f"{name} of {parameter.dtype}", expected)
+            expected = "parameters of single or double precision: norms need their digits"
+            short = parameter.dtype.itemsize < _LEAST_BYTES
+            checks.refuse(short, expected, module=f"{name} of {parameter.dtype}")
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
@@ -163,10 +163,10 @@ def train_module(
     checks.positive(clip=clip, rate=rate)
     at_once = checks.count(at_once=at_once)
     inputs, targets = torch.as_tensor(examples), torch.as_tensor(answers)
-    if not inputs.ndim or not targets.ndim or len(inputs) != len(targets):
-        shapes = f"shapes {tuple(inputs.shape)} and {tuple(targets.shape)}"
-        expected = "as many examples as answers, along the first axis"
-        raise InvalidArgumentError("examples", shapes, expected)
+    alike = inputs.ndim and targets.ndim and len(inputs) == len(targets)
+    shapes = f"shapes {tuple(inputs.shape)} and {tuple(targets.shape)}"
+    expected = "as many examples as answers, along the first axis"
+    checks.refuse(not alike, expected, examples=shapes)
     checks.refuse(not inputs.isfinite().all(), "finite numbers in examples", examples="nan or inf")
     guarantee = account(
         n=len(inputs),

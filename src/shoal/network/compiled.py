@@ -13,7 +13,8 @@ from typing import TypeVar, cast
 import numba
 import numpy as np
 
-from shoal.network.simulation import FACTORS, HALF, LOWER, SHIFTS, STRIDE, Course, Holders, Present
+from shoal.network.simulation import HALF, LOWER, STRIDE, Course, Holders, Present
+from shoal.randomizers.response import mixed
 from shoal.randomness import Words
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -27,11 +28,7 @@ def _compiled(function: Function) -> Function:
     return cast("Function", numba.njit(nogil=True)(function))
 
 
-@_compiled
-def _mixed(word: np.uint64) -> np.uint64:
-    word = (word ^ (word >> SHIFTS[0])) * FACTORS[0]
-    word = (word ^ (word >> SHIFTS[1])) * FACTORS[1]
-    return word ^ (word >> SHIFTS[2])
+_mixed = cast("Callable[[np.uint64], np.uint64]", _compiled(mixed))  # of a word at a time
 
 
 @_compiled

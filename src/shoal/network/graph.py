@@ -231,9 +231,8 @@ def node_numbers(nodes: npt.ArrayLike, n: int, *, name: str) -> Nodes:
     numbers = np.asarray(nodes)
     listed = numbers.ndim == 1 and numbers.dtype.kind in "iu"
     checks.refuse(not listed, "a list of node numbers", **{name: nodes})
-    outside = (numbers < 0) | (numbers >= n)
-    if outside.any():
-        raise InvalidArgumentError(name, int(numbers[outside][0]), f"nodes 0, ..., {n - 1}")
+    inside = (numbers >= 0) & (numbers < n)
+    checks.every(inside, f"nodes 0, ..., {n - 1}", **{name: numbers})
     return numbers.astype(np.int64)
 
 

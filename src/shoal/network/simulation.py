@@ -41,6 +41,7 @@ from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.network.graph import Nodes, node_numbers
 from shoal.network.walk import Absences, Process, Progress, Submit, Varying, Walk, round_count
+from shoal.randomizers.response import GOLDEN, mixed
 from shoal.randomizers.vectors import CapRandomizer
 from shoal.randomness import Randomness, Words, secure
 from shoal.values import Array, Batch, Messages
@@ -49,9 +50,7 @@ EngineName = Literal["auto", "numba", "numpy"]
 Holders = npt.NDArray[np.int32]
 Present = npt.NDArray[np.bool_]
 
-STRIDE = np.uint64(0x9E3779B97F4A7C15)
-FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
+STRIDE = np.uint64(GOLDEN)
 HALF = np.uint64(32)  # bits: probabilities are whole numbers over 2^32
 LOWER = np.uint64((1 << 32) - 1)
 
@@ -268,13 +267,7 @@ def key(*path: int) -> np.uint64:
 
 def words(start: np.uint64, *, first: int, size: int) -> Words:
     """Words number first, ..., first + size - 1 of a stream."""
-    drawn = np.arange(first + 1, first + size + 1, dtype=np.uint64)
-    drawn *= STRIDE
-    drawn += start
-    for shift, factor in zip(SHIFTS[:2], FACTORS, strict=True):
-        drawn ^= drawn >> shift
-        drawn *= factor
-    return drawn ^ (drawn >> SHIFTS[2])
+    return mixed(np.arange(first + 1, first + size + 1, dtype=np.uint64) * STRIDE + start)
 
 
 def heads(start: np.uint64, size: int, *, probability: float) -> Present:

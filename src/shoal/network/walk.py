@@ -327,6 +327,6 @@ def moved(
 def round_count(process: Process, rounds: int) -> int:
     """A number of rounds that the process can go."""
     rounds = checks.count(0, rounds=rounds)
-    if process.longest is not None and rounds > process.longest:
-        raise InvalidArgumentError("rounds", rounds, f"at most {process.longest} rounds")
+    long = process.longest is not None and rounds > process.longest
+    checks.refuse(long, f"at most {process.longest} rounds", rounds=rounds)
     return rounds

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
@@ -24,9 +24,6 @@ from shoal.network.simulation import Simulation, simulate
 from shoal.network.walk import Absences, Process, Progress, Walk
 from shoal.randomness import simulated
 from shoal.values import Record, attributes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 NEAR = 1.1  # times a central shuffler's ε is the default target
 FRACTIONS = {1.0: "worst", 0.99: "99 %", 0.9: "90 %", 0.5: "median"}
@@ -162,7 +159,7 @@ class WalkTable(Tabular):
             warnings=(*self.guarantee.warnings, *self.remarks),
         )
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: plots.Axes | None = None) -> plots.Axes:
         """ε against rounds, between no amplification and a central shuffler.
 
         Fractions of the people whose ε differ by less than 2 % everywhere are one curve.

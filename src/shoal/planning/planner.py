@@ -30,10 +30,7 @@ from shoal.planning import errors
 from shoal.planning.errors import Errors
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.protocols.registry import calibration, restored
-from shoal.randomizers.base import (
-    Randomizer,
-    VectorMechanism,
-)
+from shoal.randomizers.base import Randomizer, VectorMechanism
 from shoal.randomizers.registry import CATEGORIES, by_name, described
 from shoal.values import Record
 
@@ -80,28 +77,24 @@ class Question:
 
     def __post_init__(self) -> None:
         checks.target(epsilon=self.epsilon, delta=self.delta)
-        object.__setattr__(self, "n", checks.count(n=self.n))
+        checks.counts(self, n=1)
         checks.fraction(honest_fraction=self.honest_fraction, participation=self.participation)
         if self.local_epsilon_cap is not None:
             checks.positive(local_epsilon_cap=self.local_epsilon_cap)
-        if self.messages_cap is not None and not 1 <= self.messages_cap < math.inf:
-            expected = "messages_cap >= 1: everybody sends at least one message (None: no limit)"
-            raise InvalidArgumentError("messages_cap", self.messages_cap, expected)
+        cap = self.messages_cap
+        expected = "messages_cap >= 1: everybody sends at least one message (None: no limit)"
+        checks.refuse(cap is not None and not 1 <= cap < math.inf, expected, messages_cap=cap)
         kinds = ("categories", "bounds", "dimension")
         chosen = [name for name in kinds if getattr(self, name) is not None]
-        if len(chosen) != 1:
-            expected = "exactly one of categories, bounds and dimension"
-            raise InvalidArgumentError("given", ", ".join(chosen) or "none", expected)
-        if self.categories is not None:
-            object.__setattr__(self, "categories", checks.count(2, categories=self.categories))
-            if self.categories > MOST_CATEGORIES:
-                expected = (
-                    f"categories <= {MOST_CATEGORIES:,} (open answers need no list: heavy_hitters, "
-                    "shoal run --open)"
-                )
-                raise InvalidArgumentError("categories", self.categories, expected)
-        if self.dimension is not None:
-            object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
+        expected = "exactly one of categories, bounds and dimension"
+        checks.refuse(len(chosen) != 1, expected, given=", ".join(chosen) or "none")
+        checks.counts(self, categories=2, dimension=2)
+        expected = (
+            f"categories <= {MOST_CATEGORIES:,} (open answers need no list: heavy_hitters, "
+            "shoal run --open)"
+        )
+        many = self.categories is not None and self.categories > MOST_CATEGORIES
+        checks.refuse(many, expected, categories=self.categories)
         if self.norm is not None:
             if self.dimension is None:
                 raise InvalidArgumentError("norm", self.norm, "a norm beside dimension only")
@@ -203,7 +196,7 @@ class Option:
             str(stored["name"]),
             made,
             None if local is None else float(local),
-            _errors(stored.get("errors")),
+            None if stored.get("errors") is None else Errors(**stored["errors"]),
             str(stored.get("remark", "")),
         )
 
@@ -214,9 +207,19 @@ class Plan(Tabular):
 
     question: Question
     options: tuple[Option, ...]
-    central: Errors | None
-    local: Errors | None
     reason: str
+
+    @cached_property
+    def central(self) -> Errors | None:
+        """What a trusted curator would give, of answers."""
+        k = self.question.categories
+        return None if k is None else errors.central(k, self.question.epsilon)
+
+    @cached_property
+    def local(self) -> Errors | None:
+        """What is known without a shuffler, of answers."""
+        k, n = self.question.categories, self.question.n
+        return None if k is None else errors.local(k, self.question.epsilon, n)
 
     @property
     def recommended(self) -> Option:
@@ -325,14 +328,12 @@ class Plan(Tabular):
                 low, high = question["bounds"]
                 question["bounds"] = (float(low), float(high))
             options = tuple(map(Option.from_dict, stored["options"]))
-            central, local = _errors(stored.get("central")), _errors(stored.get("local"))
-            plan = cls(Question(**question), options, central, local, str(stored["reason"]))
+            plan = cls(Question(**question), options, str(stored["reason"]))
         except InvalidArgumentError:
             raise
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise InvalidArgumentError("plan", str(error), "a complete saved plan") from error
-        if not options:
-            raise InvalidArgumentError("options", [], "at least one option")
+        checks.refuse(not options, "at least one option", options=[])
         plan.check()
         return plan
 
@@ -355,9 +356,9 @@ class Plan(Tabular):
                 value = getattr(made, name)
                 if limit is not None and value > limit * (1 + _SLACK):
                     raise InvalidArgumentError(name, value, f"{option.name} within {what}")
-        if self.guarantee.epsilon > self.question.epsilon * (1 + _SLACK):
-            expected = f"a plan that keeps its epsilon {self.question.epsilon:g}"
-            raise InvalidArgumentError("epsilon", self.guarantee.epsilon, expected)
+        missed = self.guarantee.epsilon > self.question.epsilon * (1 + _SLACK)
+        expected = f"a plan that keeps its epsilon {self.question.epsilon:g}"
+        checks.refuse(missed, expected, epsilon=self.guarantee.epsilon)
 
     def _suits(self, device: Device) -> bool:
         question = self.question
@@ -462,10 +463,6 @@ def _amount(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
 
 
-def _errors(stored: Mapping[str, float] | None) -> Errors | None:
-    return None if stored is None else Errors(**stored)
-
-
 # ------------------------------------------------------------------------------ making a plan
 
 
@@ -523,11 +520,7 @@ def plan(
             "; ".join(f"{option.name}: {option.remark}" for option in options),
             advice,
         )
-    central = local = None
-    if question.categories is not None:
-        central = errors.central(question.categories, epsilon)
-        local = errors.local(question.categories, epsilon, n)
-    return Plan(question, options, central, local, reason)
+    return Plan(question, options, reason)
 
 
 def messages_limit(messages_cap: float | None, choose: str | None) -> float | None:

@@ -21,12 +21,12 @@ from shoal.randomizers.base import (
     AnswerMechanism,
     Flags,
     Mechanism,
+    Numbered,
     Randomizer,
     Rows,
     checked_rows,
     decode_integers,
     encode_integers,
-    integer_width,
     integers_of,
     source,
 )
@@ -164,9 +164,9 @@ class MultiMessageMechanism(Mechanism):
 
     def counted(self, batch: Batch | Counts) -> Counts:
         """Counts of a batch, or counts as they are: at least of one person."""
-        if isinstance(batch, Batch) and batch.people is None:
-            expected = "a batch that says how many people sent it (shoal.shuffle makes one)"
-            raise InvalidArgumentError("batch", repr(batch), expected)
+        unknown = isinstance(batch, Batch) and batch.people is None
+        expected = "a batch that says how many people sent it (shoal.shuffle makes one)"
+        checks.refuse(unknown, expected, batch=repr(batch))
         counts = self.tally(batch) if isinstance(batch, Batch) else batch
         checks.refuse(counts.n < 1, "at least one report", batch=counts.n)
         return counts
@@ -186,26 +186,13 @@ class MultiMessageMechanism(Mechanism):
 Device = Randomizer | MultiMessageMechanism  # what a device may run
 
 
-class NumberedEnvelopes(MultiMessageMechanism):
-    """Messages that are whole numbers below ``outputs``, sent big-endian.
-
-    An unused slot holds the number ``outputs`` itself.
-    """
+class NumberedEnvelopes(Numbered, MultiMessageMechanism):
+    """Messages that are whole numbers; an unused slot holds the number ``outputs`` itself."""
 
     @property
-    @abstractmethod
-    def outputs(self) -> int:
-        """How many messages there are."""
-
-    @property
-    def message_bits(self) -> float:
-        """log2 of the number of messages, the empty one included."""
-        return math.log2(self.outputs + 1)
-
-    @property
-    def message_bytes(self) -> int:
-        """Bytes of one message's number."""
-        return integer_width(self.outputs + 1)
+    def codes(self) -> int:
+        """Those of the messages, and that of an empty slot."""
+        return self.outputs + 1
 
     @property
     def _empty(self) -> Rows | None:
@@ -215,8 +202,7 @@ class NumberedEnvelopes(MultiMessageMechanism):
         return encode_integers(checked_messages(messages, self.outputs), self.message_bytes)
 
     def _decoded(self, rows: Rows) -> Messages:
-        limit = self.outputs + (self._empty is not None)
-        return decode_integers(rows, self.message_bytes, limit)
+        return decode_integers(rows, self.message_bytes, self.codes)
 
     def cells(self, messages: Messages) -> Whole:
         """How often each message was sent."""

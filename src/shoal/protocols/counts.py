@@ -23,7 +23,7 @@ from shoal.accounting.noise.near_central import (
     near_central_delta,
 )
 from shoal.accounting.noise.profile import Divergence
-from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.errors import UnreachableTargetError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, NumberedEnvelopes, Whole, margins
 from shoal.protocols.shares import LaplaceMean, RareCount
@@ -93,7 +93,7 @@ class _NearCentral(NumberedEnvelopes):
     people: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "people", checks.count(people=self.people))
+        checks.counts(self, people=1)
         _ = self._noise
 
     @classmethod
@@ -316,10 +316,8 @@ class NearCentralSum(_NearCentral, NumberMechanism):
             return self._sent(rounded(values, self.low, self.high, self.levels, bits), bits)
         numbers = bounded_numbers(values, self.low, self.high)
         whole = np.floor(numbers)
-        if (whole != numbers).any():
-            wrong = float(numbers[whole != numbers][0])
-            expected = f"whole numbers from 0 to {self.high} (levels rounds others at random)"
-            raise InvalidArgumentError("value", wrong, expected)
+        expected = f"whole numbers from 0 to {self.high} (levels rounds others at random)"
+        checks.every(whole == numbers, expected, value=numbers)
         return self._sent(whole.astype(np.int64), bits)
 
     def trial_inputs(self) -> tuple[Hashable, ...]:

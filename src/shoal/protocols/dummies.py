@@ -128,7 +128,7 @@ class UniformDummies(AmongDummies, AnswerEnvelopes):
     k: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", checks.count(2, k=self.k))
+        checks.counts(self, k=2)
         super().__post_init__()
 
     @classmethod
@@ -193,8 +193,7 @@ class HashedDummies(AmongDummies, AnswerMechanism):
     buckets: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", checks.count(2, k=self.k))
-        object.__setattr__(self, "buckets", checks.count(2, buckets=self.buckets))
+        checks.counts(self, k=2, buckets=2)
         super().__post_init__()
 
     @classmethod

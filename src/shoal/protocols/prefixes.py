@@ -103,12 +103,12 @@ class Alphabet:
     length: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "length", checks.count(length=self.length))
+        checks.counts(self, length=1)
         checks.refuse(self.length > LONGEST, f"length <= {LONGEST} bytes", length=self.length)
         ascending = bytes(sorted(set(self.symbols)))
-        if not self.symbols or 0 in self.symbols or ascending != self.symbols:
-            expected = "different bytes in ascending order, without the byte 0"
-            raise InvalidArgumentError("symbols", self.symbols, expected)
+        wrong = not self.symbols or 0 in self.symbols or ascending != self.symbols
+        expected = "different bytes in ascending order, without the byte 0"
+        checks.refuse(wrong, expected, symbols=self.symbols)
 
     @classmethod
     def of(cls, symbols: str | bytes | None, *, length: int) -> Alphabet:
@@ -213,14 +213,13 @@ class PrefixTree:
             expected = f"ascending cuts, the last of them the length {self.length}"
             raise InvalidArgumentError("cuts", self.cuts, expected)
         checks.refuse(self.levels > MOST_LEVELS, f"at most {MOST_LEVELS} levels", cuts=self.cuts)
-        if not len(self.tables) == len(self.buckets) == self.levels:
-            expected = f"tables and buckets for each of the {self.levels} levels"
-            raise InvalidArgumentError("tables, buckets", (self.tables, self.buckets), expected)
+        sizes, expected = (self.tables, self.buckets), f"for each of the {self.levels} levels"
+        wrong = any(len(each) != self.levels for each in sizes)
+        checks.refuse(wrong, f"tables and buckets {expected}", **{"tables, buckets": sizes})
         for tables, buckets in zip(self.tables, self.buckets, strict=True):
             checks.count(tables=tables)
-            if not 2 <= buckets <= 1 << 30 or buckets & (buckets - 1):
-                expected = "a power of two from 2 to 2^30"
-                raise InvalidArgumentError("buckets", buckets, expected)
+            power = 2 <= buckets <= 1 << 30 and not buckets & (buckets - 1)
+            checks.refuse(not power, "a power of two from 2 to 2^30", buckets=buckets)
         checks.count(0, hash_key=self.hash_key)
 
     @property

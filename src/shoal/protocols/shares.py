@@ -26,7 +26,6 @@ import scipy
 from shoal import checks
 from shoal.accounting import search
 from shoal.accounting.noise.near_central import STEP_ERROR, NegativeBinomial
-from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import Whole
 from shoal.randomizers.base import Flags, Integers
 from shoal.randomness import Randomness
@@ -159,9 +158,8 @@ class RareCount:
         """
         checks.positive(rate=rate)
         shape = 1 / checks.count(people=people)
-        if TAIL / rate > MOST_COUNTS:
-            expected = f"noise of at most {MOST_COUNTS / TAIL:g} steps (fewer levels need less)"
-            raise InvalidArgumentError("1/rate", 1 / rate, expected)
+        expected = f"noise of at most {MOST_COUNTS / TAIL:g} steps (fewer levels need less)"
+        checks.refuse(TAIL / rate > MOST_COUNTS, expected, **{"1/rate": 1 / rate})
         small = rate < math.log(2)  # log(1 − e^−rate), without cancellation
         log_first = math.log(-math.expm1(-rate)) if small else math.log1p(-math.exp(-rate))
         log_zero = shape * log_first

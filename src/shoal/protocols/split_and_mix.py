@@ -29,7 +29,7 @@ from shoal.accounting.noise.split import (
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.protocols.base import NumberedEnvelopes, Whole, checked_messages
 from shoal.protocols.shares import MOST_COUNTS, TAIL, LaplaceMean, RareCount
-from shoal.randomizers.base import Integers, NumberMechanism, VectorMechanism, integer_width
+from shoal.randomizers.base import Integers, NumberMechanism, VectorMechanism
 from shoal.randomizers.grid import rounded
 from shoal.randomizers.vectors import vector_rows
 from shoal.randomness import Randomness
@@ -80,9 +80,7 @@ class SplitAndMix(NumberedEnvelopes):
         """What one level is worth."""
 
     def __post_init__(self) -> None:
-        for name in ("levels", "people", "modulus_bits"):
-            object.__setattr__(self, name, checks.count(**{name: getattr(self, name)}))
-        object.__setattr__(self, "shares", checks.count(LEAST_SHARES, shares=self.shares))
+        checks.counts(self, levels=1, people=1, modulus_bits=1, shares=LEAST_SHARES)
         checks.refuse(self.levels > MOST_LEVELS, "levels <= 2^30", levels=self.levels)
         checks.at_most(MOST_SHARES, shares=self.shares)
         if self.coordinates << self.modulus_bits > 1 << MOST_BITS:
@@ -147,9 +145,9 @@ class SplitAndMix(NumberedEnvelopes):
         return math.log2(self.coordinates) + self.modulus_bits
 
     @property
-    def message_bytes(self) -> int:
-        """Bytes of one message's number: no slot is empty."""
-        return integer_width(self.outputs)
+    def codes(self) -> int:
+        """No slot is empty."""
+        return self.outputs
 
     @property
     def influence(self) -> float:
@@ -250,10 +248,8 @@ class SplitAndMix(NumberedEnvelopes):
         """The sums in levels, or an error if a message is missing, added or altered."""
         sums, numbers = np.split(counts.cells, 2)
         expected = counts.n * self.shares
-        wrong = numbers[numbers != expected]
-        if wrong.size:
-            reason = f"{expected} messages, {self.shares} of each of {counts.n} people"
-            raise InvalidArgumentError("messages", int(wrong[0]), reason)
+        reason = f"{expected} messages, {self.shares} of each of {counts.n} people"
+        checks.every(numbers == expected, reason, messages=numbers)
         low, high = self.plausible(counts.n)
         modulus = 1 << self.modulus_bits
         reason = f"more than {self.modulus_bits} bits for the sum of {counts.n} people"
@@ -388,7 +384,7 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
     bound: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", checks.count(1, dimension=self.dimension))
+        checks.counts(self, dimension=1)
         checks.at_most(checks.LARGEST_DIMENSION, dimension=self.dimension)
         checks.positive(bound=self.bound)
         super().__post_init__()

@@ -34,7 +34,7 @@ from shoal.accounting.noise.zero_sum import (
     zero_sum_histogram_mean,
     zero_sum_mean,
 )
-from shoal.errors import InvalidArgumentError, OutOfRegimeError
+from shoal.errors import OutOfRegimeError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, Whole, margins, ragged
 from shoal.protocols.shares import NoisyCounts
@@ -330,7 +330,7 @@ class ZeroSumHistogram(ZeroSum):
     k: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", checks.count(2, k=self.k))
+        checks.counts(self, k=2)
         super().__post_init__()
 
     @classmethod
@@ -416,16 +416,14 @@ class SparseHistogram(AnswerEnvelopes):
     most: int | None = None  # copies that one person sends; None: as many as a draw of 62 bits has
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", checks.count(2, k=self.k))
+        checks.counts(self, k=2)
         checks.positive(gamma=self.gamma)
         checks.refuse(self.gamma > 0.5, "0 < gamma <= 1/2", gamma=self.gamma)
-        if self.k * self.gamma > MOST_COPIES:
-            expected = f"at most {MOST_COPIES:g} copies per person (more people need fewer each)"
-            raise InvalidArgumentError("k·gamma", self.k * self.gamma, expected)
+        expected = f"at most {MOST_COPIES:g} copies per person (more people need fewer each)"
+        copies = self.k * self.gamma
+        checks.refuse(copies > MOST_COPIES, expected, k·gamma=copies)
         object.__setattr__(self, "gamma", shares.rounded_up(self.gamma))
-        if self.most is not None:
-            least = likely_copies(self.k, self.gamma)
-            object.__setattr__(self, "most", checks.count(least, most=self.most))
+        checks.counts(self, most=likely_copies(self.k, self.gamma))
 
     @classmethod
     def calibrated(cls, *, k: int, n: int, epsilon: float, delta: float) -> Self:

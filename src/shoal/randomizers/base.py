@@ -159,7 +159,7 @@ class Mechanism(Auditable, ABC):
         """Counts of a batch, or counts as they are: at least of one person."""
 
 
-class TakesAnswers(Mechanism):
+class TakesAnswers(Auditable):
     """Takes one of k answers, by its number."""
 
     k: int
@@ -170,10 +170,13 @@ class TakesAnswers(Mechanism):
 
     def check_input(self, value: Hashable) -> None:
         """Refuse what is no answer."""
-        check_answer(value, self.k)
+        whole = isinstance(value, Real | np.bool_) and float(value).is_integer()
+        wrong = not whole or not 0 <= float(value) < self.k  # type: ignore[arg-type]  # a number
+        expected = f"answers by their numbers 0 to {self.k - 1}, as declared"
+        checks.refuse(wrong, expected, inputs=value)
 
 
-class AnswerMechanism(TakesAnswers):
+class AnswerMechanism(TakesAnswers, Mechanism):
     """Collects one of k answers."""
 
     @abstractmethod
@@ -282,10 +285,6 @@ class Randomizer(Mechanism):
     def decode(self, rows: Rows) -> Messages:
         """Rows of bytes as messages; what no device can have sent is an error."""
 
-    def admissible(self, rows: Rows) -> Flags:
-        """Which rows a device can have sent: those that decode."""
-        return readable(checked_rows(rows, self.message_bytes), self.decode)
-
     def counted(self, batch: Batch | Counts) -> Counts:
         """Counts of a batch, or counts as they are: at least of one person."""
         counts = self.tally(batch.messages) if isinstance(batch, Batch) else batch
@@ -386,12 +385,12 @@ class OddsRandomizer(Randomizer):
 
 
 class SupportEstimates(AnswerMechanism):
-    """Estimates from how many messages support each answer."""
+    """Estimates from how many messages support each answer, each as often as any other."""
 
     @property
+    @abstractmethod
     def _support(self) -> Support:
         """How often a message supports the true answer, and any other."""
-        raise NotImplementedError
 
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Unbiased estimates of the fraction of each answer, from the messages that support it."""
@@ -422,13 +421,13 @@ class SupportEstimates(AnswerMechanism):
         return self._support.variance(frequencies, n=n)
 
 
-class CategoryRandomizer(OddsRandomizer, SupportEstimates):
+class CategoryRandomizer(OddsRandomizer, AnswerMechanism):
     """A randomizer of one of k answers."""
 
     most_answers: ClassVar[int] = checks.LARGEST_COUNT
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", checks.count(2, k=self.k))
+        checks.counts(self, k=2)
         checks.positive(epsilon=self.epsilon)
         checks.at_most(self.most_answers, k=self.k)
         _ = self.local_epsilon  # an epsilon that no odds can express is an error
@@ -449,8 +448,8 @@ class NumberRandomizer(Randomizer, NumberMechanism):
     """A randomizer of one number between public bounds."""
 
 
-class NumberedMessages(Randomizer):
-    """A randomizer whose message is a whole number below ``outputs``, sent big-endian."""
+class Numbered(Mechanism):
+    """A message is a whole number below ``outputs``, sent big-endian."""
 
     @property
     @abstractmethod
@@ -458,14 +457,23 @@ class NumberedMessages(Randomizer):
         """How many messages there are."""
 
     @property
+    def codes(self) -> int:
+        """How many numbers are sent: those of the messages, and perhaps that of an empty slot."""
+        return self.outputs
+
+    @property
     def message_bits(self) -> float:
-        """log2 of the number of messages."""
-        return math.log2(self.outputs)
+        """log2 of how many numbers are sent."""
+        return math.log2(self.codes)
 
     @property
     def message_bytes(self) -> int:
         """Bytes of one message's number."""
-        return integer_width(self.outputs)
+        return integer_width(self.codes)
+
+
+class NumberedMessages(Numbered, Randomizer):
+    """A randomizer whose message is a whole number below ``outputs``."""
 
     def tally(self, messages: Messages) -> Counts:
         """How often each message was sent."""
@@ -490,13 +498,6 @@ def some_answers(k: int) -> tuple[int, ...]:
     return tuple(np.linspace(0, k - 1, min(k, MOST_TRIED)).astype(np.int64).tolist())
 
 
-def check_answer(value: object, k: int) -> None:
-    """Refuse an input that is not the number of one of k answers."""
-    whole = isinstance(value, Real | np.bool_) and float(value).is_integer()
-    wrong = not whole or not 0 <= float(value) < k  # type: ignore[arg-type]  # a number
-    checks.refuse(wrong, f"answers by their numbers 0 to {k - 1}, as declared", inputs=value)
-
-
 def check_table(outputs: int, **rows: int) -> None:
     """Refuse a table that is too large to be listed."""
     ((name, count),) = rows.items()
@@ -518,8 +519,7 @@ def encode_integers(messages: Messages, width: int) -> Rows:
 def decode_integers(rows: Rows, width: int, limit: int) -> Messages:
     """Big-endian rows as whole numbers below ``limit``."""
     numbers = integers_of(rows, width)
-    if numbers.size and int(numbers.max()) >= limit:
-        raise InvalidArgumentError("message", int(numbers.max()), f"messages below {limit}")
+    checks.every(numbers < np.uint64(limit), f"messages below {limit}", message=numbers)
     return numbers.astype(np.int64)
 
 
@@ -545,19 +545,6 @@ def byte_rows(messages: Messages, width: int) -> Rows:
     kind = f"{rows.dtype} of shape {rows.shape}"
     checks.refuse(wrong, f"uint8 rows of {width} bytes", rows=kind)
     return rows.astype(np.uint8, copy=False)
-
-
-def readable(rows: Rows, read: Callable[[Rows], object]) -> Flags:
-    """Which rows ``read`` takes: all of them at once, or else each half by itself."""
-    try:
-        read(rows)
-    except InvalidArgumentError:
-        if len(rows) == 1:
-            return np.zeros(1, dtype=bool)
-    else:
-        return np.ones(len(rows), dtype=bool)
-    middle = len(rows) // 2
-    return np.concatenate([readable(rows[:middle], read), readable(rows[middle:], read)])
 
 
 def integer_width(limit: int) -> int:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.table import witness_pairs
-from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     EXACT,
     LARGEST_EPSILON,
@@ -27,6 +26,7 @@ from shoal.randomizers.base import (
     Odds,
     Rows,
     Support,
+    SupportEstimates,
     byte_rows,
     checked_rows,
     source,
@@ -41,7 +41,7 @@ _SHARED_BITS = 12
 _LAST_KEY = (1 << 32) - 1
 
 
-class BitRandomizer(CategoryRandomizer):
+class BitRandomizer(CategoryRandomizer, SupportEstimates):
     """A message is a row of k bits, the first answer's first, padded with zeros to whole bytes.
 
     It supports the answers whose bits are set.
@@ -255,8 +255,7 @@ class SubsetSelection(BitRandomizer):
     size: int | None = None
 
     def __post_init__(self) -> None:
-        if self.size is not None:
-            object.__setattr__(self, "size", checks.count(1, size=self.size))
+        checks.counts(self, size=1)
         super().__post_init__()
         checks.refuse(self._w >= self.k, f"size < k = {self.k}", size=self.size)
 
@@ -329,8 +328,8 @@ class SubsetSelection(BitRandomizer):
     def table(self) -> Array:
         """Pr[set y | answer x]; sets in lexicographic order of their sorted answers."""
         k, w = self.k, self._w
-        if self.message_bits + math.log2(k) > math.log2(LARGEST_TABLE):
-            raise InvalidArgumentError("k", k, f"at most {LARGEST_TABLE} answers and sets")
+        large = self.message_bits + math.log2(k) > math.log2(LARGEST_TABLE)
+        checks.refuse(large, f"at most {LARGEST_TABLE} answers and sets", k=k)
         sets = np.array(list(itertools.combinations(range(k), w)))
         total, outside = self._odds.total, self._odds.total - self._odds.raised
         weights = np.full((k, len(sets)), outside / (total * math.comb(k - 1, w)))
@@ -342,9 +341,7 @@ class SubsetSelection(BitRandomizer):
         """The rows as they are; every one has exactly w bits set."""
         sets = super().decode(rows)
         sizes = self.support_sizes(sets)
-        wrong = np.flatnonzero(sizes != self._w)
-        if wrong.size:
-            raise InvalidArgumentError("set", int(sizes[wrong[0]]), f"sets of {self._w} answers")
+        checks.every(sizes == self._w, f"sets of {self._w} answers", set=sizes)
         return sets
 
     def admissible(self, rows: Rows) -> Flags:

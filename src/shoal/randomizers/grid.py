@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
@@ -47,6 +47,7 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting.atoms import AtomLike
 from shoal.accounting.law import BlanketLaw, Claim
+from shoal.accounting.profile import hull
 from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
@@ -137,7 +138,7 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
     def __post_init__(self) -> None:
         checks.bounds(self.low, self.high)
         checks.positive(epsilon=self.epsilon)
-        object.__setattr__(self, "levels", checks.count(2, levels=self.levels))
+        checks.counts(self, levels=2)
         checks.at_most(self.most_levels, levels=self.levels)
         _ = self._odds
 
@@ -599,22 +600,8 @@ def _concave_hull(corners: Corners) -> list[Point]:
         least = np.interp(places, rough[:, 0], rough[:, 1], left=-np.inf, right=-np.inf)
         near = heights >= least - _ROUNDING * max(1.0, float(np.abs(heights).max()))
         places, heights = places[near], heights[near]
-    return _exact_hull(zip(places.tolist(), heights.tolist(), strict=True))
-
-
-def _exact_hull(points: Iterable[Point]) -> list[Point]:
-    """The hull in whole numbers."""
-    hull: list[Point] = []
-    for place, height in points:
-        while hull and hull[-1][0] == place:
-            hull.pop()
-        while len(hull) > 1:
-            (x0, y0), (x1, y1) = hull[-2:]
-            if (y1 - y0) * (place - x0) > (height - y0) * (x1 - x0):
-                break
-            hull.pop()
-        hull.append((place, height))
-    return hull
+    x, y = hull(places.astype(object), -heights.astype(object))  # whole numbers of any size
+    return list(zip(x.tolist(), (-y).tolist(), strict=True))
 
 
 def _slopes(top: list[Point], bottom: list[Point], total: int) -> Iterator[AtomLike]:

@@ -24,6 +24,7 @@ from shoal.randomizers.base import (
     Odds,
     Rows,
     Support,
+    SupportEstimates,
     byte_rows,
     checked_rows,
     encode_integers,
@@ -46,7 +47,7 @@ Functions = tuple[Words, Words]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalHashing(CategoryRandomizer):
+class LocalHashing(CategoryRandomizer, SupportEstimates):
     """Draw a hash function into g buckets; report it, and the answer's bucket by g-ary response.
 
     The function is ``h(x) = ((u x + v) mod p) mod g`` with p = 2^61 - 1, u uniform on
@@ -72,10 +73,7 @@ class LocalHashing(CategoryRandomizer):
 
     def __post_init__(self) -> None:
         checks.positive(epsilon=self.epsilon)
-        if self.buckets is not None:
-            object.__setattr__(self, "buckets", checks.count(2, buckets=self.buckets))
-        if self.k is not None:
-            object.__setattr__(self, "k", checks.count(2, k=self.k))
+        checks.counts(self, buckets=2, k=2)
         _ = self._odds
 
     @property
@@ -314,29 +312,25 @@ def fill_rows(
 
 def row_parts(rows: Messages, g: int) -> tuple[Functions, Words]:
     """The functions and the buckets of messages; what no device can have sent is an error."""
-    u, v, buckets = _numbers(byte_rows(rows, row_bytes(g)), g)
-    for factors in (u, v):
-        if factors.size and int(factors.max()) >= PRIME:
-            largest = int(factors.max())
-            raise InvalidArgumentError("hash function", largest, f"numbers below {PRIME}")
-    checks.refuse((u == 0).any(), "a hash function with u > 0", u=0)
-    if buckets.size and int(buckets.max()) >= g:
-        raise InvalidArgumentError("message", int(buckets.max()), f"messages below {g}")
-    return (u, v), buckets
+    sent = byte_rows(rows, row_bytes(g))
+    functions, buckets = _numbers(sent, g)
+    expected = f"hash functions with u > 0 and u, v < {PRIME}, and messages below {g}"
+    checks.every(admissible_rows(sent, g), expected, message=sent)
+    return functions, buckets
 
 
 def admissible_rows(rows: Rows, g: int) -> Flags:
     """Which rows are a function of the family and a bucket."""
-    u, v, buckets = _numbers(checked_rows(rows, row_bytes(g)), g)
+    (u, v), buckets = _numbers(checked_rows(rows, row_bytes(g)), g)
     prime = np.uint64(PRIME)
     return np.asarray((u > 0) & (u < prime) & (v < prime) & (buckets < np.uint64(g)))
 
 
-def _numbers(rows: Rows, g: int) -> tuple[Words, Words, Words]:
+def _numbers(rows: Rows, g: int) -> tuple[Functions, Words]:
     """u, v and the bucket of each row, whatever they are."""
     u = integers_of(rows[:, :_FACTOR_BYTES], _FACTOR_BYTES)
     v = integers_of(rows[:, _FACTOR_BYTES:_FUNCTION_BYTES], _FACTOR_BYTES)
-    return u, v, integers_of(rows[:, _FUNCTION_BYTES:], integer_width(g))
+    return (u, v), integers_of(rows[:, _FUNCTION_BYTES:], integer_width(g))
 
 
 def _listed(answers: npt.ArrayLike | list[object]) -> list[object]:

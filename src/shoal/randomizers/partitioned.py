@@ -51,8 +51,7 @@ class Partitions:
     coins: int
 
     def __post_init__(self) -> None:
-        for name, least in (("k", 2), ("partitions", 1), ("symbols", 2), ("coins", 0)):
-            object.__setattr__(self, name, checks.count(least, **{name: getattr(self, name)}))
+        checks.counts(self, k=2, partitions=1, symbols=2, coins=0)
         checks.refuse(self.symbols > self.k, f"symbols <= k = {self.k}", symbols=self.symbols)
         expected = f"partitions times answers <= {LARGEST_BINS}"
         checks.refuse(self.partitions * self.k > LARGEST_BINS, expected, partitions=self.partitions)

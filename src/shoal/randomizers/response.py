@@ -30,6 +30,7 @@ from shoal.randomizers.base import (
     NumberedMessages,
     Odds,
     Support,
+    SupportEstimates,
     check_table,
     source,
 )
@@ -46,7 +47,7 @@ Scalar = TypeVar("Scalar", np.int64, np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(NumberedMessages, CategoryRandomizer):
+class RandomizedResponse(NumberedMessages, CategoryRandomizer, SupportEstimates):
     """Tell the truth with odds e^epsilon : 1 against each other answer.
 
     Citations: Warner 1965 for two answers; Kairouz, Bonawitz, Ramage 2016 (arXiv 1602.07387) for k.
@@ -493,7 +494,7 @@ def _is_prime(number: int) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer):
+class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer, SupportEstimates):
     """Send a point orthogonal to the answer's with odds e^epsilon : 1 against any other point.
 
     Answers and messages are points of the projective space of F_q^t, K = (q^t - 1)/(q - 1) >= k of

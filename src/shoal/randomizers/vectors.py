@@ -107,7 +107,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", checks.count(2, dimension=self.dimension))
+        checks.counts(self, dimension=2)
         checks.at_most(checks.LARGEST_DIMENSION, dimension=self.dimension)
         checks.positive(epsilon=self.epsilon)
         expected = f"{_SMALLEST_EPSILON:g} <= epsilon <= {LARGEST_EPSILON:g}"
@@ -201,9 +201,7 @@ class CapRandomizer(Randomizer, VectorMechanism):
         """One row of whole numbers per unit vector: its report in units of 2^-24."""
         vectors = vector_rows(values, self.dimension)
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        wrong = ~(np.abs(norms - 1) <= NORM_TOLERANCE)
-        if wrong.any():
-            raise InvalidArgumentError("norm", float(norms[wrong][0]), "vectors of length 1")
+        checks.every(np.abs(norms - 1) <= NORM_TOLERANCE, "vectors of length 1", norm=norms)
         vectors = vectors / norms[:, None]
         drawn = source(randomness)
         reports = np.empty(vectors.shape, dtype=np.int32)
@@ -440,7 +438,7 @@ class Ball:
     norm: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", checks.count(1, dimension=self.dimension))
+        checks.counts(self, dimension=1)
         checks.positive(norm=self.norm)
         expected = f"a norm from {SMALLEST_RANGE:g} to {LARGEST_RANGE:g} (take other units)"
         checks.refuse(not SMALLEST_RANGE <= self.norm <= LARGEST_RANGE, expected, norm=self.norm)

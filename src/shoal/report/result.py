@@ -24,7 +24,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.rendering import environment, render
-from shoal.explain.text import down, factor, plain, up
+from shoal.explain.text import down, factor, finite, plain, up
 from shoal.explain.views import Tabular
 from shoal.planning import Plan
 from shoal.protocols.base import Device
@@ -386,14 +386,3 @@ def statement(result: Result) -> dict[str, object]:
         "warnings": list(result.warnings),
         "contains_true_values": result.contains_truth,
     }
-
-
-def finite(value: object) -> object:
-    """Values for strict JSON: what is not finite is null."""
-    if isinstance(value, Mapping):
-        return {key: finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

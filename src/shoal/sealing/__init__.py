@@ -6,15 +6,13 @@ for whoever carries it. Nothing here knows time, disk or network.
 
 from __future__ import annotations
 
-from shoal.sealing.envelope import Envelope, key_number
+from shoal.sealing.envelope import Envelope, key_number, records
 from shoal.sealing.errors import FramingError, MalformedError, NotOpenableError, SealingError
-from shoal.sealing.framing import Deframer, framed, joined, records
 from shoal.sealing.identity import Plain, SurveyId, canonical, parsed
 from shoal.sealing.keys import SUITES, KeyPair, PublicKey
 
 __all__ = [
     "SUITES",
-    "Deframer",
     "Envelope",
     "FramingError",
     "KeyPair",
@@ -25,8 +23,6 @@ __all__ = [
     "SealingError",
     "SurveyId",
     "canonical",
-    "framed",
-    "joined",
     "key_number",
     "parsed",
     "records",

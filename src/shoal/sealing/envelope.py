@@ -18,16 +18,14 @@ the same ``info``. All envelopes of one kind have one size, whatever is in them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
 
 from shoal import checks
-from shoal.sealing.errors import NotOpenableError
-from shoal.sealing.framing import records
+from shoal.sealing.errors import FramingError, NotOpenableError
 from shoal.sealing.identity import SurveyId
-from shoal.sealing.keys import X25519, KeyPair, PublicKey, SealingSuite, by_name
+from shoal.sealing.keys import X25519, KeyPair, PublicKey, by_name
 
 VERSION = 1
 LARGEST_CAPACITY = (1 << 16) - 1
@@ -66,25 +64,17 @@ class Envelope:
         checks.count(0, capacity=self.capacity)
         checks.at_most(LARGEST_CAPACITY, capacity=self.capacity)
 
-    def __getstate__(self) -> dict[str, object]:
-        # The algorithms are the library's objects, which do not travel to other processes.
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @cached_property
-    def _algorithms(self) -> SealingSuite:
-        return by_name(self.suite)
-
     @property
     def size(self) -> int:
         """Bytes of every envelope of this kind."""
-        return self._algorithms.enc_bytes + _BESIDE_ENC + self.capacity
+        return by_name(self.suite).enc_bytes + _BESIDE_ENC + self.capacity
 
     def seal(self, message: bytes, key: PublicKey, *, details: bytes = b"") -> bytes:
         """A fresh envelope that only the owner of the key opens."""
-        fits = key.suite is self._algorithms
+        fits = key.suite.name == self.suite
         checks.refuse(not fits, f"a key for {self.suite}", key=key.suite.name)
         padded = pad(message, self.capacity)
-        sealed = self._algorithms.hpke.encrypt(padded, key.point, info=self._info(key, details))
+        sealed = key.suite.hpke.encrypt(padded, key.point, info=self._info(key, details))
         return bytes([VERSION, key.number]) + sealed
 
     def open(self, envelope: bytes, pair: KeyPair, *, details: bytes = b"") -> bytes:
@@ -97,8 +87,8 @@ class Envelope:
 
     def open_all(self, body: bytes, pair: KeyPair, *, details: bytes = b"") -> list[bytes | None]:
         """The messages of envelopes that lie one after the other; None for what does not open."""
-        ours = pair.public.suite is self._algorithms
-        decrypt, secret = self._algorithms.hpke.decrypt, pair.secret
+        ours = pair.public.suite.name == self.suite
+        decrypt, secret = pair.public.suite.hpke.decrypt, pair.secret
         info, header = self._info(pair.public, details), bytes([VERSION, pair.public.number])
 
         def opened(envelope: bytes) -> bytes | None:
@@ -114,6 +104,14 @@ class Envelope:
     def _info(self, key: PublicKey, details: bytes) -> bytes:
         purpose = f"shoal/{VERSION} {self.role}".encode() + b"\x00"
         return purpose + self.survey.digest + bytes([key.number]) + details
+
+
+def records(body: bytes, *, length: int) -> list[bytes]:
+    """What lies in a body one after the other: one or more records of one length, all whole."""
+    length = checks.count(1, length=length)
+    if not body or len(body) % length:
+        raise FramingError(len(body), f"one or more records of {length} bytes")
+    return [bytes(body[start : start + length]) for start in range(0, len(body), length)]
 
 
 def key_number(envelope: bytes) -> int:

@@ -18,6 +18,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeAlias
@@ -70,17 +71,12 @@ def canonical(configuration: Mapping[str, Plain]) -> bytes:
 
 def parsed(data: bytes) -> dict[str, Plain]:
     """The configuration that these bytes are the one way of writing."""
-    malformed = MalformedError("the configuration", "canonical JSON (RFC 8785) of an object")
-    if len(data) > LARGEST_CONFIGURATION:
-        raise malformed
-    try:
-        value: dict[str, Plain] = json.loads(data.decode("utf-8"), parse_int=_whole)
-        rewritten = canonical(value)
-    except (ValueError, OverflowError, RecursionError):  # of the parser and of our own writer
-        raise malformed from None
-    if rewritten != data:
-        raise malformed
-    return value
+    if len(data) <= LARGEST_CONFIGURATION:
+        with suppress(ValueError, OverflowError, RecursionError):  # of parser and writer
+            value: dict[str, Plain] = json.loads(data.decode("utf-8"), parse_int=_whole)
+            if canonical(value) == data:
+                return value
+    raise MalformedError("the configuration", "canonical JSON (RFC 8785) of an object")
 
 
 def _whole(text: str) -> int | float:
@@ -104,19 +100,15 @@ def _written(value: Plain, depth: int) -> str:
         case float():
             return _number(float(value))
         case Mapping():
-            return _mapping(value, depth)
+            for key in value:
+                checks.refuse(not isinstance(key, str), "text", key=key)
+            ordered = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
+            members = (f"{_string(key)}:{_written(value[key], depth - 1)}" for key in ordered)
+            return f"{{{','.join(members)}}}"
         case Sequence() if not isinstance(value, bytes | bytearray | memoryview):
             return f"[{','.join(_written(item, depth - 1) for item in value)}]"
     expected = "plain values: text, numbers, true, false, null, lists and mappings"
     raise InvalidArgumentError("value", value, expected)
-
-
-def _mapping(value: Mapping[str, Plain], depth: int) -> str:
-    for key in value:
-        checks.refuse(not isinstance(key, str), "text", key=key)
-    ordered = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
-    members = (f"{_string(key)}:{_written(value[key], depth - 1)}" for key in ordered)
-    return f"{{{','.join(members)}}}"
 
 
 def _string(value: str) -> str:
@@ -137,15 +129,12 @@ def _number(value: float) -> str:
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
     point = len(digits) - len(fraction) + int(exponent or 0)  # value = 0.digits * 10^point
-    return "-" * (value < 0) + _decimal(digits.rstrip("0"), point)
-
-
-def _decimal(digits: str, point: int) -> str:
+    sign, digits = "-" * (value < 0), digits.rstrip("0")
     if len(digits) <= point <= 21:
-        return digits + "0" * (point - len(digits))
+        return sign + digits + "0" * (point - len(digits))
     if 0 < point <= 21:
-        return f"{digits[:point]}.{digits[point:]}"
+        return f"{sign}{digits[:point]}.{digits[point:]}"
     if -6 < point <= 0:
-        return f"0.{'0' * -point}{digits}"
-    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-    return f"{digits[0]}{fraction}e{point - 1:+d}"
+        return f"{sign}0.{'0' * -point}{digits}"
+    rest = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{rest}e{point - 1:+d}"

@@ -24,7 +24,9 @@ LARGEST_HEADER = 4096
 _LENGTH_BYTES = 4
 _LARGEST = 10**15
 _BATCH = re.compile(r"[0-9a-f]{32}")
-_FIELDS = {"survey", "batch", "key", "reports", "records", "record_bytes"}
+_COUNTS = ("reports", "records", "record_bytes")
+_LIMITS = {"key": (0, 255), **dict.fromkeys(_COUNTS, (1, _LARGEST))}
+_FIELDS = {"survey", "batch", *_LIMITS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,27 +43,26 @@ class BatchHeader:
     def __post_init__(self) -> None:
         if not _BATCH.fullmatch(self.batch):
             raise _malformed("a batch named by 32 lower-case hexadecimal digits")
-        _check_whole("key", self.key, least=0, most=255)
-        _check_whole("reports", self.reports)
-        _check_whole("records", self.records)
-        _check_whole("record_bytes", self.record_bytes)
+        for name, (least, most) in _LIMITS.items():
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= most:
+                raise _malformed(f"a whole number {name} from {least} to {most}")
         if self.records % self.reports:
             raise _malformed("the same number of records in every report")
 
     def to_bytes(self) -> bytes:
         """The beginning of the file, up to the first record."""
-        written = canonical(vars(self) | {"survey": str(self.survey)})
+        written = canonical({**vars(self), "survey": str(self.survey)})
         return MAGIC + len(written).to_bytes(_LENGTH_BYTES, "big") + written
 
     @classmethod
     def from_bytes(cls, written: bytes) -> BatchHeader:
         """The header that these bytes of canonical JSON are."""
         stored: dict[str, Any] = dict(parsed(written))
-        if set(stored) != _FIELDS:
+        texts = [stored.get(name) for name in ("survey", "batch")]
+        if set(stored) != _FIELDS or not all(isinstance(text, str) for text in texts):
             raise _malformed(f"a header of {', '.join(sorted(_FIELDS))}")
-        if not isinstance(stored["survey"], str) or not isinstance(stored["batch"], str):
-            raise _malformed("text as survey and batch")
-        return cls(**stored | {"survey": SurveyId.from_text(stored["survey"])})
+        return cls(**{**stored, "survey": SurveyId.from_text(stored["survey"])})
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,11 @@ class BatchFile:
         """
         if isinstance(source, bytes):
             data = memoryview(source)
+        elif not source.stat().st_size:
+            data = memoryview(b"")  # nothing cannot be mapped
         else:
             with source.open("rb") as file:
-                size = source.stat().st_size  # nothing cannot be mapped
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-                data = memoryview(mapped)
+                data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         start = len(MAGIC) + _LENGTH_BYTES
         if len(data) < start or data[: len(MAGIC)] != MAGIC:
             raise _malformed(f"a file that begins with {MAGIC!r}")
@@ -99,8 +100,3 @@ class BatchFile:
 
 def _malformed(expected: str) -> MalformedError:
     return MalformedError("the batch", expected)
-
-
-def _check_whole(name: str, value: object, *, least: int = 1, most: int = _LARGEST) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise _malformed(f"a whole number {name} from {least} to {most}")

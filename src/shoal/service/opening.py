@@ -186,8 +186,8 @@ class Pool(Processes):
         if known is not None:
             alike &= np.isin(keys, np.array(sorted(known), dtype=np.int64))
         fits[fits] = alike
-        found = np.unique(keys[alike]).tolist()
-        mixed = {key: _mixed(rows[alike & (keys == key)]) for key in found}
+        numbers = np.unique(keys[alike]).tolist()
+        mixed = {key: _mixed(rows[alike & (keys == key)]) for key in numbers}
         return OpenedReports(
             by_key={key: part.tobytes() for key, part in mixed.items()},
             counts={key: len(part) for key, part in mixed.items()},
@@ -199,15 +199,15 @@ class Pool(Processes):
         """The records of a body, which has one or more of them, opened with the analyzer's key."""
         opened = list(self._opened(wire.inner, pair, body))
         sealed = records(body, length=wire.record_bytes)
-        kept = [
+        valid = [
             (message, sha256(record).digest()[:TAG_BYTES])
             for message, record in zip(opened, sealed, strict=True)
             if message is not None and len(message) == wire.message_bytes
         ]
         return OpenedRecords(
-            messages=_rows([message for message, _ in kept], wire.message_bytes),
-            tags=_rows([tag for _, tag in kept], TAG_BYTES),
-            rejected=len(opened) - len(kept),
+            messages=_rows([message for message, _ in valid], wire.message_bytes),
+            tags=_rows([tag for _, tag in valid], TAG_BYTES),
+            rejected=len(opened) - len(valid),
         )
 
     def _opened(self, envelope: Envelope, pair: KeyPair, body: bytes) -> Iterator[bytes | None]:

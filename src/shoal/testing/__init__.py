@@ -16,29 +16,19 @@ few points.
 
 from __future__ import annotations
 
-from shoal.testing import rates
-from shoal.testing.designing import Design, Option, design, required_n
-from shoal.testing.question import Question
-from shoal.testing.study import Powers, Study
-from shoal.testing.table import TableTest, closeness, identity, read_reference, run, uniformity
-from shoal.testing.tester import Tester
-from shoal.testing.verdict import Verdict
-
-__all__ = [
-    "Design",
-    "Option",
-    "Powers",
-    "Question",
-    "Study",
-    "TableTest",
-    "Tester",
-    "Verdict",
-    "closeness",
-    "design",
-    "identity",
-    "rates",
-    "read_reference",
-    "required_n",
-    "run",
-    "uniformity",
-]
+from shoal.testing import rates as rates
+from shoal.testing.designing import Design as Design
+from shoal.testing.designing import Option as Option
+from shoal.testing.designing import design as design
+from shoal.testing.designing import required_n as required_n
+from shoal.testing.question import Question as Question
+from shoal.testing.study import Powers as Powers
+from shoal.testing.study import Study as Study
+from shoal.testing.table import TableTest as TableTest
+from shoal.testing.table import closeness as closeness
+from shoal.testing.table import identity as identity
+from shoal.testing.table import read_reference as read_reference
+from shoal.testing.table import run as run
+from shoal.testing.table import uniformity as uniformity
+from shoal.testing.tester import Tester as Tester
+from shoal.testing.verdict import Verdict as Verdict

@@ -78,7 +78,7 @@ class Test:
     overlapping: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", checks.count(2, n=self.n))
+        checks.counts(self, n=2)
         checks.open_probability(level=self.level, delta=self.delta)
         check_distance(self.distance, self.reference)
         alone = self.overlapping and not self.closeness
@@ -128,11 +128,9 @@ class Question(Test):
         for name, value in (("partitions", self.partitions), ("symbols", self.symbols)):
             expected = f"no {name} with private coins (partitions are public)"
             checks.refuse(value is not None and self.coin == "private", expected, **{name: value})
-        if self.partitions is not None:
-            checks.count(partitions=self.partitions)
-        if self.symbols is not None:
-            symbols = checks.count(2, symbols=self.symbols)
-            checks.refuse(symbols > self.k, f"symbols <= k = {self.k}", symbols=symbols)
+        checks.counts(self, partitions=1, symbols=2)
+        many = self.symbols is not None and self.symbols > self.k
+        checks.refuse(many, f"symbols <= k = {self.k}", symbols=self.symbols)
 
     @cached_property
     def batch_epsilon(self) -> float:

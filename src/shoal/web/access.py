@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from shoal import checks, randomness
+from shoal import randomness
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.clock import Clock
@@ -60,10 +60,6 @@ class Sessions:
     most: int = MOST
     _known: OrderedDict[bytes, tuple[bytes, int]] = field(default_factory=OrderedDict, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
-
-    def __post_init__(self) -> None:
-        checks.count(lifetime=self.lifetime)
-        checks.count(most=self.most)
 
     def begin(self, token: str) -> str:
         """A session of whoever has this token, if it counts; the value of its cookie."""
@@ -106,52 +102,45 @@ def _key(name: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Visitor:
-    """Who looks at a page; ``operator`` if they may see more than what is published."""
-
-    scope: TokenScope | None
-
-    @property
-    def operator(self) -> bool:
-        """Whether somebody is logged in."""
-        return self.scope is not None
-
-
 class Access:
     """Sessions and limits of one analyzer's dashboard."""
 
-    def __init__(self, analyzer: AnalyzerPages) -> None:
-        self._analyzer = analyzer
-        self._addresses = Addresses(analyzer.limits)
-        self._sessions = Sessions(analyzer.store.tokens, analyzer.store.clock)
-        # Browsers keep cookies by host, not by port: two analyzers may be on one machine.
-        self._cookie = f"shoal-{analyzer.keyring.fingerprint[:8]}"
+    analyzer: AnalyzerPages
+    addresses: Addresses
+    sessions: Sessions
+
+    @property
+    def cookie(self) -> str:
+        """Browsers keep cookies by host, not by port: two analyzers may be on one machine."""
+        return f"shoal-{self.analyzer.keyring.fingerprint[:8]}"
 
     def charge(self, request: Request, cost: int = 1) -> None:
         """Count a request of its address."""
-        self._addresses.charge(requests.sender(request), cost)
+        self.addresses.charge(requests.sender(request), cost)
 
     async def scope(self, request: Request) -> TokenScope | None:
         """What somebody is logged in for, if anybody is."""
-        name = request.cookies.get(self._cookie)
-        return await run_in_threadpool(self._sessions.scope, name)
+        name = request.cookies.get(self.cookie)
+        return await run_in_threadpool(self.sessions.scope, name)
 
-    async def visitor(self, request: Request, survey: SurveyId | None = None) -> Visitor:
-        """Who may see this survey's pages, or (None) the list of those they may see."""
+    async def check(self, request: Request, survey: SurveyId | None) -> TokenScope | None:
+        """Refuse who may not see this survey's pages, or (None) any list of surveys.
+
+        Who is logged in may see more than what is published: what for, or None.
+        """
         self.charge(request)
         scope = await self.scope(request)
         if scope is not None and (survey is None or scope.survey in {None, survey}):
-            return Visitor(scope)
-        if self._analyzer.public_results:
-            return Visitor(None)
+            return scope
+        if self.analyzer.public_results:
+            return None
         if scope is None:
             raise NotAuthorizedError
         raise ForbiddenError(scope.label)
 
-    def may_list(self, visitor: Visitor, survey: SurveyId) -> bool:
+    def may_list(self, scope: TokenScope | None, survey: SurveyId) -> bool:
         """Whether a survey is on the list of those that they may see."""
-        scope = visitor.scope
-        return self._analyzer.public_results or (
+        return self.analyzer.public_results or (
             scope is not None and scope.survey in {None, survey}
         )
 
@@ -171,36 +160,20 @@ class Access:
         if len(token) > _LONGEST_TOKEN:
             return _login_form(WRONG, going=going, status=401)
         try:
-            name = await run_in_threadpool(self._sessions.begin, token)
+            name = await run_in_threadpool(self.sessions.begin, token)
         except NotAuthorizedError:
             return _login_form(WRONG, going=going, status=401)
-        self._sessions.end(request.cookies.get(self._cookie))
+        self.sessions.end(request.cookies.get(self.cookie))
         response = RedirectResponse(going or HOME, 303, headers=requests.NOT_KEPT)
-        response.set_cookie(
-            self._cookie,
-            name,
-            max_age=self._sessions.lifetime,
-            path=HOME,
-            secure=self._is_secure(request),
-            httponly=True,
-            samesite="strict",
-        )
-        return response
+        return self._with_cookie(response, request, name, self.sessions.lifetime)
 
     async def logout(self, request: Request) -> Response:
         """End the session."""
         self.charge(request)
         self._check_same_site(request)
-        self._sessions.end(request.cookies.get(self._cookie))
+        self.sessions.end(request.cookies.get(self.cookie))
         response = RedirectResponse(LOGIN, 303, headers=requests.NOT_KEPT)
-        response.delete_cookie(
-            self._cookie,
-            path=HOME,
-            secure=self._is_secure(request),
-            httponly=True,
-            samesite="strict",
-        )
-        return response
+        return self._with_cookie(response, request, "", 0)
 
     async def _form(self, request: Request) -> Mapping[str, str]:
         """The fields of a form of this dashboard."""
@@ -222,7 +195,7 @@ class Access:
         site = request.headers.get("sec-fetch-site")
         origin = request.headers.get("origin")
         hosts = {request.headers.get("host", "")}
-        if self._analyzer.proxied:
+        if self.analyzer.proxied:
             hosts.add(request.headers.get("x-forwarded-host", ""))
         if site is not None:
             same = site == "same-origin"
@@ -232,12 +205,21 @@ class Access:
         if not same:
             raise ProblemError(Problem(kind="forbidden", status=403, detail=_ELSEWHERE))
 
-    def _is_secure(self, request: Request) -> bool:
-        """Whether the browser speaks TLS: a proxy in front says so."""
-        if request.url.scheme == "https":
-            return True
-        scheme = request.headers.get("x-forwarded-proto", "") if self._analyzer.proxied else ""
-        return scheme.partition(",")[0].strip().lower() == "https"
+    def _with_cookie(self, answer: Response, request: Request, name: str, age: int) -> Response:
+        """For TLS only where the browser speaks it: a proxy in front says so."""
+        scheme = request.url.scheme
+        if self.analyzer.proxied and scheme != "https":
+            scheme = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+        answer.set_cookie(
+            self.cookie,
+            name,
+            max_age=age,
+            path=HOME,
+            secure=scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
 
 
 def to_login(request: Request) -> Response:

@@ -116,6 +116,4 @@ async def served(request: Request) -> Response:
     return file.response(request, cache=_FOREVER if exact else _ASK_AGAIN)
 
 
-def routes() -> list[Route]:
-    """Where they are served."""
-    return [Route(f"{PATH}{{name}}", served, name="asset")]
+ROUTE = Route(f"{PATH}{{name}}", served, name="asset")

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeGuard, TypeVar
 import httpx
 
 from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
+from shoal.service.analyzer.ledger import guaranteed
 from shoal.service.survey import Survey
 from shoal.service.survey.promise import promised
 
@@ -48,6 +49,7 @@ class _Entry(Generic[Value]):
     working: bool = False
 
 
+@dataclass
 class Background(Generic[Key, Value]):
     """Values by key, made in a thread; ``lifetime`` says for how many seconds one is good.
 
@@ -55,22 +57,13 @@ class Background(Generic[Key, Value]):
     is missing for ``again`` seconds.
     """
 
-    def __init__(
-        self,
-        make: Callable[[Key], Value],
-        *,
-        lifetime: Callable[[Value], float] = lambda _: float("inf"),
-        again: float = 60.0,
-        patience: float = PATIENCE,
-        timer: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._make = make
-        self._lifetime = lifetime
-        self._again = again
-        self._patience = patience
-        self._timer = timer
-        self._entries: dict[Key, _Entry[Value]] = {}
-        self._lock = threading.Lock()
+    make: Callable[[Key], Value]
+    lifetime: Callable[[Value], float] = lambda _: math.inf
+    again: float = 60.0
+    patience: float = PATIENCE
+    timer: Callable[[], float] = time.monotonic
+    _entries: dict[Key, _Entry[Value]] = field(default_factory=dict, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def get(self, key: Key) -> Value | None:
         """The value, if there is one in a moment."""
@@ -79,7 +72,7 @@ class Background(Generic[Key, Value]):
     def all(self, keys: Iterable[Key]) -> dict[Key, Value | None]:
         """The values that are there in a moment, the same one for all of them."""
         entries = {key: self._begin(key) for key in keys}
-        until = time.monotonic() + self._patience
+        until = time.monotonic() + self.patience
         for entry in entries.values():
             entry.done.wait(max(0.0, until - time.monotonic()))
         return {key: entry.value for key, entry in entries.items()}
@@ -87,29 +80,23 @@ class Background(Generic[Key, Value]):
     def _begin(self, key: Key) -> _Entry[Value]:
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
-            begin = not entry.working and self._is_stale(entry)
-            if begin:
-                entry.working = True
+            good = self.again if entry.value is None else self.lifetime(entry.value)
+            stale = not entry.done.is_set() or self.timer() - entry.since >= good
+            begin = stale and not entry.working
+            entry.working = entry.working or begin
         if begin:
-            name = f"background-{self._make.__name__}"
-            threading.Thread(target=self._work, args=(key, entry), name=name, daemon=True).start()
+            threading.Thread(target=self._work, args=(key, entry), daemon=True).start()
         return entry
-
-    def _is_stale(self, entry: _Entry[Value]) -> bool:
-        if not entry.done.is_set():
-            return True
-        good = self._again if entry.value is None else self._lifetime(entry.value)
-        return self._timer() - entry.since >= good
 
     def _work(self, key: Key, entry: _Entry[Value]) -> None:
         value = None
         try:
-            value = self._make(key)
+            value = self.make(key)
         except Exception:  # noqa: BLE001 - whatever it was, the page goes without
             _log.warning("not_found_out", exc_info=True)
         with self._lock:
             entry.value = value
-            entry.since = self._timer()
+            entry.since = self.timer()
             entry.working = False
             entry.done.set()
 
@@ -218,10 +205,9 @@ def sizes(survey: Survey) -> list[int]:
 
 def _curve(survey: Survey) -> Iterator[tuple[int, float]]:
     for valid in sizes(survey):
-        try:
-            yield valid, survey.guarantee(valid).epsilon
-        except (UnreachableTargetError, OutOfRegimeError, PrecisionError):
-            continue
+        guarantee = guaranteed(survey, valid)
+        if guarantee is not None:
+            yield valid, guarantee.epsilon
 
 
 def _fakes(survey: Survey) -> Iterator[Fakes]:

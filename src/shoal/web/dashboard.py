@@ -10,6 +10,8 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from hashlib import sha256
+from operator import attrgetter
+from threading import Lock
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -22,22 +24,23 @@ from shoal.report.result import ColumnResult
 from shoal.sealing import SealingError, SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.analyzer.results import ResultCache, Version
+from shoal.service.db.tokens import TokenScope
 from shoal.service.errors import NotAuthorizedError, UnknownBatchError
 from shoal.service.http import requests
+from shoal.service.http.limits import Addresses
 from shoal.service.http.problems import Problem, ProblemError, problem_of
 from shoal.service.keyring import KeyList, KeyringError
 from shoal.service.keyring.words import advice
 from shoal.service.survey import Survey
 from shoal.values import MeanEstimate
 from shoal.web import assets, rendering
-from shoal.web.access import Access, Visitor, to_login
+from shoal.web.access import Access, Sessions, to_login
 from shoal.web.background import PATIENCE, Background, Crowd, Progress, ask_shuffler
 from shoal.web.charts import ORDERS, AnswerChart, Curve, Order, Timeline
 from shoal.web.downloads import FILES
 from shoal.web.snapshot import (
     Answer,
     Snapshot,
-    Snapshots,
     State,
     answers,
     may_be_open,
@@ -45,6 +48,7 @@ from shoal.web.snapshot import (
 )
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+Page = Callable[[Request, TokenScope | None], Response]
 SURVEYS = 20  # of one page of the list
 BATCHES = 50
 NAME = 12  # digits of a survey's name that tell it from others
@@ -72,35 +76,37 @@ class Dashboard:
         ask: Callable[[Survey], Progress] = ask_shuffler,
         patience: float = PATIENCE,
     ) -> None:
-        self._store = analyzer.store
+        store = self._store = analyzer.store
         self._keyring = analyzer.keyring
-        self.access = Access(analyzer)
-        self._snapshots = Snapshots(analyzer.store)
+        sessions = Sessions(store.tokens, store.clock)
+        self.access = Access(analyzer, Addresses(analyzer.limits), sessions)
+        self._snapshots: dict[SurveyId, Snapshot] = {}
+        self._reading: dict[SurveyId, Lock] = {}
         self._files = ResultCache()
-
-        def progress(name: SurveyId) -> Progress:
-            return ask(self._store.surveys.get(name))
-
-        def crowd(name: SurveyId) -> Crowd:
-            return Crowd.of(self._store.surveys.get(name))
-
-        self._progress = Background(
-            progress, lifetime=lambda progress: progress.lifetime, patience=patience
+        self._progress = Background[SurveyId, Progress](
+            lambda name: ask(store.surveys.get(name)),
+            lifetime=attrgetter("lifetime"),
+            patience=patience,
         )
-        self._crowds = Background(crowd, patience=patience)
+        self._crowds = Background[SurveyId, Crowd](
+            lambda name: Crowd.of(store.surveys.get(name)), patience=patience
+        )
 
     def routes(self) -> list[Route]:
         """Where the pages are."""
         page, access = self._page, self.access
+        shown: dict[str, Page] = {
+            "/dashboard": self.surveys,
+            _SURVEY: self.survey,
+            f"{_SURVEY}/version": self.version,
+            f"{_SURVEY}/batches/{{batch}}": self.batch,
+            f"{_SURVEY}/download/{{file}}": self.download,
+        }
         return [
-            Route("/dashboard", page(self.surveys)),
+            *(Route(path, page(partial(self._shown, made))) for path, made in shown.items()),
             Route("/dashboard/login", page(access.login_page), methods=["GET"]),
             Route("/dashboard/login", page(access.login), methods=["POST"]),
             Route("/dashboard/logout", page(access.logout), methods=["POST"]),
-            Route(_SURVEY, page(self.survey)),
-            Route(f"{_SURVEY}/version", page(self.version)),
-            Route(f"{_SURVEY}/batches/{{batch}}", page(self.batch)),
-            Route(f"{_SURVEY}/download/{{file}}", page(self.download)),
             Route("/dashboard/{rest:path}", page(self.missing)),
         ]
 
@@ -117,8 +123,13 @@ class Dashboard:
             except ShoalError as error:
                 return await self._failure(request, problem_of(error))
 
-        answer.__name__ = endpoint.__name__
         return answer
+
+    async def _shown(self, page: Page, request: Request) -> Response:
+        """A page for whoever may see it, made in a thread."""
+        name = requests.survey_named(request) if "survey" in request.path_params else None
+        scope = await self.access.check(request, name)
+        return await run_in_threadpool(page, request, scope)
 
     async def _failure(self, request: Request, problem: Problem) -> Response:
         try:
@@ -135,53 +146,52 @@ class Dashboard:
             detail=sentence(problem.detail),
         )
 
-    async def surveys(self, request: Request) -> Response:
-        """All surveys that the visitor may see."""
-        visitor = await self.access.visitor(request)
-        return await run_in_threadpool(self._surveys, visitor, _number(request, "page"))
+    def _snapshot(self, name: SurveyId) -> Snapshot:
+        """The newest of a survey."""
+        # Before: what comes meanwhile is asked for again.
+        version = self._store.results.version(name)
+        with self._reading.setdefault(name, Lock()):
+            newest = self._snapshots.get(name)
+            if newest is None or newest.version != version:
+                results = self._store.results.survey(name, estimates=False)
+                newest = self._snapshots[name] = Snapshot(results, version)
+        return newest
 
-    def _surveys(self, visitor: Visitor, page: int) -> Response:
+    def surveys(self, request: Request, scope: TokenScope | None) -> Response:
+        """All surveys that a visitor may see."""
         now = self._store.clock()
         visible = [
-            each for each in self._store.surveys.all() if self.access.may_list(visitor, each.id)
+            each for each in self._store.surveys.all() if self.access.may_list(scope, each.id)
         ]
-        page, pages = _page_of(page, visible, SURVEYS)
+        page, pages = _page_of(request, visible, SURVEYS)
         some = visible[SURVEYS * (page - 1) : SURVEYS * page]
         progress = self._progress.all([each.id for each in some if may_be_open(each, now)])
         cards = [
             {
-                "snapshot": self._snapshots.get(each.id),
+                "snapshot": self._snapshot(each.id),
                 "state": State.of(each, now),
                 "open": may_be_open(each, now),
                 "progress": progress.get(each.id),
             }
             for each in some
         ]
-        return rendering.page(
-            "surveys.html", scope=visitor.scope, cards=cards, page=page, pages=pages
-        )
+        return rendering.page("surveys.html", scope=scope, cards=cards, page=page, pages=pages)
 
-    async def survey(self, request: Request) -> Response:
-        """One survey."""
+    def survey(self, request: Request, scope: TokenScope | None) -> Response:
+        """One survey; withheld batches, and how work and keys are, are the operator's business."""
         name = requests.survey_named(request)
-        visitor = await self.access.visitor(request, name)
-        page = _number(request, "page")
-        return await run_in_threadpool(self._survey, name, visitor, _order(request), page)
-
-    def _survey(self, name: SurveyId, visitor: Visitor, order: Order, page: int) -> Response:
-        snapshot = self._snapshots.get(name)
+        snapshot = self._snapshot(name)
         survey, result, now = snapshot.survey, snapshot.result, self._store.clock()
         progress, crowd = self._progress_of(survey, now), self._crowds.get(name)
-        # Withheld batches are the operator's business.
-        batches = snapshot.batches if visitor.operator else snapshot.published
-        page, pages = _page_of(page, batches, BATCHES)
+        batches = snapshot.batches if scope else snapshot.published
+        page, pages = _page_of(request, batches, BATCHES)
         drawn = batches and Timeline.of(
-            [row.published for row in snapshot.published],
-            [row.published for row in batches if row.withheld is not None],
+            [batch["published"] for batch in snapshot.published],
+            [batch["published"] for batch in batches if batch["withheld"] is not None],
         )
         return rendering.page(
             "survey.html",
-            scope=visitor.scope,
+            scope=scope,
             version=_digest(snapshot.version, State.of(survey, now), progress, crowd),
             survey=survey,
             snapshot=snapshot,
@@ -195,10 +205,9 @@ class Dashboard:
             timeline=drawn,
             page=page,
             pages=pages,
-            operator=visitor.operator,
-            under_way=under_way(self._store.collections.of(name)) if visitor.operator else (),
-            keys=self._keys(survey, now) if visitor.operator else None,
-            chart=result and _chart(result.only, snapshot.answers, order),
+            under_way=under_way(self._store.collections.of(name)) if scope else (),
+            keys=self._keys(survey, now) if scope else None,
+            chart=result and _chart(result.only, snapshot.answers, request),
         )
 
     def _keys(self, survey: Survey, now: int) -> dict[str, object]:
@@ -221,63 +230,51 @@ class Dashboard:
             "refusal": refusal,
         }
 
-    async def version(self, request: Request) -> Response:
+    def version(self, request: Request, _scope: TokenScope | None) -> Response:
         """What is another one whenever the survey's page has something new to say."""
         name = requests.survey_named(request)
-        await self.access.visitor(request, name)
-        version = await run_in_threadpool(self._version, name)
+        survey, now = self._store.surveys.get(name), self._store.clock()
+        progress, crowd = self._progress_of(survey, now), self._crowds.get(name)
+        results = self._store.results.version(name)
+        version = _digest(results, State.of(survey, now), progress, crowd)
         headers = {**requests.NOT_KEPT, "ETag": f'"{version}"'}
         if f'"{version}"' in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         body = json.dumps({"version": version})
         return Response(body, media_type="application/json", headers=headers)
 
-    def _version(self, name: SurveyId) -> str:
-        survey, now = self._store.surveys.get(name), self._store.clock()
-        progress, crowd = self._progress_of(survey, now), self._crowds.get(name)
-        return _digest(self._store.results.version(name), State.of(survey, now), progress, crowd)
-
     def _progress_of(self, survey: Survey, now: int) -> Progress | None:
         return self._progress.get(survey.id) if may_be_open(survey, now) else None
 
-    async def batch(self, request: Request) -> Response:
+    def batch(self, request: Request, scope: TokenScope | None) -> Response:
         """One batch."""
-        name = requests.survey_named(request)
-        visitor = await self.access.visitor(request, name)
-        batch = requests.batch_named(request)
-        return await run_in_threadpool(self._batch, name, batch, visitor, _order(request))
-
-    def _batch(self, name: SurveyId, batch: str, visitor: Visitor, order: Order) -> Response:
-        snapshot = self._snapshots.get(name)
-        row = next((row for row in snapshot.batches if row.batch == batch), None)
+        name, batch = requests.survey_named(request), requests.batch_named(request)
+        snapshot = self._snapshot(name)
+        row = next((row for row in snapshot.batches if row["batch"] == batch), None)
         if row is None:
             raise UnknownBatchError(batch)
-        if row.withheld is not None and not visitor.operator:
+        if row["withheld"] is not None and scope is None:
             raise NotAuthorizedError
         column = None
-        if row.withheld is None:
+        if row["withheld"] is None:
             column = snapshot.of_batch(self._store.collections.find(name, batch))
         return rendering.page(
             "batch.html",
-            scope=visitor.scope,
+            scope=scope,
             survey=snapshot.survey,
             snapshot=snapshot,
             row=row,
-            operator=visitor.operator,
-            chart=column and _chart(column, answers(column), order),
+            chart=column and _chart(column, answers(column), request),
         )
 
-    async def download(self, request: Request) -> Response:
+    def download(self, request: Request, _scope: TokenScope | None) -> Response:
         """A file."""
-        name = requests.survey_named(request)
-        await self.access.visitor(request, name)
-        return await run_in_threadpool(self._download, name, request.path_params["file"])
-
-    def _download(self, name: SurveyId, file: str) -> Response:
-        kind = FILES.get(file)
-        snapshot = self._snapshots.get(name)
+        name, file = requests.survey_named(request), request.path_params["file"]
+        kind, snapshot = FILES.get(file), self._snapshot(name)
         if kind is None:
             raise assets.missing("there is no file of this name")
+        if kind.needs_result and snapshot.result is None:
+            raise assets.missing("nothing is published yet that this file could show")
         make = partial(kind.make, self._store, snapshot)
         body = self._files.get(name, file, snapshot.version, make)
         headers = {
@@ -305,9 +302,11 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _chart(column: ColumnResult, listed: Sequence[Answer], order: Order) -> AnswerChart | Chart:
+def _chart(column: ColumnResult, listed: Sequence[Answer], request: Request) -> AnswerChart | Chart:
     if isinstance(column.estimate, MeanEstimate):
         return Chart.of(column)
+    wanted = request.query_params.get("order")
+    order: Order = next((order for order in ORDERS if order == wanted), "share")
     return AnswerChart.of(column, listed, order)
 
 
@@ -317,7 +316,9 @@ def _curve(snapshot: Snapshot, crowd: Crowd | None) -> Curve | None:
     batches = snapshot.survey.batches
     return Curve(
         points=crowd.curve,
-        published=[(row.valid, row.epsilon) for row in snapshot.published if row.epsilon],
+        published=[
+            (batch["valid"], batch["epsilon"]) for batch in snapshot.published if batch["epsilon"]
+        ],
         marks=(
             (batches.minimum, f"minimum {batches.minimum:,}"),
             (batches.target, f"target {batches.target:,}"),
@@ -332,19 +333,9 @@ def _digest(version: Version, state: State, progress: Progress | None, crowd: Cr
     return sha256(repr(shown).encode()).hexdigest()[:_DIGITS]
 
 
-def _page_of(page: int, listed: Sequence[object], size: int) -> tuple[int, int]:
-    """The page that there is, and how many there are."""
-    pages = max(1, -(-len(listed) // size))
-    return min(page, pages), pages
-
-
-def _number(request: Request, name: str) -> int:
-    """A page's number; what is none is the first."""
-    text = request.query_params.get(name, "1")
+def _page_of(request: Request, listed: Sequence[object], size: int) -> tuple[int, int]:
+    """The page that is asked for, if there is one, else the nearest; and how many there are."""
+    text = request.query_params.get("page", "1")
     plain = text.isascii() and text.isdecimal() and len(text) < 7
-    return max(1, int(text)) if plain else 1
-
-
-def _order(request: Request) -> Order:
-    wanted = request.query_params.get("order")
-    return next((order for order in ORDERS if order == wanted), "share")
+    pages = max(1, -(-len(listed) // size))
+    return min(max(1, int(text)) if plain else 1, pages), pages

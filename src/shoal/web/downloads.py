@@ -9,16 +9,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from shoal.explain.text import measured, plain, up
-from shoal.report import finite, html, statement
-from shoal.report.result import Result
-from shoal.service.analyzer.publish import written
-from shoal.service.analyzer.results import SurveyResults, survey_results
+from shoal.explain.text import finite, measured, plain, up
+from shoal.report.result import Result, statement
+from shoal.service.analyzer.results import SurveyResults, written
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.values import MeanEstimate
-from shoal.web.assets import missing
 from shoal.web.snapshot import Answer, Snapshot
 
 Kind = Literal["svg", "png"]
@@ -49,55 +46,49 @@ class File:
     description: str
     media_type: str
     make: Callable[[AnalyzerStore, Snapshot], bytes]
-    needs_result: bool = False
+    needs_result: bool = True
 
 
-def _of_result(
-    description: str, media_type: str, make: Callable[[Result, Snapshot], bytes]
-) -> File:
-    def made(_store: AnalyzerStore, snapshot: Snapshot) -> bytes:
-        if snapshot.result is None:
-            raise missing("nothing is published yet that this file could show")
-        return make(snapshot.result, snapshot)
-
-    return File(description, media_type, made, needs_result=True)
+def _results(store: AnalyzerStore, snapshot: Snapshot) -> SurveyResults:
+    return store.results.survey(snapshot.survey.id)
 
 
-def _statement(result: Result, _snapshot: Snapshot) -> bytes:
-    text = json.dumps(finite(statement(result)), ensure_ascii=False, allow_nan=False, indent=1)
-    return f"{text}\n".encode()
+def _statement(_store: AnalyzerStore, snapshot: Snapshot) -> bytes:
+    values = finite(statement(cast("Result", snapshot.result)))
+    return f"{json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1)}\n".encode()
 
 
 FILES: dict[str, File] = {
     "results.csv": File(
         "every batch and answer, as a table",
         "text/csv; charset=utf-8",
-        lambda store, snapshot: survey_results(store, snapshot.survey.id).to_csv().encode(),
+        lambda store, snapshot: _results(store, snapshot).to_csv().encode(),
+        needs_result=False,
     ),
     "results.json": File(
         "the same for programs",
         _JSON,
-        lambda store, snapshot: written(survey_results(store, snapshot.survey.id).to_dict()),
+        lambda store, snapshot: written(_results(store, snapshot).to_dict()),
+        needs_result=False,
     ),
     "results.parquet": File(
         "the same for data frames",
         "application/vnd.apache.parquet",
-        lambda store, snapshot: parquet(survey_results(store, snapshot.survey.id)),
+        lambda store, snapshot: parquet(_results(store, snapshot)),
+        needs_result=False,
     ),
-    "chart.svg": _of_result(
-        "the chart, to print",
-        "image/svg+xml",
-        lambda result, snapshot: picture(result, snapshot.answers, "svg"),
+    "chart.svg": File(
+        "the chart, to print", "image/svg+xml", lambda _, snapshot: picture(snapshot, "svg")
     ),
-    "chart.png": _of_result(
-        "the chart, as a picture",
-        "image/png",
-        lambda result, snapshot: picture(result, snapshot.answers, "png"),
+    "chart.png": File(
+        "the chart, as a picture", "image/png", lambda _, snapshot: picture(snapshot, "png")
     ),
-    "report.html": _of_result(
-        "a page to hand on", "text/html; charset=utf-8", lambda result, _: html(result).encode()
+    "report.html": File(
+        "a page to hand on",
+        "text/html; charset=utf-8",
+        lambda _, snapshot: cast("Result", snapshot.result).to_html().encode(),
     ),
-    "statement.json": _of_result("the privacy statement", _JSON, _statement),
+    "statement.json": File("the privacy statement", _JSON, _statement),
 }
 
 
@@ -130,12 +121,13 @@ def parquet(results: SurveyResults) -> bytes:
     return file.getvalue()
 
 
-def picture(result: Result, listed: Sequence[Answer], kind: Kind) -> bytes:
+def picture(snapshot: Snapshot, kind: Kind) -> bytes:
     """The chart, its question above and its guarantee below."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    result, listed = cast("Result", snapshot.result), snapshot.answers
     shown = listed[:_MOST_BARS]
     estimate = result.estimate
     with _drawing, mpl.rc_context(), warnings.catch_warnings():

@@ -35,16 +35,6 @@ _WORKER_POLICY = "default-src 'none'; connect-src *"
 
 def pages(analyzer: AnalyzerPages) -> list[Route]:
     """All routes; each asks the analyzer's store for what it shows."""
-    return [
-        Route("/", _begin, name="begin"),
-        *assets.routes(),
-        *survey_routes(analyzer),
-        *Dashboard(analyzer).routes(),
-    ]
-
-
-def survey_routes(analyzer: AnalyzerPages) -> list[Route]:
-    """The routes of people who answer."""
     addresses = Addresses(analyzer.limits)
 
     async def answer(request: Request) -> Response:
@@ -58,12 +48,15 @@ def survey_routes(analyzer: AnalyzerPages) -> list[Route]:
         return await run_in_threadpool(survey_page, survey, now, public_results=public)
 
     return [
+        Route("/", _begin, name="begin"),
+        assets.ROUTE,
         Route(f"/answer/{_WORKER}", _worker, name="worker"),
         Route("/answer", _cut_off),
         Route("/answer/", _cut_off),
         Route("/answer/{survey}", answer, name="answer"),
         Route("/answer/{survey}/", rendering.without_slash),
         Route("/embed.js", _embedded, name="embed"),
+        *Dashboard(analyzer).routes(),
     ]
 
 

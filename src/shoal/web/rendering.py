@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -20,20 +22,28 @@ from shoal.web.charts import ORDERS, short
 from shoal.web.downloads import FILES
 from shoal.web.snapshot import MOST
 
-templates = rendering.environment(Path(__file__).parent / "templates", TEMPLATES)
-templates.globals |= {
-    "FILES": FILES,
-    "MOST": MOST,
-    "NOT_BUILT": assets.NOT_BUILT,
-    "ORDERS": ORDERS,
-    "REASONS": REASONS,
-    "asset": assets.asset,
-    "coming": coming,
-    "infinity": math.inf,
-    "sentences": sentences,
-    "short": short,
-}
-templates.filters["duration"] = duration
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+@cache
+def templates() -> Environment:
+    """All templates of pages, with what they call."""
+    made = rendering.environment(Path(__file__).parent / "templates", TEMPLATES)
+    made.globals |= {
+        "FILES": FILES,
+        "MOST": MOST,
+        "NOT_BUILT": assets.NOT_BUILT,
+        "ORDERS": ORDERS,
+        "REASONS": REASONS,
+        "asset": assets.asset,
+        "coming": coming,
+        "infinity": math.inf,
+        "sentences": sentences,
+        "short": short,
+    }
+    made.filters["duration"] = duration
+    return made
 
 
 def policy(connect: Iterable[str] = ()) -> str:
@@ -60,7 +70,7 @@ def page(
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",
     }
-    text = rendering.render(templates, template, **values)
+    text = rendering.render(templates(), template, **values)
     return HTMLResponse(text, status, {**always, **(headers or {})})
 
 

@@ -1,35 +1,30 @@
 """All that was published of a survey, as pages need it: read once, and again when there is more.
 
 A document of a batch repeats its estimates for every answer, and a survey may have a thousand of
-them. Pages need of each batch one row, which the tables have without its document, and the
-estimate from all of them, which follows from the sum of their counts.
+them. Pages need of each batch the rest, which the tables have too, and the estimate from all of
+them, which follows from the sum of their counts.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property, reduce
-from operator import add, attrgetter
-from threading import Lock
+from functools import cached_property
+from operator import itemgetter
 
-from shoal.accounting.guarantee import Guarantee
 from shoal.errors import ShoalError
 from shoal.estimate import top
-from shoal.report.charts import Item
+from shoal.report.charts import LEVEL, Item, items
 from shoal.report.result import ColumnResult, Result
-from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables
 from shoal.service.analyzer.collection import Collection
-from shoal.service.analyzer.publish import Document
-from shoal.service.analyzer.release_decision import guaranteed, local_epsilon
-from shoal.service.analyzer.results import SurveyResults, Version, column
-from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.analyzer.ledger import guaranteed
+from shoal.service.analyzer.results import Document, SurveyResults, Version, column
 from shoal.service.survey import Survey
-from shoal.values import Counts, Estimate
+from shoal.values import Estimate
 
-LEVEL = 0.95
 MOST = 500  # answers, the largest ones; all of them are in what can be downloaded
 _STEPS = {
     tables.REQUESTED: "asked for",
@@ -77,65 +72,29 @@ def answers(result: ColumnResult) -> tuple[Answer, ...]:
     estimate = result.estimate
     if not isinstance(estimate, Estimate):
         return ()
-    low, high = estimate.interval(LEVEL)
+    ranking, last = top(estimate, MOST, LEVEL), len(result.labels) - 1
+    rows = zip(items(result.labels, estimate)[:MOST], ranking, strict=True)
     return tuple(
         Answer(
-            label=result.labels[ranked.index],
-            value=100 * ranked.frequency,
-            low=100 * float(low[ranked.index]),
-            high=100 * float(high[ranked.index]),
-            total=ranked.frequency * estimate.n,
-            significant=ranked.significant,
-            unit=" %",
+            **vars(item),
             index=ranked.index,
-            separated=ranked.separated if place + 1 < estimate.frequencies.size else None,
+            separated=None if place == last else ranked.separated,
         )
-        for place, ranked in enumerate(top(estimate, MOST, LEVEL))
+        for place, (item, ranked) in enumerate(rows)
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchRow:
-    """One batch that was published or withheld; ``published`` is in seconds, to the hour."""
-
-    batch: str
-    published: int
-    reports: int
-    valid: int
-    honest: int
-    epsilon: float | None
-    withheld: str | None
-    rejected: dict[str, int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Funnel:
-    """Sums over batches: reports that came, those that count, those taken to be honest."""
-
-    received: int
-    valid: int
-    honest: int
-
-    @classmethod
-    def of(cls, batches: Iterable[BatchRow]) -> Funnel:
-        """The sums."""
-        rows = list(batches)
-        return cls(
-            received=sum(row.reports for row in rows),
-            valid=sum(row.valid for row in rows),
-            honest=sum(row.honest for row in rows),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A survey, its batches with the newest first, and what they found together."""
+    """What was published of a survey, its batches without their estimates."""
 
-    survey: Survey
-    version: Version
-    batches: tuple[BatchRow, ...]
-    refused: tuple[Collection, ...]
     results: SurveyResults
+    version: Version
+
+    @property
+    def survey(self) -> Survey:
+        """Whose results they are."""
+        return self.results.survey
 
     @property
     def address(self) -> str:
@@ -143,33 +102,27 @@ class Snapshot:
         return f"/dashboard/surveys/{self.survey.id}"
 
     @cached_property
-    def published(self) -> tuple[BatchRow, ...]:
+    def batches(self) -> list[Document]:
+        """The newest first."""
+        return sorted(self.results.batches, key=itemgetter("published"), reverse=True)
+
+    @cached_property
+    def published(self) -> list[Document]:
         """The batches whose estimates are published."""
-        return tuple(row for row in self.batches if row.withheld is None)
+        return [batch for batch in self.batches if batch["withheld"] is None]
 
     @cached_property
-    def withheld(self) -> tuple[BatchRow, ...]:
+    def withheld(self) -> list[Document]:
         """The others."""
-        return tuple(row for row in self.batches if row.withheld is not None)
+        return [batch for batch in self.batches if batch["withheld"] is not None]
 
     @cached_property
-    def funnel(self) -> Funnel:
-        """Of the published batches."""
-        return Funnel.of(self.published)
-
-    @cached_property
-    def rejected(self) -> dict[str, int]:
+    def rejected(self) -> Counter[str]:
         """Records that were left out of all batches, by reason."""
-        total: dict[str, int] = {}
-        for row in self.batches:
-            for reason, count in row.rejected.items():
-                total[reason] = total.get(reason, 0) + count
+        total = Counter[str]()
+        for batch in self.batches:
+            total.update(batch["rejected"])
         return total
-
-    @property
-    def life(self) -> Document:
-        """What the survey cost so far."""
-        return self.results.life
 
     @cached_property
     def result(self) -> Result | None:
@@ -187,16 +140,6 @@ class Snapshot:
         """The largest answers, for a survey that has answers and a result."""
         return () if self.result is None else answers(self.result.only)
 
-    @property
-    def promised(self) -> Guarantee:
-        """What the survey's noise keeps in a batch of the smallest crowd."""
-        return self.survey.guarantee(self.survey.batches.minimum)
-
-    @property
-    def local_epsilon(self) -> float:
-        """What holds whoever colludes."""
-        return local_epsilon(self.survey)
-
     def of_batch(self, collection: Collection) -> ColumnResult | None:
         """What a published batch found, as a result like any other, if its counts are there."""
         counts = collection.counts
@@ -207,80 +150,6 @@ class Snapshot:
             return column(self.survey, counts, guarantee)
         except ShoalError:
             return None
-
-
-class Snapshots:
-    """The newest of every survey."""
-
-    def __init__(self, store: AnalyzerStore) -> None:
-        self._store = store
-        self._newest: dict[SurveyId, Snapshot] = {}
-        self._locks: dict[SurveyId, Lock] = {}
-
-    def get(self, name: SurveyId) -> Snapshot:
-        """As it is now."""
-        # Before: what comes meanwhile is asked for again.
-        version = self._store.results.version(name)
-        with self._locks.setdefault(name, Lock()):
-            newest = self._newest.get(name)
-            if newest is None or newest.version != version:
-                newest = self._newest[name] = read(self._store, name, version)
-        return newest
-
-
-def read(store: AnalyzerStore, name: SurveyId, version: Version) -> Snapshot:
-    """What a survey has found: all of it follows from the documents that are there first."""
-    survey = store.surveys.get(name)
-    hours = store.results.hours(name)
-    entries = {entry["batch"]: entry for entry in store.ledger.entries(name)}
-    collections = store.collections.of(name)
-    rows = [_row(each, hours, entries[each.batch]) for each in collections if each.batch in hours]
-    rows.sort(key=attrgetter("batch"))
-    rows.sort(key=attrgetter("published"), reverse=True)
-    published = [row for row in rows if row.withheld is None]
-    counts = store.results.counts(name)
-    results = SurveyResults(
-        survey=survey,
-        batches=tuple(
-            {"rejected": row.rejected, "withheld": row.withheld, "reports": row.reports}
-            for row in rows
-        ),
-        refused=(),
-        life={
-            **store.ledger.spent(name),
-            "epsilon": max(
-                (row.epsilon for row in published if row.epsilon is not None), default=None
-            ),
-            "batches": len(published),
-            "smallest": min((row.valid for row in published), default=None),
-        },
-        counts=_sum([counts[row.batch] for row in published]),
-        spoiled=sum(row.reports - row.valid for row in published if survey.slots > 1),
-    )
-    return Snapshot(
-        survey=survey,
-        version=version,
-        batches=tuple(rows),
-        refused=tuple(each for each in collections if each.state == tables.REFUSED),
-        results=results,
-    )
-
-
-def _row(each: Collection, hours: dict[str, int], entry: Document) -> BatchRow:
-    return BatchRow(
-        batch=each.batch,
-        published=hours[each.batch],
-        reports=each.reports or 0,
-        valid=int(entry["valid"]),
-        honest=int(entry["honest"]),
-        epsilon=entry["epsilon"],
-        withheld=None if entry["released"] else each.reason or "withheld",
-        rejected=each.rejected or {},
-    )
-
-
-def _sum(counts: list[Counts]) -> Counts | None:
-    return reduce(add, counts) if counts else None
 
 
 def under_way(collections: Iterable[Collection]) -> list[str]:

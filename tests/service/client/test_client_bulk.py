@@ -27,8 +27,8 @@ from shoal.service.client import (
     protocol,
     seal_many,
 )
-from shoal.service.client.jobs import MOST_BYTES, MOST_REPORTS, people_a_chunk
 from shoal.service.client.outbox import FILE
+from shoal.service.client.protocol import MOST_BYTES, MOST_REPORTS, people_a_chunk
 from shoal.service.wire import Wire
 from shoal.values import Batch
 

@@ -13,8 +13,8 @@ import pytest
 from client_kit import NOW, Services, make_survey, manual_clock
 from shoal.service.client import AsyncClient, Client, Queued, Sent, Settings
 from shoal.service.client import client as client_module
-from shoal.service.client.exchange import Accepted, Request, Response, Retry, read_receipt
 from shoal.service.client.outbox import FILE, Ledger, Spent
+from shoal.service.client.protocol import Accepted, Request, Response, Retry, read_receipt
 
 ONCE = Settings(tries=1)
 

@@ -20,9 +20,9 @@ import sqlalchemy as sa
 
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service import failpoints
+from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import HttpSource
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.clock import ManualClock
 from shoal.service.db import Database
 from shoal.service.http.limits import Limits

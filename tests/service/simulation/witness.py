@@ -14,6 +14,7 @@ from hashlib import sha256
 import numpy as np
 import sqlalchemy as sa
 
+from analyzer_kit import counts_of, documents_of
 from shoal.service.analyzer.tables import PUBLISHED, REFUSED
 from shoal.service.batch_file import BatchFile
 from shoal.service.shuffler import tables as schema
@@ -102,12 +103,12 @@ class Witness:
             for each in found:
                 assert self.requests.setdefault(each.batch, each.request) == each.request
             done = {each.batch: each for each in found if each.state == PUBLISHED}
-            documents = {each["batch"]: each for each in store.results.of(survey.id)}
+            documents = {each["batch"]: each for each in documents_of(store, survey)}
             assert documents.keys() == done.keys()
             debits = Counter(entry["batch"] for entry in store.ledger.entries(survey.id))
             assert set(debits.values()) <= {1}
             assert debits.keys() >= done.keys()
-            counts = store.results.counts(survey.id)
+            counts = counts_of(store, survey)
             for batch, each in done.items():
                 self._look_at_result(number, each, documents[batch], counts.get(batch))
             total = sum(each.cells for each in counts.values())

@@ -89,15 +89,13 @@ class Query:
     def __post_init__(self) -> None:
         checks.positive(local_epsilon=self.local_epsilon)
         checks.open_probability(delta=self.delta)
-        object.__setattr__(self, "n", checks.count(n=self.n))
-        if self.k is not None:
-            object.__setattr__(self, "k", checks.count(2, k=self.k))
+        checks.counts(self, n=1, k=2)
         expected = f"mechanism to be one of {', '.join(MECHANISMS)}, or None"
         checks.refuse(self.mechanism not in {None, *MECHANISMS}, expected, mechanism=self.mechanism)
-        if self.mechanism == "grr" and self.k is None:
-            raise InvalidArgumentError("k", None, 'k >= 2 beside mechanism="grr"')
-        if self.mechanism == "laplace" and self.k is not None:
-            raise InvalidArgumentError("k", self.k, 'no k beside mechanism="laplace"')
+        missing = self.mechanism == "grr" and self.k is None
+        checks.refuse(missing, 'k >= 2 beside mechanism="grr"', k=None)
+        unwanted = self.mechanism == "laplace" and self.k is not None
+        checks.refuse(unwanted, 'no k beside mechanism="laplace"', k=self.k)
 
     def out_of_regime(self, bound: str, condition: str) -> OutOfRegimeError:
         """Return the error to raise when a theorem's condition does not hold for this query."""

@@ -7,7 +7,7 @@ made elsewhere, from what :class:`AnalyzerPages` has, and handed in as routes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from starlette.applications import Starlette
@@ -17,11 +17,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from shoal.sealing import SurveyId
-from shoal.service.analyzer.publish import (
-    promise_json,
-    written,
-)
-from shoal.service.analyzer.results import ResultCache, survey_results
+from shoal.service.analyzer.results import ResultCache, promise_json, written
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.http import openapi, requests
 from shoal.service.http.application import Application
@@ -62,12 +58,9 @@ class Handlers:
 
     store: AnalyzerStore
     keyring: Keyring
-    limits: Limits
+    addresses: Addresses
     public_results: bool
-
-    def __post_init__(self) -> None:
-        self._addresses = Addresses(self.limits)
-        self._made = ResultCache()
+    cache: ResultCache = field(default_factory=ResultCache)
 
     async def keys(self, request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
@@ -78,9 +71,9 @@ class Handlers:
         """The newest list of keys that a shuffler showed to this analyzer."""
         self._charge(request)
         lists = await run_in_threadpool(self.store.key_lists.all)
-        asked = request.query_params.get("fingerprint")
-        document = lists.get(asked) if asked is not None else None
-        if asked is None and len(lists) == 1:
+        fingerprint = request.query_params.get("fingerprint")
+        document = lists.get(fingerprint) if fingerprint is not None else None
+        if fingerprint is None and len(lists) == 1:
             (document,) = lists.values()
         if document is None:
             detail = "there is no copy of one such list; name the shuffler by its fingerprint"
@@ -117,17 +110,14 @@ class Handlers:
 
     def _results(self, name: SurveyId, wanted: str) -> Response:
         """As they were made for somebody before, unless there are others by now."""
-        version = self.store.results.version(
-            name
-        )  # before: what comes meanwhile is asked for again
-
-        def make() -> bytes:
-            results = survey_results(self.store, name)
-            return results.to_csv().encode() if wanted == CSV else written(results.to_dict())
-
-        body = self._made.get(name, wanted, version, make)
+        results = self.store.results
+        version = results.version(name)  # before: what comes meanwhile is asked for again
         if wanted != CSV:
+            body = self.cache.get(
+                name, wanted, version, lambda: written(results.survey(name).to_dict())
+            )
             return Response(body, media_type=JSON, headers=requests.NOT_KEPT)
+        body = self.cache.get(name, wanted, version, lambda: results.survey(name).to_csv().encode())
         file = f'attachment; filename="{str(name)[:16]}.csv"'
         headers = {**requests.NOT_KEPT, "Content-Disposition": file}
         return Response(body, media_type=f"{CSV}; charset=utf-8", headers=headers)
@@ -157,20 +147,20 @@ class Handlers:
         return name
 
     def _charge(self, request: Request) -> None:
-        self._addresses.charge(requests.sender(request), 1)
+        self.addresses.charge(requests.sender(request), 1)
 
 
 def _wanted(request: Request) -> str:
     """JSON, unless a table is asked for by ``format`` or, without it, by the header Accept."""
-    asked = request.query_params.get("format")
-    if asked is None:
+    table = request.query_params.get("format")
+    if table is None:
         accepted = request.headers.get("accept", "")
         types = [part.partition(";")[0].strip().lower() for part in accepted.split(",")]
         return CSV if CSV in types and JSON not in types else JSON
-    if asked not in {"json", "csv"}:
+    if table not in {"json", "csv"}:
         detail = "format must be json or csv"
         raise ProblemError(Problem(kind="malformed", status=400, detail=detail))
-    return CSV if asked == "csv" else JSON
+    return CSV if table == "csv" else JSON
 
 
 def _json(value: Mapping[str, Any]) -> Response:
@@ -193,7 +183,7 @@ def analyzer_app(
     handlers = Handlers(
         store=store,
         keyring=keyring,
-        limits=limits or Limits(),
+        addresses=Addresses(limits or Limits()),
         public_results=public_results,
     )
     document = openapi.read(__file__, public=public_results)

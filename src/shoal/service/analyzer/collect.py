@@ -1,4 +1,4 @@
-"""Pulls the batches of one survey, and takes each of them to a published result, once.
+"""Pulls the batches of every survey, and takes each of them to a published result, once.
 
 For every batch: the name of the request is stored, then the batch is fetched under that name (a
 shuffler gives the same bytes to the same request, and nothing to another), opened, counted, entered
@@ -16,19 +16,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from pathlib import Path
+from threading import Event
 
 from shoal.errors import ShoalError
-from shoal.sealing import MalformedError
+from shoal.sealing import MalformedError, SurveyId
 from shoal.service import failpoints
-from shoal.service.analyzer.collection import Collection, Offer
-from shoal.service.analyzer.decode import decode, tallied, valid_reports
-from shoal.service.analyzer.download import checked, discard, download, path_of
-from shoal.service.analyzer.publish import result_document
-from shoal.service.analyzer.release_decision import ReleaseDecision, guaranteed, release_decision
-from shoal.service.analyzer.source import BatchSource
+from shoal.service.analyzer.collection import Collection
+from shoal.service.analyzer.decode import decode, tallied
+from shoal.service.analyzer.ledger import ReleaseDecision, guaranteed, release_decision
+from shoal.service.analyzer.results import result_document
+from shoal.service.analyzer.source import BatchSource, checked, discard, download, path_of
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.tables import (
     BUDGETED,
@@ -38,6 +40,8 @@ from shoal.service.analyzer.tables import (
     REFUSED,
     REQUESTED,
 )
+from shoal.service.batch_file import BatchFile
+from shoal.service.clock import HOUR, Clock, system_clock
 from shoal.service.db.leases import renewed
 from shoal.service.errors import (
     LeaseLostError,
@@ -46,27 +50,30 @@ from shoal.service.errors import (
     StoreUnavailableError,
     UnknownBatchError,
 )
-from shoal.service.keyring import KeyGoneError, Keyring
+from shoal.service.keyring import KeyGoneError, KeyList, Keyring, KeyringError
 from shoal.service.opening import Pool
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
 
+INTERVAL = 30.0
 MOST_WAITING = 10_000  # batches of a survey that were asked for and are not published
 TALK_SECONDS = 900.0  # of one pass in which a shuffler is talked to about one survey
 _TALKING = (REQUESTED, PUBLISHED)  # what is left then needs the shuffler
 
 _log = logging.getLogger(__name__)
 
+Sources = Callable[[Survey], BatchSource]
+
 
 class WrongKeysError(ServiceError):
     """Keys that a survey does not name: everything would seem unopenable."""
 
-    def __init__(self, survey: Survey, found: str) -> None:
-        self.named = survey.analyzer.fingerprint
-        self.found = found
+    def __init__(self, survey: Survey, fingerprint: str) -> None:
+        named = survey.analyzer.fingerprint
         super().__init__(
-            f"survey {survey.id} names the analyzer with fingerprint {self.named}, these keys are "
-            f"{found}; use the directory with the right keys, or restore them: nothing was fetched"
+            f"survey {survey.id} names the analyzer with fingerprint {named}, these keys are "
+            f"{fingerprint}; use the directory with the right keys, or restore them: nothing was "
+            "fetched"
         )
 
 
@@ -99,83 +106,76 @@ class Pass:
         }
 
 
+@dataclass(frozen=True)
 class Collector:
     """Works on one survey; any number of them may, in any number of processes."""
 
-    def __init__(
-        self,
-        store: AnalyzerStore,
-        keyring: Keyring,
-        survey: Survey,
-        source: BatchSource,
-        pool: Pool,
-        *,
-        talk_seconds: float = TALK_SECONDS,
-    ) -> None:
-        self._store = store
-        self._keyring = keyring
-        self._survey = survey
-        self.source = source
-        self._pool = pool
-        self._talk_seconds = talk_seconds
+    store: AnalyzerStore
+    keyring: Keyring
+    survey: Survey
+    source: BatchSource
+    pool: Pool
+    talk_seconds: float = TALK_SECONDS
 
     def step(self) -> Pass:
         """Take every batch as far as it goes."""
-        if self._survey.analyzer.fingerprint != self._keyring.fingerprint:
-            raise WrongKeysError(self._survey, self._keyring.fingerprint)
-        talking_ends = time.monotonic() + self._talk_seconds
-        problems = self._asked()
+        if self.survey.analyzer.fingerprint != self.keyring.fingerprint:
+            raise WrongKeysError(self.survey, self.keyring.fingerprint)
+        talking_ends = time.monotonic() + self.talk_seconds
+        problems = self._request()
         done: dict[str, list[str]] = {PUBLISHED: [], REFUSED: []}
         leased = 0
-        for waiting in self._store.collections.of(self._survey.id):
+        for waiting in self.store.collections.of(self.survey.id):
             late = waiting.state in _TALKING and time.monotonic() > talking_ends
             if waiting.finished or late:
                 continue
             try:
-                collection = self._store.collections.claim(waiting)
+                collection = self.store.collections.claim(waiting)
                 if collection is None:
                     leased += 1
                     continue
-                for state in self._taken(collection):
+                for state in self._advance(collection):
                     done.get(state, []).append(waiting.batch)
             except StoreUnavailableError:
                 raise
-            except ShoalError as error:
-                problems[waiting.batch] = str(error)
-                self._tell("batch_waits", waiting, error)
             except Exception as error:  # noqa: BLE001 - of one batch, and others wait
-                problems[waiting.batch] = unexpected(error)
-                self._tell("batch_fails", waiting, error)
+                problems[waiting.batch] = problem(error)
+                event = "batch_waits" if isinstance(error, ShoalError) else "batch_fails"
+                self._warn(event, waiting, error)
         return Pass(tuple(done[PUBLISHED]), tuple(done[REFUSED]), problems, leased)
 
-    def _asked(self) -> dict[str, str]:
+    def _request(self) -> dict[str, str]:
         """Ask for every batch that is new, and see to those that are offered again."""
         try:
             offers = self.source.offers()
         except StoreUnavailableError:
             raise
-        except ShoalError as error:
-            reason = getattr(error, "word", type(error).__name__)
-            about = {"survey": str(self._survey.id), "reason": reason}
-            _log.warning("no_list", extra=about, exc_info=error)
-            return {"": str(error)}
         except Exception as error:  # noqa: BLE001 - batches that are here go on
-            _log.warning("no_list", extra={"survey": str(self._survey.id)}, exc_info=error)
-            return {"": unexpected(error)}
-        known = {each.batch: each for each in self._store.collections.of(self._survey.id)}
-        left = MOST_WAITING - sum(not _published(each) for each in known.values())
+            word = getattr(error, "word", type(error).__name__)
+            about = {"survey": str(self.survey.id), "reason": word}
+            _log.warning("no_list", extra=about, exc_info=error)
+            return {"": problem(error)}
+        known = {each.batch: each for each in self.store.collections.of(self.survey.id)}
+        done = sum(each.state == PUBLISHED and each.acknowledged for each in known.values())
+        left = MOST_WAITING - (len(known) - done)
         new = [offer for offer in offers if offer.batch not in known]
-        again = [offer for offer in offers if _is_forgotten(known.get(offer.batch), offer)]
-        self._store.collections.offered_again(self._survey.id, again)
+        pairs = [(offer, known[offer.batch]) for offer in offers if offer.batch in known]
+        again = [  # a shuffler that offers these has forgotten what became of them
+            offer
+            for offer, each in pairs
+            if each.state != REFUSED and (each.acknowledged or each.digest != offer.digest)
+        ]
+        if again:
+            self.store.collections.offered_again(self.survey.id, again)
         for offer in new[: max(left, 0)]:
-            self._store.collections.request(self._survey.id, offer)
+            self.store.collections.request(self.survey.id, offer)
             failpoints.reached("collect.requested")
         if len(new) <= left:
             return {}
         why = f"{len(new) - max(left, 0):,} more batches wait until fewer are on their way"
         return {"": f"{why}; of one survey there may be {MOST_WAITING:,}"}
 
-    def _taken(self, collection: Collection) -> Iterator[str]:
+    def _advance(self, collection: Collection) -> Iterator[str]:
         """The states that the batch comes to here, one after the other."""
         steps: dict[str, Callable[[Collection], Collection]] = {
             REQUESTED: self._receive,
@@ -184,7 +184,7 @@ class Collector:
             BUDGETED: self._publish,
             PUBLISHED: self._acknowledge,
         }
-        collections = self._store.collections
+        collections = self.store.collections
         try:
             with renewed(partial(collections.renew, collection), collections.lease):
                 while not collection.finished:
@@ -197,58 +197,56 @@ class Collector:
             collections.release(collection)
 
     def _receive(self, collection: Collection) -> Collection:
-        path = download(self._store.incoming, collection, self.source)
+        path = download(self.store.incoming, collection, self.source)
         try:
-            header = checked(path, collection, self._survey).header
-            self._refuse_gone(header.key)
+            header = self._checked(path, collection).header
         except (MalformedError, KeyGoneError) as error:
-            discard(path)
-            return self._refuse(collection, error)
+            return self._refuse(collection, path, error)
         values = {"key": header.key, "reports": header.reports, "records": header.records}
-        received = self._store.collections.move(collection, RECEIVED, **values)
+        received = self.store.collections.move(collection, RECEIVED, **values)
         failpoints.reached("collect.received")
         return received
 
     def _open(self, collection: Collection) -> Collection:
-        path = path_of(self._store.incoming, collection)
+        path = path_of(self.store.incoming, collection)
         if not path.exists():  # somebody cleaned up: the same request gets the same bytes
-            download(self._store.incoming, collection, self.source)
+            download(self.store.incoming, collection, self.source)
         try:
-            batch = checked(path, collection, self._survey)
-            self._refuse_gone(batch.header.key)
+            batch = self._checked(path, collection)
         except MalformedError:
             discard(path)  # it was right when it came, so the disk is not: fetch it again
             raise
         except KeyGoneError as error:
-            discard(path)
-            return self._refuse(collection, error)
-        pair = self._keyring.pair(batch.header.key)
-        device, wire = self._survey.device, Wire.of(self._survey)
-        admitted = decode(device, wire, pair, batch.body, pool=self._pool)
+            return self._refuse(collection, path, error)
+        pair = self.keyring.pair(batch.header.key)
+        device, wire = self.survey.device, Wire.of(self.survey)
+        admitted = decode(device, wire, pair, batch.body, pool=self.pool)
         opened = None
         while opened is None:  # again only if another batch had one of the records meanwhile
-            fresh = admitted.without(self._store.collections.known(collection, admitted.tags))
-            valid = valid_reports(fresh, reports=batch.header.reports, slots=wire.slots)
-            counts = tallied(device, fresh, valid)
-            decision = release_decision(self._survey, valid, counts)
-            opened = self._store.collections.opened(collection, fresh, decision, counts)
+            fresh = admitted.without(self.store.collections.known(collection, admitted.tags))
+            reports = batch.header.reports
+            valid, counts = tallied(device, fresh, reports=reports, slots=wire.slots)
+            withheld = release_decision(self.survey, valid, counts).withheld
+            opened = self.store.collections.opened(
+                collection, fresh, counts, valid=valid, withheld=withheld
+            )
         failpoints.reached("analysis.opened")
         return opened
 
     def _debit(self, collection: Collection) -> Collection:
-        debited = self._store.ledger.debit(collection, self._decision(collection))
+        debited = self.store.ledger.debit(collection, self._decision(collection))
         failpoints.reached("analysis.debited")
         return debited
 
     def _publish(self, collection: Collection) -> Collection:
-        decision, now = self._decision(collection), self._store.clock()
-        document = result_document(self._survey, decision, collection, now=now)
-        published = self._store.results.publish(collection, document)
+        decision, now = self._decision(collection), self.store.clock()
+        document = result_document(self.survey, decision, collection, now=now)
+        published = self.store.results.publish(collection, document)
         failpoints.reached("analysis.published")
         return published
 
     def _acknowledge(self, collection: Collection) -> Collection:
-        discard(path_of(self._store.incoming, collection))
+        discard(path_of(self.store.incoming, collection))
         named = (collection.batch, collection.request, collection.digest)
         try:
             self.source.acknowledge(*named)
@@ -257,41 +255,148 @@ class Collector:
                 pass  # its bytes are not needed: that it is ours is known there now
             self.source.acknowledge(*named)
         except UnknownBatchError as error:  # from before the batch was closed: nothing is kept
-            self._tell("nothing_to_acknowledge", collection, error)
+            self._warn("nothing_to_acknowledge", collection, error)
         failpoints.reached("analysis.acknowledged")
-        return self._store.collections.move(collection, PUBLISHED, acknowledged=1)
+        return self.store.collections.move(collection, PUBLISHED, acknowledged=1)
 
     def _decision(self, collection: Collection) -> ReleaseDecision:
         """As it was when the batch was opened."""
-        survey, valid = self._survey, collection.valid or 0
+        survey, valid = self.survey, collection.valid or 0
         guarantee = guaranteed(survey, valid)
         return ReleaseDecision(valid, survey.honest(valid), guarantee, collection.reason)
 
-    def _refuse_gone(self, number: int) -> None:
-        """Refuse what will never open. A key that is not there yet may come, or come back."""
-        if number in self._keyring.gone():
-            self._keyring.pair(number)
+    def _checked(self, path: Path, collection: Collection) -> BatchFile:
+        """What will never open is refused. A key that is not there yet may come, or come back."""
+        batch = checked(path, collection, self.survey)
+        if batch.header.key in self.keyring.gone():
+            self.keyring.pair(batch.header.key)
+        return batch
 
-    def _refuse(self, collection: Collection, error: ShoalError) -> Collection:
-        self._tell("batch_refused", collection, error)
-        return self._store.collections.move(collection, REFUSED, reason=str(error))
+    def _refuse(self, collection: Collection, path: Path, error: ShoalError) -> Collection:
+        discard(path)
+        self._warn("batch_refused", collection, error)
+        return self.store.collections.move(collection, REFUSED, reason=str(error))
 
-    def _tell(self, event: str, collection: Collection, error: Exception) -> None:
-        about = {"survey": str(self._survey.id), "batch": collection.batch}
+    def _warn(self, event: str, collection: Collection, error: Exception) -> None:
+        about = {"survey": str(self.survey.id), "batch": collection.batch}
         _log.warning(event, extra={**about, "reason": type(error).__name__}, exc_info=error)
 
 
-def unexpected(error: Exception) -> str:
-    """What is said of an error that nobody foresaw: its kind, not what it quotes."""
+def problem(error: Exception) -> str:
+    """Why a batch waits; of an error that nobody foresaw its kind, not what it quotes."""
+    if isinstance(error, ShoalError):
+        return str(error)
     return f"something unexpected went wrong ({type(error).__name__}); it is tried again"
 
 
-def _published(collection: Collection) -> bool:
-    return collection.state == PUBLISHED and collection.acknowledged
+@dataclass
+class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
+    """Collects for all surveys of a store; ``sources`` gives the shuffler of each.
 
+    ``interval`` is how many seconds it waits after a pass in which nothing went on. No token is
+    forgotten while the clock is not ``steady``.
+    """
 
-def _is_forgotten(collection: Collection | None, offer: Offer) -> bool:
-    """Whether a shuffler that offers a batch has forgotten what became of it."""
-    if collection is None or collection.state == REFUSED:
-        return False
-    return collection.acknowledged or collection.digest != offer.digest
+    store: AnalyzerStore
+    keyring: Keyring
+    sources: Sources
+    pool: Pool
+    _: KW_ONLY
+    clock: Clock = system_clock
+    interval: float = INTERVAL
+    steady: Callable[[], bool] = lambda: True
+    _collectors: dict[SurveyId, Collector] = field(default_factory=dict, init=False)
+    _key_lists: dict[str, int] = field(default_factory=dict, init=False)
+    _gone: frozenset[int] = field(default=frozenset(), init=False)
+    _tidied: int = field(default=-HOUR, init=False)
+
+    def step(self) -> bool:
+        """One pass over everything; whether anything went on."""
+        return any(self.collect().values())
+
+    def collect(self, surveys: Iterable[Survey] | None = None) -> dict[str, Pass]:
+        """One pass over the batches of these surveys, or of all; by the survey's name.
+
+        What goes wrong with one of them is in its own pass, and keeps no other waiting.
+        """
+        known = self.store.surveys.all()
+        self._tend_keys(known)
+        now = self.clock()
+        if not 0 <= now - self._tidied < HOUR:
+            self.store.tokens.forget_ended(believed=self.steady())
+            self._tidied = now
+        return {
+            str(survey.id): self._pass(survey) for survey in (known if surveys is None else surveys)
+        }
+
+    def _pass(self, survey: Survey) -> Pass:
+        try:
+            if survey.id not in self._collectors:
+                source = self.sources(survey)
+                collector = Collector(self.store, self.keyring, survey, source, self.pool)
+                self._collectors[survey.id] = collector
+            done = self._collectors[survey.id].step()
+            self._fetch_key_list(survey)
+        except Exception as error:  # noqa: BLE001 - of one survey, and others wait
+            about = {"survey": str(survey.id), "reason": type(error).__name__}
+            _log.warning("survey_waits", extra=about, exc_info=error)
+            done = Pass(problems={"": problem(error)})
+        if "" in done.problems and survey.id in self._collectors:
+            # Asked anew next time: there may be another token by then.
+            self._collectors.pop(survey.id).source.close()
+        return done
+
+    def run(self, stop: Event) -> None:
+        """Work until told to stop; what is unavailable for a while is tried again."""
+        while not stop.is_set():
+            wait = self.interval
+            try:
+                passes = self.collect().values()
+                if any(passes):
+                    continue
+                if any(each.leased for each in passes):  # whoever has them may have died
+                    wait = min(wait, self.store.collections.lease)
+            except ShoalError as error:
+                reason = {"reason": type(error).__name__}
+                _log.warning("analyzer_waits", extra=reason, exc_info=error)
+            stop.wait(wait)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave everything to others, and close the connections."""
+        for collector in self._collectors.values():
+            collector.source.close()
+        self._collectors.clear()
+
+    def _tend_keys(self, surveys: Iterable[Survey]) -> None:
+        """Keys change in time; those that batches may still need are kept until these are open."""
+        try:
+            self.keyring.tick(keep=partial(self.store.needed_keys, self.keyring))
+        except KeyringError as error:  # an identity that is elsewhere signs later: batches go on
+            reason = {"reason": type(error).__name__}
+            _log.warning("keys_wait", extra=reason, exc_info=error)
+        if any(each.analyzer.fingerprint != self.keyring.fingerprint for each in surveys):
+            return  # what is gone of other keys says nothing about what these surveys counted
+        gone = self.keyring.gone()
+        for number in sorted(gone - self._gone):
+            self.store.forget_key(number)
+        self._gone = gone
+
+    def _fetch_key_list(self, survey: Survey) -> None:
+        """Keep the shuffler's list of keys, so that people can see whether theirs is the same."""
+        name, now = survey.shuffler.fingerprint, self.clock()
+        if 0 <= now - self._key_lists.get(name, -HOUR) < HOUR:
+            return
+        try:
+            document = self._collectors[survey.id].source.keys()
+            if document is not None:
+                key_list = KeyList.verified(document, fingerprint=name, now=now, role="shuffler")
+                self.store.key_lists.keep(key_list)
+        except StoreUnavailableError:
+            raise
+        except ShoalError as error:
+            reason = {"reason": type(error).__name__}
+            _log.warning("no_copy_of_keys", extra=reason, exc_info=error)
+        self._key_lists[name] = now

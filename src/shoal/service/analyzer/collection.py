@@ -23,7 +23,6 @@ import sqlalchemy as sa
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.decode import Admitted, Mask, packed, unpacked
-from shoal.service.analyzer.release_decision import ReleaseDecision
 from shoal.service.analyzer.tables import (
     OPENED,
     PUBLISHED,
@@ -32,7 +31,6 @@ from shoal.service.analyzer.tables import (
     REQUESTED,
     collections,
 )
-from shoal.service.clock import Clock
 from shoal.service.db.database import Database
 from shoal.service.db.files import fresh_name
 from shoal.service.db.leases import FREE, Leases
@@ -122,21 +120,18 @@ class Collection:
         return unpacked(self.cells, self.valid)
 
 
+@dataclass(frozen=True)
 class Collections:
     """The collections of all surveys; work on one is leased for ``lease`` seconds at a time."""
 
-    def __init__(
-        self, database: Database, surveys: Surveys, clock: Clock, *, lease: int = LEASE
-    ) -> None:
-        self._database = database
-        self._surveys = surveys
-        self._clock = clock
-        self._leases = Leases(database, collections, clock)
-        self.lease = lease
+    database: Database
+    surveys: Surveys
+    leases: Leases
+    lease: int = LEASE
 
     def request(self, name: SurveyId, offer: Offer) -> Collection:
         """The collection of a batch; the name of its request is drawn once and for all."""
-        row = self._surveys.row(name)
+        row = self.surveys.row(name)
         values = {
             "survey": row.number,
             "batch": offer.batch,
@@ -146,9 +141,9 @@ class Collections:
             "size": offer.size,
             "key": offer.key,
         }
-        add = self._database.insert(collections).values(values).on_conflict_do_nothing()
-        with self._database.write() as connection:
-            self._surveys.confirm(connection, row)
+        add = self.database.insert(collections).values(values).on_conflict_do_nothing()
+        with self.database.write() as connection:
+            self.surveys.confirm(connection, row)
             connection.execute(add)  # if somebody asked before, their request is ours
         return self.find(name, offer.batch)
 
@@ -157,10 +152,8 @@ class Collections:
 
         What was counted of them stays as it is, and what was refused stays refused.
         """
-        if not offers:
-            return
         query = collections.update().where(
-            collections.c.survey == self._surveys.row(name).number,
+            collections.c.survey == self.surveys.row(name).number,
             collections.c.batch == sa.bindparam("of"),
             collections.c.state != REFUSED,
         )
@@ -172,52 +165,52 @@ class Collections:
         rows = [
             {"of": each.batch, "new_digest": each.digest, "new_size": each.size} for each in offers
         ]
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             connection.execute(query.values(new), rows)
 
     def find(self, name: SurveyId, batch: str) -> Collection:
         """One batch."""
-        number = self._surveys.row(name).number
-        with self._database.read() as connection:
+        number = self.surveys.row(name).number
+        with self.database.read() as connection:
             return _read(connection, number, batch)
 
     def of(self, name: SurveyId) -> list[Collection]:
         """All batches of a survey that were ever asked for."""
-        mine = collections.c.survey == self._surveys.row(name).number
+        mine = collections.c.survey == self.surveys.row(name).number
         query = sa.select(*_without_cells).where(mine).order_by(collections.c.batch)
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return [Collection.of(dict(row)) for row in connection.execute(query).mappings()]
 
     def again(self, name: SurveyId, batch: str) -> Collection:
         """Ask once more for a batch that was refused, under the request that has it."""
-        mine = _is(self._surveys.row(name).number, batch)
+        mine = _is(self.surveys.row(name).number, batch)
         query = collections.update().where(mine, collections.c.state == REFUSED)
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             connection.execute(query.values(state=REQUESTED, reason=None, **FREE))
         return self.find(name, batch)
 
     def claim(self, waiting: Collection) -> Collection | None:
         """The batch as it is now, for one owner alone; None while somebody else has it."""
         mine = _is(waiting.survey, waiting.batch)
-        query = collections.update().where(mine, self._leases.free())
-        with self._database.write() as connection:
-            if connection.execute(query.values(self._leases.begun(self.lease))).rowcount != 1:
+        query = collections.update().where(mine, self.leases.free())
+        with self.database.write() as connection:
+            if connection.execute(query.values(self.leases.begun(self.lease))).rowcount != 1:
                 return None
             return _read(connection, waiting.survey, waiting.batch)
 
     def renew(self, collection: Collection) -> None:
         """Begin the lease anew."""
-        self._leases.renew(str(collection.owner), self.lease)
+        self.leases.renew(str(collection.owner), self.lease)
 
     def release(self, collection: Collection) -> None:
         """Leave the batch to whoever comes next, if it is still ours."""
         query = collections.update().where(collections.c.owner == collection.owner)
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             connection.execute(query.values(FREE))
 
     def move(self, collection: Collection, state: str, **values: object) -> Collection:
         """A step from the state that a collection has to another, by the owner who holds it."""
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             return self.move_in(connection, collection, state, **values)
 
     def move_in(
@@ -226,7 +219,7 @@ class Collections:
         """The same, in a transaction that does more."""
         mine = (collections.c.state == collection.state, collections.c.owner == collection.owner)
         query = collections.update().where(_is(collection.survey, collection.batch), *mine)
-        until = self._leases.until(self.lease)
+        until = self.leases.until(self.lease)
         changed = {"lease_until": until, **values, "state": state}
         if connection.execute(query.values(changed)).rowcount != 1:
             raise LeaseLostError(f"batch {collection.batch}")
@@ -235,7 +228,7 @@ class Collections:
     def known(self, collection: Collection, tags: Rows) -> Mask:
         """Which of these records were counted in an earlier batch."""
         listed = _listed(tags)
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             known = known_tags(connection, collection.survey, int(collection.key or 0), listed)
         return np.fromiter((tag in known for tag in listed), dtype=bool, count=len(listed))
 
@@ -243,21 +236,23 @@ class Collections:
         self,
         collection: Collection,
         admitted: Admitted,
-        decision: ReleaseDecision,
         counts: Counts | None,
+        *,
+        valid: int,
+        withheld: str | None,
     ) -> Collection | None:
         """The records were counted, and never will be again; None if one of them was meanwhile.
 
         Counts of a batch that is withheld are not kept.
         """
         values: dict[str, Any] = {
-            "valid": decision.valid,
+            "valid": valid,
             "rejected": json.dumps(admitted.rejected),
-            "reason": decision.withheld,
-            "cells": None if decision.withheld or counts is None else packed(counts),
+            "reason": withheld,
+            "cells": None if withheld or counts is None else packed(counts),
         }
         tags = _listed(admitted.tags)
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             if tags:
                 new = add_tags(connection, collection.survey, int(collection.key or 0), tags)
                 if new != len(tags):
@@ -276,15 +271,15 @@ class Collections:
         query = sa.select(columns.survey, columns.key, columns.state).where(
             columns.state.in_([REQUESTED, RECEIVED]), columns.key.is_not(None)
         )
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             rows = connection.execute(query.distinct()).all()
         return frozenset(
             row.key for row in rows if row.state == RECEIVED or not self._is_past(row.survey)
         )
 
     def _is_past(self, number: int) -> bool:
-        survey = self._surveys.numbered(number).survey
-        return self._clock() > survey.not_after + survey.batches.max_age + LATEST
+        survey = self.surveys.numbered(number).survey
+        return self.leases.clock() > survey.not_after + survey.batches.max_age + LATEST
 
 
 def _is(survey: int, batch: str) -> sa.ColumnElement[bool]:

@@ -63,7 +63,9 @@ def decode(
     pool: Pool,
 ) -> Admitted:
     """The records of a body that may count."""
-    messages, tags = [_none(wire.message_bytes)], [_none(TAG_BYTES)]
+    messages, tags = (
+        [np.empty((0, width), dtype=np.uint8)] for width in (wire.message_bytes, TAG_BYTES)
+    )
     unopened = inadmissible = 0
     length = AT_ONCE * wire.record_bytes
     for start in range(0, len(body), length):
@@ -75,7 +77,8 @@ def decode(
         unopened += opened.rejected
         inadmissible += int(sound.size - sound.sum())
     every, marks = np.concatenate(messages), np.concatenate(tags)
-    first = _first(marks)
+    whole = np.ascontiguousarray(marks).view(f"V{TAG_BYTES}").ravel()
+    first = np.sort(np.unique(whole, return_index=True)[1])  # where each tag is for the first time
     rejected = {
         UNOPENED: unopened,
         INADMISSIBLE: inadmissible,
@@ -85,18 +88,14 @@ def decode(
     return Admitted(every[first], marks[first], rejected)
 
 
-def valid_reports(records: Admitted, *, reports: int, slots: int) -> int:
-    """How many of the reports count at least."""
-    if slots == 1:
-        return len(records.messages)
-    return max(0, reports - sum(records.rejected.values()))
-
-
-def tallied(device: Device, records: Admitted, people: int) -> Counts | None:
-    """The messages added up, as those of so many people; None if there is nobody."""
-    if not people:
-        return None
-    return device.counted(batch_of(device, records.messages, people))
+def tallied(
+    device: Device, records: Admitted, *, reports: int, slots: int
+) -> tuple[int, Counts | None]:
+    """How many of the reports count at least, and their messages added up; None of none."""
+    valid = len(records.messages)
+    if slots > 1:
+        valid = max(0, reports - sum(records.rejected.values()))
+    return valid, device.counted(batch_of(device, records.messages, valid)) if valid else None
 
 
 def packed(counts: Counts) -> bytes:
@@ -112,13 +111,3 @@ def unpacked(data: bytes, n: int) -> Counts:
     """Counts of n people, as they were."""
     cells = np.frombuffer(zlib.decompress(data), dtype="<i8")
     return Counts(cells.astype(np.int64), n)
-
-
-def _none(width: int) -> Rows:
-    return np.empty((0, width), dtype=np.uint8)
-
-
-def _first(tags: Rows) -> npt.NDArray[np.intp]:
-    """Where each tag is for the first time."""
-    whole = np.ascontiguousarray(tags).view(f"V{TAG_BYTES}").ravel()
-    return np.sort(np.unique(whole, return_index=True)[1])

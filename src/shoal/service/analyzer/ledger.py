@@ -1,27 +1,86 @@
-"""The ledger: what each batch tells about a person in it, entered before anybody is told."""
+"""What each batch tells about a person in it: decided, and entered before anybody is told.
+
+The guarantee is that of the valid reports, never of those that were sent: what did not open hides
+nobody. A batch with fewer than the survey's minimum, or that would cost more than the survey
+promises, is withheld: its estimates are not computed into anything, and its counts are not kept.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import sqlalchemy as sa
 
+from shoal.accounting.guarantee import Guarantee
+from shoal.errors import OutOfRegimeError, PrecisionError, ShoalError, UnreachableTargetError
+from shoal.explain.text import plain, up
+from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Collection, Collections
-from shoal.service.analyzer.release_decision import ReleaseDecision, local_epsilon
 from shoal.service.analyzer.tables import BUDGETED, ledger, results
 from shoal.service.db.database import Database
 from shoal.service.db.surveys import SurveyRow, Surveys
+from shoal.service.survey import Survey
+from shoal.values import Counts, Estimate, MeanEstimate
 
 
+@dataclass(frozen=True)
+class ReleaseDecision:
+    """What so many valid reports are worth; ``withheld`` says why nothing is published, if so.
+
+    ``guarantee`` is None where too few people are left for any.
+    """
+
+    valid: int
+    honest: int
+    guarantee: Guarantee | None
+    withheld: str | None
+
+
+def release_decision(survey: Survey, valid: int, counts: Counts | None) -> ReleaseDecision:
+    """The decision on a batch with so many valid reports, and the counts they add up to."""
+    guarantee, least, withheld = guaranteed(survey, valid), survey.batches.minimum, None
+    if valid < least:
+        missing = f"{least - valid:,} fewer than the survey's minimum {least:,}"
+        withheld = f"{valid:,} valid reports, {missing}"
+    elif guarantee is None:
+        withheld = "too few honest people for any guarantee"
+    elif not survey.allows(guarantee.epsilon):
+        promised = f"where the survey promises {plain(survey.epsilon)}"
+        withheld = f"epsilon {up(guarantee.epsilon)}, {promised}"
+    elif counts is None:
+        withheld = "nothing that could be counted"
+    else:
+        try:
+            estimated(survey, counts)
+        except ShoalError:
+            # Shares that must add up, and do not. What they add up to is nobody's business.
+            withheld = "messages that do not fit together: some are missing, forged or altered"
+    return ReleaseDecision(valid, survey.honest(valid), guarantee, withheld)
+
+
+def guaranteed(survey: Survey, valid: int) -> Guarantee | None:
+    """The survey's guarantee among so many valid reports, if there is any."""
+    try:
+        return survey.guarantee(valid)
+    except (UnreachableTargetError, OutOfRegimeError, PrecisionError):
+        return None
+
+
+def estimated(survey: Survey, counts: Counts) -> Estimate | MeanEstimate:
+    """The mechanism's own estimate."""
+    return cast("AnswerMechanism | NumberMechanism", survey.device).estimate(counts)
+
+
+@dataclass(frozen=True)
 class Ledger:
     """The ledger of all surveys, one entry for each batch that was opened."""
 
-    def __init__(self, database: Database, surveys: Surveys, collections: Collections) -> None:
-        self._database = database
-        self._surveys = surveys
-        self._collections = collections
+    database: Database
+    surveys: Surveys
+    collections: Collections
 
     def debit(self, collection: Collection, decision: ReleaseDecision) -> Collection:
         """Enter what the batch tells about a person."""
@@ -29,28 +88,28 @@ class Ledger:
             "survey": collection.survey,
             "batch": collection.batch,
             "epsilon": None if decision.guarantee is None else decision.guarantee.epsilon,
-            "delta": self._surveys.numbered(collection.survey).survey.delta,
+            "delta": self.surveys.numbered(collection.survey).survey.delta,
             "valid": decision.valid,
             "honest": decision.honest,
             "released": int(decision.withheld is None),
         }
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             connection.execute(sa.insert(ledger).values(entry))
-            return self._collections.move_in(connection, collection, BUDGETED)
+            return self.collections.move_in(connection, collection, BUDGETED)
 
     def entries(self, name: SurveyId) -> list[dict[str, Any]]:
         """What every batch tells about a person in it."""
-        mine = ledger.c.survey == self._surveys.row(name).number
+        mine = ledger.c.survey == self.surveys.row(name).number
         columns = [column for column in ledger.c if column.name != "survey"]
         query = sa.select(*columns).where(mine).order_by(ledger.c.batch)
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             rows = connection.execute(query).mappings().all()
         return [{**row, "released": bool(row["released"])} for row in rows]
 
     def spent(self, name: SurveyId) -> dict[str, Any]:
         """What the survey cost so far."""
-        with self._database.read() as connection:
-            return spent(connection, self._surveys.row(name))
+        with self.database.read() as connection:
+            return spent(connection, self.surveys.row(name))
 
 
 def spent(connection: sa.Connection, row: SurveyRow, batch: str = "") -> dict[str, Any]:
@@ -70,7 +129,7 @@ def spent(connection: sa.Connection, row: SurveyRow, batch: str = "") -> dict[st
         sa.or_(entry.batch == batch, entry.batch.in_(published)),
     )
     epsilon, batches, smallest = connection.execute(released).one()
-    local = local_epsilon(row.survey)
+    local = row.survey.stated.local_epsilon
     every = sa.select(sa.func.max(sa.func.coalesce(entry.epsilon, local)), sa.func.count())
     worst, opened = connection.execute(every.where(entry.survey == row.number)).one()
     return {

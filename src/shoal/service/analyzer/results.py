@@ -1,4 +1,8 @@
-"""All that a survey has found so far: the result of every batch, and of all batches together.
+"""What is published: the result of every batch, once and for all, and of all batches together.
+
+A document is plain values. That of a result says what was found in a batch, how sure that is, and
+what it costs. It holds no more about anybody than the estimates, which are computed
+from what came out of the shuffler, and says itself what has to be believed for its guarantee.
 
 Counts of batches add up, so that the estimate from all of them is the mechanism's own estimate from
 the sum. Together they cost a person no more than the costliest of them: reports of one person are
@@ -9,39 +13,195 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import reduce
 from operator import add
 from threading import Lock
 from typing import Any, TypeAlias
 
-from shoal.accounting.guarantee import Guarantee
+import sqlalchemy as sa
+
+from shoal.accounting.guarantee import TRUST, Guarantee
 from shoal.errors import ShoalError
-from shoal.explain.text import plain, up
+from shoal.explain.text import finite, plain, up
+from shoal.protocols.base import MultiMessageMechanism
+from shoal.randomizers.base import NumberMechanism
 from shoal.report.result import ColumnResult, Result, harmless
 from shoal.sealing import SurveyId
-from shoal.service.analyzer.publish import (
-    LEVEL,
-    VERSION,
-    Document,
-    about,
-    bias,
-    estimates,
-    worth,
-)
-from shoal.service.analyzer.release_decision import ReleaseDecision, estimated, guaranteed
-from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.analyzer.tables import REFUSED
+from shoal.service.analyzer import tables
+from shoal.service.analyzer.collection import Collection, Collections
+from shoal.service.analyzer.decode import unpacked
+from shoal.service.analyzer.ledger import Ledger, ReleaseDecision, estimated, guaranteed, spent
+from shoal.service.clock import HOUR
+from shoal.service.db.database import Database
+from shoal.service.db.surveys import Surveys
+from shoal.service.db.tables import surveys
+from shoal.service.errors import UnknownBatchError
 from shoal.service.survey import Survey
-from shoal.values import Counts
+from shoal.service.survey.words import sentences
+from shoal.service.wire import Wire
+from shoal.values import Counts, Estimate
 
+Document = dict[str, Any]
 # What is another one whenever the results of a survey are.
 Version: TypeAlias = tuple[object, ...]
 
+VERSION = 1
+LEVEL = 0.95
 ALL = "all"
+PUBLISHED, WITHHELD = "published", "withheld"
+NOT_ENFORCED = "assumed, not enforced"
+_END = 500  # bytes of a document that hold when it was published, and the survey's life
+_PUBLISHED_AT = re.compile(rb'"published": ?([0-9]+)')
 _MEAN = ("mean", "low", "high", "standard_error", "sum")
 _SHARE = ("answer", "share", "low", "high", "standard_error", "count")
+
+
+# -------------------------------------------------------------------------------------- documents
+
+
+def result_document(
+    survey: Survey, decision: ReleaseDecision, collection: Collection, *, now: int
+) -> Document:
+    """The result of a batch, but for what the survey cost so far."""
+    reports = collection.reports or 0
+    spoiled = reports - decision.valid if survey.slots > 1 else 0
+    return {
+        "version": VERSION,
+        "status": PUBLISHED if decision.withheld is None else WITHHELD,
+        **about(survey),
+        "batch": collection.batch,
+        "reports": reports,
+        "rejected": collection.rejected or {},
+        **outcome(survey, decision, collection.counts, spoiled),
+        "published": now - now % HOUR,
+    }
+
+
+def about(survey: Survey) -> Document:
+    """Which survey it is."""
+    return {"survey": str(survey.id), "name": survey.name, "question": survey.question}
+
+
+def outcome(
+    survey: Survey, decision: ReleaseDecision, counts: Counts | None, spoiled: int
+) -> Document:
+    """What so many valid reports guarantee and what is assumed for that; what they add up to.
+
+    Fractions of the answers, or the mean, with limits of 95 % intervals. Both kinds of estimates
+    are there by name, so that every document has the same members.
+    """
+    guarantee = decision.guarantee
+    document: Document = {
+        "valid": decision.valid,
+        "honest": decision.honest,
+        "epsilon": None if guarantee is None else guarantee.epsilon,
+        "delta": survey.delta,
+        "local_epsilon": survey.stated.local_epsilon,
+        "theorem": None if guarantee is None else guarantee.theorem,
+        "reports_per_person": survey.reports_per_person,
+        "reports_per_person_is": NOT_ENFORCED,
+        "participation": survey.participation,
+        "dishonest": survey.dishonest,
+        "assumptions": [] if guarantee is None else list(guarantee.assumptions),
+        "trust": TRUST if guarantee is None else guarantee.trust,
+        "level": LEVEL,
+        "estimates": None,
+        "mean": None,
+        "bias_bound": None,
+        "withheld": decision.withheld,
+    }
+    if decision.withheld is not None or counts is None:
+        return document
+    estimate = estimated(survey, counts)
+    if isinstance(estimate, Estimate):
+        columns = (
+            survey.answers,
+            estimate.frequencies.tolist(),
+            *(ends.tolist() for ends in estimate.interval(LEVEL)),
+            estimate.standard_errors.tolist(),
+            estimate.counts.tolist(),
+        )
+        rows = zip(*columns, strict=True)
+        document["estimates"] = [dict(zip(_SHARE, row, strict=True)) for row in rows]
+    else:
+        ends = estimate.interval(LEVEL)
+        numbers = (estimate.mean, *ends, estimate.standard_error, estimate.sum)
+        document["mean"] = dict(zip(_MEAN, numbers, strict=True))
+    document["bias_bound"] = bias(survey, counts, decision, spoiled)
+    return document
+
+
+def bias(survey: Survey, counts: Counts, decision: ReleaseDecision, spoiled: int) -> float | None:
+    """By how much those who follow no protocol can shift a fraction, or the mean, at most.
+
+    One of them moves a count, or the sum, by at most its ``influence`` and what an honest report
+    in its place would have added. ``spoiled`` reports lack a message, and what is left of them
+    counts. None where the mechanism states no bound.
+    """
+    people = decision.valid - decision.honest + spoiled
+    device = survey.device
+    own = device.high - device.low if isinstance(device, NumberMechanism) else 1.0
+    if isinstance(device, MultiMessageMechanism):
+        return people * (device.influence + own) / counts.n
+    estimate = estimated(survey, counts)
+    step = estimate.step if isinstance(estimate, Estimate) else 0.0
+    return people * (step + own / counts.n) if step else None
+
+
+def promise_json(survey: Survey) -> Document:
+    """What holds for one person over the survey's life, at the fewest reports of a batch."""
+    guarantee, terms = survey.guarantee(survey.batches.minimum), survey.terms
+    return {
+        "version": VERSION,
+        **about(survey),
+        "epsilon": guarantee.epsilon,
+        "promised_epsilon": survey.epsilon,
+        "delta": guarantee.delta,
+        "delta_taking_part": max(terms.delta, terms.delta_taking_part),
+        "local_epsilon": guarantee.local_epsilon,
+        "minimum": survey.batches.minimum,
+        "honest": guarantee.n,
+        "dishonest": survey.dishonest,
+        "reports_per_person": survey.reports_per_person,
+        "participation": survey.participation,
+        "report_bytes": Wire.of(survey).report_bytes,
+        "not_before": survey.not_before,
+        "not_after": survey.not_after,
+        "shuffler": survey.shuffler.url,
+        "analyzer": survey.analyzer.url,
+        "theorem": guarantee.theorem,
+        "trust": guarantee.trust,
+        "assumptions": list(guarantee.assumptions),
+        **asdict(sentences(survey)),
+    }
+
+
+def written(document: Mapping[str, Any]) -> bytes:
+    """A document as bytes: strict JSON, in which what is infinite is null."""
+    text = json.dumps(finite(document), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode()
+
+
+def batch_sentence(batch: Document) -> str:
+    """What became of a batch that was opened, in one line."""
+    name = f"batch {batch['batch'][:8]}"
+    left_out = ", ".join(
+        f"{count:,} {reason}" for reason, count in batch["rejected"].items() if count
+    )
+    reports = f"{batch['valid']:,} of {batch['reports']:,} reports valid"
+    if left_out:
+        reports = f"{reports} ({left_out})"
+    if batch["withheld"] is not None:
+        return f"{name} withheld: {reports}; {batch['withheld']}"
+    guarantee = f"ε = {up(batch['epsilon'])} at δ = {plain(batch['delta'])}"
+    return f"{name} published: {reports}; {guarantee}"
+
+
+# -------------------------------------------------------------------------- all batches together
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,32 +235,20 @@ class SurveyResults:
         """The estimate from all batches together; None before there is one."""
         if self.counts is None:
             return None
-        decision = self._decision(self.counts)
-        numbers = {} if decision.withheld is not None else estimates(self.survey, self.counts)
-        bound = (
-            None if decision.withheld else bias(self.survey, self.counts, decision, self.spoiled)
-        )
         return {
             "batches": self.life["batches"],
-            **worth(self.survey, decision),
+            **outcome(self.survey, self._decision(self.counts), self.counts, self.spoiled),
             "epsilon": self.life["epsilon"],
-            "level": LEVEL,
-            "estimates": None,
-            "mean": None,
-            **numbers,
-            "bias_bound": bound,
-            "withheld": decision.withheld,
         }
 
     def _decision(self, counts: Counts) -> ReleaseDecision:
         """All valid reports, under the guarantee of the smallest batch."""
-        smallest = guaranteed(self.survey, int(self.life["smallest"]))
+        smallest, withheld = guaranteed(self.survey, int(self.life["smallest"])), None
         try:
             estimated(self.survey, counts)
         except ShoalError:
-            reason = "counts of several batches that do not add up"
-            return ReleaseDecision(counts.n, self.survey.honest(counts.n), smallest, reason)
-        return ReleaseDecision(counts.n, self.survey.honest(counts.n), smallest, None)
+            withheld = "counts of several batches that do not add up"
+        return ReleaseDecision(counts.n, self.survey.honest(counts.n), smallest, withheld)
 
     def result(self) -> Result | None:
         """All batches together as a result like any other, for charts and pages."""
@@ -109,12 +257,14 @@ class SurveyResults:
         decision = self._decision(self.counts)
         if decision.guarantee is None or decision.withheld is not None:
             return None
-        combined = column(self.survey, self.counts, decision.guarantee)
+        bound = bias(self.survey, self.counts, decision, self.spoiled)
         return Result(
-            columns=(combined,), guarantee=decision.guarantee, notes=tuple(self._notes(decision))
+            columns=(column(self.survey, self.counts, decision.guarantee),),
+            guarantee=decision.guarantee,
+            notes=tuple(self._notes(bound)),
         )
 
-    def _notes(self, decision: ReleaseDecision) -> Iterator[str]:
+    def _notes(self, bias_bound: float | None) -> Iterator[str]:
         smallest = int(self.life["smallest"])
         if self.life["batches"] == 1:
             yield f"one batch of {smallest:,} valid reports"
@@ -136,12 +286,9 @@ class SurveyResults:
                 f"{withheld} {were} withheld, and not counted; towards the analyzer, who opened "
                 f"them all, there is {lost} (at delta {plain(self.survey.delta)})"
             )
-        bound = (
-            None if self.counts is None else bias(self.survey, self.counts, decision, self.spoiled)
-        )
-        if bound:
+        if bias_bound:
             what = "the mean" if not self.survey.answers else "a share"
-            yield f"those assumed dishonest can have shifted {what} by at most {bound:.3g}"
+            yield f"those assumed dishonest can have shifted {what} by at most {bias_bound:.3g}"
 
     def to_csv(self) -> str:
         """One line per batch and answer, and those of all batches together."""
@@ -156,55 +303,18 @@ class SurveyResults:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """What each batch says of each answer, then the same of all batches together."""
-        for document in self.batches:
-            yield from _lines(document)
-        combined = self.combined()
+        documents, combined = list(self.batches), self.combined()
         if combined is not None:
-            status = "published" if combined["withheld"] is None else "withheld"
-            reports = sum(document["reports"] for document in self.batches if _counts(document))
-            yield from _lines({**combined, "batch": ALL, "status": status, "reports": reports})
-
-
-def survey_results(store: AnalyzerStore, name: SurveyId) -> SurveyResults:
-    """What a survey has found so far: all of it follows from the documents read first."""
-    batches = store.results.of(name)
-    published = [document for document in batches if _counts(document)]
-    counts = store.results.counts(name)
-    survey = store.surveys.get(name)
-    return SurveyResults(
-        survey=survey,
-        batches=tuple(batches),
-        refused=tuple(
-            {"batch": each.batch, "reason": each.reason}
-            for each in store.collections.of(name)
-            if each.state == REFUSED
-        ),
-        life={
-            **store.ledger.spent(
-                name
-            ),  # towards the analyzer, who has opened more than it has told
-            "epsilon": max((each["epsilon"] for each in published), default=None),
-            "batches": len(published),
-            "smallest": min((each["valid"] for each in published), default=None),
-        },
-        counts=reduce(add, (counts[each["batch"]] for each in published)) if published else None,
-        spoiled=sum(each["reports"] - each["valid"] for each in published if survey.slots > 1),
-    )
-
-
-def batch_sentence(batch: Document) -> str:
-    """What became of a batch that was opened, in one line."""
-    name = f"batch {batch['batch'][:8]}"
-    left_out = ", ".join(
-        f"{count:,} {reason}" for reason, count in batch["rejected"].items() if count
-    )
-    reports = f"{batch['valid']:,} of {batch['reports']:,} reports valid"
-    if left_out:
-        reports = f"{reports} ({left_out})"
-    if batch["withheld"] is not None:
-        return f"{name} withheld: {reports}; {batch['withheld']}"
-    guarantee = f"ε = {up(batch['epsilon'])} at δ = {plain(batch['delta'])}"
-    return f"{name} published: {reports}; {guarantee}"
+            status = PUBLISHED if combined["withheld"] is None else WITHHELD
+            reports = sum(each["reports"] for each in self.batches if each["withheld"] is None)
+            documents.append({**combined, "batch": ALL, "status": status, "reports": reports})
+        for document in documents:
+            if document["estimates"] is not None:
+                yield from ({**document, **estimate} for estimate in document["estimates"])
+            elif document["mean"] is not None:
+                yield {**document, **document["mean"]}
+            else:
+                yield {name: value for name, value in document.items() if name != "mean"}
 
 
 def column(survey: Survey, counts: Counts, guarantee: Guarantee) -> ColumnResult:
@@ -219,20 +329,115 @@ def column(survey: Survey, counts: Counts, guarantee: Guarantee) -> ColumnResult
     )
 
 
-def _counts(document: Mapping[str, Any]) -> bool:
-    """Whether a batch was published with its estimates."""
-    return document["withheld"] is None
+# ---------------------------------------------------------------------------------- where they are
 
 
-def _lines(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    if document["estimates"] is not None:
-        yield from ({**document, **estimate} for estimate in document["estimates"])
-    elif document["mean"] is not None:
-        yield {**document, **document["mean"]}
-    else:
-        yield {name: value for name, value in document.items() if name != "mean"}
+@dataclass(frozen=True)
+class Results:
+    """The documents of all batches that were opened."""
+
+    database: Database
+    surveys: Surveys
+    collections: Collections
+    ledger: Ledger
+
+    def publish(self, collection: Collection, document: Document) -> Collection:
+        """The result is there for good, with what the survey cost so far."""
+        row = self.surveys.numbered(collection.survey)
+        # Two that publish at once must not miss each other in what the survey cost.
+        one_by_one = sa.select(surveys.c.number).where(surveys.c.number == collection.survey)
+        with self.database.write() as connection:
+            connection.execute(one_by_one.with_for_update(key_share=True))
+            moved = self.collections.move_in(connection, collection, tables.PUBLISHED)
+            whole = written({**document, "life": spent(connection, row, collection.batch)})
+            values = {"survey": collection.survey, "batch": collection.batch, "document": whole}
+            connection.execute(sa.insert(tables.results).values(values))
+            return moved
+
+    def get(self, name: SurveyId, batch: str) -> bytes:
+        """The document of a batch, as it was published."""
+        columns = tables.results.c
+        mine = columns.survey == self.surveys.row(name).number
+        query = sa.select(columns.document).where(mine, columns.batch == batch)
+        with self.database.read() as connection:
+            document = connection.execute(query).scalar()
+        if document is None:
+            raise UnknownBatchError(batch)
+        return bytes(document)
+
+    def survey(self, name: SurveyId, *, estimates: bool = True) -> SurveyResults:
+        """What a survey has found so far: all of it follows from the documents that are read.
+
+        Without the ``estimates`` of each batch, which may be many, a document has what tables have
+        too; when the batch was published is at its end.
+        """
+        done, entry, each = tables.results.c, tables.ledger.c, tables.collections.c
+        before = sa.func.length(done.document) - _END
+        end = sa.func.substr(done.document, sa.case((before > 0, before), else_=1))
+        query: sa.Select[Any] = sa.select(
+            (done.document if estimates else end).label("document"),
+            *(each.batch, each.reports, each.rejected, each.reason, each.cells),
+            *(entry.valid, entry.honest, entry.epsilon, entry.released),
+        ).where(
+            done.survey == self.surveys.row(name).number,
+            *(each.survey == done.survey, each.batch == done.batch),
+            *(entry.survey == done.survey, entry.batch == done.batch),
+        )
+        with self.database.read() as connection:
+            rows = connection.execute(query.order_by(done.batch)).all()
+        published = [row for row in rows if row.released]
+        counts = [unpacked(bytes(row.cells), row.valid) for row in published]
+        survey = self.surveys.get(name)
+        return SurveyResults(
+            survey=survey,
+            batches=tuple(
+                json.loads(bytes(row.document)) if estimates else _summary(row) for row in rows
+            ),
+            refused=tuple(
+                {"batch": each.batch, "reason": each.reason}
+                for each in self.collections.of(name)
+                if each.state == tables.REFUSED
+            ),
+            life={
+                **self.ledger.spent(name),  # the analyzer has opened more than it has told
+                "epsilon": max((row.epsilon for row in published), default=None),
+                "batches": len(published),
+                "smallest": min((row.valid for row in published), default=None),
+            },
+            counts=reduce(add, counts) if counts else None,
+            spoiled=sum(row.reports - row.valid for row in published if survey.slots > 1),
+        )
+
+    def version(self, name: SurveyId) -> Version:
+        """What is another one whenever the results of a survey are."""
+        number, columns = self.surveys.row(name).number, tables.collections.c
+        counted = [
+            sa.select(sa.func.count()).where(table.c.survey == number)
+            for table in (tables.ledger, tables.results)
+        ]
+        refused = sa.select(columns.batch, columns.reason).where(
+            columns.survey == number, columns.state == tables.REFUSED
+        )
+        with self.database.read() as connection:
+            counts = [connection.execute(query).scalar() for query in counted]
+            rows = connection.execute(refused.order_by(columns.batch)).all()
+        return (*counts, *((row.batch, row.reason) for row in rows))
 
 
+def _summary(row: sa.Row[Any]) -> Document:
+    return {
+        "batch": row.batch,
+        "published": int(_PUBLISHED_AT.findall(bytes(row.document))[-1]),
+        "reports": row.reports or 0,
+        "valid": row.valid,
+        "honest": row.honest,
+        "epsilon": row.epsilon,
+        "withheld": None if row.released else row.reason,
+        "rejected": json.loads(row.rejected or "{}"),
+    }
+
+
+@dataclass
 class ResultCache:
     """Documents and files that take long to make from the results of a survey.
 
@@ -240,26 +445,24 @@ class ResultCache:
     whatever its size.
     """
 
-    def __init__(self, most: int = 64 << 20) -> None:
-        self._most = most
-        self._kept: dict[tuple[SurveyId, str], tuple[Version, bytes]] = {}
-        self._lock = Lock()
-        self._making: dict[SurveyId, Lock] = {}
+    most: int = 64 << 20
+    _entries: dict[tuple[SurveyId, str], tuple[Version, bytes]] = field(
+        default_factory=dict, init=False
+    )
+    _lock: Lock = field(default_factory=Lock, init=False)
+    _making: dict[SurveyId, Lock] = field(default_factory=dict, init=False)
 
     def get(self, name: SurveyId, what: str, version: Version, make: Callable[[], bytes]) -> bytes:
         """As it was made before, or made now; of one survey one at a time."""
         with self._making.setdefault(name, Lock()):
             with self._lock:
-                kept = self._kept.get((name, what))
-            if kept is None or kept[0] != version:
-                kept = version, make()
+                entry = self._entries.get((name, what))
+            if entry is None or entry[0] != version:
+                entry = version, make()
             with self._lock:
-                self._keep((name, what), kept)
-            return kept[1]
-
-    def _keep(self, key: tuple[SurveyId, str], made: tuple[Version, bytes]) -> None:
-        self._kept.pop(key, None)
-        self._kept[key] = made  # the newest is the last
-        held = sum(len(body) for _, body in self._kept.values())
-        while held > self._most and len(self._kept) > 1:
-            held -= len(self._kept.pop(next(iter(self._kept)))[1])
+                self._entries.pop((name, what), None)
+                self._entries[name, what] = entry  # the newest is the last
+                size = sum(len(body) for _, body in self._entries.values())
+                while size > self.most and len(self._entries) > 1:
+                    size -= len(self._entries.pop(next(iter(self._entries)))[1])
+            return entry[1]

@@ -1,4 +1,4 @@
-"""Where batches come from: a shuffler, in this process or at an address.
+"""Where batches come from: a shuffler, and how they get onto the disk: whole, and as announced.
 
 Everything that comes over HTTP is checked where it is used: the list here, a batch against the
 digest that was announced, its header against the survey, every record by opening it. Nor is it
@@ -8,32 +8,39 @@ believed to answer in time, or ever to come to an end.
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
 
 from shoal.errors import InvalidArgumentError, MissingExtraError
-from shoal.sealing import SurveyId
-from shoal.service.analyzer.collection import Offer
+from shoal.sealing import MalformedError, SurveyId
+from shoal.service.analyzer.collection import Collection, Offer
+from shoal.service.batch_file import BatchFile
+from shoal.service.db.files import create, disk, sync_data, sync_directory, write_all
 from shoal.service.errors import (
     AlreadyCollectedError,
     DigestMismatchError,
+    LeaseLostError,
     NotReadyError,
     ServiceError,
     UnknownBatchError,
 )
-
-if TYPE_CHECKING:
-    from shoal.service.shuffler.store import ShufflerStore
+from shoal.service.survey import Survey
+from shoal.service.wire import Wire
 
 try:
     import httpx
 except ImportError:
     raise MissingExtraError("collecting from a shuffler", "server") from None
 
+LARGEST = 16 << 30  # bytes of a batch that is fetched at all
 LARGEST_ANSWER = 8 << 20
 MOST_OFFERS = 10_000
 _RETRY = 10
@@ -95,39 +102,6 @@ class BatchSource(Protocol):
         """Close connections, if there are any."""
 
 
-class DirectSource:
-    """A shuffler's store in this process: for tests and simulations, where nobody is deceived."""
-
-    def __init__(self, store: ShufflerStore, survey: SurveyId) -> None:
-        self._store = store
-        self._survey = survey
-
-    def offers(self) -> list[Offer]:
-        """All batches that can be collected now."""
-        return [
-            Offer(batch=info.id, digest=info.digest, size=info.bytes, key=info.inner_key)
-            for info in self._store.batches.listed(self._survey)
-            if info.state in READY and info.digest and info.bytes
-        ]
-
-    @contextmanager
-    def fetch(self, batch: str, request: str) -> Iterator[Iterator[bytes]]:
-        """The bytes of a batch, in pieces."""
-        with self._store.batches.release(self._survey, batch, request).open("rb") as file:
-            yield iter(lambda: file.read(_PIECE), b"")
-
-    def acknowledge(self, batch: str, request: str, digest: str) -> None:
-        """The batch has arrived."""
-        self._store.batches.acknowledge(self._survey, batch, request, digest)
-
-    def keys(self) -> bytes | None:
-        """None: nobody compares."""
-        return None
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Timeouts:
     """How slow a shuffler may be, in seconds, and in bytes a second once ``grace`` is over.
@@ -155,6 +129,7 @@ class HttpSource:
         timeouts: Timeouts | None = None,
     ) -> None:
         self._where = url.rstrip("/")
+        self._batches = f"{self._where}/v1/surveys/{survey}/batches"
         self._survey = survey
         self._timeouts = timeouts or Timeouts()
         # Redirects are not followed: the token is for this address. Nothing is unpacked: what is
@@ -186,7 +161,19 @@ class HttpSource:
             if after is not None and min(names) <= after:
                 raise self._nonsense("a list of batches that does not come to an end")
             after = max(names)
-            offers += [self._offer(entry) for entry in page if entry.get("state") in READY]
+            try:
+                offers += [
+                    Offer(
+                        batch=str(entry["batch"]),
+                        digest=str(entry["digest"]),
+                        size=entry["bytes"],
+                        key=entry.get("key"),
+                    )
+                    for entry in page
+                    if entry.get("state") in READY
+                ]
+            except (KeyError, TypeError, InvalidArgumentError):
+                raise self._nonsense("a list with a batch that cannot be one") from None
         return offers[:MOST_OFFERS]
 
     def check(self) -> None:
@@ -195,7 +182,7 @@ class HttpSource:
 
     def _page(self, after: str | None) -> list[Mapping[str, Any]]:
         query = {} if after is None else {"after": after}
-        answer = self._asked("GET", self._batches, params=query, headers=self._headers)
+        answer = self._answer("GET", self._batches, params=query, headers=self._headers)
         try:
             page = json.loads(answer)["batches"]
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -203,17 +190,6 @@ class HttpSource:
         if not isinstance(page, list) or not all(isinstance(entry, dict) for entry in page):
             raise self._nonsense("a list of batches that is none")
         return page
-
-    def _offer(self, entry: Mapping[str, Any]) -> Offer:
-        try:
-            return Offer(
-                batch=str(entry["batch"]),
-                digest=str(entry["digest"]),
-                size=entry["bytes"],
-                key=entry.get("key"),
-            )
-        except (KeyError, InvalidArgumentError):
-            raise self._nonsense("a list with a batch that cannot be one") from None
 
     @contextmanager
     def fetch(self, batch: str, request: str) -> Iterator[Iterator[bytes]]:
@@ -229,17 +205,13 @@ class HttpSource:
         """The batch has arrived."""
         body = {"request": request, "digest": digest}
         address = f"{self._batches}/{batch}/ack"
-        self._asked("POST", address, json=body, headers=self._headers, batch=batch)
+        self._answer("POST", address, json=body, headers=self._headers, batch=batch)
 
     def keys(self) -> bytes:
         """The list of keys that the shuffler shows to everybody."""
-        return self._asked("GET", f"{self._where}/v1/keys")
+        return self._answer("GET", f"{self._where}/v1/keys")
 
-    @property
-    def _batches(self) -> str:
-        return f"{self._where}/v1/surveys/{self._survey}/batches"
-
-    def _asked(self, method: str, address: str, *, batch: str = "", **options: Any) -> bytes:  # noqa: ANN401 - what httpx takes
+    def _answer(self, method: str, address: str, *, batch: str = "", **options: Any) -> bytes:  # noqa: ANN401 - what httpx takes
         with self._reached(), self._client.stream(method, address, **options) as answer:
             body = self._read(answer)
             if not answer.is_success:
@@ -324,3 +296,84 @@ def _plain(text: str) -> str:
     return "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
     )
+
+
+# ------------------------------------------------------------------- how a batch gets onto the disk
+
+
+class NoSpaceError(ServiceError):
+    """A batch that the disk should not be filled with."""
+
+    def __init__(self, batch: str, size: int, space: int) -> None:
+        self.batch = batch
+        self.size = size
+        self.space = space
+        super().__init__(
+            f"batch {batch} has {size:,} bytes, and there is room for {space:,} (half of what is "
+            f"free, at most {LARGEST:,}); make room, or ask the shuffler's operator"
+        )
+
+
+def path_of(directory: Path, collection: Collection) -> Path:
+    """Where a batch is once it is on the disk."""
+    return directory / f"{collection.survey}-{collection.batch}.batch"
+
+
+def download(directory: Path, collection: Collection, source: BatchSource) -> Path:
+    """Fetch a batch; what does not have the digest that was announced leaves nothing behind."""
+    with disk("looking for space"):
+        # Refuse before the first byte what would leave too little for everything else.
+        space = min(shutil.disk_usage(directory).free // 2, LARGEST)
+    if collection.size > space:
+        raise NoSpaceError(collection.batch, collection.size, space)
+    path = path_of(directory, collection)
+    with disk("receiving a batch"):
+        for left in directory.glob(f"{path.stem}.*"):  # by who died
+            left.unlink(missing_ok=True)
+        draft = path.with_suffix(f".{collection.owner}")
+        file = create(draft)
+        try:
+            digest, length = sha256(), 0
+            with source.fetch(collection.batch, collection.request) as pieces:
+                for piece in pieces:
+                    length += len(piece)
+                    if length > collection.size:
+                        excess = "more bytes than were announced"
+                        raise DigestMismatchError(collection.batch, excess)
+                    digest.update(piece)
+                    write_all(file, [piece])
+            sync_data(file)
+            if digest.hexdigest() != collection.digest:
+                raise DigestMismatchError(collection.batch, digest.hexdigest())
+            try:
+                draft.replace(path)
+            except FileNotFoundError:  # somebody took this for dead
+                raise LeaseLostError(f"batch {collection.batch}") from None
+            sync_directory(directory)
+        finally:
+            os.close(file)
+            draft.unlink(missing_ok=True)
+    return path
+
+
+def checked(path: Path, collection: Collection, survey: Survey) -> BatchFile:
+    """The batch in a file, if it is one of this survey and says no more than it holds."""
+    with disk("reading a batch"):
+        batch = BatchFile.read(path)
+    wire, header = Wire.of(survey), batch.header
+    size, ratio = wire.record_bytes, f"{header.records} of {header.reports} reports"
+    for fits, expected, actual in (
+        (header.survey == survey.id, f"survey {survey.id}", header.survey),
+        (header.batch == collection.batch, f"batch {collection.batch}", header.batch),
+        (header.record_bytes == size, f"records of {size} bytes", header.record_bytes),
+        (header.records == header.reports * wire.slots, f"{wire.slots} records per report", ratio),
+    ):
+        if not fits:
+            raise MalformedError("the batch", f"{expected}, got {actual}")
+    return batch
+
+
+def discard(path: Path) -> None:
+    """Delete a batch that is not needed here any longer, if it is there."""
+    with disk("deleting a batch"):
+        path.unlink(missing_ok=True)

@@ -1,4 +1,11 @@
-"""What an analyzer remembers: surveys, batches on their way, what they cost, what was published."""
+"""What an analyzer remembers: surveys, batches on their way, what they cost, what was published.
+
+And which keys are not deleted yet, because a batch may still need them. One that is here, or was
+asked for, names its key. Of others only the shuffler knows: one that carries small batches on may
+close one long after its key has expired. So while a survey that allows it is open, and until its
+last batch can have come, the keys that its devices sealed with are kept. A list has room for few
+keys: if there are more, the oldest go, or none could take over any more.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +14,22 @@ from pathlib import Path
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import LEASE, Collections
 from shoal.service.analyzer.ledger import Ledger
-from shoal.service.analyzer.publish import Results
+from shoal.service.analyzer.results import Results
 from shoal.service.analyzer.tables import TRACES, collections, ledger, results
 from shoal.service.clock import Clock
 from shoal.service.db.database import POSTGRESQL, Database, StoreId
 from shoal.service.db.files import create_directory, disk, remove
 from shoal.service.db.key_lists import KeyLists
+from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
 from shoal.service.db.tables import tags
 from shoal.service.db.tags import forget, forget_key
 from shoal.service.db.tokens import Tokens
+from shoal.service.keyring import Keyring
+from shoal.service.keyring.key_list import MOST_KEYS
 
 TREE = "analyzer"
+_OWN = 3  # keys of every suite: the one in use, the one to come, and the one that expired last
 
 
 class AnalyzerStore:
@@ -40,9 +51,27 @@ class AnalyzerStore:
         self.surveys = Surveys(database, TRACES)
         self.tokens = Tokens(database, clock, self.surveys)
         self.key_lists = KeyLists(database, clock)
-        self.collections = Collections(database, self.surveys, clock, lease=lease)
+        leases = Leases(database, collections, clock)
+        self.collections = Collections(database, self.surveys, leases, lease)
         self.ledger = Ledger(database, self.surveys, self.collections)
-        self.results = Results(database, self.surveys, self.collections)
+        self.results = Results(database, self.surveys, self.collections, self.ledger)
+
+    def needed_keys(self, keyring: Keyring) -> frozenset[int]:
+        """The numbers of all keys that must not be deleted now."""
+        keys, now = keyring.list().keys, self.clock()
+        waiting = self.collections.keys_in_use() & {key.number for key in keys}
+        carried = {
+            key.number
+            for survey in self.surveys.all()
+            if survey.batches.small == "carry"
+            and now <= survey.not_after + survey.batches.max_age + keyring.schedule.expired
+            for key in keys
+            if key.suite == survey.suite
+            and key.expires_at >= survey.not_before
+            and key.active_from <= survey.not_after
+        }
+        first = [*sorted(waiting, reverse=True), *sorted(carried - waiting, reverse=True)]
+        return frozenset(first[: most_needed(keyring)])
 
     def delete_survey(self, survey: SurveyId) -> Deleted:
         """Delete all data of a survey that is over, its results too, and the survey."""
@@ -62,3 +91,13 @@ class AnalyzerStore:
     def forget_key(self, key: int) -> int:
         """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""
         return forget_key(self._database, tags, key)
+
+
+def most_needed(keyring: Keyring) -> int:
+    """How many keys are kept for batches, beside those in use."""
+    return max(1, MOST_KEYS - _OWN * len(keyring.suites))
+
+
+def longest_carried(keyring: Keyring) -> int:
+    """For how many seconds a survey may carry batches on before the oldest keys have to go."""
+    return most_needed(keyring) * keyring.schedule.active

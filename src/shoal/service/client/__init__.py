@@ -14,10 +14,17 @@ from shoal.service.client.errors import (
     PolicyError,
     SurveyRefusedError,
 )
-from shoal.service.client.jobs import Submitted
 from shoal.service.client.outbox import Ledger, Spent
 from shoal.service.client.policy import Policy
-from shoal.service.client.protocol import Abstained, Flushed, Outcome, Queued, Sent, Settings
+from shoal.service.client.protocol import (
+    Abstained,
+    Flushed,
+    Outcome,
+    Queued,
+    Sent,
+    Settings,
+    Submitted,
+)
 from shoal.service.client.randomize import Keys, seal_many
 
 __all__ = [

@@ -15,23 +15,23 @@ from functools import wraps
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from inspect import Signature, signature
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.sealing import SurveyId
-from shoal.service.client.exchange import (
+from shoal.service.client.outbox import Ledger, Outbox, ReportId
+from shoal.service.client.policy import Policy, without_login
+from shoal.service.client.protocol import (
     LARGEST_RESPONSE,
     Exchange,
     NoResponse,
+    Protocol,
     Request,
     Response,
+    Settings,
     Wait,
 )
-from shoal.service.client.outbox import Ledger, Outbox, ReportId
-from shoal.service.client.policy import Policy, survey_id, without_login
-from shoal.service.client.protocol import Protocol, Settings
 from shoal.service.clock import Clock, system_clock
 from shoal.service.survey import Survey
 
@@ -99,7 +99,9 @@ class BaseClient(Generic[Transport]):
         Its occasions stay used and its price stays in the ledger: what was sent cannot be unsent,
         and a report that was made once is never made again.
         """
-        return self._protocol.outbox.forget(survey_id(survey))
+        if isinstance(survey, str):
+            survey = SurveyId.from_text(survey)
+        return self._protocol.outbox.forget(survey.id if isinstance(survey, Survey) else survey)
 
     def opt_out(self) -> int:
         """Wipe all that waits, and answer nothing until ``opt_in``; how many reports that were."""
@@ -188,12 +190,12 @@ class Client(BaseClient["httpx.BaseTransport"], AbstractContextManager["Client"]
         body = bytearray()
         try:
             with closing(self._http.send(_built(self._http, step), stream=True)) as response:
-                _check_encoding(response)
+                headers = _headers(response)
                 for part in response.iter_bytes():
                     body += part
                     if time.monotonic() > deadline or len(body) > LARGEST_RESPONSE:
                         raise NoResponse(_TOO_LONG, unsent=False)
-                return _response(response, body)
+                return Response(response.status_code, headers, bytes(body))
         except _failures() as error:
             return _no_response(error)
 
@@ -218,12 +220,7 @@ class AsyncClient(BaseClient["httpx.AsyncBaseTransport"]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     async def _perform(self, step: Request | Wait) -> Outcome:
@@ -237,28 +234,23 @@ class AsyncClient(BaseClient["httpx.AsyncBaseTransport"]):
                 asyncio.timeout(_LONGEST * self._settings.timeout),
                 aclosing(await self._http.send(request, stream=True)) as response,
             ):
-                _check_encoding(response)
+                headers = _headers(response)
                 async for part in response.aiter_bytes():
                     body += part
                     if len(body) > LARGEST_RESPONSE:
                         raise NoResponse(_TOO_LONG, unsent=False)
-                return _response(response, body)
+                return Response(response.status_code, headers, bytes(body))
         except TimeoutError:
             return NoResponse(_TOO_LONG, unsent=False)
         except _failures() as error:
             return _no_response(error)
 
 
-def _httpx() -> Any:  # noqa: ANN401 - a module
+def _http_client(kind: str, settings: Settings, transport: object) -> Any:  # noqa: ANN401 - of httpx
     try:
         import httpx
     except ImportError as error:
         raise MissingExtraError("the client", "client") from error
-    return httpx
-
-
-def _http_client(kind: str, settings: Settings, transport: object) -> Any:  # noqa: ANN401 - of httpx
-    httpx = _httpx()
     try:
         return getattr(httpx, kind)(
             cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
@@ -278,14 +270,16 @@ def _http_client(kind: str, settings: Settings, transport: object) -> Any:  # no
 
 def _failures() -> tuple[type[Exception], ...]:
     """What httpx raises: its own, and what it lets through."""
-    httpx = _httpx()
+    import httpx
+
     return NoResponse, httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError, OSError
 
 
 def _no_response(error: Exception) -> NoResponse:
     if isinstance(error, NoResponse):
         return error
-    httpx = _httpx()
+    import httpx
+
     unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     return NoResponse(f"no answer ({type(error).__name__})", unsent=unsent)
 
@@ -308,12 +302,9 @@ def _built(http: Any, request: Request) -> httpx.Request:  # noqa: ANN401 - eith
     return built
 
 
-def _check_encoding(response: httpx.Response) -> None:
-    """Refuse bytes that would have to be inflated, by who knows how much."""
-    if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise NoResponse("the answer is compressed, which was not asked for", unsent=False)
-
-
-def _response(response: httpx.Response, body: bytearray) -> Response:
+def _headers(response: httpx.Response) -> dict[str, str]:
+    """Names in lower case; refuses bytes that would have to be inflated, by who knows how much."""
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Response(response.status_code, headers, bytes(body))
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise NoResponse("the answer is compressed, which was not asked for", unsent=False)
+    return headers

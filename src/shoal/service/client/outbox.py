@@ -22,6 +22,7 @@ kept too, next to the list they contradict: both are signed by whoever made them
 
 from __future__ import annotations
 
+import hmac
 import math
 import os
 import sqlite3
@@ -29,18 +30,21 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, cast
+
+import numpy as np
 
 from shoal import randomness
 from shoal.accounting.guarantee import Guarantee
 from shoal.explain.text import up
 from shoal.sealing import SurveyId, canonical, parsed
-from shoal.service.client import jobs
 from shoal.service.client.errors import OutboxError, SurveyRefusedError
 from shoal.service.client.randomize import Drawn, Values
-from shoal.service.keyring import ContradictionError, KeyList, Role
+from shoal.service.keyring import ROLES, ContradictionError, KeyList, Role
 from shoal.service.keyring.key_list import Before, Contradiction, digest, numbered
 from shoal.service.survey import Party, Survey
 from shoal.service.wire import Wire
@@ -48,6 +52,9 @@ from shoal.service.wire import Wire
 FILE = "outbox.sqlite"
 VERSION = 3
 MOST_CONTRADICTIONS = 4
+_SECRET_WORDS = 4
+_DIGEST_BYTES = 32
+_ANOTHER = "give other people a job of another name"
 _UNBOUNDED = (1 << 32) - 2  # pages, the most that SQLite has
 _FULL = "it is full, or its disk is: make room there, or deliver what waits (flush)"
 _TIMEOUT = 30.0  # seconds for another process to finish its transaction
@@ -99,53 +106,40 @@ class Route:
     Neither the question nor its answers are in it.
     """
 
+    survey: str
     shuffler: Party
     analyzer: Party
+    suite: str
+    slots: int
+    message_bytes: int
     not_after: int
-    wire: Wire
-
-    @property
-    def survey(self) -> SurveyId:
-        return self.wire.survey
 
     @classmethod
     def of(cls, survey: Survey) -> Route:
         """The way of this survey's reports."""
-        return cls(
-            shuffler=survey.shuffler,
-            analyzer=survey.analyzer,
-            not_after=survey.not_after,
-            wire=Wire.of(survey),
+        own = {field.name: getattr(survey, field.name) for field in fields(cls)[1:]}
+        return cls(survey=str(survey.id), **own)
+
+    @cached_property
+    def wire(self) -> Wire:
+        return Wire(
+            survey=SurveyId.from_text(self.survey),
+            slots=self.slots,
+            message_bytes=self.message_bytes,
+            token_bytes=0,
+            suite=self.suite,
         )
 
     def party(self, role: Role) -> Party:
         return self.shuffler if role == "shuffler" else self.analyzer
 
     def to_bytes(self) -> bytes:
-        return canonical(
-            {
-                "survey": str(self.survey),
-                "shuffler": self.shuffler.configuration(),
-                "analyzer": self.analyzer.configuration(),
-                "suite": self.wire.suite,
-                "slots": self.wire.slots,
-                "message_bytes": self.wire.message_bytes,
-                "not_after": self.not_after,
-            }
-        )
+        return canonical(asdict(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Route:
         stored = cast("dict[str, Any]", parsed(data))
-        wire = Wire(
-            survey=SurveyId.from_text(stored["survey"]),
-            slots=stored["slots"],
-            message_bytes=stored["message_bytes"],
-            token_bytes=0,
-            suite=stored["suite"],
-        )
-        shuffler, analyzer = (Party.restored(stored[role]) for role in ("shuffler", "analyzer"))
-        return cls(shuffler=shuffler, analyzer=analyzer, not_after=stored["not_after"], wire=wire)
+        return cls(**stored | {role: Party(**stored[role]) for role in ROLES})
 
 
 @dataclass(frozen=True)
@@ -291,22 +285,18 @@ class Outbox(AbstractContextManager["Outbox"]):
             (page,) = self._run("PRAGMA page_size").fetchone()
             self._pages = storage // page
             with self._transaction():
-                self._make_tables()
-
-    def _make_tables(self) -> None:
-        """Make the tables, or bring those of an earlier version up to this one."""
-        (version,) = self._run("PRAGMA user_version").fetchone()
-        if version > VERSION:
-            reason = f"it is of version {version}, this program knows {VERSION}"
-            raise OutboxError(str(self.path), reason)
-        if not version:
-            for statement in _SCHEMA.split(";"):
-                self._run(statement)
-        for name, since in _NEWER.items():
-            if 0 < version < since:
-                self._run(f"ALTER TABLE reports ADD COLUMN {_NEWER_COLUMNS[name]}")
-        if version != VERSION:
-            self._run(f"PRAGMA user_version = {VERSION}")
+                # The tables are made, or those of an earlier version brought up to this one.
+                (version,) = self._run("PRAGMA user_version").fetchone()
+                if version > VERSION:
+                    reason = f"it is of version {version}, this program knows {VERSION}"
+                    raise OutboxError(str(self.path), reason)
+                for statement in () if version else _SCHEMA.split(";"):
+                    self._run(statement)
+                for name, since in _NEWER.items():
+                    if 0 < version < since:
+                        self._run(f"ALTER TABLE reports ADD COLUMN {_NEWER_COLUMNS[name]}")
+                if version != VERSION:
+                    self._run(f"PRAGMA user_version = {VERSION}")
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -334,10 +324,10 @@ class Outbox(AbstractContextManager["Outbox"]):
         """
         route = Route.of(survey)
         with self._transaction():
-            self._check_consent()
+            self.check_consent()
             if self._run(f"SELECT 1 FROM reports WHERE {_HERE}", *report.key).fetchone():
                 return False
-            drawn, now, due = make(self._ledger(besides=survey.id))
+            drawn, now, due = make(self.ledger(besides=survey.id))
             self._run(
                 "INSERT OR IGNORE INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?)",
                 *(survey.id.digest, survey.name, route.to_bytes()),
@@ -345,7 +335,9 @@ class Outbox(AbstractContextManager["Outbox"]):
             )
             # Room for the sealed bytes is taken now, so that what was drawn can be sealed and sent.
             room = drawn.people * route.wire.report_bytes
-            with self._bounded():
+            # What is written here must fit; what only changes or wipes it may need a little more.
+            self._run(f"PRAGMA max_page_count = {self._pages}")
+            try:
                 self._run(
                     "INSERT INTO reports (survey, job, occasion, chunk, state, outcome, asked, "
                     "people, waiting, messages, sealed, due, said, proxied) "
@@ -355,32 +347,47 @@ class Outbox(AbstractContextManager["Outbox"]):
                     *(drawn.asked, drawn.people, drawn.people, drawn.messages or None, room),
                     *(due, now, proxied),
                 )
+            finally:
+                self._run(f"PRAGMA max_page_count = {_UNBOUNDED}")
         return True
 
     def begin_job(self, job: ReportId, values: Values, chunk: int) -> tuple[int, bool]:
-        """Remember whom a job has and in what order, until all were drawn.
+        """The size of a job's chunks, and whether everybody had been drawn before.
 
-        The size of its chunks, and whether everybody had been drawn before. Others under its name
-        are refused: those who were drawn would be drawn again.
+        Going on is right only if the people, their order and the size of a chunk are those it began
+        with; others under its name are refused, as those who were drawn would be drawn again. So
+        the size is kept, and a digest of the values under a secret of the job. It is computed from
+        answers: it and its secret are wiped with the last draw.
         """
         here = job.key[:3]
         with self._transaction():
-            self._check_consent()
+            self.check_consent()
             row = self._run(
                 "SELECT people, chunk, secret, digest, (SELECT coalesce(sum(asked), 0) FROM "
                 f"reports WHERE {_JOB}) FROM jobs WHERE {_JOB}",
                 *(*here, *here),
             ).fetchone()
             if row is None:
-                secret = randomness.secure().words(jobs.SECRET_WORDS).tobytes()
+                secret = randomness.secure().words(_SECRET_WORDS).tobytes()
                 self._run(
                     "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    *(*here, len(values), chunk, secret, jobs.digest(values, secret)),
+                    *(*here, len(values), chunk, secret, _digest(values, secret)),
                 )
                 return chunk, False
         people, chunk, secret, known, asked = row
-        jobs.check_same(values, job.job, people=people, asked=asked, secret=secret, known=known)
-        return chunk, asked == people
+        if len(values) != people:
+            reason, advice = f"began with {people:,} people and now has {len(values):,}", _ANOTHER
+        elif asked == people:  # nobody is drawn any more
+            return chunk, True
+        elif known is None:
+            reason = f"was forgotten when {asked:,} of {people:,} people were drawn"
+            advice = "those after them may have a job of another name"
+        elif not hmac.compare_digest(_digest(values, secret), known):
+            reason = "began with other answers, or with the same in another order"
+            advice = f"go on with the rows as they were, or {_ANOTHER}"
+        else:
+            return chunk, False
+        raise SurveyRefusedError(f"job {job.job!r} {reason}", advice)
 
     def end_job(self, job: ReportId) -> None:
         """All were drawn: what was kept to recognise them by is wiped."""
@@ -394,9 +401,11 @@ class Outbox(AbstractContextManager["Outbox"]):
             row = self._run(f"SELECT {sums} FROM reports WHERE {_JOB}", *job.key[:3]).fetchone()
         return dict(zip(names, row, strict=True))
 
-    def _check_consent(self) -> None:
-        if self._run("SELECT 1 FROM consent").fetchone():
-            raise SurveyRefusedError("this person has opted out", "opt in again to take part")
+    def check_consent(self) -> None:
+        """Refuse to draw for a person who has opted out."""
+        with self._usable():
+            if self._run("SELECT 1 FROM consent").fetchone():
+                raise SurveyRefusedError("this person has opted out", "opt in again to take part")
 
     # What is on its way.
 
@@ -549,27 +558,18 @@ class Outbox(AbstractContextManager["Outbox"]):
 
     # The ledger, and leaving.
 
-    def ledger(self) -> Ledger:
-        """What was spent."""
-        with self._usable():
-            return self._ledger()
-
-    def ledger_besides(self, survey: SurveyId) -> Ledger:
-        """What other surveys have cost, if this person takes part at all."""
-        with self._usable():
-            self._check_consent()
-            return self._ledger(besides=survey)
-
-    def _ledger(self, *, besides: SurveyId | None = None) -> Ledger:
-        rows = self._run(
-            "SELECT lower(hex(id)), name, epsilon, delta, local_epsilon, "
-            "(SELECT count(DISTINCT occasion) FROM reports WHERE survey = id), allowed, "
-            "(SELECT coalesce(sum(waiting), 0) FROM reports WHERE survey = id) "
-            "FROM surveys WHERE id != ? ORDER BY name, id",
-            b"" if besides is None else besides.digest,
-        )
+    def ledger(self, *, besides: SurveyId | None = None) -> Ledger:
+        """What was spent; or what other surveys have cost."""
         names = Spent.__dataclass_fields__
-        return Ledger(tuple(Spent(**dict(zip(names, row, strict=True))) for row in rows))
+        with self._usable():
+            rows = self._run(
+                "SELECT lower(hex(id)), name, epsilon, delta, local_epsilon, "
+                "(SELECT count(DISTINCT occasion) FROM reports WHERE survey = id), allowed, "
+                "(SELECT coalesce(sum(waiting), 0) FROM reports WHERE survey = id) "
+                "FROM surveys WHERE id != ? ORDER BY name, id",
+                b"" if besides is None else besides.digest,
+            )
+            return Ledger(tuple(Spent(**dict(zip(names, row, strict=True))) for row in rows))
 
     def forget(self, survey: SurveyId) -> int:
         """Wipe what waits for a survey; the number of people it was of."""
@@ -618,15 +618,6 @@ class Outbox(AbstractContextManager["Outbox"]):
         return self._database.execute(statement, values)
 
     @contextmanager
-    def _bounded(self) -> Iterator[None]:
-        """What is written here must fit; what only changes or wipes it may need a little more."""
-        self._run(f"PRAGMA max_page_count = {self._pages}")
-        try:
-            yield
-        finally:
-            self._run(f"PRAGMA max_page_count = {_UNBOUNDED}")
-
-    @contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._usable():
             self._run("BEGIN IMMEDIATE")
@@ -652,3 +643,9 @@ class Outbox(AbstractContextManager["Outbox"]):
 def _picked(joined: bytes, count: int, places: tuple[int, ...]) -> bytes:
     size = len(joined) // count
     return b"".join(joined[place * size : (place + 1) * size] for place in places)
+
+
+def _digest(values: Values, secret: bytes) -> bytes:
+    """What tells these people from others, and in which order they are (BLAKE2b, RFC 7693)."""
+    written = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+    return blake2b(written.tobytes(), digest_size=_DIGEST_BYTES, key=secret).digest()

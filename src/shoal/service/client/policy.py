@@ -1,4 +1,4 @@
-"""Which surveys a person answers: where they come from, whom they send to, what they may cost.
+"""Which surveys a person answers: whom they send to, what they may cost.
 
 All of it is checked by the device before anything is drawn, whatever a survey says.
 """
@@ -9,31 +9,24 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
 from shoal.explain.text import plain, up
-from shoal.sealing import MalformedError, SurveyId
 from shoal.service.client.errors import PolicyError, SurveyRefusedError
-from shoal.service.client.exchange import Exchange, NoResponse, Request, Response
 from shoal.service.client.outbox import Ledger
-from shoal.service.survey import Stated, Survey, complaint
-from shoal.service.survey.party import public, reachable, this_machine
+from shoal.service.survey import Stated, Survey
+from shoal.service.survey.document import public
 
-Source = Survey | Path | str
 Near: TypeAlias = Callable[[str], bool]
 
 _CROWD_ONLY = (
     "only the crowd hides an answer to this survey, which has no local epsilon (to allow that: "
     "shoal submit --any-local-epsilon, in Python local_epsilon=math.inf)"
 )
-_FETCHED = "/v1/surveys/"
-_PAGE = "/answer/"  # where people answer it in a browser
 _LOGIN = re.compile(r"//[^/]*@")
 _UNLIMITED = ("local_epsilon", "epsilon", "total_epsilon", "total_delta", "total_local_epsilon")
 
@@ -156,6 +149,20 @@ class Policy:
                     "in total at most", asked=before + more, allowed=allowed, what=what
                 )
 
+    def check_places(self, stated: Stated, *, near: Near) -> None:
+        """Refuse to be sent by strangers to machines that only this one can reach.
+
+        A survey that lies on this machine may name it, and one from a near machine any near one.
+        """
+        for role, party in (("shuffler", stated.shuffler), ("analyzer", stated.analyzer)):
+            host = urlsplit(party.url).hostname or ""
+            allowed = self.hosts is not None and host in self.hosts
+            if not (public(host) or allowed or near(host)):
+                reason = f"the {role} of this survey is on {host}, which is not on the open network"
+                raise SurveyRefusedError(
+                    reason, "name it among the policy's hosts if that is meant"
+                )
+
     def check_host(self, url: str, who: str) -> None:
         """Only machines that may be talked to."""
         host = urlsplit(url).hostname or ""
@@ -170,35 +177,6 @@ def _check_at_most(asked: float, allowed: float, what: str) -> None:
         raise PolicyError("at most", asked=asked, allowed=allowed, what=what, sentence=crowd_only)
 
 
-def survey_of(source: Source, *, name: str | None, policy: Policy) -> Exchange[Survey]:
-    """The survey: itself, in a file, or at an address.
-
-    ``name`` is the id that it must have, by default what its address ends with.
-    """
-    if isinstance(source, str) and source.startswith(("http://", "https://")):
-        return (yield from _fetched(source, name, policy))
-    if isinstance(source, Survey):
-        survey = source
-        _check_places(survey.stated, policy, near=this_machine)
-    else:
-        try:
-            data = Path(source).read_bytes().strip()
-        except OSError as error:
-            reason = f"cannot read {source}: {error.strerror}"
-            raise SurveyRefusedError(reason, "name a file") from error
-        survey = _parsed(data, policy, near=this_machine, place=str(source))
-    if name is not None:
-        _check_id(survey.id, SurveyId.from_text(name))
-    return survey
-
-
-def survey_id(source: Survey | SurveyId | str) -> SurveyId:
-    """The id of a survey, however it is given."""
-    if isinstance(source, SurveyId):
-        return source
-    return source.id if isinstance(source, Survey) else SurveyId.from_text(source)
-
-
 def without_login(url: str) -> str:
     """An address as it may be shown.
 
@@ -206,76 +184,3 @@ def without_login(url: str) -> str:
     'http://…@proxy.example:3128'
     """
     return _LOGIN.sub("//…@", url)
-
-
-def _fetched(url: str, name: str | None, policy: Policy) -> Exchange[Survey]:
-    url = url.rstrip("/")
-    parts = _address(url)
-    policy.check_host(url, "the survey")
-    ending = parts.path.rpartition("/")[2]
-    try:
-        wanted = SurveyId.from_text(name or ending)
-    except MalformedError as error:
-        if name is not None:
-            raise
-        reason = "the address of a survey ends with its id, 64 hexadecimal digits"
-        raise SurveyRefusedError(reason, "ask whoever sent it for the whole address") from error
-    if ending != str(wanted):  # the address of a service
-        url += _FETCHED + str(wanted)
-    elif url.endswith(page := _PAGE + ending):  # what people are handed
-        url = url.removesuffix(page) + _FETCHED + ending
-    try:
-        response: Response = yield Request(url)
-        why = "" if response.status == 200 else response.problem()
-    except NoResponse as silence:
-        why = silence.reason
-    if why:
-        raise SurveyRefusedError(f"the survey cannot be fetched from {url}: {why}", "try again")
-    _check_id(SurveyId(sha256(response.body).digest()), wanted)
-    inside = not public(parts.hostname or "")
-    return _parsed(response.body, policy, near=lambda _host: inside, place=url)
-
-
-def _address(url: str) -> SplitResult:
-    """Where a survey may be asked for: nothing in the address says who asks."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        sound = parts.scheme == "https" or this_machine(host)
-        if sound and reachable(host) and not set("?#@") & set(url):
-            return parts
-    except ValueError:
-        pass
-    expected = "an https address without user and query (http on this machine only)"
-    raise InvalidArgumentError("survey", without_login(url), expected)
-
-
-def _parsed(data: bytes, policy: Policy, *, near: Near, place: str) -> Survey:
-    """The survey; what the policy does not allow anyway is refused before it is worked out."""
-    try:
-        stated = Stated.from_bytes(data)
-        _check_places(stated, policy, near=near)
-        policy.check_stated(stated)
-        return Survey.from_bytes(data)
-    except MalformedError as error:
-        advice = "ask whoever wrote it for the original"
-        raise SurveyRefusedError(complaint(error, place), advice) from error
-
-
-def _check_places(stated: Stated, policy: Policy, *, near: Near) -> None:
-    """Refuse to be sent by strangers to machines that only this one can reach.
-
-    A survey that lies on this machine may name it, and one from a near machine any near one.
-    """
-    for role, party in (("shuffler", stated.shuffler), ("analyzer", stated.analyzer)):
-        host = urlsplit(party.url).hostname or ""
-        allowed = policy.hosts is not None and host in policy.hosts
-        if not (public(host) or allowed or near(host)):
-            reason = f"the {role} of this survey is on {host}, which is not on the open network"
-            raise SurveyRefusedError(reason, "name it among the policy's hosts if that is meant")
-
-
-def _check_id(survey: SurveyId, wanted: SurveyId) -> None:
-    if survey != wanted:
-        reason = f"this is survey {survey}, not {wanted}"
-        raise SurveyRefusedError(reason, "it was changed, or it is another one")

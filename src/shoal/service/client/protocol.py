@@ -1,50 +1,87 @@
 """The client, without a network: draw, keep, seal, keep, send, mark, in this order, once.
 
+Exchanges with a service are written as generators. Each yields a :class:`Request` and is sent the
+:class:`Response`, or has a :class:`NoResponse` raised in it; after a :class:`Wait` it just goes
+on. :mod:`shoal.service.client.client` has the loops.
+
 A report is drawn once for every (survey, occasion) and kept before anything leaves the device.
 Every further try sends the same bytes: whoever sees both sees nothing new, and the shuffler counts
 them once. Drawing again would show another message of the same answer, and many of those average
-to the answer.
+to the answer. The reports of many people are a job, in chunks that fit a request: one that was
+interrupted goes on at its first chunk that was not drawn.
 
 If the shuffler no longer knows the key, the same message is sealed with the new one. That is done
 only while all earlier tries certainly did not arrive. Otherwise one person's message might arrive
 under both keys and count twice, which was not promised: it is given up instead, and most likely did
 arrive.
+
+Both parties' lists of keys come from the shuffler. Each counts if the identity that the survey
+names has signed it, so the shuffler cannot put in keys of its own for the analyzer's; and the
+analyzer cannot give a person a key that others do not have, because it does not hand its list to
+people. It does not see them either. A list is refused if it is older than one seen there before (it
+could bring back a key that was retired), and if it contradicts any list seen before: two of one
+moment, or two keys of one number.
+
+With ``Settings.compare_keys`` both lists are also asked for at the analyzer, and the keys must be
+in those, too. Pending keys are published ahead of use, so a copy that is an hour old knows them; a
+key made for one person alone is in no copy.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import count
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
 from shoal import checks, randomness
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.document import Document
 from shoal.explain.text import moment
-from shoal.service.client.errors import DeliveryError, SurveyRefusedError
-from shoal.service.client.exchange import (
-    Exchange,
-    Rejected,
-    Request,
-    Response,
-    Retry,
-    Wait,
-    read_receipt,
-)
-from shoal.service.client.jobs import Submitted, people_a_chunk
-from shoal.service.client.key_lists import KeyLists
+from shoal.sealing import MalformedError, PublicKey, SurveyId
+from shoal.service.client.errors import DeliveryError, KeysRefusedError, SurveyRefusedError
 from shoal.service.client.outbox import Ledger, Outbox, ReportId, Route, Row
-from shoal.service.client.policy import Policy, Source, survey_of
-from shoal.service.client.randomize import Answer, Answers, Drawn, Values, draw, seal, values_of
+from shoal.service.client.policy import Near, Policy, without_login
+from shoal.service.client.randomize import (
+    Answer,
+    Answers,
+    Drawn,
+    Keys,
+    Values,
+    draw,
+    seal,
+    values_of,
+)
 from shoal.service.clock import Clock
 from shoal.service.failpoints import reached
-from shoal.service.survey import Survey
+from shoal.service.keyring import CACHE_SECONDS, ROLES, ContradictionError, KeyList, Role
+from shoal.service.survey import Stated, Survey, complaint
+from shoal.service.survey.document import public, reachable, this_machine
+from shoal.service.wire import Wire
 
+T = TypeVar("T")
 Progress = Callable[[int, int], None]
+Source = Survey | Path | str
 
+LARGEST_RESPONSE = 4 << 20
+_RESEAL = frozenset({"unknown_key", "expired_key", "outdated_key", "pending_key"})
+# Statuses by which a service says that it took nothing.
+_TAKEN_NOTHING = frozenset({400, 403, 404, 405, 408, 411, 413, 415, 422, 429})
+_TRY_AGAIN = frozenset({403, 404, 408, 429})
+_LONGEST_REASON = 300
+_UNKNOWN_SURVEY = "urn:shoal:problem:unknown_survey"
+_FETCHED = "/v1/surveys/"
+_PAGE = "/answer/"  # where people answer it in a browser
+MOST_REPORTS = 10_000  # that a shuffler takes in one request
+MOST_BYTES = 8 << 20
 _DAY = 86_400
 _STEPS = 1 << 30  # of a random wait
 _SMALLEST_STORE = 1 << 17
@@ -68,6 +105,134 @@ _GIVEN_UP = {
     "forgotten": "it was forgotten when asked to",
 }
 _BEFORE = "; it was made before, and the answer given now was not used"
+
+
+@dataclass(frozen=True)
+class Request:
+    """GET, or POST if there is a body."""
+
+    url: str
+    body: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Wait:
+    seconds: float
+
+
+Exchange: TypeAlias = Generator[Request | Wait, Any, T]
+
+
+class Retry(Exception):  # noqa: N818 - it ends no call: the report is tried again
+    """It did not work, and may work later. ``unsent``: it certainly did not arrive."""
+
+    def __init__(self, reason: str, *, unsent: bool, seconds: float = 0.0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.unsent = unsent
+        self.seconds = seconds
+
+
+class NoResponse(Retry):
+    """The request got no response; ``unsent``: it is certain that it did not get there."""
+
+
+class Rejected(Exception):  # noqa: N818 - the caller is told by a DeliveryError
+    """The shuffler refused all of it, for good."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The shuffler has them, but for those to be sealed anew and those refused for good."""
+
+    reseal: tuple[int, ...]
+    refused: tuple[int, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Response:
+    """What a service answered; names of headers in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+    def json(self) -> dict[str, Any]:
+        """The document of a stranger; an empty one for what is none."""
+        try:
+            document = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return {}
+        return document if isinstance(document, dict) else {}
+
+    def problem(self) -> str:
+        """The sentence of a problem document, or the status."""
+        document = self.json()
+        sentence = _plain(document.get("detail")) or _plain(document.get("title"))
+        return f"{sentence} (status {self.status})" if sentence else f"status {self.status}"
+
+    def refusal(self) -> str:
+        """The same for somebody with a report, who may have been handed a wrong survey."""
+        if self.json().get("type") != _UNKNOWN_SURVEY:
+            return self.problem()
+        return (
+            "the shuffler does not collect for this survey: its file may have been changed, ask "
+            f"for the original (status {self.status})"
+        )
+
+    @property
+    def max_age(self) -> int:
+        """Seconds for which it may be kept (Cache-Control)."""
+        for part in self.headers.get("cache-control", "").split(","):
+            name, _, value = part.strip().lower().partition("=")
+            if name in ("no-store", "no-cache"):
+                return 0
+            if name == "max-age" and value.isdecimal():
+                return int(value[:9])
+        return 0
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds that a service asks to wait, or 0."""
+        value = self.headers.get("retry-after", "")
+        return float(value[:9]) if value.isdecimal() else 0.0
+
+
+def read_receipt(response: Response, reports: int) -> Accepted:
+    """What a shuffler has of so many reports; raises Retry or Rejected if it has none."""
+    if response.status == 202:
+        accepted = _accepted(response.json(), reports)
+        if accepted is not None:
+            return accepted
+    unsent = response.status in _TAKEN_NOTHING
+    if unsent and response.status not in _TRY_AGAIN:
+        raise Rejected(response.refusal())
+    raise Retry(response.refusal(), unsent=unsent, seconds=response.retry_after)
+
+
+def _accepted(document: dict[str, Any], reports: int) -> Accepted | None:
+    """None for what a shuffler does not say; a wireless network's login page, for one."""
+    count, items = document.get("reports"), document.get("refused", [])
+    if type(count) is not int or count != reports or not isinstance(items, list):
+        return None
+    reseal: set[int] = set()
+    refused: set[int] = set()
+    reason = ""
+    for item in items:
+        index = item.get("index") if isinstance(item, dict) else None
+        if type(index) is not int or not 0 <= index < reports:  # true is no index
+            return None
+        reason = _plain(item.get("reason"))
+        (reseal if reason in _RESEAL else refused).add(index)
+    return Accepted(tuple(sorted(reseal - refused)), tuple(sorted(refused)), reason)
+
+
+def _plain(value: object) -> str:
+    """Text of a stranger, short and without what would command a terminal."""
+    if not isinstance(value, str):
+        return ""
+    return "".join(letter for letter in value[:_LONGEST_REASON] if letter.isprintable())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +344,44 @@ class Flushed:
         return Document(counts, sentences=self.reasons)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """How far a job is: people of whom ``asked`` were drawn, ``taking_part`` by their coins.
+
+    ``again``: all of them had been drawn before, and were not drawn a second time.
+    """
+
+    survey: str
+    job: str
+    people: int
+    asked: int
+    taking_part: int
+    delivered: int
+    waiting: int
+    reason: str = ""
+    again: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether everybody was asked and nothing waits."""
+        return self.asked == self.people and not self.waiting
+
+    def document(self) -> Document:
+        people = f"{self.asked:,} of {self.people:,} people asked, {self.taking_part:,} took part"
+        lines = []
+        if self.again:
+            lines.append("all of them had been drawn before, and nobody was drawn again")
+        if not self.finished:
+            lines += [f"interrupted ({self.reason})", "the same command goes on where it ended"]
+        counts = f"{self.delivered:,} delivered, {self.waiting:,} waiting; {people}"
+        return Document(counts, sentences=tuple(lines))
+
+
+def people_a_chunk(wire: Wire) -> int:
+    """How many people's reports go into one request."""
+    return max(1, min(MOST_REPORTS, MOST_BYTES // wire.report_bytes))
+
+
 def no_progress(_done: int, _total: int) -> None:
     """For those who do not want to know how far a job is."""
 
@@ -193,8 +396,25 @@ class Protocol:
     clock: Clock
 
     def survey(self, source: Source, *, name: str | None = None) -> Exchange[Survey]:
-        """The survey in a file or at an address; ``name`` is the id that it must have."""
-        return (yield from survey_of(source, name=name, policy=self.policy))
+        """The survey itself, in a file, or at an address.
+
+        ``name`` is the id that it must have, by default what its address ends with.
+        """
+        if isinstance(source, str) and source.startswith(("http://", "https://")):
+            return (yield from _fetched(source, name, self.policy))
+        if isinstance(source, Survey):
+            survey = source
+            self.policy.check_places(survey.stated, near=this_machine)
+        else:
+            try:
+                data = Path(source).read_bytes().strip()
+            except OSError as error:
+                reason = f"cannot read {source}: {error.strerror}"
+                raise SurveyRefusedError(reason, "name a file") from error
+            survey = _parsed(data, self.policy, near=this_machine, place=str(source))
+        if name is not None:
+            _check_id(survey.id, SurveyId.from_text(name))
+        return survey
 
     def report(self, survey: Source, answer: Answer, *, occasion: int = 1) -> Exchange[Outcome]:
         """Answer a survey, or go on with the report of this occasion if it was made before."""
@@ -283,7 +503,8 @@ class Protocol:
         """What an answer costs at most, if it may be given: nothing is drawn."""
         self._check_open(survey, occasion)
         guarantee = self.policy.check(survey)
-        self.policy.check_total(self.outbox.ledger_besides(survey.id), guarantee)
+        self.outbox.check_consent()
+        self.policy.check_total(self.outbox.ledger(besides=survey.id), guarantee)
         return guarantee
 
     def _check_open(self, survey: Survey, occasion: int) -> None:
@@ -398,9 +619,8 @@ class Protocol:
         """The report in the bytes that are sent: as they are if they may have been sent before."""
         if row.sealed and row.doubt:
             return row
-        key_lists = KeyLists(self.outbox, self.clock, compare=self.settings.compare_keys)
         try:
-            keys = yield from key_lists.keys(route, fresh=fresh)
+            keys = yield from self._keys(route, fresh=fresh)
         except Retry:
             if row.sealed and not fresh:
                 return row
@@ -412,6 +632,137 @@ class Protocol:
         self.outbox.seal(row, b"".join(reports), named)
         reached("client.sealed")
         return self.outbox.row(row.id)
+
+    def _keys(self, route: Route, *, fresh: bool) -> Exchange[Keys]:
+        """Keys of both parties; ``fresh`` asks even if some are kept."""
+        keys: dict[Role, PublicKey] = {}
+        for role in ROLES:
+            key_list = yield from self._key_list(route, role, fresh=fresh)
+            with _refusing(route, role):
+                keys[role] = key_list.current(route.wire.suite, self.clock())
+        if self.settings.compare_keys:
+            for role, key in keys.items():
+                yield from self._compare(route, role, key)
+        return Keys(**keys)
+
+    def _compare(self, route: Route, role: Role, key: PublicKey) -> Exchange[None]:
+        for fresh in (False, True):  # what was kept here may be older than the key
+            key_list = yield from self._key_list(route, role, fresh=fresh, compared=True)
+            if any(key == known.public for known in key_list.keys):
+                return
+        reason = f"key {key.number} is not in the list that the analyzer shows"
+        raise KeysRefusedError(role, route.party(role).url, reason)
+
+    def _key_list(
+        self, route: Route, role: Role, *, fresh: bool, compared: bool = False
+    ) -> Exchange[KeyList]:
+        fingerprint = route.party(role).fingerprint
+        # One place for all surveys of two parties.
+        place = f"{role} at {route.shuffler.url}"
+        if compared:
+            place = f"{role} at {route.analyzer.url} (compared)"
+        document = self.outbox.key_list(place, fingerprint, self.clock())
+        until = None
+        if document is None or fresh:
+            failure = f"the keys of the {role} cannot be fetched"
+            try:
+                response: Response = yield Request(key_list_url(route, role, compared=compared))
+            except NoResponse as silence:
+                raise Retry(f"{failure}: {silence.reason}", unsent=True) from silence
+            if response.status != 200:
+                reason = f"{failure}: {response.refusal()}"
+                raise Retry(reason, unsent=True, seconds=response.retry_after)
+            document, until = response.body, self.clock() + min(response.max_age, CACHE_SECONDS)
+        with _refusing(route, role):
+            now = self.clock()
+            key_list = KeyList.verified(document, fingerprint=fingerprint, now=now, role=role)
+            if until is not None:
+                self.outbox.take_key_list(place, key_list, min(until, key_list.valid_until))
+        return key_list
+
+
+def _fetched(url: str, name: str | None, policy: Policy) -> Exchange[Survey]:
+    url = url.rstrip("/")
+    parts = _address(url)
+    policy.check_host(url, "the survey")
+    ending = parts.path.rpartition("/")[2]
+    try:
+        wanted = SurveyId.from_text(name or ending)
+    except MalformedError as error:
+        if name is not None:
+            raise
+        reason = "the address of a survey ends with its id, 64 hexadecimal digits"
+        raise SurveyRefusedError(reason, "ask whoever sent it for the whole address") from error
+    if ending != str(wanted):  # the address of a service
+        url += _FETCHED + str(wanted)
+    elif url.endswith(page := _PAGE + ending):  # what people are handed
+        url = url.removesuffix(page) + _FETCHED + ending
+    try:
+        response: Response = yield Request(url)
+        why = "" if response.status == 200 else response.problem()
+    except NoResponse as silence:
+        why = silence.reason
+    if why:
+        raise SurveyRefusedError(f"the survey cannot be fetched from {url}: {why}", "try again")
+    _check_id(SurveyId(sha256(response.body).digest()), wanted)
+    inside = not public(parts.hostname or "")
+    return _parsed(response.body, policy, near=lambda _host: inside, place=url)
+
+
+def _address(url: str) -> SplitResult:
+    """Where a survey may be asked for: nothing in the address says who asks."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        sound = parts.scheme == "https" or this_machine(host)
+        if sound and reachable(host) and not set("?#@") & set(url):
+            return parts
+    except ValueError:
+        pass
+    expected = "an https address without user and query (http on this machine only)"
+    raise InvalidArgumentError("survey", without_login(url), expected)
+
+
+def _parsed(data: bytes, policy: Policy, *, near: Near, place: str) -> Survey:
+    """The survey; what the policy does not allow anyway is refused before it is worked out."""
+    try:
+        stated = Stated.from_bytes(data)
+        policy.check_places(stated, near=near)
+        policy.check_stated(stated)
+        return Survey.from_bytes(data)
+    except MalformedError as error:
+        advice = "ask whoever wrote it for the original"
+        raise SurveyRefusedError(complaint(error, place), advice) from error
+
+
+def _check_id(survey: SurveyId, wanted: SurveyId) -> None:
+    if survey != wanted:
+        reason = f"this is survey {survey}, not {wanted}"
+        raise SurveyRefusedError(reason, "it was changed, or it is another one")
+
+
+def key_list_url(route: Route, role: Role, *, compared: bool = False) -> str:
+    """Where both parties' lists are: at the shuffler, who shows everybody the same.
+
+    Or, ``compared``, at the analyzer, for those who do not mind that it sees them ask.
+    """
+    if compared and role == "analyzer":
+        return f"{route.analyzer.url}/v1/keys"
+    if compared:
+        return f"{route.analyzer.url}/v1/keys/shuffler?fingerprint={route.shuffler.fingerprint}"
+    if role == "shuffler":
+        return f"{route.shuffler.url}/v1/keys"
+    return f"{route.shuffler.url}/v1/surveys/{route.survey}/keys/analyzer"
+
+
+@contextmanager
+def _refusing(route: Route, role: Role) -> Iterator[None]:
+    try:
+        yield
+    except ShoalError as error:
+        kept = "; what was shown is kept in the outbox"
+        reason = f"{error}{kept if isinstance(error, ContradictionError) else ''}"
+        raise KeysRefusedError(role, route.party(role).url, reason) from error
 
 
 def _uniform() -> float:

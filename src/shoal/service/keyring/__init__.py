@@ -5,13 +5,9 @@ from __future__ import annotations
 from shoal.service.keyring.errors import (
     ContradictionError,
     DamagedKeyringError,
-    IdentityOfflineError,
     KeyGoneError,
     KeyListError,
-    KeyringBusyError,
     KeyringError,
-    UnsafePermissionsError,
-    WrongSecretError,
 )
 from shoal.service.keyring.key_list import ROLES, KeyInfo, KeyList, KeyState, Role
 from shoal.service.keyring.keys import Inheritance, Keyring, Rotation
@@ -23,7 +19,6 @@ __all__ = [
     "ROLES",
     "ContradictionError",
     "DamagedKeyringError",
-    "IdentityOfflineError",
     "Inheritance",
     "KeyGoneError",
     "KeyInfo",
@@ -31,12 +26,9 @@ __all__ = [
     "KeyListError",
     "KeyState",
     "Keyring",
-    "KeyringBusyError",
     "KeyringError",
     "Protection",
     "Role",
     "Rotation",
     "Schedule",
-    "UnsafePermissionsError",
-    "WrongSecretError",
 ]

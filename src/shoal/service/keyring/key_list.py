@@ -47,11 +47,7 @@ SECRET_BYTES = PUBLIC_BYTES = 32
 SIGNATURE_BYTES = 64
 _FINGERPRINTED = b"shoal/1 identity\x00"
 _SIGNED = b"shoal/1 keys\x00"
-_WHAT = "the list of keys"
-_DOCUMENT = {"identity", "list", "signature"}
-_LIST = {"version", "kind", "role", "issued", "valid_until", "keys"}
 _TIMES = ("created", "active_from", "expires_at", "deletes_at")
-_KEY = {"number", "suite", "public", *_TIMES}
 _FETCH = "fetch it again; if that does not help, its operator has to act"
 _LIE = "its operator signed both: send nothing, and show both to others"
 _LATER = "a newer one was seen: fetch it again"
@@ -180,28 +176,19 @@ class KeyList:
         cls, identity: Identity, keys: tuple[KeyInfo, ...], *, issued: int, valid_until: int
     ) -> KeyList:
         """A new list."""
-        content: dict[str, Plain] = {
-            "version": VERSION,
-            "kind": "keys",
-            "role": identity.role,
-            "issued": issued,
-            "valid_until": valid_until,
-            "keys": [key.published() for key in keys],
+        content = _content(identity.role, keys, issued=issued, valid_until=valid_until)
+        document: dict[str, Plain] = {
+            "identity": identity.public.hex(),
+            "list": content,
+            "signature": identity.sign(canonical(content)).hex(),
         }
-        document = canonical(
-            {
-                "identity": identity.public.hex(),
-                "list": content,
-                "signature": identity.sign(canonical(content)).hex(),
-            }
-        )
         return cls(
             role=identity.role,
             issued=issued,
             valid_until=valid_until,
             keys=keys,
             identity=identity.public,
-            document=document,
+            document=canonical(document),
         )
 
     @classmethod
@@ -256,88 +243,74 @@ def unverified(data: bytes) -> KeyList:
     return _read(data)[0]
 
 
+def _content(
+    role: Role, keys: tuple[KeyInfo, ...], *, issued: int, valid_until: int
+) -> dict[str, Plain]:
+    """What is signed."""
+    return {
+        "version": VERSION,
+        "kind": "keys",
+        "role": role,
+        "issued": issued,
+        "valid_until": valid_until,
+        "keys": [key.published() for key in keys],
+    }
+
+
 def _read(data: bytes) -> tuple[KeyList, bytes, bytes]:
+    """The list in these bytes, the signature beside it, and what that should be of.
+
+    What is read is written again: other bytes than a ring would write are refused.
+    """
     try:
-        document = parsed(data)
-    except MalformedError as error:
-        raise MalformedError(_WHAT, error.expected) from None
-    _check_names(document, _DOCUMENT)
-    content = _mapping(document["list"])
-    _check_names(content, _LIST)
-    if _time(content, "version") != VERSION or content["kind"] != "keys":
-        raise MalformedError(_WHAT, f"keys of version {VERSION}")
-    if content["role"] not in ROLES:
-        raise MalformedError(_WHAT, f"a role: {' or '.join(ROLES)}")
-    issued, valid_until = _time(content, "issued"), _time(content, "valid_until")
-    if issued >= valid_until:
-        raise MalformedError(_WHAT, "a list that is valid for a while")
+        document = cast("dict[str, Any]", parsed(data))
+        listed = document["list"]
+        role, issued, valid_until = listed["role"], listed["issued"], listed["valid_until"]
+        keys = tuple(map(_key, listed["keys"]))
+        content = _content(role, keys, issued=issued, valid_until=valid_until)
+        identity, signature = (bytes.fromhex(document[name]) for name in ("identity", "signature"))
+        numbers = [key.number for key in keys]
+        times = [[getattr(key, name) for name in _TIMES] for key in keys]
+        times.append([issued, valid_until - 1])
+        rewritten: dict[str, Plain] = {
+            "identity": identity.hex(),
+            "list": content,
+            "signature": signature.hex(),
+        }
+        sound = (
+            canonical(rewritten) == data
+            and role in ROLES
+            and (len(identity), len(signature)) == (PUBLIC_BYTES, SIGNATURE_BYTES)
+            and 1 <= len(keys) <= MOST_KEYS
+            and numbers == sorted(set(numbers))
+            and all(type(time) is int and time >= 0 for line in times for time in line)
+            and all(line == sorted(line) for line in times)
+        )
+    except (KeyError, TypeError, ValueError):
+        sound = False
+    if not sound:
+        raise MalformedError("the list of keys", f"keys of version {VERSION}, as a ring signs them")
     key_list = KeyList(
-        role=content["role"],
+        role=role,
         issued=issued,
         valid_until=valid_until,
-        keys=_keys(content["keys"]),
-        identity=_bytes(document["identity"], PUBLIC_BYTES),
+        keys=keys,
+        identity=identity,
         document=data,
     )
-    return key_list, _bytes(document["signature"], SIGNATURE_BYTES), canonical(content)
+    return key_list, signature, canonical(content)
 
 
-def _keys(stored: Plain) -> tuple[KeyInfo, ...]:
-    if not isinstance(stored, list) or not 1 <= len(stored) <= MOST_KEYS:
-        raise MalformedError(_WHAT, f"1 to {MOST_KEYS} keys")
-    keys = tuple(_key(_mapping(item)) for item in stored)
-    numbers = [key.number for key in keys]
-    if numbers != sorted(set(numbers)):
-        raise MalformedError(_WHAT, "keys in the order of their numbers")
-    return keys
-
-
-def _key(stored: Mapping[str, Plain]) -> KeyInfo:
-    _check_names(stored, _KEY)
-    number = _time(stored, "number")
-    times = {name: _time(stored, name) for name in _TIMES}
-    if list(times.values()) != sorted(times.values()):
-        raise MalformedError(_WHAT, "times of a key in their order")
-    try:
-        public = PublicKey(_bytes(stored["public"]), number)
-    except InvalidArgumentError as error:
-        raise MalformedError(_WHAT, error.expected) from None
-    if public.suite.name != stored["suite"]:
-        raise MalformedError(_WHAT, "keys as long as their suite has them")
+def _key(stored: Mapping[str, Any]) -> KeyInfo:
+    public = PublicKey(bytes.fromhex(stored["public"]), stored["number"])
+    times = {name: stored[name] for name in _TIMES}
     return KeyInfo(
-        number=number, suite=public.suite.name, public=public, state=KeyState.PENDING, **times
+        number=public.number,
+        suite=public.suite.name,
+        public=public,
+        state=KeyState.PENDING,
+        **times,
     )
-
-
-def _check_names(stored: Mapping[str, Plain], names: set[str]) -> None:
-    if set(stored) != names:
-        raise MalformedError(_WHAT, f"exactly the fields {', '.join(sorted(names))}")
-
-
-def _mapping(value: Any) -> Mapping[str, Plain]:  # noqa: ANN401 - whatever was sent
-    if not isinstance(value, dict):
-        raise MalformedError(_WHAT, "an object with named fields")
-    return value
-
-
-def _time(stored: Mapping[str, Plain], name: str) -> int:
-    value = stored[name]
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise MalformedError(_WHAT, f"a whole number {name}, 0 or more")
-    return value
-
-
-def _bytes(value: Any, length: int | None = None) -> bytes:  # noqa: ANN401 - whatever was sent
-    malformed = MalformedError(_WHAT, "keys and signatures in lower-case hexadecimal digits")
-    if not isinstance(value, str):
-        raise malformed
-    try:
-        raw = bytes.fromhex(value)
-    except ValueError:
-        raise malformed from None
-    if raw.hex() != value or (length is not None and len(raw) != length):
-        raise malformed
-    return raw
 
 
 @dataclass(frozen=True)
@@ -374,7 +347,9 @@ class Before:
 
     def check(self, key_list: KeyList) -> None:
         """Refuse a list that cannot come after what was seen."""
-        self.check_keys(key_list)
+        for number, fingerprint in numbered(key_list).items():
+            if self.keys.get(number, fingerprint) != fingerprint:
+                raise ContradictionError(f"key {number} was another key before", _LIE)
         same = key_list.issued == self.issued and self.digest
         if same and digest(key_list.document) != self.digest:
             when = f"{moment(key_list.issued, seconds=True)} UTC"
@@ -396,10 +371,3 @@ class Before:
         """
         made = [key.created for key in ahead.keys if key.created <= now]
         return replace(self, issued=max(made, default=-1), digest=b"")
-
-    def check_keys(self, key_list: KeyList) -> None:
-        """Refuse another key under a number that is taken."""
-        for number, fingerprint in numbered(key_list).items():
-            if self.keys.get(number, fingerprint) != fingerprint:
-                reason = f"key {number} was another key before"
-                raise ContradictionError(reason, _LIE)

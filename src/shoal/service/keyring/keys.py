@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,7 +25,6 @@ from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import rotation
 from shoal.service.keyring.errors import (
     DamagedKeyringError,
-    IdentityOfflineError,
     KeyGoneError,
     KeyringError,
 )
@@ -46,8 +45,10 @@ from shoal.service.keyring.secrets import (
     Protection,
     Secrets,
     check_private,
+    disk,
     locked,
     new_directory,
+    no_identity,
     no_keys,
     protection_kind,
     read_private,
@@ -105,7 +106,24 @@ class Index:
             signature = bytes.fromhex(stored["signature"])
             if not is_signed(listed.identity, signature, canonical(stored["list"])):
                 raise DamagedKeyringError(path, "the signature of its list is wrong")
-            ring = _ring(local, listed)
+            recorded = {item["number"]: item for item in local["keys"]}
+            if local["version"] != VERSION or list(recorded) != [key.number for key in listed.keys]:
+                why = f"version {local['version']} with keys {list(recorded)}"
+                raise DamagedKeyringError(path, f"it is not an index of keys ({why})")
+            keys = (
+                replace(
+                    key,
+                    state=KeyState(recorded[key.number]["state"]),
+                    seen_expired=int(recorded[key.number]["counted"]),
+                )
+                for key in listed.keys
+            )
+            ring = Ring(
+                schedule=Schedule(**local["schedule"]),
+                unused=int(local["unused"]),
+                looked=int(local["looked"]),
+                keys=tuple(keys),
+            )
         except (InvalidArgumentError, SealingError) as error:
             raise DamagedKeyringError(path, str(error)) from None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -116,7 +134,7 @@ class Index:
         """To its file."""
         local: dict[str, Plain] = {
             "version": VERSION,
-            "schedule": self.ring.schedule.to_dict(),
+            "schedule": asdict(self.ring.schedule),
             "unused": self.ring.unused,
             "looked": self.ring.looked,
             "keys": [
@@ -137,37 +155,6 @@ class Index:
         """Whether its list says of a ring what there is to say."""
         listed = [key.published() for key in self.listed.keys]
         return listed == [key.published() for key in ring.keys]
-
-    def published(self, identity: Identity, ring: Ring, now: int) -> Index:
-        """With another ring; its list is a new one only if it has to be."""
-        ring = rotation.settled(ring, now)
-        if self.lists(ring) and not self.is_stale(now):
-            return replace(self, ring=ring)
-        issued = now
-        if now <= self.listed.issued <= now + FUTURE_TOLERANCE:
-            issued = self.listed.issued + 1  # a later list has a later time
-        return Index.signed(identity, ring, issued)
-
-
-def _ring(local: dict[str, Any], listed: KeyList) -> Ring:
-    recorded = {item["number"]: item for item in local["keys"]}
-    if local["version"] != VERSION or list(recorded) != [key.number for key in listed.keys]:
-        message = f"version {local['version']} with keys {list(recorded)}"
-        raise ValueError(message)
-    keys = (
-        replace(
-            key,
-            state=KeyState(recorded[key.number]["state"]),
-            seen_expired=int(recorded[key.number]["counted"]),
-        )
-        for key in listed.keys
-    )
-    return Ring(
-        schedule=Schedule.restored(local["schedule"]),
-        unused=int(local["unused"]),
-        looked=int(local["looked"]),
-        keys=tuple(keys),
-    )
 
 
 class Change:
@@ -219,9 +206,16 @@ class Change:
 
     def result(self) -> Index:
         """The next index, signed if its list has to change."""
-        if not self._secrets.can_sign and self._index.lists(self.ring):
-            return replace(self._index, ring=self.ring)
-        return self._index.published(self._secrets.identity(), self.ring, self._now)
+        before, now = self._index, self._now
+        if not self._secrets.can_sign and before.lists(self.ring):
+            return replace(before, ring=self.ring)
+        identity, ring = self._secrets.identity(), rotation.settled(self.ring, now)
+        if before.lists(ring) and not before.is_stale(now):
+            return replace(before, ring=ring)
+        issued = now
+        if now <= before.listed.issued <= now + FUTURE_TOLERANCE:
+            issued = before.listed.issued + 1  # a later list has a later time
+        return Index.signed(identity, ring, issued)
 
     def retire(self, number: int, *, delete: bool) -> None:
         """Take a key out of use; another one is made first, if nothing else could take over."""
@@ -247,6 +241,9 @@ class Keyring:
 
     def __init__(self, directory: Path, clock: Clock, secrets: Secrets, index: Index) -> None:
         self.directory = directory
+        self.role = index.listed.role
+        self.fingerprint = index.listed.fingerprint
+        self.schedule = index.ring.schedule
         self._clock = clock
         self._secrets = secrets
         self._index = index
@@ -311,37 +308,15 @@ class Keyring:
         index = Index.read(directory)
         secrets = Secrets(directory, index.listed.role, protection, identity)
         opened = cls(directory, clock, secrets, index)
-        opened._check()
-        return opened
-
-    def _check(self) -> None:
-        """Refuse a wrong passphrase and a foreign identity before anything else."""
-        if self._secrets.locked:
-            return
-        if not self._secrets.can_sign:
-            ring = self._index.ring
-            keys = [key.public for key in ring.keys if key.number in ring.alive]
+        # Refuse a foreign identity and a wrong passphrase before anything else.
+        if secrets.can_sign and secrets.identity().public != index.listed.identity:
+            raise DamagedKeyringError(secrets.identity_path, "it is another ring's identity")
+        if protection is not None and not secrets.can_sign:
+            keys = [key.public for key in index.ring.keys if key.number in index.ring.alive]
             # One whose file is lost says nothing about the passphrase, and others still open.
-            whole = [key for key in keys if self._secrets.trouble(key.number) is None]
-            self._read_pair((whole or keys)[-1])
-        elif self._secrets.identity().public != self._index.listed.identity:
-            why = "it is another ring's identity"
-            raise DamagedKeyringError(self._secrets.identity_path, why)
-
-    @property
-    def role(self) -> Role:
-        """Whose keys these are."""
-        return self._index.listed.role
-
-    @property
-    def fingerprint(self) -> str:
-        """What surveys say of the key that signs the list."""
-        return self._index.listed.fingerprint
-
-    @property
-    def schedule(self) -> Schedule:
-        """How long keys are in which state."""
-        return self._index.ring.schedule
+            whole = [key for key in keys if secrets.trouble(key.number) is None]
+            opened._read_pair((whole or keys)[-1])
+        return opened
 
     @property
     def suites(self) -> tuple[str, ...]:
@@ -438,13 +413,12 @@ class Keyring:
     def lacking(self) -> dict[int, str]:
         """The keys that are not deleted and cannot be read from their files, each with why."""
         self.reload_if_changed()
-        troubles = self._troubles()
-        # A file may be gone because its key was deleted at this moment.
-        return self._troubles() if troubles and self.reload_if_changed() else troubles
-
-    def _troubles(self) -> dict[int, str]:
-        alive = sorted(self._index.ring.alive)
-        return {number: why for number in alive if (why := self._secrets.trouble(number))}
+        while True:
+            alive = sorted(self._index.ring.alive)
+            troubles = {number: why for number in alive if (why := self._secrets.trouble(number))}
+            # A file may be gone because its key was deleted at this moment.
+            if not troubles or not self.reload_if_changed():
+                return troubles
 
     def gone(self) -> frozenset[int]:
         """The numbers whose keys are deleted: nothing sealed with them opens any more."""
@@ -561,10 +535,8 @@ def _rotation(keys: Sequence[KeyInfo], number: int) -> Rotation:
 
 def _stamp(directory: Path) -> tuple[int, int, int]:
     """What is different after the index was replaced."""
-    try:
+    with disk(f"read {directory}"):
         stamp = (directory / INDEX).stat()
-    except OSError as error:
-        raise KeyringError(f"cannot read {directory}: {error.strerror or error}") from error
     return stamp.st_mtime_ns, stamp.st_ino, stamp.st_size
 
 
@@ -611,7 +583,7 @@ class Revival:
         """Refuse what could not be finished."""
         index, secrets = self._read()
         if not secrets.can_sign:
-            raise IdentityOfflineError(secrets.identity_path)
+            raise no_identity(secrets.identity_path)
         if is_ahead(index.listed.issued, self.now):
             text = f"this machine's clock says {self.now}, and the keys' list was signed later"
             raise KeyringError(f"{text}, at {index.listed.issued}; set the clock")

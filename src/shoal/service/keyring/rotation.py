@@ -21,8 +21,8 @@ Published times follow what happens: a time that a wrong clock made too far away
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, fields, replace
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
@@ -72,15 +72,6 @@ class Schedule:
     def closing(self) -> int:
         """Seconds before its deletion in which a key takes no more, so that all it took opens."""
         return min(HOUR, self.expired // 10)
-
-    def to_dict(self) -> dict[str, int]:
-        """As plain values."""
-        return asdict(self)
-
-    @classmethod
-    def restored(cls, stored: Mapping[str, int]) -> Schedule:
-        """From plain values."""
-        return cls(**{field.name: stored[field.name] for field in fields(cls)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +148,7 @@ def has_room(ring: Ring) -> bool:
 def passed(ring: Ring, now: int, keep: Collection[int] = ()) -> Ring:
     """The ring after the changes of state that are due; those of ``keep`` are not deleted yet."""
     enough, gap = ring.schedule.expired, ring.believed(now)
-    keys = [_activated(key, now) for key in ring.keys]
+    keys = [replace(key, state=state_at(key, now)) for key in ring.keys]
     newest = {key.suite: key.number for key in keys if key.state is KeyState.ACTIVE}
     for place, key in enumerate(keys):
         if key.state is KeyState.ACTIVE and key.number < newest[key.suite]:
@@ -247,7 +238,8 @@ def retired(ring: Ring, number: int, now: int, *, delete: bool) -> Ring:
 
 def state_at(key: KeyInfo, now: int) -> KeyState:
     """The recorded state, or the next one of a pending key whose time has come."""
-    return _activated(key, now).state
+    due = key.state is KeyState.PENDING and now >= key.active_from
+    return KeyState.ACTIVE if due else key.state
 
 
 def opens(key: KeyInfo, now: int) -> bool:
@@ -279,11 +271,6 @@ def _known(ring: Ring, number: int) -> KeyInfo:
 def _with(ring: Ring, changed: KeyInfo) -> Ring:
     keys = (changed if key.number == changed.number else key for key in ring.keys)
     return replace(ring, keys=tuple(keys))
-
-
-def _activated(key: KeyInfo, now: int) -> KeyInfo:
-    due = key.state is KeyState.PENDING and now >= key.active_from
-    return replace(key, state=KeyState.ACTIVE) if due else key
 
 
 def _ended(chain: list[KeyInfo], schedule: Schedule, now: int) -> Iterator[KeyInfo]:

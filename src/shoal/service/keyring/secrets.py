@@ -26,7 +26,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -39,14 +39,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from shoal import randomness
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import KeyPair, MalformedError, Plain, canonical, parsed
-from shoal.service.keyring.errors import (
-    DamagedKeyringError,
-    IdentityOfflineError,
-    KeyringBusyError,
-    KeyringError,
-    UnsafePermissionsError,
-    WrongSecretError,
-)
+from shoal.service.keyring.errors import DamagedKeyringError, KeyringError
 from shoal.service.keyring.key_list import ROLES, Identity, Role
 
 FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
@@ -55,6 +48,7 @@ LOCK = "lock"
 TEMPORARY = ".new"
 IDENTITY = "identity"
 _KEYS = "key-[0-9][0-9][0-9]"
+_IDENTITY_OF, _KEY_OF = "identity of the {}", "key {} of the {}"
 _OTHERS = 0o077
 _GROUP_READS = 0o040
 _ROOT = 0
@@ -71,6 +65,15 @@ _KEY_FILE_INFO = b"shoal/1 keyfile"
 def fresh_bytes(length: int) -> bytes:
     """Unpredictable bytes."""
     return randomness.secure().words(-(-length // 8)).tobytes()[:length]
+
+
+@contextmanager
+def disk(doing: str) -> Iterator[None]:
+    """What the disk refuses is a ring that cannot be used."""
+    try:
+        yield
+    except OSError as error:
+        raise KeyringError(f"cannot {doing}: {error.strerror or error}") from error
 
 
 def exposed(path: Path) -> int | None:
@@ -94,21 +97,28 @@ def _is_credential(path: Path) -> bool:
 
 
 def check_private(path: Path, *, known: str | None = None) -> None:
-    """Refuse a file or directory that others may read or change; ``known`` is what is in it."""
+    """Refuse a file or directory that others may read or change.
+
+    ``known`` is what they have if they read it, where it is not keys.
+    """
     mode = exposed(path)
     if mode is not None:
         advised = DIRECTORY_MODE if path.is_dir() else FILE_MODE
-        raise UnsafePermissionsError(path, mode, advised, known)
+        then = "retire the keys in it"
+        if known is not None:
+            then = f"count {known} as known to them: keep them from the keys, and from backups"
+        raise KeyringError(
+            f"{path} is open to other users (mode {mode:04o}); run chmod {advised:o} {path} and, "
+            f"if anybody else could have read it, {then}"
+        )
 
 
 def read_private(path: Path, *, known: str | None = None) -> bytes:
     """The content of a file that nobody else may read; ``known`` names it, if it is not keys."""
-    try:
+    with disk(f"read {path}"):
         check_private(path, known=known)
         with path.open("rb") as source:
             content = source.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise KeyringError(f"cannot read {path}: {error.strerror or error}") from error
     if len(content) > LARGEST_FILE:
         raise KeyringError(f"cannot read {path}: it has more than {LARGEST_FILE} bytes")
     return content
@@ -117,7 +127,7 @@ def read_private(path: Path, *, known: str | None = None) -> bytes:
 def write_private(path: Path, content: bytes) -> None:
     """Put a file there, whole and durable; whatever had its name is replaced in one step."""
     temporary = path.with_name(path.name + TEMPORARY)
-    try:
+    with disk(f"write {path}"):
         shred(temporary)  # what a process that died here left behind
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with os.fdopen(os.open(temporary, flags, FILE_MODE), "wb") as target:
@@ -126,23 +136,17 @@ def write_private(path: Path, content: bytes) -> None:
             os.fsync(target.fileno())
         temporary.replace(path)
         sync_directory(path.parent)
-    except OSError as error:
-        raise KeyringError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def shred(path: Path) -> None:
     """Write over a file and remove it; one that is gone already is no error."""
-    try:
+    with disk(f"shred {path}"), suppress(FileNotFoundError):
         with path.open("r+b") as target:
             target.write(fresh_bytes(path.stat().st_size))
             target.flush()
             os.fsync(target.fileno())
         path.unlink()
         sync_directory(path.parent)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise KeyringError(f"cannot shred {path}: {error.strerror or error}") from error
 
 
 def sync_directory(path: Path) -> None:
@@ -166,35 +170,32 @@ def new_directory(directory: Path) -> Iterator[Path]:
     """A directory that is there complete, or not at all."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise KeyringError(f"{directory} is not empty; keys go into a directory of their own")
-    try:
+    with disk(f"write to {directory}"):
         make_directory(directory.parent)
         place = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
-    except OSError as error:
-        raise KeyringError(f"cannot write to {directory}: {error.strerror or error}") from error
-    try:
-        yield place
-        place.replace(directory)
-        sync_directory(directory.parent)
-    except OSError as error:
-        raise KeyringError(f"cannot write to {directory}: {error.strerror or error}") from error
-    except KeyringError as error:  # under the name that was asked for
-        raise KeyringError(str(error).replace(str(place), str(directory))) from error
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+        try:
+            yield place
+            place.replace(directory)
+            sync_directory(directory.parent)
+        except KeyringError as error:  # under the name that was asked for
+            raise KeyringError(str(error).replace(str(place), str(directory))) from error
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager
 def locked(path: Path, *, timeout: float = _TIMEOUT) -> Iterator[None]:
     """Alone among all threads and processes that lock this file; the system frees dead ones."""
-    try:
+    with disk(f"lock {path}"):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-    except OSError as error:
-        raise KeyringError(f"cannot lock {path}: {error.strerror or error}") from error
     try:
         deadline = time.monotonic() + timeout
         while not _try_lock(handle):
             if time.monotonic() > deadline:
-                raise KeyringBusyError(path, timeout)
+                raise KeyringError(
+                    f"another process has held {path} for {timeout:g} seconds; try again, or find "
+                    "out which one it is (fuser, lsof)"
+                )
             time.sleep(_PAUSE)
         yield
     finally:
@@ -209,15 +210,16 @@ def _try_lock(handle: int) -> bool:
     return True
 
 
-class Protection(ABC):
-    """How secrets are written and read; one object serves one ring's whole directory."""
+class Protection:
+    """How secrets are written and read: this one in the clear. One object serves one ring."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[str] = "none"
+    wrong: ClassVar[str]  # what is said of the owner's secret if it does not open a file
 
     @staticmethod
     def none() -> Protection:
         """Secrets in the clear: whoever reads the directory has them."""
-        return _Unprotected()
+        return Protection()
 
     @staticmethod
     def passphrase(text: str, *, cost: int = DEFAULT_COST) -> Protection:
@@ -236,43 +238,30 @@ class Protection(ABC):
 
     def protected(self, what: str, secret: bytes) -> bytes:
         """A file's content; ``what`` names the secret."""
-        return canonical({"what": what, "protection": self.kind} | self._closed(what, secret))
+        return canonical(self._closed({"what": what, "protection": self.kind}, secret))
 
     def opened(self, what: str, path: Path) -> bytes:
         """The secret in a file that was written for this purpose."""
-        stored = _stored(path)
+        stored = _stored(path, what)
         if stored.get("protection") != self.kind:
-            expected = f"it is protected by {stored.get('protection')}, and {self.kind} was given"
-            raise WrongSecretError(path, expected)
-        _check_what(stored, what, path)
+            kinds = f"protected by {stored.get('protection')}, and {self.kind} was given"
+            raise KeyringError(f"cannot open {path}: it is {kinds}")
         try:
-            return self._opened(stored, path)
+            return self._opened(stored)
+        except InvalidTag:
+            raise KeyringError(f"cannot open {path}: {self.wrong}") from None
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedKeyringError(path, f"its fields are not as written ({error})") from None
 
-    @abstractmethod
-    def _closed(self, what: str, secret: bytes) -> dict[str, Plain]: ...
+    def _closed(self, header: dict[str, Plain], secret: bytes) -> dict[str, Plain]:
+        return header | {"secret": secret.hex()}
 
-    @abstractmethod
-    def _opened(self, stored: Mapping[str, Any], path: Path) -> bytes: ...
-
-
-class _Unprotected(Protection):
-    kind = "none"
-
-    def _closed(self, what: str, secret: bytes) -> dict[str, Plain]:
-        del what
-        return {"secret": secret.hex()}
-
-    def _opened(self, stored: Mapping[str, Any], path: Path) -> bytes:
-        del path
+    def _opened(self, stored: Mapping[str, Any]) -> bytes:
         return bytes.fromhex(stored["secret"])
 
 
-class _Encrypted(Protection):
+class _Encrypted(Protection, ABC):
     """AES-256-GCM under a key that some parameters and the owner's secret give."""
-
-    wrong: ClassVar[str]
 
     def __init__(self, parameters: dict[str, Plain]) -> None:
         self._fresh = parameters
@@ -288,22 +277,19 @@ class _Encrypted(Protection):
             self._derived[name] = AESGCM(self._derive(parameters))
         return self._derived[name]
 
-    def _closed(self, what: str, secret: bytes) -> dict[str, Plain]:
+    def _closed(self, header: dict[str, Plain], secret: bytes) -> dict[str, Plain]:
         nonce = fresh_bytes(_NONCE_BYTES)
-        header = {"what": what, "protection": self.kind} | self._fresh | {"nonce": nonce.hex()}
+        header = header | self._fresh | {"nonce": nonce.hex()}
         sealed = self._cipher(self._fresh).encrypt(nonce, secret, canonical(header))
         return header | {"sealed": sealed.hex()}
 
-    def _opened(self, stored: Mapping[str, Any], path: Path) -> bytes:
+    def _opened(self, stored: Mapping[str, Any]) -> bytes:
         header = {name: value for name, value in stored.items() if name != "sealed"}
         beside = {"what", "protection", "nonce"}
         parameters = {name: value for name, value in header.items() if name not in beside}
         cipher = self._cipher(parameters)
         nonce, sealed = bytes.fromhex(stored["nonce"]), bytes.fromhex(stored["sealed"])
-        try:
-            secret = cipher.decrypt(nonce, sealed, canonical(header))
-        except InvalidTag:
-            raise WrongSecretError(path, self.wrong) from None
+        secret = cipher.decrypt(nonce, sealed, canonical(header))
         self._fresh = parameters  # what is written next costs no second derivation
         return secret
 
@@ -349,16 +335,15 @@ class _KeyFile(_Encrypted):
         return HKDF(SHA256(), _KEY_BYTES, salt, _KEY_FILE_INFO).derive(self._content)
 
 
-def _stored(path: Path) -> dict[str, Any]:
+def _stored(path: Path, what: str | None = None) -> dict[str, Any]:
+    """What a file says of its secret; of any, or of the one it should hold."""
     try:
-        return cast("dict[str, Any]", parsed(read_private(path)))
+        stored = cast("dict[str, Any]", parsed(read_private(path)))
     except MalformedError as error:
         raise DamagedKeyringError(path, f"expected {error.expected}") from None
-
-
-def _check_what(stored: Mapping[str, Any], what: str, path: Path) -> None:
-    if stored.get("what") != what:
+    if what is not None and stored.get("what") != what:
         raise DamagedKeyringError(path, f"it holds {stored.get('what')}, not {what}")
+    return stored
 
 
 class Secrets:
@@ -377,11 +362,6 @@ class Secrets:
         self.identity_path = identity or directory / IDENTITY
 
     @property
-    def locked(self) -> bool:
-        """Whether nothing may be read."""
-        return self._protection is None
-
-    @property
     def can_sign(self) -> bool:
         """Whether the identity is here and may be read."""
         return self._protection is not None and self.identity_path.exists()
@@ -390,24 +370,24 @@ class Secrets:
         """What signs the list."""
         path = self.identity_path
         if not path.exists():
-            raise IdentityOfflineError(path)
+            raise no_identity(path)
         protection = self._unlocked()
         (other,) = (role for role in ROLES if role != self._role)
-        if _stored(path).get("what") == _identity_name(other):
+        if _stored(path).get("what") == _IDENTITY_OF.format(other):
             why = f"it is the identity of the {other}, and the role here is {self._role}"
             advice = f"name the {self._role}'s, or take the other role"
-            raise WrongSecretError(path, f"{why}; {advice}")
-        return Identity(self._role, protection.opened(_identity_name(self._role), path))
+            raise KeyringError(f"cannot open {path}: {why}; {advice}")
+        return Identity(self._role, protection.opened(_IDENTITY_OF.format(self._role), path))
 
     def write_identity(self, identity: Identity) -> None:
         """Keep it."""
-        content = self._unlocked().protected(_identity_name(self._role), identity.raw)
+        content = self._unlocked().protected(_IDENTITY_OF.format(self._role), identity.raw)
         write_private(self.identity_path, content)
 
     def pair(self, number: int) -> KeyPair:
         """A key that opens."""
         path = self.path(number)
-        raw = self._unlocked().opened(self._name(number), path)
+        raw = self._unlocked().opened(_KEY_OF.format(number, self._role), path)
         try:
             return KeyPair.from_secret(raw, number=number)
         except InvalidArgumentError as error:
@@ -416,7 +396,7 @@ class Secrets:
     def write_pair(self, pair: KeyPair) -> None:
         """Keep it, before anybody hears of it."""
         number = pair.public.number
-        content = self._unlocked().protected(self._name(number), pair.raw)
+        content = self._unlocked().protected(_KEY_OF.format(number, self._role), pair.raw)
         write_private(self.path(number), content)
 
     def is_there(self, number: int) -> bool:
@@ -434,8 +414,7 @@ class Secrets:
         if not self.is_there(number):
             return "is empty"
         try:
-            stored = _stored(path)
-            _check_what(stored, self._name(number), path)
+            stored = _stored(path, _KEY_OF.format(number, self._role))
         except DamagedKeyringError as error:
             return f"is damaged ({error.why})"
         except KeyringError as error:
@@ -464,13 +443,6 @@ class Secrets:
             )
         return self._protection
 
-    def _name(self, number: int) -> str:
-        return f"key {number} of the {self._role}"
-
-
-def _identity_name(role: Role) -> str:
-    return f"identity of the {role}"
-
 
 def key_files(directory: Path) -> list[Path]:
     """The files of keys, in the order of their numbers."""
@@ -480,6 +452,14 @@ def key_files(directory: Path) -> list[Path]:
 def no_keys(directory: Path) -> KeyringError:
     """What is said of a directory without a ring in it."""
     return KeyringError(f"there are no keys in {directory}; make some: shoal keys new {directory}")
+
+
+def no_identity(path: Path) -> KeyringError:
+    """What is said where something has to be signed, and the key that signs is not here."""
+    return KeyringError(
+        f"the list of keys has to be signed and there is no identity at {path}; bring it and name "
+        "it (--identity FILE)"
+    )
 
 
 def protection_kind(directory: Path, identity: Path | None = None) -> str:

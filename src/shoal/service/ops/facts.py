@@ -20,8 +20,7 @@ from shoal.explain.text import duration, moment
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as analyzer_schema
 from shoal.service.analyzer.collection import Collection
-from shoal.service.analyzer.key_retention import longest_carried
-from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.analyzer.store import AnalyzerStore, longest_carried
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.database import StoreId

@@ -25,8 +25,8 @@ from starlette.types import ASGIApp
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.service.analyzer.app import AnalyzerPages, Pages, analyzer_app, no_pages
+from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.analyzer.worker import AnalyzerWorker
 from shoal.service.clock import system_clock
 from shoal.service.db import Database
 from shoal.service.db.database import SQLITE

@@ -28,7 +28,6 @@ from sqlalchemy.engine import make_url
 from shoal.explain.document import Document
 from shoal.explain.text import moment
 from shoal.service.analyzer import tables as analyzer
-from shoal.service.analyzer.key_retention import needed_keys
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.database import POSTGRESQL, SQLITE
@@ -372,4 +371,4 @@ def _kept_keys(database: Database, home: Home, now: int) -> frozenset[int]:
         with database.read() as connection:
             return frozenset(connection.scalars(sa.select(extents.c.key).distinct()))
     ring = Keyring.open(home.keys, protection=None, clock=lambda: now)
-    return needed_keys(analyzer_store(home, database, lambda: now), ring)
+    return analyzer_store(home, database, lambda: now).needed_keys(ring)

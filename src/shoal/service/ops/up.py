@@ -32,7 +32,7 @@ import httpx
 from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import MalformedError
-from shoal.service.analyzer.results import SurveyResults, survey_results
+from shoal.service.analyzer.results import SurveyResults
 from shoal.service.clock import Clock, system_clock
 from shoal.service.http.server import LOOPBACK, CannotListenError, address, listen
 from shoal.service.keyring import Keyring, Protection, Role
@@ -288,7 +288,7 @@ class Local:
     def results(self) -> SurveyResults:
         """All that was found so far, as the analyzer has it."""
         with closing(self._home.database()) as database:
-            return survey_results(analyzer_store(self._home, database), self.survey.id)
+            return analyzer_store(self._home, database).results.survey(self.survey.id)
 
 
 @contextmanager

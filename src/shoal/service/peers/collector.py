@@ -12,7 +12,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import Randomizer
 from shoal.sealing.errors import SealingError
 from shoal.sealing.keys import KeyPair
-from shoal.service.peers.survey import SERVER, Directory, Frame, Kind, Link, Wire
+from shoal.service.peers.survey import SERVER, Directory, Kind, Link, Wire
 from shoal.values import Batch
 
 
@@ -53,17 +53,13 @@ class Collector:
             frame = self._link.open(sealed, SERVER, self._pair)
         except SealingError:
             return None
-        if not self._is_submission(frame):
+        is_report = frame.kind is Kind.REPORT and len(frame.payload) == self._wire.inner.size
+        if not is_report or frame.sender >= len(self._directory):
             return None
         digest = sha256(frame.payload).digest()
         self._duplicates += digest in self._reports
         self._reports[digest] = frame.payload
         return self._link.seal(frame.receipt(SERVER), frame.sender, self._directory)
-
-    def _is_submission(self, frame: Frame) -> bool:
-        size = self._wire.inner.size
-        is_report = frame.kind is Kind.REPORT and len(frame.payload) == size
-        return is_report and frame.sender < len(self._directory)
 
     def collect(self, randomizer: Randomizer) -> Collected:
         """Open everything that arrived."""

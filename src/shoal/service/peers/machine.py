@@ -143,6 +143,7 @@ class Peer:
     def __init__(
         self, place: Place, *, cover: int = 0, blank: Callable[[], bytes] | None = None
     ) -> None:
+        self.number = place.number
         self._place = place
         self._cover = cover
         self._blank = blank
@@ -152,11 +153,6 @@ class Peer:
         self._accepted: set[bytes] = set()
         self._lot: dict[bytes, bytes] | None = None
         self.moves = 0  # hops whose receipt came
-
-    @property
-    def number(self) -> int:
-        """Its number in the directory."""
-        return self._place.number
 
     @property
     def holding(self) -> int:
@@ -171,9 +167,17 @@ class Peer:
         return len(self._ready())
 
     def keep(self, message: bytes) -> None:
-        """Seal the peer's own message for the server: the first report it holds."""
-        report = self._place.wire.inner.seal(message, self._place.directory.server)
-        self._held.append(self._outset(report))
+        """Seal the peer's own message for the server: the first report it holds.
+
+        In onion mode it is wrapped for a random path from here.
+        """
+        wire, directory = self._place.wire, self._place.directory
+        report, path = wire.inner.seal(message, directory.server), [self.number]
+        for _ in range(wire.layers):
+            path.append(self._neighbour(path[-1]))
+        onward = path[1] if wire.layers else None
+        packet = wrap(report, path[1:], directory.keys, survey=wire.survey)
+        self._held.append(Parcel(packet, onward))
 
     def begin(self, round_number: int, *, online: bool) -> list[Send]:
         """A round of the walk begins: every report at rest sets out for its next peer."""
@@ -187,7 +191,11 @@ class Peer:
             room = self._cover or len(queue)
             # Those in doubt went out before, so they fit again: only others are left to wait.
             self._held += [transfer.parcel for _, transfer in queue[room:]]
-            frames += [(to, self._set_out(token, transfer)) for token, transfer in queue[:room]]
+            self._sent |= dict(queue[:room])
+            frames += [
+                (to, Frame(Kind.REPORT, self.number, token, transfer.parcel.payload))
+                for token, transfer in queue[:room]
+            ]
         return self._sealed(frames + self._covers(frames), self._link)
 
     def receive(self, sealed: bytes) -> bytes | None:
@@ -203,8 +211,9 @@ class Peer:
             return None
         if frame.sender not in self._place.neighbours or self._lot is not None:
             return None
-        if frame.kind is Kind.REPORT:
-            self._accept(frame)
+        if frame.kind is Kind.REPORT and frame.token not in self._accepted:
+            self._accepted.add(frame.token)
+            self._take_in(frame.payload)
         return self._link.seal(frame.receipt(self.number), frame.sender, self._place.directory)
 
     def unreachable(self, to: int) -> None:
@@ -251,10 +260,6 @@ class Peer:
                 queues[to].append((new_token(self._place.randomness), Transfer(to, parcel)))
         return queues
 
-    def _set_out(self, token: bytes, transfer: Transfer) -> Frame:
-        self._sent[token] = transfer
-        return Frame(Kind.REPORT, self.number, token, transfer.parcel.payload)
-
     def _covers(self, frames: Iterable[tuple[int, Frame]]) -> list[tuple[int, Frame]]:
         """What is missing to the constant number of frames for each neighbour."""
         missing = {to: self._cover for to in self._place.neighbours if to != self.number}
@@ -284,29 +289,8 @@ class Peer:
             del self._sent[receipt.token]
             self.moves += 1
 
-    def _accept(self, frame: Frame) -> None:
-        if frame.token not in self._accepted:
-            self._accepted.add(frame.token)
-            self._take_in(frame.payload)
-
     def _take_in(self, payload: bytes) -> None:
-        parcel = self._arrival(payload)
-        if parcel is not None:
-            self._held.append(parcel)
-
-    def _outset(self, report: bytes) -> Parcel:
-        """The peer's own sealed report; in onion mode wrapped for a random path from here."""
-        if not self._place.wire.layers:
-            return Parcel(report)
-        path, here = [], self.number
-        for _ in range(self._place.wire.layers):
-            here = self._neighbour(here)
-            path.append(here)
-        packet = wrap(report, path, self._place.directory.keys, survey=self._place.wire.survey)
-        return Parcel(packet, path[0])
-
-    def _arrival(self, payload: bytes) -> Parcel | None:
-        """What a payload is, if it is anything: a sealed report, or one with a next neighbour.
+        """Hold what came, if it is anything: a sealed report, or one with a next neighbour.
 
         A sealed report has its size; more than that only the server can tell.
         """
@@ -315,10 +299,11 @@ class Peer:
             try:
                 onward, payload = peel(payload, self.number, place.pair, survey=place.wire.survey)
             except SealingError:
-                return None
-        if onward == HOME:
-            return Parcel(payload) if len(payload) == place.wire.inner.size else None
-        return Parcel(payload, onward) if onward in place.neighbours else None
+                return
+        if onward in place.neighbours:
+            self._held.append(Parcel(payload, onward))
+        elif onward == HOME and len(payload) == place.wire.inner.size:
+            self._held.append(Parcel(payload))
 
     def _neighbour(self, number: int) -> int:
         """A uniformly random neighbour of a peer."""
@@ -357,12 +342,11 @@ class Task:
         """The survey's envelopes."""
         return self.survey.wire(self.randomizer, directory)
 
-    def place(self, number: int, pair: KeyPair, directory: Directory, wire: Wire) -> Place:
-        """Where a peer stands."""
-        return Place(number, pair, directory, wire, self.conditions.randomness(number))
-
-    def peer(self, place: Place, value: object) -> Peer:
+    def peer(
+        self, number: int, value: object, pair: KeyPair, directory: Directory, wire: Wire
+    ) -> Peer:
         """A peer that holds its own value, randomized and sealed."""
+        place = Place(number, pair, directory, wire, self.conditions.randomness(number))
 
         def message(answer: object) -> bytes:
             messages = self.randomizer.randomize(np.asarray([answer]), randomness=place.randomness)

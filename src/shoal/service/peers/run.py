@@ -135,8 +135,10 @@ class Run:
         pairs = {number: KeyPair.generate() for number in range(len(self.values))}
         directory = self._directory({number: pair.public for number, pair in pairs.items()})
         wire, collector = self.task.wire(directory), self._collector(directory)
-        places = [self.task.place(i, pair, directory, wire) for i, pair in pairs.items()]
-        peers = [self.task.peer(place, self.values[place.number]) for place in places]
+        peers = [
+            self.task.peer(number, self.values[number], pair, directory, wire)
+            for number, pair in pairs.items()
+        ]
         network = MemoryNetwork(peers, collector, tap=self.tap)
         standings = {}
         steps = self.task.conditions.steps(len(self.values))

@@ -3,7 +3,8 @@
 Whoever wants to say something connects. The one connected to, if it takes part in this round, first
 sends an empty frame; only then are frames sent, and each is answered on the same connection. So a
 sender without that greeting knows that nothing of its own was heard, which is the difference
-between a report that stays and one that is in doubt.
+between a report that stays and one that is in doubt. A frame comes after its length in four
+big-endian bytes.
 
 A host runs some of the peers on one event loop. One in a process of its own is told what to do over
 a pipe, which stands for the clock that peers on machines of their own would go by. Values go in,
@@ -15,13 +16,12 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from shoal.sealing.errors import FramingError
-from shoal.sealing.framing import Deframer, framed
 from shoal.sealing.keys import KeyPair, PublicKey
 from shoal.service.peers.conditions import Step
 from shoal.service.peers.machine import Peer, Send, Standing, Task
@@ -29,7 +29,9 @@ from shoal.service.peers.survey import Directory
 
 LOOPBACK = "127.0.0.1"
 GREETING = b""
+PREFIX_BYTES = 4
 _TIMEOUT = 10.0
+_CUT_OFF = (FramingError, EOFError, OSError, TimeoutError)
 
 Tap = Callable[[int, int, bytes], None]  # sees every frame: from, to, bytes
 Address = tuple[str, int]
@@ -43,6 +45,23 @@ class Machine(Protocol):
         """A frame came; the answer to it, if it has one."""
 
 
+def framed(payload: bytes) -> bytes:
+    """A frame: the payload after its length.
+
+    >>> framed(b"abc").hex()
+    '00000003616263'
+    """
+    return len(payload).to_bytes(PREFIX_BYTES, "big") + payload
+
+
+async def read_frame(stream: asyncio.StreamReader, lengths: Collection[int]) -> bytes:
+    """The payload of the next frame. Of another length it is refused before its bytes arrive."""
+    length = int.from_bytes(await stream.readexactly(PREFIX_BYTES), "big")
+    if length not in lengths:
+        raise FramingError(length, f"a frame of {' or '.join(map(str, sorted(lengths)))} bytes")
+    return await stream.readexactly(length)
+
+
 class Listener:
     """A port that answers frames for a machine, while one is in."""
 
@@ -50,12 +69,11 @@ class Listener:
         self._machine: Machine | None = None
         self._frame_size = 0
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Transport] = set()
+        self._connections: set[asyncio.StreamWriter] = set()
 
     async def open(self, host: str = LOOPBACK) -> Address:
         """Listen on a free port, with nobody in."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Answering(self), host, 0)
+        self._server = await asyncio.start_server(self._answer, host, 0)
         address: Address = self._server.sockets[0].getsockname()[:2]
         return address
 
@@ -71,90 +89,28 @@ class Listener:
     def close(self) -> None:
         """Stop listening, and drop whoever is connected."""
         self.leave()
-        for connection in list(self._connections):
-            connection.abort()
+        for connection in self._connections:
+            connection.transport.abort()
         if self._server is not None:
             self._server.close()
 
-    def joined(self, connection: asyncio.Transport) -> Deframer:
-        """Somebody connected: greet them if somebody is in."""
-        self._connections.add(connection)
-        if self._machine is None:
-            connection.abort()
-        else:
-            connection.write(framed(GREETING))
-        return Deframer({self._frame_size})
-
-    def answer(self, frame: bytes) -> bytes | None:
-        """The machine's answer to a frame."""
-        return None if self._machine is None else self._machine.receive(frame)
-
-    def left(self, connection: asyncio.Transport) -> None:
-        """Somebody is gone."""
-        self._connections.discard(connection)
-
-
-class _Answering(asyncio.Protocol):
-    """One connection that somebody else made."""
-
-    def __init__(self, listener: Listener) -> None:
-        self._listener = listener
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._connection = cast("asyncio.Transport", transport)
-        self._deframer = self._listener.joined(self._connection)
-
-    def data_received(self, data: bytes) -> None:
+    async def _answer(self, frames: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        """Somebody connected: greet them if somebody is in, and answer their frames."""
+        self._connections.add(answers)
         try:
-            frames = self._deframer.feed(data)
-        except FramingError:
-            self._connection.abort()
-            return
-        answers = (self._listener.answer(frame) for frame in frames)
-        self._connection.writelines(framed(answer) for answer in answers if answer is not None)
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
-        self._listener.left(self._connection)
-
-
-class _Asking(asyncio.Protocol):
-    """One connection that we made, to send frames and hear the answers."""
-
-    def __init__(self, frames: Sequence[bytes], hear: Callable[[bytes], None]) -> None:
-        self._frames = frames
-        self._hear = hear
-        self._expected = len(frames)
-        self._deframer = Deframer({len(GREETING), *(len(frame) for frame in frames)})
-        self.greeted = False
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._connection = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for frame in self._deframer.feed(data):
-                self._heard(frame)
-        except FramingError:
-            self._finish()
-
-    def _heard(self, frame: bytes) -> None:
-        if frame == GREETING:
-            if not self.greeted:
-                self.greeted = True
-                self._connection.writelines(framed(sent) for sent in self._frames)
-            return
-        self._hear(frame)
-        self._expected -= 1
-        if not self._expected:
-            self._finish()
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
-        self._finish()
-
-    def _finish(self) -> None:
-        if not self.done.done():
-            self.done.set_result(None)
+            greeted = self._machine is not None
+            if greeted:
+                answers.write(framed(GREETING))
+            while greeted:
+                frame = await read_frame(frames, {self._frame_size})
+                answer = None if self._machine is None else self._machine.receive(frame)
+                if answer is not None:
+                    answers.write(framed(answer))
+        except _CUT_OFF:
+            pass
+        finally:
+            self._connections.discard(answers)
+            answers.transport.abort()
 
 
 @dataclass(frozen=True)
@@ -183,35 +139,33 @@ class Dialer:
         self, number: int, to: int, frames: list[bytes], hear: Callable[[bytes], object]
     ) -> bool:
         """One connection, from greeting to last answer; whether the other was there at all."""
-
-        def overheard(answer: bytes) -> None:
-            self._watch(to, number, [answer])
-            hear(answer)
-
-        asking = _Asking(frames, overheard)
+        greeted, unanswered = False, len(frames)
+        lengths = {len(GREETING), *map(len, frames)}
         async with self.slots:
             try:
                 async with asyncio.timeout(self.deadline):
-                    await _finished(asking, self.addresses[to])
-            except (OSError, TimeoutError):
+                    answers, connection = await asyncio.open_connection(*self.addresses[to])
+                    try:
+                        while unanswered:
+                            answer = await read_frame(answers, lengths)
+                            if answer != GREETING:
+                                self._watch(to, number, [answer])
+                                hear(answer)
+                                unanswered -= 1
+                            elif not greeted:
+                                greeted = True
+                                self._watch(number, to, frames)
+                                connection.writelines(map(framed, frames))
+                    finally:
+                        connection.transport.abort()
+            except _CUT_OFF:
                 pass  # not there, or not answering: what was greeted and not answered is in doubt
-        if asking.greeted:
-            self._watch(number, to, frames)
-        return asking.greeted
+        return greeted
 
     def _watch(self, sender: int, to: int, frames: list[bytes]) -> None:
         if self.tap is not None:
             for frame in frames:
                 self.tap(sender, to, frame)
-
-
-async def _finished(asking: _Asking, address: Address) -> None:
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_connection(lambda: asking, *address)
-    try:
-        await asking.done
-    finally:
-        transport.abort()
 
 
 class Host:
@@ -243,8 +197,8 @@ class Host:
         self._dialer = Dialer(addresses, self._task.conditions.deadline, self._tap)
         self._wire = self._task.wire(directory)
         for number, value in self._values.items():
-            place = self._task.place(number, self._pairs[number], directory, self._wire)
-            self._peers[number] = self._task.peer(place, value)
+            pair = self._pairs[number]
+            self._peers[number] = self._task.peer(number, value, pair, directory, self._wire)
 
     async def begin(self, step: Step) -> None:
         """A round of the walk begins; nothing is sent yet."""

@@ -17,13 +17,13 @@ from enum import IntEnum
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
-from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
+from shoal.network.graph import Graph, Nodes
 from shoal.randomizers.base import Randomizer
 from shoal.randomness import Randomness
 from shoal.sealing.envelope import LARGEST_CAPACITY, OVERHEAD, Envelope
@@ -43,23 +43,7 @@ Mode = Literal["hop", "onion"]
 Submit = Literal["all", "single"]
 
 
-@runtime_checkable
-class CompressedRows(Protocol):
-    """A graph in compressed rows, such as :class:`shoal.network.graph.Graph`.
-
-    ``neighbours[offsets[u]:offsets[u + 1]]`` are the neighbours of u.
-    """
-
-    @property
-    def offsets(self) -> npt.NDArray[np.integer]:
-        """Where each node's neighbours begin, and where the last one's end."""
-
-    @property
-    def neighbours(self) -> npt.NDArray[np.integer]:
-        """Everybody's neighbours, node after node."""
-
-
-Neighbours: TypeAlias = Sequence[Sequence[int]] | CompressedRows
+Neighbours: TypeAlias = Sequence[Sequence[int]] | Graph
 
 
 @dataclass(frozen=True)
@@ -103,7 +87,10 @@ def adjacency(graph: Neighbours) -> Adjacency:
     >>> adjacency([[1], [2, 0], [1]])
     ((1,), (0, 2), (1,))
     """
-    rows = tuple(tuple(sorted(int(other) for other in row)) for row in _rows(graph))
+    listed: Sequence[Sequence[int]] | list[Nodes] = (
+        np.split(graph.neighbours, graph.offsets[1:-1]) if isinstance(graph, Graph) else graph
+    )
+    rows = tuple(tuple(sorted(int(other) for other in row)) for row in listed)
     neighbours = [frozenset(row) for row in rows]
     for node, row in enumerate(rows):
         if not row:
@@ -115,13 +102,6 @@ def adjacency(graph: Neighbours) -> Adjacency:
                 expected = "an undirected graph: both ends list each other"
                 raise InvalidArgumentError("graph", f"{node} -> {other}", expected)
     return rows
-
-
-def _rows(graph: Neighbours) -> list[Sequence[int]]:
-    if isinstance(graph, CompressedRows):
-        ends = [int(end) for end in graph.offsets]
-        return [graph.neighbours[start:end].tolist() for start, end in pairwise(ends)]
-    return list(graph)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,15 +132,11 @@ class PeerSurvey:
             raise InvalidArgumentError("mode", self.mode, "'hop' or 'onion'")
         if self.submit not in get_args(Submit):
             raise InvalidArgumentError("submit", self.submit, "'all' or 'single'")
-        if self.hops is not None:
-            self._check_hops(self.hops)
-
-    def _check_hops(self, hops: int) -> None:
-        if self.mode != "onion":
+        if self.hops is not None and self.mode != "onion":
             expected = "None in hop mode, where every round is a hop"
-            raise InvalidArgumentError("hops", hops, expected)
-        if checks.count(1, hops=hops) > self.rounds:
-            raise InvalidArgumentError("hops", hops, f"at most rounds={self.rounds} hops")
+            raise InvalidArgumentError("hops", self.hops, expected)
+        if self.hops is not None and checks.count(1, hops=self.hops) > self.rounds:
+            raise InvalidArgumentError("hops", self.hops, f"at most rounds={self.rounds} hops")
 
     @property
     def layers(self) -> int:

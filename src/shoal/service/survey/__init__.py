@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shoal.service.survey.document import VERSION, Batches, Small, Stated, Survey, complaint
-from shoal.service.survey.party import Party
+from shoal.service.survey.document import VERSION, Batches, Party, Small, Stated, Survey, complaint
 
 __all__ = ["VERSION", "Batches", "Party", "Small", "Stated", "Survey", "complaint"]

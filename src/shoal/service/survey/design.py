@@ -31,8 +31,7 @@ from shoal.planning import Plan, plan
 from shoal.planning.errors import of_categories, of_numbers
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
-from shoal.service.survey.document import LARGEST_LOCAL, Batches, Survey
-from shoal.service.survey.party import Party
+from shoal.service.survey.document import LARGEST_LOCAL, Batches, Party, Survey
 from shoal.service.survey.promise import Terms, promised
 
 _TOLERANCE = 1e-3  # of the search for one report's share, in logarithms

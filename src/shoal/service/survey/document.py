@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
+from urllib.parse import urlsplit
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
@@ -34,7 +37,6 @@ from shoal.sealing.envelope import LARGEST_CAPACITY
 from shoal.sealing.identity import LARGEST_CONFIGURATION
 from shoal.service.keyring.key_list import PUBLIC_BYTES, Role, fingerprint
 from shoal.service.keyring.keys import INDEX
-from shoal.service.survey.party import Party
 from shoal.service.survey.promise import Terms, promised
 
 Small = Literal["carry", "expire"]
@@ -50,10 +52,21 @@ LARGEST_LOCAL = 5.0  # of each of several reports, for the same reason; one alon
 _LEAST = {"reports_per_person": 1, "not_before": 0, "not_after": 0, "token_bytes": 0}
 _TERMS = ("delta", "reports_per_person", "dishonest", "participation")
 _TEXTS = ("name", "question", "purpose")
+# The fields that are written as they are.
+_PLAIN = (*_TEXTS, "epsilon", *_TERMS, "not_before", "not_after", "suite", "token_bytes")
 _SLACK = 1e-9  # of the promise, for what is lost in arithmetic
 _ANY = SurveyId(bytes(32))  # the length of an envelope does not depend on the survey
 _MOST_BITS = 8 * LARGEST_CAPACITY
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+_USUAL_PORTS = {"https": 443, "http": 80}
+_ESCAPED = set('"<>^`{}')  # in a path, by browsers
+LONGEST_URL = 2000
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_LONGEST = 253
+_FOREIGN = "xn--"
+_INSIDE = ("localhost", "local", "internal", "home.arpa")  # names of no public machine
+_THIS_MACHINE = {"localhost", "127.0.0.1", "::1"}
 
 
 class SurveyFileError(ShoalError):
@@ -96,6 +109,137 @@ def complaint(error: MalformedError, name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Party:
+    """Who operates a part of a survey: where it is, and by which key people recognise it.
+
+    ``fingerprint`` is that of the key that signs its list of keys. The key itself is fetched from
+    the service; what is in the survey decides whether it is the right one, so that nobody on the
+    way can hand out keys of their own.
+
+    The name of the machine is written in one way, so that lists of allowed machines can be compared
+    with it: labels of lower-case letters, digits and hyphens (RFC 1123), other letters in their
+    ASCII form (RFC 3492), or an address of the Internet Protocol without a zone.
+    """
+
+    url: str
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        expected = _expected_url(self.url)
+        if expected:
+            raise InvalidArgumentError("url", self.url, expected)
+        if not _FINGERPRINT.fullmatch(self.fingerprint):
+            expected = "a fingerprint of 64 lower-case hexadecimal digits"
+            raise InvalidArgumentError("fingerprint", self.fingerprint, expected)
+
+
+def _expected_url(url: str) -> str:
+    """What an address should be instead, if it is none, or browsers would ask another one."""
+    plain = url.isascii() and url.isprintable() and not set(" ?#@\\") & set(url)
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port  # not a number up to 65535: ValueError
+    except ValueError:
+        plain = False
+    if plain:
+        schemes = ("http://", "https://") if this_machine(host) else ("https://",)
+        named = f"[{host}]" if ":" in host else host  # as it is written, but for the port
+        written = parts.netloc in (named, f"{named}:{port}")
+        plain = url.startswith(schemes) and written and reachable(host)
+    if not plain:
+        return (
+            "an https address without query or user (http on this machine only), of a machine "
+            "whose name can be one, in lower case"
+        )
+    segments = {segment.lower().replace("%2e", ".") for segment in parts.path.split("/")}
+    otherwise = ""
+    if port == _USUAL_PORTS[parts.scheme]:
+        otherwise = f"an address without :{port}, which {parts.scheme} has anyway"
+    elif ":" in host and host != shortest(host):
+        otherwise = f"an address of the machine [{shortest(host)}]"
+    elif segments & {".", ".."}:
+        otherwise = "an address without . or .. between slashes"
+    elif _ESCAPED & set(parts.path):
+        otherwise = f"an address without any of {' '.join(sorted(_ESCAPED))}"
+    if otherwise:
+        return f"{otherwise}, as browsers write it"
+    if url.endswith("/") or len(url) > LONGEST_URL:
+        return f"an address of at most {LONGEST_URL} characters without a slash at its end"
+    return ""
+
+
+def reachable(host: str) -> bool:
+    """Whether the name can be one of a machine.
+
+    >>> reachable("shuffler.example"), reachable("Shuffler.example"), reachable("1.2.3.400")
+    (True, False, False)
+    """
+    if _address(host) is not None:
+        return True
+    labels = host.split(".")
+    return (
+        len(host) <= _LONGEST
+        and not _NUMBER.fullmatch(labels[-1])  # an address, and not a right one
+        and all(_LABEL.fullmatch(label) and _decodes(label) for label in labels)
+    )
+
+
+def shortest(host: str) -> str:
+    """An IPv6 address as browsers write it.
+
+    >>> shortest("2001:db8:0:0:1::1"), shortest("::ffff:1.2.3.4")
+    ('2001:db8::1:0:0:1', '::ffff:102:304')
+    """
+    address = IPv6Address(host)
+    if address.ipv4_mapped is None:
+        return address.compressed
+    number = int(address.ipv4_mapped)  # some versions of Python write these with dots
+    return f"::ffff:{number >> 16:x}:{number & 0xFFFF:x}"
+
+
+def this_machine(host: str) -> bool:
+    """Whether it is the machine that asks: what is sent there passes no network."""
+    return host in _THIS_MACHINE
+
+
+def public(host: str) -> bool:
+    """Whether it names a machine of the open network, as far as the name tells.
+
+    >>> public("shuffler.example"), public("169.254.169.254"), public("localhost")
+    (True, False, False)
+    """
+    address = _address(host)
+    if address is None:
+        inside = any(host == name or host.endswith(f".{name}") for name in _INSIDE)
+        return "." in host and not inside
+    inner = getattr(address, "ipv4_mapped", None) or address
+    return inner.is_global and not inner.is_multicast
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    if "%" in host or host != host.lower():
+        return None
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def _decodes(label: str) -> bool:
+    """Whether a label in ASCII form stands for letters, digits and marks, written in one way."""
+    if not label.startswith(_FOREIGN):
+        return True
+    try:
+        text = label.removeprefix(_FOREIGN).encode("ascii").decode("punycode")
+        again = text.encode("punycode").decode("ascii")
+    except (UnicodeError, ValueError, OverflowError):
+        return False
+    plain = unicodedata.normalize("NFC", text) == text == text.lower()
+    letters = all(unicodedata.category(letter)[0] in "LMN" or letter in "-·" for letter in text)
+    return again == label.removeprefix(_FOREIGN) and not text.isascii() and plain and letters
+
+
+@dataclass(frozen=True, kw_only=True)
 class Batches:
     """When a batch is closed.
 
@@ -121,11 +265,6 @@ class Batches:
         if self.small not in get_args(Small):
             raise InvalidArgumentError("small", self.small, "'carry' or 'expire'")
 
-    @classmethod
-    def restored(cls, stored: Mapping[str, Any]) -> Batches:
-        """From plain values."""
-        return cls(**{name: stored[name] for name in ("minimum", "target", "max_age", "small")})
-
 
 @dataclass(frozen=True, kw_only=True)
 class Stated:
@@ -149,7 +288,16 @@ class Stated:
         if reports > MOST_REPORTS:
             expected = f"at most {MOST_REPORTS} reports of one person"
             raise InvalidArgumentError("reports_per_person", reports, expected)
-        self._check_local()
+        each = self.device.local_epsilon
+        if reports > 1 and LARGEST_LOCAL < each < math.inf:
+            expected = f"at most {LARGEST_LOCAL:g} for each of several reports of one person"
+            raise InvalidArgumentError("local_epsilon", each, expected)
+        if reports > 1 and isinstance(self.device, Laplace) and self.device.levels > MOST_LEVELS:
+            expected = (
+                f"at most {MOST_LEVELS} for several reports of one person by {self.device.name} "
+                "(or take piecewise)"
+            )
+            raise InvalidArgumentError("levels", self.device.levels, expected)
         if self.shuffler.fingerprint == self.analyzer.fingerprint:
             # The role is in what is hashed: no two parties share one, not even with one key.
             expected = (
@@ -157,20 +305,6 @@ class Stated:
                 "own (shoal keys show prints it)"
             )
             raise InvalidArgumentError("fingerprint", self.analyzer.fingerprint, expected)
-
-    def _check_local(self) -> None:
-        each = self.device.local_epsilon
-        if self.terms.reports_per_person == 1:
-            return
-        if LARGEST_LOCAL < each < math.inf:
-            expected = f"at most {LARGEST_LOCAL:g} for each of several reports of one person"
-            raise InvalidArgumentError("local_epsilon", each, expected)
-        if isinstance(self.device, Laplace) and self.device.levels > MOST_LEVELS:
-            expected = (
-                f"at most {MOST_LEVELS} for several reports of one person by {self.device.name} "
-                "(or take piecewise)"
-            )
-            raise InvalidArgumentError("levels", self.device.levels, expected)
 
     @property
     def local_epsilon(self) -> float:
@@ -190,11 +324,11 @@ class Stated:
         _check_described(stored["mechanism"], len(stored["answers"]))
         return cls(
             device=restored(stored["mechanism"]),
-            batches=Batches.restored(stored["batches"]),
+            batches=Batches(**stored["batches"]),
             epsilon=stored["epsilon"],
             terms=Terms(**{name: stored[name] for name in _TERMS}),
-            shuffler=Party.restored(stored["shuffler"]),
-            analyzer=Party.restored(stored["analyzer"]),
+            shuffler=Party(**stored["shuffler"]),
+            analyzer=Party(**stored["analyzer"]),
         )
 
 
@@ -316,9 +450,6 @@ class Survey:
         return {
             "version": VERSION,
             "kind": "survey",
-            "name": self.name,
-            "question": self.question,
-            "purpose": self.purpose,
             "answers": list(self.answers),
             "mechanism": cast("dict[str, Plain]", described(self.device)),
             # What follows from the parameters: a machine that derives other numbers has to refuse,
@@ -327,17 +458,9 @@ class Survey:
             "message_bytes": self.message_bytes,
             "slots": self.slots,
             "batches": asdict(self.batches),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "reports_per_person": self.reports_per_person,
-            "dishonest": self.dishonest,
-            "participation": self.participation,
-            "not_before": self.not_before,
-            "not_after": self.not_after,
-            "shuffler": self.shuffler.configuration(),
-            "analyzer": self.analyzer.configuration(),
-            "suite": self.suite,
-            "token_bytes": self.token_bytes,
+            "shuffler": asdict(self.shuffler),
+            "analyzer": asdict(self.analyzer),
+            **{name: getattr(self, name) for name in _PLAIN},
         }
 
     def to_bytes(self) -> bytes:
@@ -356,12 +479,7 @@ class Survey:
                 batches=stated.batches,
                 shuffler=stated.shuffler,
                 analyzer=stated.analyzer,
-                epsilon=stored["epsilon"],
-                not_before=stored["not_before"],
-                not_after=stored["not_after"],
-                suite=stored["suite"],
-                token_bytes=stored["token_bytes"],
-                **{name: stored[name] for name in (*_TEXTS, *_TERMS)},
+                **{name: stored[name] for name in _PLAIN},
             )
         if survey.to_bytes() != data:
             # Unknown fields, another version, or parameters that this machine derives otherwise.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 from shoal.explain.document import Document
-from shoal.explain.text import duration, moment, plain, up
+from shoal.explain.rendering import environment
+from shoal.explain.text import duration, finite, moment, plain, up
 from shoal.randomizers.base import NumberMechanism
-from shoal.report import finite
 from shoal.service.survey.design import expected_error, tells_nothing
 from shoal.service.survey.document import Survey
 from shoal.service.wire import Wire
@@ -99,37 +100,20 @@ def document(survey: Survey, now: int, *, enough: int = 0) -> Document:
 
 
 def _promised(survey: Survey) -> list[tuple[str, str]]:
-    batches, device = survey.batches, survey.device
-    least, aimed = survey.guarantee(batches.minimum), survey.guarantee(batches.target)
-    reports = survey.reports_per_person
-    each = "your report" if reports == 1 else f"your {reports:,} reports together"
-    alone = (
-        f"{up(least.local_epsilon)} for {each} (no trust needed)"
-        if math.isfinite(least.local_epsilon)
-        else f"nothing: {each} may give the answer away"
+    """The facts of ``summary.txt``."""
+    least = survey.guarantee(survey.batches.minimum)
+    page = environment(Path(__file__).parent).get_template("summary.txt")
+    text = page.render(
+        survey=survey,
+        least=least,
+        aimed=survey.guarantee(survey.batches.target),
+        local=math.isfinite(least.local_epsilon),
+        report_bytes=Wire.of(survey).report_bytes,
+        errors=_errors(survey),
+        max_age=duration(survey.batches.max_age, exact=True),
     )
-    fewest = f"{batches.minimum:,} reports"
-    if least.n < batches.minimum:
-        fewest += f", {least.n:,} of them honest"
-    size = f"{Wire.of(survey).report_bytes:,} bytes, the same for everybody"
-    messages = "one message" if survey.slots == 1 else f"{survey.slots:,} messages or empty ones"
-    rows = [
-        ("promised", f"ε = {plain(survey.epsilon)} at δ = {plain(survey.delta)} for {each}"),
-        ("kept", f"ε = {up(least.epsilon)} among {fewest} (the fewest that are released)"),
-        ("", f"ε = {up(aimed.epsilon)} among {batches.target:,} (what is aimed at)"),
-        ("local ε0", alone),
-        ("your device", f"runs {device.name}: {messages}, {size}"),
-    ]
-    if survey.participation < 1:
-        rows.append(("", f"and reports with probability {plain(survey.participation)} only"))
-        seen = f"δ = {up(survey.terms.delta_taking_part)} for whoever is seen to take part"
-        rows.append(("once seen", seen))
-    rest = "waits for more" if batches.small == "carry" else "is deleted unread"
-    age = duration(batches.max_age, exact=True)
-    closes = f"closes at {batches.target:,} reports, or after {age}"
-    rows.append(("expected error", _errors(survey)))
-    rows.append(("a batch", f"{closes} with {batches.minimum:,}; a smaller one {rest}"))
-    return rows
+    facts = (line.partition("|") for line in text.splitlines() if line)
+    return [(name.strip(), fact.strip()) for name, _, fact in facts]
 
 
 def _answers(survey: Survey) -> str:

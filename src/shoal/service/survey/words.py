@@ -1,4 +1,4 @@
-"""What one person is promised, in sentences: plain words first, the number behind them second."""
+"""What one person is promised, in sentences: those of ``words.txt`` and ``mechanisms.txt``."""
 
 from __future__ import annotations
 
@@ -7,16 +7,32 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
-from shoal.accounting.guarantee import Guarantee
 from shoal.explain.document import Document
-from shoal.explain.text import factor, plain, up
+from shoal.explain.rendering import environment
+from shoal.explain.text import down, factor, plain, up
+from shoal.randomizers.grid import Laplace
 from shoal.service.survey.document import Survey
-from shoal.service.survey.mechanisms import cases, device_words
 from shoal.service.wire import Wire
 
+_TITLES = {
+    "crowd": "Hidden in a crowd",
+    "collude": "Who would have to work together",
+    "alone": "What holds without trust",
+    "reports": "How often",
+    "dishonest": "What is taken for granted",
+    "coin": "Whether you take part",
+    "open": "Until when",
+}
+_LINE_BREAK = re.compile(r"\s*\n\s*")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SCALES = tuple(10**digits for digits in range(2, 17))
+_NEAR = Fraction(1, 4)  # by how much of the rarer case a number may be off
+_HALF = Fraction(1, 2)
+_QUARTER = Fraction(1, 4)
 _MONTHS = (
     "January",
     "February",
@@ -58,23 +74,86 @@ class Sentences:
 
 def sentences(survey: Survey) -> Sentences:
     """The sentences of a survey."""
-    guarantee = survey.guarantee(survey.batches.minimum)
-    device = device_words(survey)
-    statements = (
-        Statement("crowd", "Hidden in a crowd", _crowd(survey, guarantee)),
-        Statement("collude", "Who would have to work together", _collude(survey)),
-        Statement("alone", "What holds without trust", _alone(survey, guarantee)),
-        Statement("reports", "How often", _reports(survey)),
-        Statement("dishonest", "What is taken for granted", _dishonest(survey)),
-        Statement("coin", "Whether you take part", _coin(survey)),
-        Statement("open", "Until when", _open(survey)),
+    texts = _texts(
+        "mechanisms.txt",
+        answers=survey.answers,
+        device=survey.device,
+        drawn={
+            # Large numbers are written as text.
+            name: int(value) if isinstance(value, str) and value.isdecimal() else value
+            for name, value in survey.device.integers.items()
+        },
     )
+    texts |= _texts(
+        "words.txt",
+        survey=survey,
+        guarantee=survey.guarantee(survey.batches.minimum),
+        report_bytes=Wire.of(survey).report_bytes,
+        one_machine=one_machine(survey),
+    )
+    statements = (Statement(name, title, texts[name]) for name, title in _TITLES.items())
     return Sentences(
-        leaves=device.leaves,
+        leaves=texts["leaves"],
         statements=tuple(statement for statement in statements if statement.text),
-        steps=(" ".join(device.how), *_steps(survey)),
-        served=_served(survey),
+        steps=tuple(texts[step] for step in ("how", "sealed", "mixed", "published")),
+        served=texts["served"],
     )
+
+
+def _texts(template: str, **values: object) -> dict[str, str]:
+    """The texts that a template sets; its line breaks are for those who read the template."""
+    functions = {
+        "cases": cases,
+        "day": day,
+        "decimal": _decimal,
+        "factor": factor,
+        "host": host,
+        "isfinite": math.isfinite,
+        "moves": _moves,
+        "odds": lambda part, whole: cases(Fraction(part, whole)),
+        "one_in": _one_in,
+        "power": _power,
+    }
+    page = environment(Path(__file__).parent).get_template(template)
+    texts = vars(page.make_module(functions | values))
+    return {
+        name: _LINE_BREAK.sub(" ", text).strip()
+        for name, text in texts.items()
+        if isinstance(text, str)
+    }
+
+
+def _decimal(value: float) -> Fraction:
+    """A number as it was written: 0.1 is one tenth, not the float next to it."""
+    return Fraction(repr(float(value)))
+
+
+def cases(probability: Fraction) -> str:
+    """A probability as people say it.
+
+    >>> cases(Fraction(1, 2)), cases(Fraction(731, 1000)), cases(Fraction(99971, 100000))
+    ('50 of 100 cases', 'about 73 of 100 cases', 'about 9,997 of 10,000 cases')
+    """
+    rarer = min(probability, 1 - probability)
+    for scale in _SCALES:
+        number = round(probability * scale)
+        off = abs(Fraction(number, scale) - probability)
+        if 0 < number < scale and off <= _NEAR * rarer:
+            return f"{'about ' if off else ''}{number:,} of {scale:,} cases"
+    return "almost all cases" if probability > _HALF else "hardly any cases"
+
+
+def _moves(device: Laplace) -> tuple[float, Fraction]:
+    """How far noise moves every number at least, and the probability of that.
+
+    Towards a bound a number is moved no further than the bound. Half of the range is free on one
+    side at least, and so far it is moved there as often as if there were no bound.
+    """
+    tails, total = (cast("Any", device.integers[name]) for name in ("tails", "total"))
+    last = len(tails) - 1
+    further = [Fraction(int(tail), int(total)) for tail in tails[1 : max(last // 2, 1) + 1]]
+    steps = max((step for step, odds in enumerate(further, 1) if odds >= _QUARTER), default=1)
+    return float(down(steps * (device.high - device.low) / last, 2)), further[steps - 1]
 
 
 def promise_document(survey: Survey) -> Document:
@@ -122,17 +201,6 @@ def one_machine(survey: Survey) -> bool:
     return urlsplit(survey.shuffler.url).hostname == urlsplit(survey.analyzer.url).hostname
 
 
-def _crowd(survey: Survey, guarantee: Guarantee) -> str:
-    answer = "answer" if survey.answers else "number"
-    return (
-        f"Nobody reads a report before at least {survey.batches.minimum:,} are together and "
-        f"mixed. Whatever somebody believed about your {answer} before, what comes out moves the "
-        f"odds between any two {answer}s by at most a factor of {factor(guarantee.epsilon)} "
-        f"(ε = {up(guarantee.epsilon)}), except with a chance of about "
-        f"{_one_in(guarantee.delta)} (δ = {_power(plain(guarantee.delta))})."
-    )
-
-
 def _power(number: str) -> str:
     """A small number with its power of ten written out.
 
@@ -146,121 +214,10 @@ def _power(number: str) -> str:
     return power if parts[1] == "1" else f"{parts[1]}·{power}"
 
 
-def _one_in(chance: float) -> str:
-    """A small chance, never said smaller than it is.
+def _one_in(probability: float) -> str:
+    """A small probability, never said smaller than it is.
 
     >>> _one_in(1e-6), _one_in(0.01)
     ('1 in 1,000,000', '1 in 100')
     """
-    return f"1 in {math.floor(1 / Fraction(repr(chance))):,}"
-
-
-def _collude(survey: Survey) -> str:
-    shuffler, analyzer = host(survey.shuffler.url), host(survey.analyzer.url)
-    alone = (
-        "The shuffler knows who sent a report but cannot read it, the analyzer reads the mixed "
-        "reports but does not know who sent which."
-    )
-    if one_machine(survey):
-        return (
-            f"{alone} Here both are at one machine ({shuffler} and {analyzer}): whoever runs it "
-            "can put the two together."
-        )
-    return (
-        f"{alone} To connect a report with you, whoever runs {shuffler} (the shuffler) and whoever "
-        f"runs {analyzer} (the analyzer) would have to work together."
-    )
-
-
-def _alone(survey: Survey, guarantee: Guarantee) -> str:
-    reports = survey.reports_per_person
-    if not math.isfinite(guarantee.local_epsilon):
-        return (
-            "If that happens, nothing is left: your report may then give your answer away. Only "
-            "the crowd hides it."
-        )
-    whole = "your report" if reports == 1 else f"your {reports:,} reports together"
-    return (
-        f"If that happens, the chance in {whole} still protects you: the odds move by at most a "
-        f"factor of {factor(guarantee.local_epsilon)} (ε0 = {up(guarantee.local_epsilon)}), "
-        "whoever works together."
-    )
-
-
-def _reports(survey: Survey) -> str:
-    reports = survey.reports_per_person
-    if reports == 1:
-        return (
-            "You can answer once. Your browser sees to it here, but knows nothing of other sites, "
-            "browsers and devices: a second report from there would tell more."
-        )
-    return (
-        f"You can answer up to {reports:,} times, and all of it is counted above. Your browser "
-        "sees to it here, but knows nothing of other sites, browsers and devices: more reports "
-        "from there would tell more."
-    )
-
-
-def _dishonest(survey: Survey) -> str:
-    dishonest = Fraction(repr(float(survey.dishonest)))
-    if not dishonest:
-        return "It is taken for granted that everybody follows the rules. Nobody can check that."
-    fraction = cases(dishonest).removesuffix(" cases")
-    least = survey.honest(survey.batches.minimum)
-    return (
-        f"It is taken for granted that at most {fraction} reports are made up by people who break "
-        f"the rules, so that at least {least:,} real ones, yours included, are the crowd. Nobody "
-        "can check that."
-    )
-
-
-def _coin(survey: Survey) -> str:
-    if survey.participation == 1:
-        return ""
-    share = cases(Fraction(repr(float(survey.participation))))
-    seen = survey.terms.delta_taking_part
-    return (
-        f"Your device tosses a coin first: it takes part in {share}, and sends nothing otherwise. "
-        f"If somebody sees that it takes part, δ is {_power(up(seen))} for you."
-    )
-
-
-def _open(survey: Survey) -> str:
-    return (
-        f"Open until {day(survey.not_after)} (UTC). What was sent cannot be called back: nobody "
-        "can find it in the crowd."
-    )
-
-
-def _served(survey: Survey) -> str:
-    analyzer = host(survey.analyzer.url)
-    return (
-        f"What you read here and its script come from the analyzer ({analyzer}), which sees that "
-        "your device loads them, and its address, but not what you answer. The script runs on "
-        "your device: whoever serves it, or a site that shows it among its own pages, could put "
-        "another one in its place. To trust nobody with that, answer with the command shoal "
-        "submit, or on a site of your choice that pins the script."
-    )
-
-
-def _steps(survey: Survey) -> tuple[str, ...]:
-    batches = survey.batches
-    rest = (
-        "A smaller batch waits for more."
-        if batches.small == "carry"
-        else "A smaller batch is deleted unread."
-    )
-    sealed = (
-        "The result is sealed in two envelopes, the inner one for the analyzer, the outer one for "
-        f"the shuffler. Everybody's report has {Wire.of(survey).report_bytes:,} bytes, whatever "
-        "they answer."
-    )
-    mixed = (
-        "The shuffler opens the outer envelope, keeps no addresses, waits until at least "
-        f"{batches.minimum:,} reports are together, mixes them, and hands them on once. {rest}"
-    )
-    published = (
-        "The analyzer opens the mixed inner envelopes, takes the chance out of the counts, and "
-        "publishes the counts with their error."
-    )
-    return sealed, mixed, published
+    return f"1 in {math.floor(1 / _decimal(probability)):,}"

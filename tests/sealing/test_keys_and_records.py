@@ -1,4 +1,4 @@
-"""Keys are written in one form; streams and bodies divide into pieces of checked length."""
+"""Keys are written in one form; bodies divide into records of one length."""
 
 from __future__ import annotations
 
@@ -9,16 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import InvalidArgumentError
-from shoal.sealing import (
-    Deframer,
-    FramingError,
-    KeyPair,
-    MalformedError,
-    PublicKey,
-    framed,
-    joined,
-    records,
-)
+from shoal.sealing import FramingError, KeyPair, MalformedError, PublicKey, records
 
 # The points of small order on Curve25519 and its twist, and unreduced forms of them
 # (Bernstein, "Curve25519: new Diffie-Hellman speed records", PKC 2006; RFC 7748, section 6.1).
@@ -85,40 +76,9 @@ def test_reading_arbitrary_keys_raises_nothing_else(data):
             assert data[1] == mark
 
 
-@given(st.lists(st.sampled_from([b"", b"abc", b"defgh"]), max_size=8), st.data())
-def test_a_stream_may_come_in_any_pieces(payloads, data):
-    stream = b"".join(framed(payload) for payload in payloads)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
-    deframer = Deframer({0, 3, 5})
-    pieces = zip([0, *cuts], [*cuts, len(stream)], strict=True)
-    got = [payload for a, b in pieces for payload in deframer.feed(stream[a:b])]
-    assert got == payloads
-
-
-@given(st.lists(st.binary(max_size=12), max_size=10))
-def test_arbitrary_streams_raise_nothing_else(pieces):
-    deframer = Deframer({2})
-    with contextlib.suppress(FramingError):
-        for piece in pieces:
-            assert all(len(payload) == 2 for payload in deframer.feed(piece))
-
-
-def test_a_length_is_refused_before_its_bytes_arrive():
-    deframer = Deframer({3})
-    with pytest.raises(FramingError, match="frame of 3 bytes, got 4294967295"):
-        deframer.feed(b"\xff\xff\xff\xff")
-    with pytest.raises(FramingError):
-        deframer.feed(b"")
-
-
-def test_frames_have_a_largest_size():
-    with pytest.raises(InvalidArgumentError, match="at most"):
-        framed(bytes((1 << 24) + 1))
-
-
 @given(st.lists(st.binary(min_size=4, max_size=4), min_size=1, max_size=6))
 def test_records_read_back(listed):
-    assert records(joined(listed, length=4), length=4) == listed
+    assert records(b"".join(listed), length=4) == listed
 
 
 @given(st.binary(max_size=20))
@@ -128,8 +88,3 @@ def test_a_body_is_whole_records(body):
     else:
         with pytest.raises(FramingError, match="one or more records of 4 bytes"):
             records(body, length=4)
-
-
-def test_records_of_another_length_are_an_argument_error():
-    with pytest.raises(InvalidArgumentError, match="records of 4 bytes"):
-        joined([b"1234", b"12345"], length=4)
