@@ -252,5 +252,13 @@ def _collect(asked):
     return [batch for each in passes for batch in each.published]
 
 
+def _rehearse(directory):
+    analyzer = Analyzer(directory / "analyzer")
+    survey = analyzer.asking()
+    analyzer.send(survey, [0] * 50)
+    analyzer.collect(survey)
+    analyzer.close()
+
+
 if __name__ == "__main__":
-    serve(_collect)
+    serve(_collect, _rehearse)

@@ -15,7 +15,7 @@ from shoal.web import assets
 from shoal.web.background import Progress
 from shoal.web.dashboard import Dashboard
 
-PATIENT = 30.0  # seconds: nothing is left for the next page
+PATIENT = 300.0  # seconds: nothing is left for the next page
 HALF = Progress(reachable=True, quarters=2, closes_in=3)
 VOID = {"meta", "link", "input", "line", "rect", "circle", "path"}
 

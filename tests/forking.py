@@ -1,7 +1,8 @@
 """Processes that may die anywhere, each forked from one that has imported everything.
 
 They are there at once, and share nothing with the test but what they are asked and answer. A module
-that can be run this way ends with ``if __name__ == "__main__": serve(do)``.
+that can be run this way ends with ``if __name__ == "__main__": serve(do, rehearse)``: what the
+rehearsal has imported and compiled, nobody does again.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import traceback
+from pathlib import Path
 
+import computed_once
 from repository import ROOT, environment
 from shoal.service import failpoints
 
@@ -42,13 +46,16 @@ class Forking:
 
     def close(self):
         self._process.stdin.close()
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=600)
         self._process.stdout.close()
 
 
-def serve(do):
+def serve(do, rehearse):
     """Fork for everything that is asked, and answer with what ``do`` returns there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    computed_once.install()
+    with tempfile.TemporaryDirectory() as directory:
+        rehearse(Path(directory))
     for line in sys.stdin:
         children = [_forked(do, asked) for asked in json.loads(line)]
         sys.stdout.write(json.dumps([_ended(*child) for child in children]) + "\n")

@@ -67,7 +67,7 @@ class Deployed:
 
     @property
     def pids(self):
-        return {child.name: child.process.pid for child in self.local._children._children}
+        return {child.name: child.process.pid for child in self.local.children._children}
 
     def memory(self):
         return {name: megabytes(pid) for name, pid in self.pids.items()}
@@ -100,7 +100,7 @@ class Deployed:
 def deployed(directory, people):
     """A survey whose batches close at so many people."""
     wanted = Quick(question="?", answers=("a", "b", "c", "d"), people=people)
-    with running(directory, lambda: wanted) as (local, _), local._client:
+    with running(directory, lambda: wanted) as (local, _):
         local.wait_until_ready()
         yield Deployed(local, Embedded(directory=directory))
 

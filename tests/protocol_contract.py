@@ -77,7 +77,7 @@ class AnswerProtocolContract:
                         assert truth <= profile.delta(epsilon) * (1 + 1e-9) + 1e-12
 
     def test_the_sampler_follows_its_law(self):
-        people = 40_000
+        people = 20_000
         for k in self.small:
             for protocol in self.noisy(k):
                 for value in range(k):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import runpy
 import socket
-import subprocess
 import sys
+import warnings
 
 import pytest
 
-from repository import ROOT, environment
+from repository import ROOT
 
 EXAMPLES = ROOT / "examples"
-REPEATABLE = ROOT / "tests" / "repeatable.py"
 LONGEST = 60
 # What each one must print, numbers that depend on the noise left open.
 TOLD = {
@@ -104,19 +104,16 @@ STORIES = [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for nam
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_an_example_tells_its_story(name, tmp_path):
-    finished = subprocess.run(
-        [sys.executable, "-W", "error", str(REPEATABLE), str(EXAMPLES / name)],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert not finished.stderr
+def test_an_example_tells_its_story(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [name])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    told = capsys.readouterr()
+    assert not told.err
     for pattern in TOLD[name]:
-        assert re.search(pattern, finished.stdout), f"{pattern}\n{finished.stdout}"
+        assert re.search(pattern, told.out), f"{pattern}\n{told.out}"
     assert not list(tmp_path.iterdir()), "an example leaves nothing behind"
 
 

@@ -22,7 +22,7 @@ RUN = ["run", "data.csv", "--column", "color", "--epsilon", "1", "--report", "re
 
 SETTINGS = f"""
 [run]
-source = {PACKAGE}
+include = {PACKAGE}/*
 parallel = true
 concurrency = thread, multiprocessing
 sigterm = true
@@ -47,7 +47,7 @@ def functions_run(folder: Path, arguments: list[str]) -> dict[str, list[str]]:
             env=os.environ | variables,
             check=True,
             capture_output=True,
-            timeout=300,
+            timeout=1800,
         )
     files = json.loads((folder / "ran.json").read_text())["files"]
     ran = {

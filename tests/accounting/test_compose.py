@@ -71,7 +71,7 @@ def test_one_person_alone_composes_like_randomized_response():
     assert exact * (1 - 1e-3) <= ours <= exact * 1.02
 
 
-@settings(often, max_examples=4)
+@settings(often, max_examples=2)
 @given(
     local=st.floats(0.1, 3.0),
     n=st.integers(1, 10**5),

@@ -90,13 +90,14 @@ def gaussian_table(points):
 
 
 def test_a_gaussian_cut_into_cells_has_the_blanket_of_its_middle():
-    table = gaussian_table(np.linspace(-60, 60, 241))
+    table = gaussian_table(np.linspace(-60, 60, 121))
     assert (table == 0).any()
     far = PrivacyProfile(BlanketLaw.from_table(table), 1_000)
-    middle = PrivacyProfile(BlanketLaw.from_table(gaussian_table(np.linspace(-6, 6, 25))), 1_000)
+    middle = PrivacyProfile(BlanketLaw.from_table(gaussian_table(np.linspace(-6, 6, 13))), 1_000)
     epsilon = far.epsilon(1e-6)
     assert epsilon == pytest.approx(middle.epsilon(1e-6), rel=1e-2)
-    assert far.lower_epsilon(1e-6) <= epsilon < PrivacyProfile(far.law, 100).epsilon(1e-6)
+    assert far.lower_epsilon(1e-6) <= epsilon
+    assert PrivacyProfile(far.law, 100).delta(epsilon) > 1e-6
 
 
 @pytest.mark.parametrize("difference", [2e-16, 1e-15, 1e-13, 1e-11])

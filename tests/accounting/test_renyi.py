@@ -14,7 +14,8 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import Curve, PrivacyProfile
 from tables import random_table
 
-often = settings(deadline=None, derandomize=True, max_examples=8)
+# An example is a whole curve of integrals.
+often = settings(deadline=None, derandomize=True, max_examples=4)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_exact_sum_and_curve_agree_and_stay_below_the_local_epsilon(local, n, or
 def test_divergence_grows_with_the_order_and_falls_with_the_crowd():
     law = BlanketLaw.randomized_response(k=20, epsilon=2.0)
     orders = [1.2, 2, 4, 16, 128]
-    curves = [[PrivacyProfile(law, n).renyi(a) for a in orders] for n in (100, 1000, 10**6)]
+    curves = [[PrivacyProfile(law, n).renyi(a) for a in orders] for n in (100, 10**6)]
     for curve in curves:
         assert curve == sorted(curve)
     for column in zip(*curves, strict=True):

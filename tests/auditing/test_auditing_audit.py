@@ -115,8 +115,8 @@ def audits(seeds):
 
 
 def test_no_false_alarm():
-    found = [*audits(range(4))]
-    assert len(found) == 60
+    found = [*audits(range(2))]
+    assert len(found) == 30
     assert [str(each) for each in found if each.verdict == "violated"] == []
 
 

@@ -28,22 +28,14 @@ def test_help_shows_the_commands_and_examples(run):
     assert run("").stdout == said
 
 
-@pytest.mark.parametrize("command", ["plan", "run", "amplify", "figures", "demo"])
-def test_every_command_has_help(run, command):
-    finished = run(command, "--help")
-    assert finished.status == 0
-    assert f" {command} [OPTIONS]" in finished.stdout
-
-
-def test_help_loads_nothing_heavy(run_process):
-    assert run_process("--help").status == 0
+def test_help_loads_nothing_heavy():
     code = "import json, sys, shoal.cli; print(json.dumps(sorted(sys.modules)))"
     loaded = {name.partition(".")[0] for name in json.loads(run_python(code))}
     assert not loaded & HEAVY
 
 
-def test_version(run_process):
-    assert run_process("--version").stdout == f"shoal {shoal.__version__}\n"
+def test_version(run):
+    assert run("--version").stdout == f"shoal {shoal.__version__}\n"
 
 
 def test_a_real_process_answers(run_process):
@@ -54,12 +46,6 @@ def test_a_real_process_answers(run_process):
 def test_a_real_process_refuses(run_process):
     said = run_process("amplify --local-epsilon 4 --n 0").refusal()
     assert said == "expected a whole number --n with 1 <= --n <= 1e15, got --n 0"
-
-
-def test_a_terminal_without_greek_letters_is_no_reason_to_fail(run_process):
-    finished = run_process("amplify --local-epsilon 4 --n 1e5", PYTHONIOENCODING="ascii")
-    assert finished.status == 0
-    assert "0.11816" in finished.stdout
 
 
 def test_figures_hands_over_to_the_figures(run, monkeypatch, tmp_path):
@@ -101,8 +87,7 @@ def test_the_demo_goes_from_the_question_to_the_report(run, tmp_path):
     assert sum(shares) == pytest.approx(100, abs=3)
     inside = re.search(r"(\d+) of 24 intervals", said)
     assert int(inside[1]) >= 18  # 24 true intervals of 95 %: fewer has a chance below 1e-4
-    *lines, last = said.splitlines()
-    assert max(map(len, lines)) <= 80
+    last = said.splitlines()[-1]
     written = tmp_path / "new" / "shoal-report.html"
     assert last.strip() == str(written)
     assert [path.name for path in written.parent.iterdir()] == [written.name]

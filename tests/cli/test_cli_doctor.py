@@ -21,8 +21,7 @@ from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.ops import home as homes
 from shoal.service.ops.doctor import Examined, Remote, apart, examine
-from shoal.service.ops.environment import random_source
-from shoal.service.ops.health import State
+from shoal.service.ops.health import State, random_source
 from shoal.service.ops.up import Embedded, Ports
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.wire import Wire
@@ -279,14 +278,14 @@ def test_what_holds_for_all_surveys_of_a_party_is_said_once(embedded, monkeypatc
         date = {"Date": formatdate(system_clock(), usegmt=True)}
         return httpx.Response(200, headers=date, content=documents.get(path, keys))
 
-    monkeypatch.setattr(Remote, "_asked", answered)
+    monkeypatch.setattr(Remote, "_get", answered)
     remote = Remote(first.analyzer.url)
     told = [each for survey in (first, *others) for each in remote.survey(survey, survey.analyzer)]
     assert {each.state for each in told} == {State.OK}
     names = [each.check.removeprefix(first.analyzer.url).split()[0] for each in told]
     assert names == ["clock", "keys", "survey", "survey", "survey"]
     assert asked.count("/v1/keys") == 1
-    monkeypatch.setattr(Remote, "_asked", lambda *_: None)
+    monkeypatch.setattr(Remote, "_get", lambda *_: None)
     silent = Remote(first.analyzer.url)
     told = [each for survey in (first, *others) for each in silent.survey(survey, survey.analyzer)]
     assert [each.detail for each in told] == ["does not answer"]
@@ -304,7 +303,7 @@ def test_randomness_that_is_none_is_noticed(monkeypatch):
 def without_server(*words):
     """The command where nothing of the server is installed."""
     blocked = (
-        "import sys; from shoal.service.ops.environment import POSTGRES, SERVER; "
+        "import sys; from shoal.service.ops.health import POSTGRES, SERVER; "
         "sys.modules.update(dict.fromkeys((*SERVER, *POSTGRES))); "
         "from shoal.cli import app; app()"
     )

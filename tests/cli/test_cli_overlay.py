@@ -115,7 +115,6 @@ def test_a_target_is_kept(run):
         ("walk --overlay --n 300 --epsilon 0", "--epsilon > 0"),
         ("walk --overlay --n 300 --delta 2", "0 < --delta < 1"),
         ("walk --overlay --n 300 --local-epsilon -1", "--local-epsilon > 0"),
-        ("walk --overlay --n 3e2.5", "whole number"),
         ("walk --overlay --n 300 --rounds 3", "leave out --rounds"),
         ("walk friends.txt --overlay --n 300", "leave out GRAPH"),
     ],

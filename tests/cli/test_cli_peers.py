@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import shoal
+from peers_kit import free_sealing
 from shoal.engines.columns import PUBLIC_LIST
 from shoal.network.account import WalkAccountant
 from shoal.network.generators import random_regular
@@ -121,7 +122,6 @@ def test_peers_in_processes(run):
         ("peers run --offline 1", "0 <= --offline < 1"),
         ("peers run --hops 3", "--hops needs --mode onion"),
         ("peers run --mode onion --hops 30", "at most rounds=16"),
-        ("peers run --mode mail", "hop, onion"),
         ("peers run --data x.csv", "--data needs --column"),
         ("peers run --data x.csv --column a --peers 20", "leave out --peers"),
         ("peers run --data x.csv --column a", "x.csv"),
@@ -139,11 +139,6 @@ def test_peers_in_processes(run):
 def test_refusals(run, words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert said in run(words).refusal()
-
-
-def test_help(run):
-    assert "run" in run("peers --help").stdout
-    assert "--offline" in run("peers run --help").stdout
 
 
 # ----------------------------------------------------------------- where reports are, and the ε
@@ -166,8 +161,9 @@ def test_paths_are_the_walk_when_everybody_is_there():
     assert np.array_equal(found.laws[:, 40], np.zeros(40))
 
 
-def test_paths_wait_as_the_peers_do():
+def test_paths_wait_as_the_peers_do(monkeypatch):
     """Ends of paths in many runs among the same absences, against the law that was computed."""
+    free_sealing(monkeypatch)
     graph, rounds, runs = random_regular(12, 4), 5, 60
     survey = PeerSurvey(rounds=rounds, mode="onion", hops=3, submission_rounds=1)
     _, found = known(graph, survey, offline=0.3, seed=4)
@@ -189,7 +185,8 @@ def test_paths_wait_as_the_peers_do():
     assert stranded > 0
 
 
-def test_the_guarantee_is_the_accountants_when_everything_arrives():
+def test_the_guarantee_is_the_accountants_when_everything_arrives(monkeypatch):
+    free_sealing(monkeypatch)
     graph, survey = random_regular(100, 8), PeerSurvey(rounds=10)
     gentle = shoal.RandomizedResponse(k=4, epsilon=1.0)
     conditions, found = known(graph, survey, offline=0.1, seed=2)
@@ -206,7 +203,8 @@ def test_the_guarantee_is_the_accountants_when_everything_arrives():
     assert guarantee(fewer, found, survey=survey, randomizer=gentle).epsilon > ours.epsilon
 
 
-def test_links_without_room_cost():
+def test_links_without_room_cost(monkeypatch):
+    free_sealing(monkeypatch)
     graph, free = random_regular(100, 8), PeerSurvey(rounds=10)
     gentle = shoal.RandomizedResponse(k=4, epsilon=1.0)
     conditions, _ = known(graph, free, seed=2)
@@ -224,8 +222,9 @@ def test_links_without_room_cost():
     assert unlimited <= wide < 1.05 * unlimited < 0.7
 
 
-def test_dummies_are_taken_out_of_the_estimate():
+def test_dummies_are_taken_out_of_the_estimate(monkeypatch):
     """Single messages: on average over runs the shares are the true ones, not the dummies'."""
+    free_sealing(monkeypatch)
     graph, survey = random_regular(100, 6), PeerSurvey(rounds=6, submit="single")
     sharp = shoal.RandomizedResponse(k=4, epsilon=8.0)
     values = np.repeat([1, 2, 3], [50, 30, 20])

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 import shoal
 
 ASKED = "plan --epsilon 0.5 --n 1e4 --categories 5"
-KINDS = ["--categories 5", "--bounds 0,10", "--dimension 8"]
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +16,6 @@ def plan():
 
 def test_the_table_lists_every_option_best_first(run, plan):
     said = run(ASKED).stdout
-    assert max(map(len, said.splitlines())) <= 80
     names = [option.name for option in plan.options if option.errors]
     lines = [line.split()[0] for line in said.splitlines() if line.split()]
     assert [name for name in lines if name in names] == names
@@ -30,20 +26,6 @@ def test_the_table_lists_every_option_best_first(run, plan):
     for words in ("a trusted curator", "no shuffler", f"Run {best.name} with ε0 = ", "replacement"):
         assert words in said
     assert plan.reason in " ".join(said.split())
-
-
-def test_json_is_the_plan(run, plan):
-    found = run(ASKED, "--json").json()
-    assert found == json.loads(json.dumps(plan.to_dict()))
-    assert found["recommended"] == plan.recommended.name
-    assert found["guarantee"]["epsilon"] <= 0.5
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_question_has_a_plan(run, kind):
-    said = run("plan --epsilon 0.5 --n 1e4", kind).stdout
-    assert "10,000 people" in said
-    assert "Run " in said
 
 
 def test_the_cap_is_kept_and_dishonest_people_cost(run):

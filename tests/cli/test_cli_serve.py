@@ -10,17 +10,18 @@ import pytest
 
 from migration_kit import BEFORE, next_step  # noqa: F401 - a fixture
 from running_kit import Quick
+from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.db import Database
 from shoal.service.errors import StoreVersionError
 from shoal.service.http.limits import Limits
-from shoal.service.http.server import CannotListenError, address, adopted, listen
+from shoal.service.http.server import CannotListenError, address, listen
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.keyring.key_list import ROLES
-from shoal.service.ops import environment, processes
+from shoal.service.ops import health, processes
 from shoal.service.ops.health import State
-from shoal.service.ops.home import analyzer_store, shuffler_store
-from shoal.service.ops.processes import Listening, Settings
+from shoal.service.ops.processes import Settings
 from shoal.service.ops.up import Embedded, Ports
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.web import assets
 
 KINDS = ["shuffler", "worker", "analyzer"]
@@ -111,7 +112,7 @@ def test_a_worker_believes_no_age_when_the_clock_was_set(embedded, monkeypatch):
 
         def run(self, _stop):
             seen.append(self.steady())
-            monkeypatch.setattr(environment, "_NOT_BEFORE", 1 << 40)
+            monkeypatch.setattr(health, "_NOT_BEFORE", 1 << 40)
             seen.append(self.steady())
 
     seen = []
@@ -124,7 +125,7 @@ def test_a_worker_believes_no_age_when_the_clock_was_set(embedded, monkeypatch):
 def test_a_directory_that_is_not_the_databases_is_not_ready(embedded):
     home = embedded.home("shuffler")
     for state in (State.OK, State.FAIL):
-        with processes.opened(Settings(home=home), shuffler_store) as parts:
+        with processes.opened_party(Settings(home=home), ShufflerStore) as parts:
             if state is State.FAIL:
                 (home.directory / "store-id").unlink()
             found = {finding.check: finding.state for finding in parts.readiness.findings()}
@@ -153,11 +154,12 @@ def test_keys_that_others_may_read_are_refused(run, embedded):
     assert "is open to other users (mode 0755); run chmod 700" in said
 
 
-def test_a_port_of_metrics_that_is_taken_says_so():
+def test_a_port_of_metrics_that_is_taken_says_so(embedded):
     with listen("127.0.0.1", 0) as taken:
-        listening = Listening(metrics_port=taken.getsockname()[1])
+        home, port = embedded.home("shuffler"), taken.getsockname()[1]
+        settings = Settings(home=home, protection=Protection.none(), metrics_port=port)
         with pytest.raises(CannotListenError, match="by --metrics-port"):
-            listening.open_metrics()
+            processes.run_worker(settings)
 
 
 @pytest.mark.usefixtures("next_step")
@@ -192,7 +194,7 @@ def test_an_address_that_cannot_be_says_so(host, port):
 
 def test_a_socket_of_a_parent_has_to_be_one():
     with pytest.raises(CannotListenError, match="start without --socket"):
-        adopted(9999)
+        listen("127.0.0.1", 0, descriptor=9999)
 
 
 @pytest.mark.parametrize("kind", ["intake", "worker", "analyzer"])
@@ -200,10 +202,10 @@ def test_without_the_secret_of_a_key_in_use_nothing_is_ready(embedded, caplog, k
     """It starts all the same: what is sealed for other keys is still opened and handed out."""
     home = embedded.home("analyzer" if kind == "analyzer" else "shuffler")
     settings = Settings(home=home, protection=None if kind == "intake" else Protection.none())
-    store = analyzer_store if kind == "analyzer" else shuffler_store
+    store = AnalyzerStore if kind == "analyzer" else ShufflerStore
 
     def keys():
-        with processes.opened(settings, store) as parts:
+        with processes.opened_party(settings, store) as parts:
             found = parts.readiness.findings()
             return next(finding for finding in found if finding.check == "keys")
 

@@ -105,7 +105,6 @@ def test_even_answers_are_uniform(run, name):
 @pytest.mark.usefixtures("desk")
 def test_people_read_the_verdict_its_numbers_and_the_guarantee(run):
     said = run("test skewed.csv", BASE).stdout
-    assert max(map(len, said.splitlines())) <= 80
     assert said.startswith("The answers are not uniform: p ≤ 0.005 (199 simulations)")
     flat = " ".join(said.replace("│", " ").split())
     for words in (
@@ -475,7 +474,6 @@ def test_every_model_keeps_its_level():
         ),
         ("--power --distance 0.1 --epsilon 1", "give one of --categories and --against"),
         ("--power --categories 1 --distance 0.1 --epsilon 1", "from 2 to 1,000,000, got 1"),
-        ("--power --categories nine --distance 0.1 --epsilon 1", "whole number"),
         ("--power --categories 8 --distance 0.1 --epsilon 1 --column c", "leave out --column"),
         ("even.csv --power --categories 8 --distance 0.1 --epsilon 1", "leave out FILE"),
         ("--power --categories 8 --distance 0.1 --epsilon 1 --n 1e3,x", "got 'x'"),

@@ -43,7 +43,7 @@ class Up(Process):
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
-        rest, errors = self.process.communicate(timeout=90)
+        rest, errors = self.process.communicate(timeout=600)
         return self.process.returncode, rest, errors
 
 
@@ -129,7 +129,7 @@ def test_killed_outright_nobody_is_left_behind_and_it_goes_on(tmp_path):
         wait_for(lambda: not _answers(shuffler))
     with Up(directory, "--simulate", "300", "--once") as up:
         up.until("Estimated from 600 reports")
-        up.process.communicate(timeout=60)
+        up.process.communicate(timeout=600)
         assert up.process.returncode == 0
 
 
@@ -236,11 +236,9 @@ def test_what_to_type_next_is_not_refused(tmp_path, capsys, minimum, option):
     batches = Batches(minimum=minimum, target=minimum, max_age=60)
     survey = example(answers=("a b", "c", "d", "e"), batches=batches, epsilon=9 if option else 1)
     services = SimpleNamespace(
-        directory=tmp_path,
+        embedded=SimpleNamespace(directory=tmp_path),
         survey=survey,
-        addresses=SimpleNamespace(analyzer="http://localhost:2", dashboard=""),
-        page="",
-        login="",
+        addresses=SimpleNamespace(analyzer="http://localhost:2", dashboard="", page=""),
     )
     invite(services)
     line = next(line for line in capsys.readouterr().out.splitlines() if "submit" in line)

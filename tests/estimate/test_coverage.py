@@ -97,13 +97,13 @@ def check_coverage(device, data, runs):
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 @pytest.mark.parametrize("name", NUMBERS)
 def test_limits_of_ten_numbers_cover(name, epsilon):
-    check_coverage(made(name, n=10, epsilon=epsilon), number_data(10), runs=100)
+    check_coverage(made(name, n=10, epsilon=epsilon), number_data(10), runs=60)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 @pytest.mark.parametrize("name", VECTORS)
 def test_limits_of_ten_vectors_cover(name, epsilon):
-    check_coverage(made(name, n=10, epsilon=epsilon), vector_data(10), runs=100)
+    check_coverage(made(name, n=10, epsilon=epsilon), vector_data(10), runs=60)
 
 
 @pytest.mark.slow

@@ -24,8 +24,8 @@ def run_estimates(kind, k, epsilon, n, runs, seed):
 @pytest.mark.parametrize("kind", [shoal.RandomizedResponse, shoal.HadamardResponse])
 @pytest.mark.parametrize("k", [10, 100])
 def test_intervals_cover_as_often_as_they_say(kind, k):
-    """3000 runs: a build whose coverage is 95 % leaves [93 %, 97 %] less than once in 1e6."""
-    runs = 3000
+    """1000 runs: a build whose coverage is 95 % leaves [91.6 %, 98.4 %] less than once in 1e6."""
+    runs = 1000
     pointwise = np.zeros(k)
     together = 0
     for truth, estimate in run_estimates(kind, k, 3.0, 8000, runs, seed=k):
@@ -33,8 +33,8 @@ def test_intervals_cover_as_often_as_they_say(kind, k):
         pointwise += (low <= truth) & (truth <= high)
         low, high = estimate.interval(0.95, simultaneous=True)
         together += bool(((low <= truth) & (truth <= high)).all())
-    assert pointwise.min() / runs >= 0.93
-    assert pointwise.max() / runs <= 0.97
+    assert pointwise.min() / runs >= 0.916
+    assert pointwise.max() / runs <= 0.984
     assert together / runs >= 0.95
 
 
@@ -113,7 +113,7 @@ def test_levels_that_are_none_are_refused(level):
     ],
 )
 def test_the_covariance_is_that_of_repeated_collections(kind):
-    k, n, runs = 5, 2000, 6000
+    k, n, runs = 5, 2000, 2000
     randomizer = kind(k=k, epsilon=1.0)
     values = np.repeat(np.arange(k), [800, 600, 400, 200, 0])
     truth = np.bincount(values, minlength=k) / n

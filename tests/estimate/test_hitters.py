@@ -58,6 +58,13 @@ def search(protocol, truth, seed):
     return heavy_hitters(protocol, protocol.tally(sent))
 
 
+@cache
+def searched(kind, seed):
+    """What is found among people whose texts follow Zipf's law, and what they hold."""
+    truth = zipf(N, words(SYMBOLS, 4, 8, 20_000, seed))
+    return search(made(kind), truth, seed), truth
+
+
 def check(found, truth):
     """Both promises of the list."""
     assert found.complete
@@ -71,11 +78,9 @@ def check(found, truth):
 class TestPromises:
     @pytest.mark.parametrize("kind", [PrefixDummies, PrefixResponse])
     def test_frequent_texts_are_found_and_no_others(self, kind):
-        protocol = made(kind)
-        stated = protocol.thresholds(N)
-        for seed in range(3):
-            truth = zipf(N, words(SYMBOLS, 4, 8, 20_000, seed))
-            found = search(protocol, truth, seed)
+        stated = made(kind).thresholds(N)
+        for seed in range(3 if kind is PrefixDummies else 1):
+            found, truth = searched(kind, seed)
             check(found, truth)
             # What was stated before there were data is no better than what holds for these.
             assert all(a <= b for a, b in zip(found.thresholds, stated, strict=True))
@@ -86,8 +91,7 @@ class TestPromises:
     def test_estimates_are_as_good_as_said(self):
         errors = []
         for seed in range(3):
-            truth = zipf(N, words(SYMBOLS, 4, 8, 20_000, seed))
-            found = search(made(PrefixDummies), truth, seed)
+            found, truth = searched(PrefixDummies, seed)
             true = np.array([truth[text] for text in found.texts])
             sure = true >= found.threshold  # the others are listed if their noise is large only
             errors += ((found.counts - true) / found.standard_errors)[sure].tolist()
@@ -102,7 +106,7 @@ class TestPromises:
     def test_the_threshold_stated_before_there_are_data_is_one(self, others):
         """For all texts that have just so many holders at once, whatever the others hold.
 
-        One run in twenty may fail: six of eight would in one case in two millions.
+        One run in twenty may fail: four of five would in one case in thirty thousand.
         """
         n, beta = 20_000, 0.05
         protocol = PrefixDummies.calibrated(
@@ -110,7 +114,7 @@ class TestPromises:
         )
         stated = math.ceil(protocol.threshold(n, beta=beta))
         successes = 0
-        for seed in range(8):
+        for seed in range(5):
             # As many as there can be; or a few among shorter or equal texts that are too rare.
             frequent = words(LETTERS[:26], 8, 8, n // stated if others is None else 4, seed)
             truth = Counter(dict.fromkeys(frequent, stated))
@@ -125,7 +129,7 @@ class TestPromises:
             assert result.complete
             assert result.threshold <= stated
             successes += set(frequent) <= set(result.texts) <= set(truth)
-        assert successes >= 3
+        assert successes >= 2
 
     @pytest.mark.parametrize("size", [50, 150, 400])
     def test_crowds_of_texts_just_too_rare_do_not_make_others(self, size):
@@ -277,7 +281,8 @@ class TestOpenAnswers:
         half = self.run(texts, honest_fraction=0.5)
         assert half.guarantee.n == 32_000
         assert half.guarantee.epsilon <= 2 * (1 + 1e-7)
-        assert half.mechanism.noise(64_000) > 1.9 * self.run(texts).mechanism.noise(64_000) * 0.99
+        full = PrefixDummies.calibrated(n=64_000, epsilon=2.0, delta=1e-6, length=6, alphabet=None)
+        assert half.mechanism.noise(64_000) > 1.9 * full.noise(64_000) * 0.99
 
     @pytest.mark.parametrize(
         ("data", "column", "said"),

@@ -83,7 +83,7 @@ def test_bounds_are_above_the_truth_and_near_it(name, kind, method):
 
 
 @given(connected_graphs(smallest=4, largest=30), st.integers(0, 2**32))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_no_certificate_is_below_the_truth(graph, seed):
     walk = Walk(graph, "lazy") if graph.bipartite else Walk(graph)
     truth = dense_truth(walk)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import shoal
+from shoal.accounting.exact import worst_shuffle
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.network import law
@@ -90,7 +91,7 @@ def test_the_truth_on_a_triangle_with_a_pendant_tends_to_the_shuffle():
     walk = Walk(Graph.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)]))
     table = response(2, 1.0)
     truth = worst_delta(walk.positions(range(4), 200), table, target=3, epsilons=[0.2])[0]
-    shuffled = shoal.accounting.exact.worst_shuffle(table, n=4, epsilon=0.2)
+    shuffled = worst_shuffle(table, n=4, epsilon=0.2)
     assert truth == pytest.approx(shuffled, abs=1e-9)
 
 

@@ -78,13 +78,16 @@ def measured_error(randomizer, values, truth, source, runs):
     return values.size * math.sqrt(squares / runs)
 
 
-# Thirty settings, every fourth of them in every run.
-CASES = [pytest.param(case, marks=[pytest.mark.slow] * (case % 8 > 0)) for case in range(30)]
+# Thirty settings, every eighth of them in every run, to 8 %; the others to 5 %.
+CASES = [
+    pytest.param(case, 0.05, marks=pytest.mark.slow) if case % 8 else (case, 0.08)
+    for case in range(30)
+]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_recommendation_is_as_good_as_the_best_and_as_good_as_it_says(case):
-    """Averaged over enough runs that a right prediction misses 5 % less than once in 1e6."""
+@pytest.mark.parametrize(("case", "close"), CASES)
+def test_the_recommendation_is_as_good_as_the_best_and_as_good_as_it_says(case, close):
+    """Averaged over enough runs that a right prediction is not so close less than once in 1e6."""
     rng = np.random.default_rng(case)
     n = int(rng.integers(2_000, 20_000))
     k = int(rng.integers(5, 60))
@@ -95,14 +98,14 @@ def test_the_recommendation_is_as_good_as_the_best_and_as_good_as_it_says(case):
     truth = np.bincount(values, minlength=k) / n
     source = randomness.simulated(case)
     # The relative error of a mean of `runs` sums of k squares is about sqrt(2 / (k runs)).
-    runs = math.ceil(2 * (4.9 / (2 * 0.045)) ** 2 / k)
+    runs = math.ceil(2 * (4.9 / (2 * 0.9 * close)) ** 2 / k)
     mine = measured_error(plan.randomizer, values, truth, source, runs)
-    assert mine == pytest.approx(plan.recommended.errors.l2, rel=0.05)
+    assert mine == pytest.approx(plan.recommended.errors.l2, rel=close)
     for rival in plan.options[1:]:
         # Those predicted to be clearly worse cannot be the best measured one.
         if rival.errors is not None and rival.errors.l2 <= 1.15 * plan.recommended.errors.l2:
             theirs = measured_error(rival.randomizer, values, truth, source, runs)
-            assert mine <= theirs * 1.05
+            assert mine <= theirs * (1 + close)
 
 
 @pytest.mark.parametrize("kind", [{"bounds": (0.0, 5.0)}, {"dimension": 10}, {"categories": 20}])

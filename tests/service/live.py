@@ -36,7 +36,7 @@ from shoal.service.client import Client, Keys, Policy, Settings
 from shoal.service.clock import ManualClock, system_clock
 from shoal.service.db import Database
 from shoal.service.http.limits import Limits
-from shoal.service.http.server import Background, address, listen
+from shoal.service.http.server import address, background, listen
 from shoal.service.keyring import KeyList, Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.shuffler.app import shuffler_app
@@ -249,7 +249,7 @@ def live(directory, *, clock=None, front=None, schedule=None, pages=no_pages, **
             ),
         }
         for role, app in apps.items():
-            stack.enter_context(Background(app, sockets[role]))
+            stack.enter_context(background(app, sockets[role]))
         http = stack.enter_context(httpx.Client(timeout=60, trust_env=False))
         token = shuffler.store.tokens.add("test", found.id, 400 * DAY)
         made = Live(Path(directory), clock, found, shuffler, analyzer, token, http, stack)
@@ -316,7 +316,7 @@ class Lossy:
                 yield f"http://127.0.0.1:{server.server_address[1]}"
             finally:
                 server.shutdown()
-                thread.join(20)
+                thread.join(60)
 
 
 def free_sealing(monkeypatch):

@@ -145,7 +145,7 @@ def migrated_under_load(database, other, survey, *, begin):
 
     with ThreadPoolExecutor(1) as pool:
         adding = pool.submit(add)
-        assert begun.wait(20)
+        assert begun.wait(60)
         assert database.migrate("shuffler") == migrations.head("shuffler")
         done.set()
         return adding.result()
@@ -160,7 +160,7 @@ class StoreContract:
 
     @pytest.fixture
     def database(self, url):
-        database = Database(url, timeout=20)
+        database = Database(url, timeout=60)
         database.migrate("shuffler")
         yield database
         database.close()
@@ -183,7 +183,7 @@ class StoreContract:
     @pytest.fixture
     def again(self, url, directory, clock):
         """Another process of the same shuffler, or the same one after a restart."""
-        database = Database(url, timeout=20)
+        database = Database(url, timeout=60)
         store = ShufflerStore(database, directory, clock, grace=0)
         yield store
         store.close()

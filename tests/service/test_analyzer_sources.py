@@ -11,6 +11,7 @@ import pytest
 
 from analyzer_kit import Analyzer, DirectSource
 from http_kit import serving
+from running_kit import wait_for
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.collection import Offer
@@ -258,12 +259,9 @@ def test_a_worker_collects_until_it_is_stopped(parties):
         thread.start()
         post(client, shuffler, shuffler.reports_of(50))
         shuffler.work()
-        waited = 0
-        while not analyzer.store.results.survey(shuffler.survey.id).batches and waited < 500:
-            stop.wait(0.02)
-            waited += 1
+        wait_for(lambda: analyzer.store.results.survey(shuffler.survey.id).batches)
         stop.set()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
         worker.close()
         assert analyzer.store.results.survey(shuffler.survey.id).combined()["valid"] == 50

@@ -236,7 +236,7 @@ def test_two_that_publish_at_once_do_not_miss_each_other(analyzer, monkeypatch):
     for thread in publishing:
         thread.start()
     for thread in publishing:
-        thread.join(30)
+        thread.join(60)
     assert sorted(each["life"]["batches"] for each in documents_of(store, survey)) == [1, 2]
 
 

@@ -33,7 +33,7 @@ class OnServer(Service):
     def on(self, url):
         half = self.shuffler
         half.close()
-        half.database = Database(url, timeout=20)
+        half.database = Database(url, timeout=60)
         half.database.migrate("shuffler")
         half.store = ShufflerStore(half.database, half.directory, self.clock, grace=0)
 
@@ -75,7 +75,7 @@ def test_a_store_on_a_server_comes_back(service, postgres_url, another_postgres_
 
     monkeypatch.setattr(Writer, "add", add)
     path = service.back_up("shuffler", store=postgres_url)
-    assert check(path).manifest.dialect == "postgresql"
+    assert check(path).manifest.database == "postgresql"
     before = service.batches()
     service.clock.advance(60)
     done = service.back(another_postgres_url, waiting="keep")

@@ -144,7 +144,7 @@ def test_a_slash_at_the_end_makes_a_directory(made, tmp_path):
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
     target = tmp_path / "b.tar"
-    with pytest.raises(BackupError, match="there already"), writing(target, print):
+    with pytest.raises(BackupError, match="there already"), writing(target):
         target.write_text("another's")
     assert target.read_text() == "another's"
     assert list(tmp_path.iterdir()) == [target]

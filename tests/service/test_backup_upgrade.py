@@ -28,7 +28,7 @@ class OldIntake:
     """A process of the version before, with its connection and its segment open."""
 
     def __init__(self, url, directory, clock, revision):
-        self.database = Database(url, timeout=20)
+        self.database = Database(url, timeout=60)
         self.database.migrate("shuffler", revision)
         self.segments = Segments(directory / "segments", clock)
         self.surveys = Surveys(self.database, ())

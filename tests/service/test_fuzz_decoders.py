@@ -40,7 +40,7 @@ from shoal.service.shuffler.intake import sorted_upload
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
 
-QUICK = settings(deadline=None, derandomize=True, max_examples=60)
+QUICK = settings(deadline=None, derandomize=True, max_examples=40)
 VECTORS = Path(__file__).parent / "vectors"
 
 

@@ -34,7 +34,7 @@ class Handlers:
 
 
 def test_the_routes_are_the_operations_and_the_document():
-    made = openapi.routes(DOCUMENT, Handlers())
+    made = openapi.Application(DOCUMENT, Handlers()).routes
     assert {(route.path, method) for route in made for method in route.methods} == {
         ("/things/{name}", "GET"),
         ("/things/{name}", "HEAD"),

@@ -5,20 +5,19 @@ import json
 
 import httpx
 import pytest
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.sealing import MalformedError
 from shoal.service import errors
+from shoal.service.http.openapi import Application
 from shoal.service.http.problems import (
     MEDIA_TYPE,
+    NO_TOKEN,
     PREFIX,
     Problem,
     ProblemError,
-    exception_handlers,
-    no_token,
     problem_of,
 )
 
@@ -29,8 +28,8 @@ def answered(error, observe=None):
     def endpoint(_request):
         raise error
 
-    handlers = exception_handlers(observe) if observe else exception_handlers()
-    app = Starlette(routes=[Route("/", endpoint)], exception_handlers=handlers)
+    observed = {"observe": observe} if observe else {}
+    app = Application({"paths": {}}, None, pages=[Route("/", endpoint)], **observed)
     return asked(app, "/")
 
 
@@ -109,7 +108,7 @@ def test_what_is_wrong_inside_stays_inside():
     [
         (errors.NotAuthorizedError(), 'Bearer realm="shoal", error="invalid_token"'),
         (errors.ForbiddenError("x"), 'Bearer realm="shoal", error="insufficient_scope"'),
-        (ProblemError(no_token()), 'Bearer realm="shoal"'),
+        (ProblemError(NO_TOKEN), 'Bearer realm="shoal"'),
     ],
 )
 def test_who_is_refused_is_told_how_to_be_let_in(error, challenge):
@@ -128,10 +127,8 @@ def test_refusals_are_observed_by_kind_alone():
 
 
 def test_the_frameworks_own_refusals_are_problems_too():
-    app = Starlette(
-        routes=[Route("/", lambda _request: None, methods=["POST"])],
-        exception_handlers=exception_handlers(),
-    )
+    pages = [Route("/", lambda _request: None, methods=["POST"])]
+    app = Application({"paths": {}}, None, pages=pages)
     assert asked(app, "/nothing").json()["type"] == f"{PREFIX}no_such_path"
     wrong = asked(app, "/")
     assert wrong.status_code == 405

@@ -9,14 +9,13 @@ from time import monotonic
 
 import httpx
 import pytest
-from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
 from http_kit import BYTES, serving, talk
 from shoal.service.http import requests
 from shoal.service.http.limits import Limits, Room
-from shoal.service.http.problems import exception_handlers
+from shoal.service.http.openapi import Application
 
 LIMIT = 1000
 SECONDS = 0.4
@@ -37,12 +36,14 @@ def echo(seen, room=None, seconds=SECONDS):
         found = await requests.read_record(request, limit=LIMIT, seconds=seconds)
         return Response(json.dumps(found))
 
-    app = Starlette(
-        routes=[
+    app = Application(
+        {"paths": {}},
+        None,
+        pages=[
             Route("/", upload, methods=["POST"]),
             Route("/record", record, methods=["POST"]),
         ],
-        exception_handlers=exception_handlers(lambda *given: seen.append(given[2])),
+        observe=lambda *given: seen.append(given[2]),
     )
     with serving(app) as url:
         yield url

@@ -304,7 +304,7 @@ def test_of_two_that_come_at_once_one_counts(store_urls, kind, tmp_path):
     """Two workers are shown different lists of one moment: all devices still get one of them."""
     owner = Owner("analyzer")
     document, _ = personal(owner)
-    databases = [Database(store_urls[kind], timeout=20) for _ in range(2)]
+    databases = [Database(store_urls[kind], timeout=60) for _ in range(2)]
     databases[0].migrate("shuffler")
     stores = [
         ShufflerStore(each, tmp_path, shuffler_kit.ManualClock(NOW))
@@ -420,7 +420,7 @@ def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer, fetcher):
 
     def answer(_request):
         hanging.set()
-        free.wait(30)
+        free.wait(120)
         return httpx.Response(200, content=analyzer.owner.document())
 
     analyzer.answer = answer
@@ -428,11 +428,11 @@ def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer, fetcher):
     with serving(shuffler.app()) as url, client_of(url) as client:
         thread = Thread(target=worker.run, args=(stop,))
         thread.start()
-        assert hanging.wait(20)
+        assert hanging.wait(60)
         assert post(client, shuffler, shuffler.reports(3)).status_code == 202
         wait_for(lambda: shuffler.tallies().get("opened"))
         stop.set()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     free.set()
     time.sleep(0.05)
@@ -446,7 +446,7 @@ def test_a_running_worker_has_the_list_soon(shuffler, analyzer, fetcher):
     thread.start()
     wait_for(lambda: shown(shuffler))
     stop.set()
-    thread.join(10)
+    thread.join(60)
     assert shown(shuffler) == analyzer.owner.document()
 
 
@@ -456,8 +456,8 @@ def test_a_running_worker_has_the_list_soon(shuffler, analyzer, fetcher):
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_live_shuffler_gets_its_tables(store_urls, kind, analyzer, next_step):
     """A process of the version before goes on taking reports in while the tables are made."""
-    database = Database(store_urls[kind], timeout=20)
-    other = Database(store_urls[kind], timeout=20)
+    database = Database(store_urls[kind], timeout=60)
+    other = Database(store_urls[kind], timeout=60)
     survey = shuffler_kit.survey_of("a" * 64, analyzer=analyzer.party)
     taken = migrated_under_load(database, other, survey, begin=next_step.before)
     database.require("shuffler")

@@ -7,7 +7,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from hashlib import sha256
 
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from repository import environment
+from running_kit import wait_for
 from shoal import randomness
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError
@@ -308,13 +308,11 @@ def test_processes_end_with_the_one_that_started_them(tmp_path):
         children = [int(child) for child in parent.stdout.readline().split()]
         parent.kill()
     assert children
-    deadline = time.monotonic() + 20
-    while any(map(running, children)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    left = [child for child in children if running(child)]
-    for child in left:
-        os.kill(child, signal.SIGKILL)
-    assert not left
+    try:
+        wait_for(lambda: not any(map(running, children)))
+    finally:
+        for child in filter(running, children):
+            os.kill(child, signal.SIGKILL)
 
 
 def running(process):

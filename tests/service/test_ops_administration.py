@@ -23,7 +23,7 @@ from shoal.service.ops.administration import add_survey
 from shoal.service.ops.doctor import party_findings
 from shoal.service.ops.health import State
 from shoal.service.ops.home import HomeError, WrongPartyError, check_party, home_of, opened
-from shoal.service.ops.processes import Listening, Settings, run_analyzer
+from shoal.service.ops.processes import Settings, run_analyzer
 from shoal.service.ops.token_file import TokenFile, TokenFileError, sources
 from shoal.service.ops.up import Embedded, Ports
 from shoal.service.shuffler.reports import Arrival
@@ -413,11 +413,7 @@ def test_an_analyzer_does_not_start_with_keys_that_a_survey_does_not_name(tmp_pa
     keys = tmp_path / "analyzer" / "keys"
     keys.rename(tmp_path / "away")
     ring = Keyring.create(keys, role="analyzer", protection=Protection.none())
-    settings = Settings(
-        home=home_of(tmp_path / "analyzer"),
-        protection=Protection.none(),
-        listening=Listening(port=0),
-    )
+    settings = Settings(home=home_of(tmp_path / "analyzer"), protection=Protection.none())
     with pytest.raises(WrongPartyError, match=ring.fingerprint):
         run_analyzer(settings, tokens=None)
     over = parties.not_after + parties.batches.max_age + ring.schedule.expired

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -12,9 +14,17 @@ import pytest
 import sqlalchemy as sa
 
 from running_kit import Quick, Service, opened, reports, wait_for
+from shoal.service.clock import system_clock
+from shoal.service.db.leases import Leases
+from shoal.service.keyring import Protection
+from shoal.service.opening import Pool
 from shoal.service.ops.administration import add_survey
 from shoal.service.ops.home import home_of
+from shoal.service.ops.processes import Settings, run_worker
 from shoal.service.ops.up import Embedded, Ports
+from shoal.service.shuffler.reports import Arrival
+from shoal.service.shuffler.store import ShufflerStore
+from shoal.service.shuffler.tables import extents
 
 MARK = "zebra7391"
 MARKED = {
@@ -98,6 +108,41 @@ def test_stopped_under_load_nothing_acknowledged_is_lost_and_nobody_leaves_a_tra
     assert len(set(acknowledged)) <= tallies["opened"] <= len(acknowledged) + 4
     assert tallies.get("rejected", 0) == 0
     assert not [p for p in embedded.directory.rglob("*") if p.stat().st_mode & 0o077]
+
+
+def test_a_worker_that_is_stopped_while_it_works_gives_its_claim_back(embedded, monkeypatch):
+    """What it has begun it finishes; what is left is anybody's at once, not when a lease ends."""
+    home, survey, sent = embedded.home("shuffler"), embedded.survey(), reports(embedded, 30)
+    open_reports = Pool.open_reports
+
+    def claims():
+        leases = Leases(database, extents, system_clock)
+        with database.read() as connection:
+            return [
+                connection.scalar(sa.select(sa.func.count()).select_from(extents).where(these))
+                for these in (leases.worked_on(), leases.free())
+            ]
+
+    def stopped(pool, *work, **options):
+        """The signal comes when the reports of the first batch are claimed, and not yet open."""
+        store.reports.receive([Arrival(survey.id, 0, b"".join(sent[20:]))])  # after the claim
+        during.append(claims())
+        os.kill(os.getpid(), signal.SIGTERM)
+        return open_reports(pool, *work, **options)
+
+    during = []
+    monkeypatch.setattr(Pool, "open_reports", stopped)
+    with (
+        closing(home.database()) as database,
+        closing(ShufflerStore(database, home.directory, system_clock)) as store,
+    ):
+        store.reports.receive([Arrival(survey.id, 0, b"".join(sent[:20]))])
+        run_worker(Settings(home=home, protection=Protection.none()))
+        assert during == [[1, 1]]
+        assert claims() == [0, 1]
+        assert store.reports.tallies(survey.id)["opened"] == 20
+    monkeypatch.undo()
+    assert opened(embedded)["opened"] == len(sent)
 
 
 def test_a_full_disk_refuses_and_loses_nothing(embedded, tmp_path):

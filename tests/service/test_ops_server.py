@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import httpx
 import pytest
@@ -19,10 +19,17 @@ from starlette.routing import Route
 
 from running_kit import wait_for
 from shoal.service.errors import StoreUnavailableError
-from shoal.service.http.server import Background, address, listen
-from shoal.service.ops.children import Child, ChildFailedError, Children, TooSlowError
+from shoal.service.http.server import address, background, listen
 from shoal.service.ops.home import Home
-from shoal.service.ops.processes import STORE_TIMEOUT, stopping, wait_for_database
+from shoal.service.ops.processes import (
+    STORE_TIMEOUT,
+    Child,
+    ChildFailedError,
+    Children,
+    TooSlowError,
+    stopping,
+    wait_for_database,
+)
 
 
 def test_a_request_that_has_begun_is_answered_and_the_application_closes_after_it():
@@ -38,11 +45,11 @@ def test_a_request_that_has_begun_is_answered_and_the_application_closes_after_i
     said = []
     with listen("127.0.0.1", 0) as opened:
         url = address(opened)
-        with Background(app, opened) as background:
+        with background(app, opened) as running:
             thread = threading.Thread(target=lambda: said.append(httpx.get(url)))
             thread.start()
             wait_for(lambda: "begun" in order)
-            background.stop()
+            running.stop()
             thread.join()
         with pytest.raises(httpx.ConnectError):
             httpx.get(url)
@@ -75,7 +82,7 @@ def test_only_a_second_interrupt_asks_twice():
 
 def test_a_child_that_is_refused_says_why(tmp_path):
     child = Child("worker", ["serve", "worker", str(tmp_path / "none")])
-    with Children([child]) as children:
+    with closing(Children([child])) as children:
         child.process.wait(60)
         with pytest.raises(ChildFailedError, match=r"the worker stopped: .*no such directory"):
             children.check()
@@ -93,7 +100,7 @@ def test_a_child_that_writes_a_lot_is_not_held_up(monkeypatch):
     child = Child("worker", [])
     child.start()
     try:
-        assert child.process.wait(30) == 0
+        assert child.process.wait(60) == 0
         assert child.last_line() == "the last line"
     finally:
         child.process.kill()

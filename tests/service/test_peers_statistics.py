@@ -1,4 +1,4 @@
-"""A hundred runs of a hundred peers: how many reports arrive, and whether estimates hold."""
+"""Forty runs of a hundred peers: how many reports arrive, and whether estimates hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shoal.randomizers.response import RandomizedResponse
 from shoal.service.peers import Conditions, PeerSurvey, run_peers
 
 PEOPLE = 100
-RUNS = 100
+RUNS = 40
 VALUES = np.repeat([0, 1, 2, 3], [40, 30, 20, 10])
 RR = RandomizedResponse(k=4, epsilon=2.0)
 SURVEY = PeerSurvey(rounds=16, submission_rounds=4)
@@ -46,26 +46,26 @@ def test_at_least_99_percent_arrive_with_every_fifth_peer_away(runs):
 def test_reports_move_when_both_ends_are_there(runs):
     """Each of the 100 * 16 moves of a run happens with chance 0.8^2."""
     share = sum(each.moves for each in runs) / (RUNS * PEOPLE * SURVEY.rounds)
-    assert abs(share - 0.64) < 0.01
+    assert abs(share - 0.64) < 0.02  # six deviations, of which a run has 0.02
 
 
 def test_intervals_hold(runs):
-    """Of 100 intervals of level 99 % per answer, at least 92 hold: fewer have a chance of 1e-6."""
+    """Of 40 intervals of level 99 % per answer, at least 34 hold: fewer have a chance of 2e-7."""
     truth = np.bincount(VALUES, minlength=4) / PEOPLE
     intervals = [RR.estimate(each.batch).interval(0.99) for each in runs]
     holds = np.array([(low <= truth) & (truth <= high) for low, high in intervals])
-    assert (holds.sum(axis=0) >= 92).all()
+    assert (holds.sum(axis=0) >= 34).all()
 
 
 def test_estimates_are_not_what_people_said(runs):
     """The reports are randomized, each run anew: messages that differ from the values abound."""
     shares = {tuple(counts(each.batch, 4).tolist()) for each in runs}
-    assert len(shares) > 80
+    assert len(shares) > 30
 
 
 def test_genuine_sealing_gives_the_same(runs):
     """Which peer holds how much, and how many arrive, does not depend on the sealing."""
-    for seed in range(3):
+    for seed in range(2):
         genuine = run(seed)
         assert genuine.loads == runs[seed].loads
         assert counts(genuine.batch, 4).tolist() == counts(runs[seed].batch, 4).tolist()
@@ -77,8 +77,8 @@ def test_an_onion_that_may_wait_arrives(monkeypatch):
     survey = PeerSurvey(rounds=24, mode="onion", hops=8)
     some = [
         run(seed, survey=survey, randomizer=telling(PEOPLE), values=np.arange(PEOPLE))
-        for seed in range(5)
+        for seed in range(3)
     ]
-    assert sum(each.arrived for each in some) >= 0.98 * 500
+    assert sum(each.arrived for each in some) >= 0.98 * 300
     assert all(counts(each.batch, PEOPLE).max() == 1 for each in some)
     assert all(sum(each.loads) + each.stranded == PEOPLE for each in some)

@@ -11,13 +11,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from hashlib import sha256
-from time import monotonic
 
 import httpx
 import pytest
 from starlette.routing import Route
 
 from http_kit import BYTES, serving, talk
+from running_kit import wait_for
 from shoal.sealing import KeyPair
 from shoal.service.batch_file import BatchFile
 from shoal.service.errors import StoreUnavailableError
@@ -220,21 +220,23 @@ def test_many_single_reports_share_commits(shuffler, monkeypatch):
     original = Reports.receive
 
     def counted(store, arrivals):
+        if not groups:  # the first is slow, and everybody else comes meanwhile
+            wait_for(lambda: ("queue", 1.0, "") in shuffler.observed)
         groups.append(len(arrivals))
         return original(store, arrivals)
 
     monkeypatch.setattr(Reports, "receive", counted)
-    reports = shuffler.reports(120)
+    reports = shuffler.reports(40)
     with (
-        serving(shuffler.app()) as url,
+        serving(shuffler.app(waiting_requests=16)) as url,
         client_of(url) as client,
         ThreadPoolExecutor(16) as people,
     ):
         answers = list(people.map(lambda report: post(client, shuffler, report), reports))
     assert {answer.status_code for answer in answers} == {202}
-    assert sum(groups) == 120
-    assert len(groups) < 100
-    assert kept(shuffler) == (120, 0)
+    assert sum(groups) == 40
+    assert max(groups) >= 8
+    assert kept(shuffler) == (40, 0)
 
 
 def test_a_full_line_sends_people_away_until_there_is_room(shuffler, monkeypatch):
@@ -243,7 +245,7 @@ def test_a_full_line_sends_people_away_until_there_is_room(shuffler, monkeypatch
 
     def held_up(store, arrivals):
         entered.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return original(store, arrivals)
 
     monkeypatch.setattr(Reports, "receive", held_up)
@@ -253,11 +255,9 @@ def test_a_full_line_sends_people_away_until_there_is_room(shuffler, monkeypatch
         ThreadPoolExecutor(2) as people,
     ):
         first = people.submit(post, client, shuffler, shuffler.reports(1))
-        assert entered.wait(10)
+        assert entered.wait(60)
         second = people.submit(post, client, shuffler, shuffler.reports(1))
-        until = monotonic() + 10
-        while ("queue", 1.0, "") not in shuffler.observed:
-            assert monotonic() < until
+        wait_for(lambda: ("queue", 1.0, "") in shuffler.observed)
         report = shuffler.reports(1)
         turned_away = post(client, shuffler, report)
         assert kind(turned_away) == (503, "busy")
@@ -273,7 +273,7 @@ def test_the_end_waits_for_requests_in_flight_and_closes_the_segment(shuffler, m
 
     def held_up(store, arrivals):
         entered.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return receive(store, arrivals)
 
     def noted(store):
@@ -286,7 +286,7 @@ def test_the_end_waits_for_requests_in_flight_and_closes_the_segment(shuffler, m
         with serving(shuffler.app()) as url:
             client = client_of(url)
             waiting = people.submit(post, client, shuffler, shuffler.reports(3))
-            assert entered.wait(10)
+            assert entered.wait(60)
             threading.Timer(0.3, go_on.set).start()
         assert waiting.result().status_code == 202
         client.close()

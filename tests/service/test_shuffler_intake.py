@@ -30,7 +30,7 @@ class Store:
 
     def receive(self, arrivals):
         self.entered.set()
-        assert self.go_on.wait(10)
+        assert self.go_on.wait(60)
         if self.down:
             raise StoreUnavailableError("writing", "no disk")
         if any(arrival.reports == b"poison" for arrival in arrivals):
@@ -55,7 +55,7 @@ async def _sent(intake, store, contents):
     store.go_on.clear()
     store.entered.clear()
     first = asyncio.ensure_future(intake.commit([arrival(FIRST)]))
-    await asyncio.get_running_loop().run_in_executor(None, store.entered.wait, 10)
+    await asyncio.get_running_loop().run_in_executor(None, store.entered.wait, 60)
     waiting = [asyncio.ensure_future(intake.commit([arrival(content)])) for content in contents]
     await asyncio.sleep(0.02)
     assert not any(task.done() for task in waiting)
@@ -73,14 +73,25 @@ def test_who_comes_while_others_are_committed_shares_the_next_commit(store):
     assert store.groups == [[FIRST], contents]
 
 
-def test_lingering_gathers_the_first_group_too(store):
-    async def several():
-        await asyncio.gather(*(intake.commit([arrival(b"x")]) for _ in range(50)))
+def test_lingering_gathers_the_first_group_too(store, monkeypatch):
+    everybody, lingered = Event(), []
 
+    def sleep(seconds):
+        lingered.append(seconds)
+        assert everybody.wait(60)
+
+    async def several():
+        waiting = [asyncio.ensure_future(intake.commit([arrival(b"x")])) for _ in range(50)]
+        await asyncio.sleep(0)  # all of them are in the line
+        everybody.set()
+        await asyncio.gather(*waiting)
+
+    monkeypatch.setattr("shoal.service.shuffler.intake.time.sleep", sleep)
     intake = GroupCommit(store, linger=0.05)
     asyncio.run(several())
     intake.close()
     assert [len(group) for group in store.groups] == [50]
+    assert lingered == [0.05]
 
 
 def test_groups_are_bounded_and_nobody_waits_for_ever(store):

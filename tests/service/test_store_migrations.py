@@ -33,11 +33,12 @@ from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.store import ShufflerStore
 
 FROZEN = Path(__file__).parent / "frozen"
+pytestmark = pytest.mark.usefixtures("every_migration")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request, store_urls):
-    database = Database(store_urls[request.param], timeout=20)
+    database = Database(store_urls[request.param], timeout=60)
     yield database
     database.close()
 
@@ -45,7 +46,7 @@ def database(request, store_urls):
 @pytest.fixture
 def other(database):
     """Another process."""
-    other = Database(database._engine.url.render_as_string(hide_password=False), timeout=20)
+    other = Database(database._engine.url.render_as_string(hide_password=False), timeout=60)
     yield other
     other.close()
 

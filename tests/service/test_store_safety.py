@@ -46,7 +46,7 @@ class Parts:
 
     def __init__(self, url, directory):
         self.url, self.directory, self.clock = url, directory, ManualClock(START)
-        self.database = Database(url, timeout=20)
+        self.database = Database(url, timeout=60)
         self.database.migrate("shuffler")
         self.survey = make_survey()
         self.store = self.opened()

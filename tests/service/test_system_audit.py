@@ -25,6 +25,7 @@ from shoal.service.shuffler import mixing, worker
 AT_ONCE = 256
 CERTAIN = 1 - 1e-7  # an honest build fails less often than once in a million runs of these tests
 CONFIDENCE = 0.999
+LIKELY = 0.9  # of a bound that is to tell a broken build from what is claimed
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Crowd:
 
 
 FEW = Crowd(people=5, local_epsilon=1.0, delta=0.1)
+SOME = Crowd(people=20, local_epsilon=2.0, delta=0.2)
 MANY = Crowd(people=40, local_epsilon=2.0, delta=0.1)
 
 
@@ -145,15 +147,15 @@ def ordered_by(monkeypatch, source):
     monkeypatch.setattr(worker, "mix_records", mix)
 
 
-def unshuffled(monkeypatch):
+def unshuffled(monkeypatch, _people):
     ordered_by(monkeypatch, AsTheyCome)
     return 0
 
 
-def always_the_same_order(monkeypatch):
+def always_the_same_order(monkeypatch, people):
     """Of opening, then of mixing: the place that the first person always ends up at."""
     ordered_by(monkeypatch, lambda: simulated(0))
-    order = simulated(0).permutation(MANY.people)
+    order = simulated(0).permutation(people)
     return int(np.flatnonzero(order[order] == 0)[0])
 
 
@@ -168,7 +170,7 @@ def at_least(often):
     return lambda messages: (messages == 0).sum(axis=1) >= often
 
 
-def bounds(subject, crowd, events, runs, confidence=CONFIDENCE):
+def bounds(subject, crowd, events, runs, confidence=LIKELY):
     """Lower bounds on epsilon by events that are fixed beforehand; a coin for every run."""
     heads = int(secure().bits(runs).sum())
     inside = []
@@ -194,14 +196,14 @@ def chance_to_miss(crowd, chances, runs):
         low, high = 0, total + 1  # the fewest on the first data set that refute the claim
         while low < high:
             first = (low + high) // 2
-            found = coin_bound(first, total - first, runs, delta=crowd.delta, confidence=CONFIDENCE)
+            found = coin_bound(first, total - first, runs, delta=crowd.delta, confidence=LIKELY)
             low, high = (low, first) if found > claim else (first + 1, high)
         missed += law[total] * stats.binom.cdf(low - 1, total, p / (p + q))
     return missed
 
 
-RUNS = 400
-DRAWS, OFTEN = 6, 9  # of a client that draws anew for every retry; what is counted then
+RUNS = 300
+DRAWS, OFTEN = 10, 9  # of a client that draws anew for every retry; what is counted then
 
 
 def test_a_released_batch_tells_no_more_than_is_stated(released):
@@ -212,16 +214,16 @@ def test_a_released_batch_tells_no_more_than_is_stated(released):
 
 @pytest.mark.parametrize("broken", [unshuffled, always_the_same_order])
 def test_a_shuffler_without_fresh_randomness_is_caught(released, monkeypatch, broken):
-    assert chance_to_miss(MANY, MANY.told, RUNS) < 1e-6
-    place = broken(monkeypatch)
-    (found,) = bounds(released(MANY), MANY, [at_place(place)], RUNS)
-    assert found > MANY.claimed
+    assert chance_to_miss(SOME, SOME.told, RUNS) < 1e-6
+    place = broken(monkeypatch, SOME.people)
+    (found,) = bounds(released(SOME), SOME, [at_place(place)], RUNS)
+    assert found > SOME.claimed
 
 
 def test_a_client_that_draws_anew_for_every_retry_is_caught(released):
-    assert chance_to_miss(MANY, MANY.told_often(OFTEN, DRAWS), RUNS) < 1e-6
-    (found,) = bounds(released(MANY, draws=DRAWS), MANY, [at_least(OFTEN)], RUNS)
-    assert found > MANY.claimed
+    assert chance_to_miss(SOME, SOME.told_often(OFTEN, DRAWS), RUNS) < 1e-6
+    (found,) = bounds(released(SOME, draws=DRAWS), SOME, [at_least(OFTEN)], RUNS)
+    assert found > SOME.claimed
 
 
 # The audit that knows nothing of the flaw
@@ -251,7 +253,7 @@ def test_an_audit_finds_nothing(released, crowd, runs):
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", [unshuffled, always_the_same_order])
 def test_an_audit_finds_a_broken_shuffler(released, monkeypatch, broken):
-    place = broken(monkeypatch)
+    place = broken(monkeypatch, MANY.people)
     found = audited(released(MANY), MANY, 2_000, CONFIDENCE)
     assert found.verdict == "violated", str(found)
     assert found.evidence.statistic == f"privacy loss at place {place + 1}"

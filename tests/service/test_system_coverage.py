@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from service.live import live, quick_directory
+from service.live import free_sealing, live, quick_directory
 from shoal.randomness import simulated
 from shoal.service.client import seal_many
 from shoal.values import Counts
@@ -89,7 +89,8 @@ def check(hits, exact, batches):
         assert law[seen:].sum() > tail, (hits, exact)
 
 
-def test_intervals_cover_as_often_as_they_should():
+def test_intervals_cover_as_often_as_they_should(monkeypatch):
+    free_sealing(monkeypatch)
     rounds = 4
     hits, exact = coverage(rounds)
     assert exact.min() >= 0.95
@@ -98,7 +99,8 @@ def test_intervals_cover_as_often_as_they_should():
 
 
 @pytest.mark.slow
-def test_intervals_cover_over_three_thousand_batches():
+def test_intervals_cover_over_three_thousand_batches(monkeypatch):
+    free_sealing(monkeypatch)
     rounds = 168
     hits, exact = coverage(rounds)
     batches = TOGETHER * rounds

@@ -89,7 +89,7 @@ def test_answers_are_lost_and_all_reports_arrive_once(drawn, people):
 
 
 def test_many_at_once_over_the_same_network(drawn):
-    people = 400
+    people = 200
     network = Lossy(LOST, seed=2)
     survey = telling(people, minimum=people, target=people)
     with quick_directory() as directory, live(directory, front=network, **survey) as service:
@@ -104,7 +104,7 @@ def test_many_at_once_over_the_same_network(drawn):
 
 def test_two_workers_and_two_analyzers_as_processes():
     """All four want everything; every batch is mixed by one and published by one."""
-    people, each = 240, 4
+    people, each = 120, 4
     survey = telling(people, minimum=5, target=10)
     with quick_directory() as directory, live(directory, clock=system_clock, **survey) as service:
         reports = seal_many(service.survey, np.arange(people), service.keys())

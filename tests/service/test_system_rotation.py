@@ -17,7 +17,7 @@ from shoal.service.keyring import KeyState
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.reports import Arrival
 
-DEVICES = 3
+DEVICES = 2
 PEOPLE = 2  # that a device sends for in one go
 STEP = 22 * HOUR
 # Longer than the life of two keys: pending, 30 days active, 14 days expired, deleted.
@@ -34,7 +34,7 @@ def service():
         "device": RandomizedResponse(k=EVERYBODY, epsilon=NOISE),
         "local_epsilon": NOISE,
         "minimum": 2,
-        "target": 12,
+        "target": 8,
     }
     with quick_directory() as directory, live(directory, **changes) as found:
         yield found

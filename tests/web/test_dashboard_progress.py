@@ -161,12 +161,12 @@ def test_what_comes_later_is_made_once_kept_and_made_again_in_time():
         return len(made)
 
     later = Background(
-        make, lifetime=lambda _: 10.0, again=5.0, patience=30.0, timer=lambda: now[0]
+        make, lifetime=lambda _: 10.0, again=5.0, patience=60.0, timer=lambda: now[0]
     )
     assert [later.get("a"), later.get("a"), later.get("b")] == [1, 1, 2]
     now[0] = 10.0
     later.get("a")  # the one before, or already the next
-    later._entries["a"].done.wait(30)
+    later._entries["a"].done.wait(60)
     _settled(later, "a")
     assert later.get("a") == 3
     broken[0] = True
@@ -194,14 +194,14 @@ def test_a_page_waits_once_for_all_that_it_asks_for():
     assert sum(waits) < 0.4  # 4 if it waited for each anew
     silent.set()
     for key in range(20):
-        later._entries[key].done.wait(30)
+        later._entries[key].done.wait(60)
     assert later.all(range(20)) == dict.fromkeys(range(20), True)
 
 
 def _settled(later, key):
     for thread in threading.enumerate():
         if thread.name.startswith("background"):
-            thread.join(30)
+            thread.join(60)
     assert not later._entries[key].working
 
 
@@ -238,7 +238,7 @@ def rendered(service, token):
     """All pages, by a process that remembers nothing."""
     half = service.analyzer
     pages = AnalyzerPages(store=half.store, keyring=half.keyring, limits=Limits())
-    routes = Dashboard(pages, patience=30.0).routes()
+    routes = Dashboard(pages, patience=60.0).routes()
     here = f"/dashboard/surveys/{service.survey.id}"
     addresses = ("/dashboard", here, f"{here}?order=asked", f"{here}/version")
     with (

@@ -36,8 +36,8 @@ def test_a_new_directory_has_a_link_that_logs_in(tmp_path):
     wanted = Wanted(question="Which?", answers=("a", "b"), people=100)
     survey = embedded.make(wanted, Ports(shuffler=1, analyzer=2), clock=clock)
     embedded.make_login(survey, clock=clock)
-    assert stat.S_IMODE(embedded.login.stat().st_mode) == 0o600
-    place, _, token = embedded.login.read_text().strip().partition("#")
+    assert stat.S_IMODE((embedded.directory / "dashboard").stat().st_mode) == 0o600
+    place, _, token = (embedded.directory / "dashboard").read_text().strip().partition("#")
     assert place == "http://127.0.0.1:2/dashboard/login"
     home = embedded.home("analyzer")
     database = home.database()
@@ -46,9 +46,9 @@ def test_a_new_directory_has_a_link_that_logs_in(tmp_path):
         scope = store.tokens.check(token, survey.id)
         assert (scope.label, scope.survey) == ("dashboard", None)
         assert scope.expires > survey.not_after
-        before = embedded.login.read_bytes()
+        before = (embedded.directory / "dashboard").read_bytes()
         embedded.make_login(survey, clock=clock)
-        assert embedded.login.read_bytes() == before
+        assert (embedded.directory / "dashboard").read_bytes() == before
         keyring = home.keyring(None, clock=clock)
         party = SimpleNamespace(store=store, keyring=keyring)
         with shown(party) as client:

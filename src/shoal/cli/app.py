@@ -157,7 +157,9 @@ def _root(
 @app.command("help", rich_help_panel=OPERATE)
 def show_help(
     context: typer.Context,
-    words: Annotated[list[str] | None, typer.Argument(metavar="COMMAND")] = None,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="COMMAND", help="Whose help.")
+    ] = None,
 ) -> None:
     """Print the help of a command: the same as shoal COMMAND --help."""
     root = context.find_root()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -45,19 +46,19 @@ def backup(options: BackupOptions) -> None:
 
     Needs no passphrase: keys are copied as they are, encrypted. Nothing is overwritten.
     """
-    from shoal.service.ops.environment import need_party
+    from shoal.service.ops.health import need_server
 
-    need_party("shoal backup", options.store)
+    need_server("shoal backup", options.store)
     from shoal.service.ops import backup as backups
-    from shoal.service.ops import home
+    from shoal.service.ops.home import home_of
 
-    home.private()
+    os.umask(0o077)  # whatever is written is for this user alone
     if options.directory is None or options.to is None:
         with working("reading") as progress:
             made = backups.check(options.verify or Path(), progress)
         document = made.document("is whole")
     else:
-        party = home.home_of(options.directory, options.store)
+        party = home_of(options.directory, options.store)
         target = Path(options.to)
         if options.to.endswith("/"):
             try:
@@ -103,13 +104,12 @@ def restore(options: RestoreOptions) -> None:
     Keys that should be deleted by now are deleted, and a new list is signed. The old directory
     must never be used again beside it.
     """
-    from shoal.service.ops.environment import need_party
+    from shoal.service.ops.health import need_server
 
-    need_party("shoal restore", options.store)
-    from shoal.service.ops import home
+    need_server("shoal restore", options.store)
     from shoal.service.ops.restore import restore as bring_back
 
-    home.private()
+    os.umask(0o077)  # whatever is written is for this user alone
     names = ("backup", "to", "store", "waiting", "identity", "first_number", "migrate")
     with working("restoring") as progress:
         restored = bring_back(

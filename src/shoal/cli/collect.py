@@ -61,9 +61,9 @@ def collect(options: CollectOptions) -> None:
 
     Each batch is published once, however often this runs or is interrupted.
     """
-    from shoal.service.ops.environment import need_party
+    from shoal.service.ops.health import need_server
 
-    need_party("shoal collect", options.store)
+    need_server("shoal collect", options.store)
     import logging
 
     from shoal.service.analyzer.collect import Pass

@@ -54,20 +54,20 @@ def doctor(options: DoctorOptions) -> None:
 
 def _examined(options: DoctorOptions) -> Examination:
     """With whether the pages have their scripts, where an analyzer is or may come to be."""
-    from shoal.service.ops.environment import MACHINE, SERVER, machine_findings, missing, need_party
-    from shoal.service.ops.health import Examination
+    from shoal.service.ops import health
+    from shoal.service.ops.health import MACHINE
 
     if options.targets:
-        need_party("shoal doctor", options.store)
+        health.need_server("shoal doctor", options.store)
         from shoal.service.ops.doctor import examine
 
         parts = examine(options.targets, store=options.store).parts
         analyzer = any(name.startswith("analyzer in ") for name in parts) or len(parts) == 1
     else:  # also where nothing of the server is installed: that is one of the findings
-        parts = {MACHINE: list(machine_findings())}
+        parts = {MACHINE: list(health.machine_findings())}
         analyzer = True
-    if analyzer and not missing(SERVER):
+    if analyzer and not health.missing(health.SERVER):
         from shoal.web import assets
 
         parts = parts | {MACHINE: [*parts[MACHINE], assets.finding()]}
-    return Examination(parts)
+    return health.Examination(parts)

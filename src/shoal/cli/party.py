@@ -49,9 +49,9 @@ class PartyOptions(Options):
 
     def home(self, command: str) -> Home:
         """The party, if what the command needs is installed."""
-        from shoal.service.ops.environment import need_party
+        from shoal.service.ops.health import need_server
 
-        need_party(command, self.store)
+        need_server(command, self.store)
         from shoal.service.ops.home import home_of
 
         return home_of(self.directory, self.store)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from shoal.cli.app import OPERATE, Commands, app
+from shoal.cli.app import OPERATE, Commands, RefusedError, app
 from shoal.cli.options import BareOptions, command, option
 from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 
 if TYPE_CHECKING:
-    from shoal.service.http.limits import Limits
     from shoal.service.keyring import Role
     from shoal.service.ops.processes import Settings
 
 _WHERE = "Where it listens"
 _MUCH = "What one address may have"
 _LOG = "What it tells"
-_LISTENING = ("host", "port", "socket", "metrics_host", "metrics_port", "metrics_socket")
-_CHOSEN = ("identity", "migrate", "processes", "pause", "gather", "gather_reports", "behind_proxy")
+_SETTINGS = (
+    *("host", "port", "socket", "metrics_host", "metrics_port", "metrics_socket"),
+    *("identity", "migrate", "processes", "pause", "gather", "gather_reports", "behind_proxy"),
+)
 
 serve = typer.Typer(
     cls=Commands,
@@ -63,14 +66,14 @@ class ProcessOptions(BareOptions):
 
         A directory that is not the party's is refused first, and so is a missing component.
         """
-        from shoal.service.ops.environment import need_party
+        from shoal.service.ops.health import need_server
 
-        need_party("shoal serve", self.store)
-        from shoal.cli.files import writing_to
+        need_server("shoal serve", self.store)
+        from shoal.service.http.limits import BY_ADDRESS, Limits
         from shoal.service.http.server import allow_many_files
-        from shoal.service.ops import children, logs
-        from shoal.service.ops.home import Home, private, refuse_both
-        from shoal.service.ops.processes import Listening, Settings
+        from shoal.service.ops import logs
+        from shoal.service.ops.home import Home, refuse_both
+        from shoal.service.ops.processes import Settings, follow_parent
 
         refuse_both(self.directory)
         home = Home(directory=self.directory, role=role, store=self.store)
@@ -79,21 +82,20 @@ class ProcessOptions(BareOptions):
         protection = None
         if isinstance(self, KeyOptions):
             protection = self.protection(home.keys, self.identity)
-        private()
+        os.umask(0o077)  # whatever is written is for this user alone
         allow_many_files()
-        with writing_to(self.log or Path()):
+        try:
             logs.configure(to=self.log, level=self.log_level)
+        except OSError as error:
+            raise RefusedError(f"cannot write to {self.log}: {error.strerror or error}") from error
         if self.with_parent:
-            children.follow_parent()
-        listening, settings = (
-            self.only(*(name for name in names if name in self.declared))
-            for names in (_LISTENING, _CHOSEN)
-        )
+            threading.Thread(target=follow_parent, name="parent", daemon=True).start()
+        settings = self.only(*(name for name in _SETTINGS if name in self.declared))
         if isinstance(self, ListenOptions):
-            settings["limits"] = self.limits()
-        return Settings(
-            home=home, protection=protection, listening=Listening(**listening), **settings
-        )
+            limits = Limits(**self.only(*BY_ADDRESS, "limit_loopback"))
+            unlimited = replace(limits, address_rate=None)
+            settings["limits"] = unlimited if self.behind_proxy else limits
+        return Settings(home=home, protection=protection, **settings)
 
 
 class ListenOptions(ProcessOptions):
@@ -115,13 +117,6 @@ class ListenOptions(ProcessOptions):
     address_burst: int = option("Reports before that rate holds.", _MUCH, default=20_000)
     limit_loopback: bool = option("Limit this machine's own addresses, too.", _MUCH)
     socket: int | None = option("", hidden=True, keyword="descriptor")
-
-    def limits(self) -> Limits:
-        """What one address may have."""
-        from shoal.service.http.limits import BY_ADDRESS, Limits
-
-        limits = Limits(**self.only(*BY_ADDRESS, "limit_loopback"))
-        return replace(limits, address_rate=None) if self.behind_proxy else limits
 
 
 class ShufflerOptions(ListenOptions):

@@ -221,12 +221,7 @@ def _send(
                 return client.report(survey, answer or "", occasion=options.occasion)
             with executor(options.processes) as pool:
                 return client.report_many(
-                    survey,
-                    values,
-                    job=job,
-                    occasion=options.occasion,
-                    pool=pool,
-                    progress=progress,
+                    survey, values, job=job, occasion=options.occasion, pool=pool, progress=progress
                 )
     except KeyboardInterrupt:
         if options.file is None:

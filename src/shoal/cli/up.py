@@ -19,8 +19,7 @@ from shoal.cli.render import chart, console, print_json, show, table, working
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.results import SurveyResults
-    from shoal.service.ops.crowd import Job
-    from shoal.service.ops.up import Local, Wanted
+    from shoal.service.ops.up import Job, Local, Wanted
 
 _WHAT = "What is asked"
 _WHO = "Who answers"
@@ -92,7 +91,7 @@ def up(options: UpOptions) -> None:
     protected, and one person has both parties: for trying out, not for real answers.
     """
     began = time.monotonic()
-    from shoal.service.ops.environment import need_server
+    from shoal.service.ops.health import need_server
 
     need_server("shoal up")
     from shoal.service.ops import up as local
@@ -146,15 +145,15 @@ def _simulated(options: UpOptions, services: Local, began: float) -> int:
 
     The same command again goes on with the crowd that was interrupted, and makes no second one.
     """
-    from shoal.service.ops import crowd
+    from shoal.service.ops.up import invented
 
     known = len(services.results().batches)
-    job = services.crowd.unfinished()
-    if job is not None:
+    job = services.crowd.job()
+    if not job.finished:
         _send(services, job)
     if options.simulate is None:
         return known
-    if job is None or job.people != options.simulate:
+    if job.finished or job.people != options.simulate:
         job = services.crowd.begin(options.simulate, before=known)
         _send(services, job)
     if job.people < services.survey.batches.target:
@@ -162,16 +161,17 @@ def _simulated(options: UpOptions, services: Local, began: float) -> int:
         return known
     with working("publishing"):
         services.wait_for_more(job.before)
-    truth = crowd.fractions(services.survey, crowd.invented(services.survey, job.people))
+    answers = invented(services.survey, job.people)
+    truth = {each: answers.count(each) / job.people for each in services.survey.answers}
     seconds = time.monotonic() - began
     results = services.results()
     if options.json:
         print_json(
             {
-                "directory": str(services.directory),
+                "directory": str(options.directory),
                 "shuffler": services.addresses.shuffler,
                 "analyzer": services.addresses.analyzer,
-                "page": services.page,
+                "page": services.addresses.page,
                 "dashboard": services.addresses.dashboard,
                 "invented": truth,
                 "seconds": seconds,
@@ -193,7 +193,7 @@ def _stay(services: Local, shown: int) -> None:
     """Keep everything running, and show what is published meanwhile."""
     while True:
         time.sleep(_LOOK_EVERY)
-        services.check()
+        services.children.check()
         if services.published() > shown:
             results = services.results()
             shown = len(results.batches)
@@ -214,7 +214,7 @@ def _introduce(services: Local, *, new: bool) -> None:
     from shoal.explain.text import up as rounded_up
 
     page, survey, where = console(), services.survey, services.addresses
-    made = f"{'Made' if new else 'Goes on with'} {services.directory}"
+    made = f"{'Made' if new else 'Goes on with'} {services.embedded.directory}"
     page.print(f"{made}: keys of a shuffler and an analyzer, and a survey.", soft_wrap=True)
     page.print(f"note: {_NOT_APART}", style="yellow")
     for warning in missing_scripts():
@@ -245,8 +245,8 @@ def invite(services: Local) -> None:
     from shoal.service.client import Policy
 
     survey = services.survey
-    file = shlex.quote(str(services.directory / "survey.json"))
-    name = shlex.quote(str(services.directory))
+    file = shlex.quote(str(services.embedded.directory / "survey.json"))
+    name = shlex.quote(str(services.embedded.directory))
     allowing = "".join(f" {each.option}" for each in Policy().exceeded(survey))
     lines = (
         "It runs until Ctrl-C. In another terminal:",
@@ -258,9 +258,9 @@ def invite(services: Local) -> None:
         "",
         "In a browser:",
         "",
-        f"  {services.page}    the page to answer on",
+        f"  {services.addresses.page}    the page to answer on",
         f"  {services.addresses.dashboard}    what comes of it",
-        f"  {services.login}: the link that shows its operator more",
+        f"  {services.embedded.directory}/dashboard: the link that shows its operator more",
         "",
     )
     page = console()

@@ -19,23 +19,25 @@ from service.simulation.parties import (
     HOUR,
     MAX_AGE,
     START,
+    Beginning,
     Place,
     World,
     survey_of,
 )
 from shoal.randomness import simulated
 from shoal.sealing import SurveyId
-from shoal.service.client import Client, Policy, Settings
+from shoal.service.client import Client, Keys, Policy, Settings, seal_many
 from shoal.service.clock import ManualClock
 from shoal.service.db import Database
+from shoal.service.keyring import Keyring, Protection
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.wire import VERSION, Wire
 
-MINIMUM = 8
-CLIENTS = range(10)  # answer through the client
-SENDERS = range(10, 20)  # have their reports sent by hand
-LATER = range(20, 30)  # come on the second day, so that nobody is left in too small a batch
+MINIMUM = 4
+CLIENTS = range(5)  # answer through the client
+SENDERS = range(5, 10)  # have their reports sent by hand
+LATER = range(10, 15)  # come on the second day, so that nobody is left in too small a batch
 AT_ONCE = 10_000
 EVERYBODY = len(CLIENTS) + len(SENDERS) + len(LATER)
 
@@ -45,6 +47,22 @@ def one_survey(fingerprints):
     return [
         survey_of("kills", fingerprints, k=EVERYBODY, minimum=MINIMUM, target=1000, epsilon=30.0)
     ]
+
+
+def begun(directory, admin=None):
+    """Both parties before the first day, with the reports that are sent by hand."""
+    beginning = Beginning(directory / "beginning", one_survey, admin)
+    (survey,) = beginning.surveys
+    keys = {}
+    for role in ("shuffler", "analyzer"):
+        ring = Keyring.open(beginning.place.of(role) / "keys", protection=Protection.none())
+        keys[role] = ring.list().current(survey.suite, START)
+    sealed = seal_many(survey, np.arange(EVERYBODY), Keys(keys["analyzer"], keys["shuffler"]))
+    for name in ("reports", "acknowledged"):
+        (beginning.place.directory / name).mkdir()
+    for name in (*SENDERS, *LATER):
+        (beginning.place.directory / "reports" / str(name)).write_bytes(sealed[name])
+    return beginning
 
 
 class Collection:
@@ -126,5 +144,13 @@ def _collect(asked):
     Collection(place, asked["tokens"], START + asked["day"] * DAY).run(asked["senders"])
 
 
+def _rehearse(directory):
+    beginning = begun(directory)
+    tokens = {str(name): token for name, token in beginning.tokens.items()}
+    collection = Collection(beginning.place, tokens, START)
+    collection.run(SENDERS)
+    collection.world.close()
+
+
 if __name__ == "__main__":
-    serve(_collect)
+    serve(_collect, _rehearse)

@@ -20,9 +20,8 @@ from shoal.sealing import SurveyId
 from shoal.service.analyzer.results import ResultCache, promise_json, written
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.http import openapi, requests
-from shoal.service.http.application import Application
 from shoal.service.http.limits import Addresses, Limits
-from shoal.service.http.openapi import JSON
+from shoal.service.http.openapi import JSON, Application
 from shoal.service.http.problems import Observe, Problem, ProblemError, unobserved
 from shoal.service.keyring import Keyring
 

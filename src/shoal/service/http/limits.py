@@ -15,7 +15,7 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from socket import AF_INET, AF_INET6, inet_pton
 from time import monotonic
@@ -49,15 +49,22 @@ _LOOPBACK_NETWORK = 127
 class Limits:
     """What is too much.
 
-    Of one request: ``body_bytes``, ``reports``, and ``body_seconds`` for its body to arrive. Of all
-    requests at once: ``waiting_bytes`` and ``waiting_requests``, from the first byte of a body
-    until it is committed. Of one address: ``address_connections``, ``address_requests`` and
+    Of one request: ``head_bytes``, ``body_bytes``, ``reports``, and ``head_seconds`` and
+    ``body_seconds`` for its head and its body to arrive; of a body that was refused before its end,
+    ``discard_bytes`` and ``discard_seconds``. Of a process: ``connections``, and of all its
+    requests at once ``waiting_bytes`` and ``waiting_requests``, from the first byte of a body until
+    it is committed. Of one address: ``address_connections``, ``address_requests`` and
     ``address_bytes`` at once, and ``address_rate`` reports a second after a first
     ``address_burst``; a rate of None is for a service behind a proxy, where all requests come from
     one address, and nothing is limited by it. This machine's own addresses are not limited unless
     ``limit_loopback``: a proxy may be on the same machine.
     """
 
+    head_bytes: int = 16 << 10
+    head_seconds: float = 30.0
+    connections: int = 10_000
+    discard_bytes: int = 16 << 20
+    discard_seconds: float = 10.0
     body_bytes: int = 8 << 20
     reports: int = 10_000
     body_seconds: float = 30.0
@@ -72,12 +79,12 @@ class Limits:
     limit_loopback: bool = False
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if field.type == "int":
-                checks.count(**{field.name: getattr(self, field.name)})
-        checks.positive(body_seconds=self.body_seconds)
-        if self.address_rate is not None:
-            checks.positive(address_rate=self.address_rate)
+        for each in fields(self):
+            value = {each.name: getattr(self, each.name)}
+            if each.type == "int":
+                checks.count(**value)
+            elif each.type != "bool" and value[each.name] is not None:
+                checks.positive(**value)
 
     def words(self) -> list[str]:
         """The options of ``shoal serve`` that say the same of one address."""
@@ -86,6 +93,26 @@ class Limits:
             if getattr(self, name) != getattr(Limits, name):
                 words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
         return [*words, "--limit-loopback"] if self.limit_loopback else words
+
+
+_AGAIN = "send the same bytes again later"
+_BUSY = Problem(
+    kind="busy",
+    status=503,
+    detail=f"more is being sent than can be stored; {_AGAIN}",
+    retry_after=5,
+    close=True,
+)
+_CROWDING = Problem(
+    kind="too_many",
+    status=429,
+    detail=f"too many requests at once from one place; {_AGAIN}",
+    retry_after=5,
+    close=True,
+)
+_TOO_MANY = Problem(
+    kind="too_many", status=429, detail=f"too many reports from one place; {_AGAIN}"
+)
 
 
 class PerNetwork:
@@ -149,37 +176,38 @@ class Room:
     @contextmanager
     def entered(self, networks: Networks = None) -> Iterator[Callable[[int], None]]:
         """Room for one request of an address; call what this gives with every piece's length."""
-        limits, held = self._limits, 0
+        limits, taken = self._limits, 0
 
         def hold(length: int) -> None:
             """Let so many bytes in, and with the first of a request its sender, or refuse."""
             if not length:  # the end of a body: nothing to remember anybody for
                 return
-            nonlocal held
-            first = not held
+            nonlocal taken
+            first = not taken
             if self._bytes + length > limits.waiting_bytes or (
                 first and self._requests >= limits.waiting_requests
             ):
-                raise ProblemError(_busy())
+                raise ProblemError(_BUSY)
             if not self._bytes_of.take(networks, length):
-                raise ProblemError(_crowding())
+                raise ProblemError(_CROWDING)
             if first and not self._requests_of.take(networks):
                 self._bytes_of.give(networks, length)
-                raise ProblemError(_crowding())
+                raise ProblemError(_CROWDING)
             self._bytes += length
             self._requests += first
-            held += length
+            taken += length
 
         try:
             yield hold
         finally:
-            if held:
-                self._bytes -= held
+            if taken:
+                self._bytes -= taken
                 self._requests -= 1
-                self._bytes_of.give(networks, held)
+                self._bytes_of.give(networks, taken)
                 self._requests_of.give(networks)
 
 
+@dataclass
 class Addresses:
     """A bucket of tokens for every address and network that was seen today.
 
@@ -187,19 +215,14 @@ class Addresses:
     there are too many.
     """
 
-    def __init__(self, limits: Limits, *, timer: Callable[[], float] = monotonic) -> None:
-        self._rate = limits.address_rate
-        self._burst = limits.address_burst
-        self._most = limits.addresses
-        self._limit_loopback = limits.limit_loopback
-        self._timer = timer
-        self._begin(timer())
-
-    def _begin(self, now: float) -> None:
-        self._until = now + _DAY
-        self._salt = randomness.secure().words(_SALT_WORDS).tobytes()
-        # hash of a network: (tokens missing, when that was so)
-        self._missing: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
+    limits: Limits
+    timer: Callable[[], float] = monotonic
+    _until: float = field(default=-math.inf, init=False)  # the end of the day that the salt is of
+    _salt: bytes = field(default=b"", init=False)
+    # hash of a network: (tokens missing, when that was so)
+    _missing: OrderedDict[bytes, tuple[float, float]] = field(
+        default_factory=OrderedDict, init=False
+    )
 
     def charge(self, address: str | None, tokens: int) -> Networks:
         """Take tokens from an address's buckets, or refuse; what stands for the address today."""
@@ -209,12 +232,12 @@ class Addresses:
 
     def charge_key(self, key: Networks, tokens: int) -> None:
         """Take tokens from the buckets of an address that this stands for, or refuse."""
-        if key is None or self._rate is None:
+        if key is None or self.limits.address_rate is None:
             return
-        now, wait = self._timer(), 0.0
+        now, wait = self.timer(), 0.0
         missing: dict[bytes, float] = {}
         for network, scale in zip(key, _SCALES, strict=False):
-            rate, burst = self._rate * scale, self._burst * scale
+            rate, burst = self.limits.address_rate * scale, self.limits.address_burst * scale
             tokens_missing, since = self._missing.pop(network, (0.0, now))
             tokens_missing = max(0.0, tokens_missing - (now - since) * rate)
             missing[network] = tokens_missing
@@ -223,17 +246,19 @@ class Addresses:
                 wait = max(wait, (tokens_missing - max(0, burst - tokens)) / rate)
         taken = 0 if wait else tokens
         self._missing.update((each, (lacks + taken, now)) for each, lacks in missing.items())
-        while len(self._missing) > self._most:
+        while len(self._missing) > self.limits.addresses:
             self._missing.popitem(last=False)
         if wait:
-            raise ProblemError(_too_many(math.ceil(wait)))
+            raise ProblemError(replace(_TOO_MANY, retry_after=max(1, math.ceil(wait))))
 
     def key(self, address: str | None) -> Networks:
         """What stands for an address today; None for one that is not limited."""
-        now = self._timer()
+        now = self.timer()
         if now >= self._until:
-            self._begin(now)
-        if self._rate is None or address is None:
+            self._until = now + _DAY
+            self._salt = randomness.secure().words(_SALT_WORDS).tobytes()
+            self._missing.clear()
+        if self.limits.address_rate is None or address is None:
             return None
         try:
             packed = inet_pton(AF_INET6 if ":" in address else AF_INET, address.partition("%")[0])
@@ -242,38 +267,9 @@ class Addresses:
         packed = packed.removeprefix(_IPV4_MAPPED)
         is_ipv4 = len(packed) == _IPV4_BYTES
         is_loopback = packed == _LOOPBACK or (is_ipv4 and packed[0] == _LOOPBACK_NETWORK)
-        if is_loopback and not self._limit_loopback:
+        if is_loopback and not self.limits.limit_loopback:
             return None
         return tuple(
             blake2b(packed[:length], key=self._salt, digest_size=_HASH_BYTES).digest()
             for length in ((_IPV4_BYTES,) if is_ipv4 else _IPV6_NETWORKS)
         )
-
-
-def _busy() -> Problem:
-    return Problem(
-        kind="busy",
-        status=503,
-        detail="more is being sent than can be stored; send the same bytes again later",
-        retry_after=5,
-        close=True,
-    )
-
-
-def _crowding() -> Problem:
-    return Problem(
-        kind="too_many",
-        status=429,
-        detail="too many requests at once from one place; send the same bytes again later",
-        retry_after=5,
-        close=True,
-    )
-
-
-def _too_many(seconds: int) -> Problem:
-    return Problem(
-        kind="too_many",
-        status=429,
-        detail="too many reports from one place; send the same bytes again later",
-        retry_after=max(1, seconds),
-    )

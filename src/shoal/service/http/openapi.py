@@ -1,28 +1,51 @@
-"""The routes of an application, read from its OpenAPI 3.1 document: a file beside the application.
+"""An application read from its OpenAPI 3.1 document: a file beside the application's module.
 
 Each operation is answered by the method of the handlers that its ``operationId`` names, so that
-neither has what the other has not. ``x-cross-origin`` operations may be used by scripts of any site
-(see :mod:`shoal.service.http.application`). HEAD answers what GET does, but for operations with
-``x-head: false``, which change something.
+neither has what the other has not. HEAD answers what GET does, but for operations with ``x-head:
+false``, which change something.
+
+Scripts of any site may use ``x-cross-origin`` operations (cross-origin resource sharing).
+A survey's page, and pages that embed one, are on another origin than the shuffler that they send
+to. A browser lets their scripts do so only if the answers say that they may. These answers say so
+to everybody, in the same bytes, whether or not a request names an origin: what depends on who asks
+could tell who asked. Credentials are never part of it, and what needs a token is left out: no
+browser has one.
+
+A browser asks first whether it may send bytes (a preflight). That is answered from memory, and the
+answer holds for a day.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
+from starlette.types import Lifespan, Message, Receive, Scope, Send
+
+from shoal.errors import ShoalError
+from shoal.service.http.problems import Observe, ProblemError, answer_to, unobserved
 
 Document: TypeAlias = dict[str, Any]
 DOCUMENT_PATH = "/openapi.json"
 JSON = "application/json"
 BYTES = "application/octet-stream"
 SURVEY_PATH = "/v1/surveys/{survey}"
+DAY = 86400
+EVERYBODY = (
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-expose-headers", b"retry-after"),
+)
 _TOKENS = ("401", "403")
+_ANSWERED = (ProblemError, ShoalError, HTTPException, Exception)  # with a problem
+_PARAMETER = re.compile(r"\{[^}]*\}")
 
 
 class Operation(NamedTuple):
@@ -55,17 +78,76 @@ def operations(document: Document) -> Iterator[Operation]:
             yield Operation(path, frozenset({name.upper(), *head}), about)
 
 
-def routes(document: Document, handlers: object) -> list[Route]:
-    """The routes of the operations, and the one of their document."""
-    body = json.dumps(document, ensure_ascii=False, sort_keys=True).encode()
+class Application(Starlette):
+    """The routes of the operations and of their document, and ``pages`` that it does not have.
 
-    async def openapi(_request: Request) -> Response:
-        return Response(body, media_type=JSON, headers={"Cache-Control": "max-age=3600"})
+    ``shared`` are paths of pages that scripts of any site may read; operations say it themselves.
+    """
 
-    made = [Route(DOCUMENT_PATH, openapi)]
-    for operation in operations(document):
-        name = operation.document["operationId"]
-        route = Route(operation.path, getattr(handlers, name), name=name)
-        route.methods = set(operation.methods)
-        made.append(route)
-    return made
+    def __init__(
+        self,
+        document: Document,
+        handlers: object,
+        *,
+        observe: Observe = unobserved,
+        lifespan: Lifespan[Starlette] | None = None,
+        pages: Sequence[BaseRoute] = (),
+        shared: Sequence[str] = (),
+    ) -> None:
+        body = json.dumps(document, ensure_ascii=False, sort_keys=True).encode()
+
+        async def openapi(_request: Request) -> Response:
+            return Response(body, media_type=JSON, headers={"Cache-Control": "max-age=3600"})
+
+        # A coroutine: others are run in a thread, which takes longer than all of this.
+        async def refused(_request: Request, error: Exception) -> Response:
+            return answer_to(error, observe)
+
+        routes: list[BaseRoute] = [Route(DOCUMENT_PATH, openapi)]
+        methods: dict[str, set[str]] = {path: {"GET", "HEAD"} for path in shared}
+        for operation in operations(document):
+            name = operation.document["operationId"]
+            route = Route(operation.path, getattr(handlers, name), name=name)
+            route.methods = set(operation.methods)
+            routes.append(route)
+            if operation.document.get("x-cross-origin"):
+                methods.setdefault(operation.path, set()).update(operation.methods)
+        super().__init__(
+            routes=[*routes, *pages],
+            exception_handlers=dict.fromkeys(_ANSWERED, refused),
+            lifespan=lifespan,
+        )
+        # Redirects would be answers that the document does not have.
+        self.router.redirect_slashes = False
+        self._preflights = []
+        for path, names in methods.items():
+            # As routes are matched: a parameter is anything but a slash.
+            pattern = re.compile("[^/]+".join(map(re.escape, _PARAMETER.split(path))))
+            allowed = ", ".join(sorted({*names, "OPTIONS"}))
+            headers = {
+                "access-control-allow-origin": "*",
+                "access-control-allow-methods": allowed,
+                "access-control-allow-headers": "content-type",
+                "access-control-max-age": str(DAY),
+                "allow": allowed,
+            }
+            self._preflights.append((pattern, Response(status_code=204, headers=headers)))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer preflights, and let all other answers say who may read them, defects included."""
+        path = scope["path"] if scope["type"] == "http" else ""
+        known = (made for pattern, made in self._preflights if pattern.fullmatch(path))
+        preflight = next(known, None)
+        if preflight is None:
+            await super().__call__(scope, receive, send)
+            return
+
+        async def shared(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *EVERYBODY]
+            await send(message)
+
+        if scope["method"] == "OPTIONS":
+            await preflight(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, shared)

@@ -8,7 +8,7 @@ Every answer with a status of 400 or more is one JSON object of type ``applicati
 problem that passes by waiting says how long, in ``retry_after`` and in the header of that name.
 
 A handler raises :class:`ProblemError`, or lets an error of the service through: :func:`problem_of`
-knows which problem each of them is. :func:`exception_handlers` is for the application.
+knows which problem each of them is, and the application answers with it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from http import HTTPStatus
 from typing import TypeAlias
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ExceptionHandler
 
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.sealing import Plain, SealingError
@@ -111,6 +109,10 @@ _KINDS: dict[type[BaseException], tuple[str, int]] = {
     InvalidArgumentError: ("invalid", 400),
     ShoalError: ("refused", 409),
 }
+_OF_THE_FRAMEWORK = {
+    404: ("no_such_path", "there is nothing here; /openapi.json lists what there is"),
+    405: ("wrong_method", "this path has other methods; they are in the header Allow"),
+}
 _WAITING = {425, 429, 503}
 # What is wrong inside is for the log; paths and addresses of the operator's are nobody's business.
 _INSIDE = "what is sent cannot be kept, or what is asked for not be read, now; try again later"
@@ -134,26 +136,12 @@ def problem_of(error: ShoalError) -> Problem:
     )
 
 
-def no_token() -> Problem:
-    """No bearer token came with the request."""
-    return Problem(
-        kind="not_authorized",
-        status=401,
-        detail="send the token of this survey in the header Authorization: Bearer ...",
-        headers={"WWW-Authenticate": _CHALLENGE},
-    )
-
-
-def exception_handlers(
-    observe: Observe = unobserved,
-) -> dict[type[Exception] | int, ExceptionHandler]:
-    """For the argument of that name of a Starlette application."""
-
-    # A coroutine: others are run in a thread, which takes longer than all of this.
-    async def answer(_request: Request, error: Exception) -> Response:
-        return answer_to(error, observe)
-
-    return dict.fromkeys((ProblemError, ShoalError, HTTPException, Exception), answer)
+NO_TOKEN = Problem(
+    kind="not_authorized",
+    status=401,
+    detail="send the token of this survey in the header Authorization: Bearer ...",
+    headers={"WWW-Authenticate": _CHALLENGE},
+)
 
 
 def answer_to(error: Exception, observe: Observe = unobserved) -> Response:
@@ -172,22 +160,9 @@ def _problem(error: Exception) -> Problem:
         case ShoalError():
             return problem_of(error)
         case HTTPException():
-            return _of_the_framework(error)
+            kind, detail = _OF_THE_FRAMEWORK.get(error.status_code, ("refused", error.detail))
+            headers = error.headers or {}
+            return Problem(kind=kind, status=error.status_code, detail=detail, headers=headers)
         case _:
             detail = "this is a defect of the service; the request may be sent again"
             return Problem(kind="internal", status=500, detail=detail)
-
-
-def _of_the_framework(error: HTTPException) -> Problem:
-    """No such path, or a method that it does not have."""
-    kinds = {404: "no_such_path", 405: "wrong_method"}
-    details = {
-        404: "there is nothing here; /openapi.json lists what there is",
-        405: "this path has other methods; they are in the header Allow",
-    }
-    return Problem(
-        kind=kinds.get(error.status_code, "refused"),
-        status=error.status_code,
-        detail=details.get(error.status_code, error.detail),
-        headers=error.headers or {},
-    )

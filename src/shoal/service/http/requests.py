@@ -19,7 +19,7 @@ from starlette.types import Receive
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service.errors import UnknownBatchError, UnknownSurveyError
 from shoal.service.http.openapi import JSON
-from shoal.service.http.problems import Problem, ProblemError, no_token
+from shoal.service.http.problems import NO_TOKEN, Problem, ProblemError
 from shoal.service.keyring import CACHE_SECONDS, Keyring
 
 RawHeaders: TypeAlias = Iterable[tuple[bytes, bytes]]  # names in lower case, as a server has them
@@ -59,7 +59,7 @@ def bearer(request: Request) -> str:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
-        raise ProblemError(no_token())
+        raise ProblemError(NO_TOKEN)
     return token
 
 

@@ -21,17 +21,15 @@ import resource
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from http import HTTPStatus
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from shoal import checks
 from shoal.errors import ShoalError
 from shoal.service.http.limits import Addresses, Limits, Networks, PerNetwork
 from shoal.service.http.problems import Problem
@@ -43,6 +41,9 @@ _IDLE = 65  # seconds a connection may be silent between two requests
 _MOST_FILES = 65_536
 _FILES_FOR_WORK = 256  # kept back for the store: databases, segments, batches
 _PER_LINE = 4  # bytes of a header line beside its name and its value
+_NOT_HTTP = Problem(
+    kind="malformed", status=400, detail="this is not a request in HTTP/1.1", close=True
+)
 
 
 class CannotListenError(ShoalError):
@@ -54,8 +55,21 @@ class CannotListenError(ShoalError):
         super().__init__(f"cannot listen on {host} port {port}: {why}; {advice}")
 
 
-def listen(host: str, port: int, *, option: str = "port") -> socket.socket:
-    """A socket on this address, port 0 for any that is free; ``option`` is how it was chosen."""
+def listen(
+    host: str, port: int, *, option: str = "port", descriptor: int | None = None
+) -> socket.socket:
+    """A socket on this address, port 0 for any that is free; ``option`` is how it was chosen.
+
+    ``descriptor`` is a listening socket that whoever started this process opened for it.
+    """
+    if descriptor is not None:
+        try:
+            opened = socket.socket(fileno=descriptor)
+            opened.listen(BACKLOG)
+        except OSError as error:
+            advice = "start without --socket to open a port of its own"
+            raise CannotListenError("descriptor", descriptor, str(error.strerror), advice) from None
+        return opened
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         opened = socket.socket(family, socket.SOCK_STREAM)
@@ -74,28 +88,18 @@ def listen(host: str, port: int, *, option: str = "port") -> socket.socket:
 def _refusal(
     host: str, port: int, error: OSError | OverflowError, option: str
 ) -> CannotListenError:
-    number = error.errno if isinstance(error, OSError) else None
-    host_option = option.replace("port", "host")
-    advice = {
-        errno.EADDRINUSE: f"stop the program that has it, or choose another by --{option}",
-        errno.EACCES: f"choose one above 1023 by --{option}, and let a reverse proxy have this one",
-    }.get(
-        number or 0, f"choose an address of this machine by --{host_option} and a port up to 65535"
-    )
-    why = {errno.EADDRINUSE: "the port is taken", errno.EACCES: "not allowed"}
-    otherwise = error.strerror if isinstance(error, OSError) else "no such port"
-    return CannotListenError(host, port, why.get(number or 0, str(otherwise)), advice)
-
-
-def adopted(descriptor: int) -> socket.socket:
-    """A listening socket that whoever started this process opened for it."""
-    try:
-        opened = socket.socket(fileno=descriptor)
-        opened.listen(BACKLOG)
-    except OSError as error:
-        advice = "start without --socket to open a port of its own"
-        raise CannotListenError("descriptor", descriptor, str(error.strerror), advice) from None
-    return opened
+    match getattr(error, "errno", None):
+        case errno.EADDRINUSE:
+            why = "the port is taken"
+            advice = f"stop the program that has it, or choose another by --{option}"
+        case errno.EACCES:
+            why = "not allowed"
+            advice = f"choose one above 1023 by --{option}, and let a reverse proxy have this one"
+        case _:
+            why = str(getattr(error, "strerror", "no such port"))
+            host_option = option.replace("port", "host")
+            advice = f"choose an address of this machine by --{host_option} and a port up to 65535"
+    return CannotListenError(host, port, why, advice)
 
 
 def address(listening: socket.socket) -> str:
@@ -108,10 +112,7 @@ def address(listening: socket.socket) -> str:
 class Server(uvicorn.Server):
     """uvicorn, with signals left to the process that has it."""
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Nothing is captured: the process decides when to stop."""
-        yield
+    capture_signals = nullcontext  # type: ignore[assignment] # nothing is: the process decides
 
     def stop(self) -> None:
         """Finish, then end; asked twice, end."""
@@ -121,19 +122,25 @@ class Server(uvicorn.Server):
 
 
 def server(
-    app: ASGIApp,
-    *,
-    grace: int = GRACE,
-    loop: str = "uvloop",
-    bounds: Bounds | None = None,
-    limits: Limits | None = None,
+    app: ASGIApp, *, grace: int = GRACE, loop: str = "uvloop", limits: Limits | None = None
 ) -> Server:
-    """A server without access log, without names of software in headers, trusting no headers."""
+    """A server without access log, without names of software in headers, trusting no headers.
+
+    It has as many connections as files may be opened at most.
+    """
+    limits = limits or Limits()
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY:
+        # Half of a small number is left to the store; it needs the files that are left here.
+        room = max(most - _FILES_FOR_WORK, most // 2, 1)
+        limits = replace(limits, connections=min(limits.connections, room))
+    by_network = PerNetwork(limits.address_connections, limits.connections)
+    own = {"limits": limits, "addresses": Addresses(limits), "by_network": by_network}
     return Server(
         uvicorn.Config(
             app,
             loop=loop,
-            http=bounded(bounds or Bounds(), limits or Limits()),
+            http=type("Bounded", (Bounded,), own),
             ws="none",
             lifespan="auto",
             access_log=False,
@@ -146,55 +153,24 @@ def server(
     )
 
 
-class Background:
+@contextmanager
+def background(
+    app: ASGIApp, listening: socket.socket, *, limits: Limits | None = None
+) -> Iterator[Server]:
     """An application in a thread of its own, for what has to be asked while work goes on."""
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        listening: socket.socket,
-        *,
-        bounds: Bounds | None = None,
-        limits: Limits | None = None,
-    ) -> None:
-        self._server = server(app, grace=1, loop="asyncio", bounds=bounds, limits=limits)
-        run = partial(self._server.run, sockets=[listening])
-        self._thread = threading.Thread(target=run, name="background", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """Let it finish and end."""
-        self._server.should_exit = True
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        self._thread.join(timeout=5)
+    running = server(app, grace=1, loop="asyncio", limits=limits)
+    thread = threading.Thread(
+        target=running.run, kwargs={"sockets": [listening]}, name="background", daemon=True
+    )
+    thread.start()
+    try:
+        yield running
+    finally:
+        running.should_exit = True
+        thread.join(timeout=5)
 
 
 # Connections
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """Of one request: ``head_bytes`` and ``head_seconds``. Of a process: ``connections``.
-
-    Of a body that was refused before its end, ``discard_bytes`` and ``discard_seconds``.
-    """
-
-    head_bytes: int = 16 << 10
-    head_seconds: float = 30.0
-    connections: int = 10_000
-    discard_bytes: int = 16 << 20
-    discard_seconds: float = 10.0
-
-    def __post_init__(self) -> None:
-        checks.count(head_bytes=self.head_bytes)
-        checks.count(connections=self.connections)
-        checks.count(discard_bytes=self.discard_bytes)
-        checks.positive(head_seconds=self.head_seconds, discard_seconds=self.discard_seconds)
 
 
 class HeadTooLongError(Exception):
@@ -202,24 +178,24 @@ class HeadTooLongError(Exception):
 
 
 class Bounded(HttpToolsProtocol):
-    """One connection of a server, with bounds."""
+    """One connection of a server, with limits."""
 
-    bounds: ClassVar[Bounds]
+    limits: ClassVar[Limits]
     addresses: ClassVar[Addresses]
-    open_ones: ClassVar[PerNetwork]  # connections, by address
+    by_network: ClassVar[PerNetwork]  # connections
 
     _networks: Networks = None
     _left: int | None = None  # bytes to discard, once nothing is read any more
     _head = 0  # bytes of the request's head, as the parser tells them
     _silent = 0  # bytes since the parser told of anything
-    _told = False
+    _progressed = False
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
         networks = self.addresses.key(self.client[0] if self.client else None)
-        if len(self.connections) > self.bounds.connections or not self.open_ones.take(networks):
+        if len(self.connections) > self.limits.connections or not self.by_network.take(networks):
             transport.abort()
             return
         self._networks = networks
@@ -228,7 +204,7 @@ class Bounded(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
         self._unwatch()
-        self.open_ones.give(self._networks)
+        self.by_network.give(self._networks)
         self._networks = None
         super().connection_lost(exc)
 
@@ -239,13 +215,13 @@ class Bounded(HttpToolsProtocol):
             if self._left < 0:
                 self.transport.abort()
             return
-        self._told = False
+        self._progressed = False
         super().data_received(data)
         if self.transport.is_closing() or self._left is not None:
             return
-        self._silent = 0 if self._told else self._silent + len(data)
-        if self._silent > self.bounds.head_bytes:
-            self._refuse(_too_long(self.bounds.head_bytes))
+        self._silent = 0 if self._progressed else self._silent + len(data)
+        if self._silent > self.limits.head_bytes:
+            self._refuse(_too_long(self.limits.head_bytes))
         elif self._is_idle():
             self._watch()
 
@@ -256,41 +232,37 @@ class Bounded(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """A piece of its first line."""
-        self._grow(len(url))
+        self._head += len(url)
+        if self._head > self.limits.head_bytes:
+            raise HeadTooLongError
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A line of its head, or one behind its body."""
-        self._grow(len(name) + len(value) + _PER_LINE)
-        super().on_header(name, value)
-
-    def _grow(self, length: int) -> None:
-        self._head += length
-        if self._head > self.bounds.head_bytes:
+        self._head += len(name) + len(value) + _PER_LINE
+        if self._head > self.limits.head_bytes:
             raise HeadTooLongError
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
-        self._told = True
+        self._progressed = True
         self._unwatch()
         super().on_headers_complete()
         self.cycle.transport = _Answering(self)  # type: ignore[assignment] # what it uses of one
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
-        self._told = True
+        self._progressed = True
         super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """The request is whole."""
-        self._told = True
-        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Say what is wrong as every other answer does."""
         del msg
-        too_long = self._head > self.bounds.head_bytes
-        self._refuse(_too_long(self.bounds.head_bytes) if too_long else _not_http())
+        if self._head > self.limits.head_bytes:
+            self._refuse(_too_long(self.limits.head_bytes))
+        else:
+            self._refuse(_NOT_HTTP)
 
     def _refuse(self, problem: Problem) -> None:
         """Say so, unless an answer to an earlier request is on its way; then no more is read."""
@@ -307,10 +279,10 @@ class Bounded(HttpToolsProtocol):
         all is sent would never see the answer.
         """
         if self._left is None and not self.transport.is_closing():
-            self._left = self.bounds.discard_bytes
+            self._left = self.limits.discard_bytes
             self.transport.write_eof()
             self.flow.resume_reading()
-            self.loop.call_later(self.bounds.discard_seconds, self.transport.close)
+            self.loop.call_later(self.limits.discard_seconds, self.transport.close)
 
     def _is_idle(self) -> bool:
         # Before the first request there is none, whatever its declaration says.
@@ -318,7 +290,7 @@ class Bounded(HttpToolsProtocol):
 
     def _watch(self) -> None:
         if self._timer is None:
-            self._timer = self.loop.call_later(self.bounds.head_seconds, self._late)
+            self._timer = self.loop.call_later(self.limits.head_seconds, self._late)
 
     def _unwatch(self) -> None:
         if self._timer is not None:
@@ -348,18 +320,6 @@ class _Answering:
             self._connection.transport.close()
 
 
-def bounded(bounds: Bounds, limits: Limits) -> type[Bounded]:
-    """Connections with these bounds, as many as files may be opened at most."""
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if most != resource.RLIM_INFINITY:
-        # Half of a small number is left to the store; it needs the files that are left here.
-        room = max(most - _FILES_FOR_WORK, most // 2, 1)
-        bounds = replace(bounds, connections=min(bounds.connections, room))
-    open_ones = PerNetwork(limits.address_connections, bounds.connections)
-    own = {"bounds": bounds, "addresses": Addresses(limits), "open_ones": open_ones}
-    return type("Bounded", (Bounded,), own)
-
-
 def allow_many_files() -> None:
     """Let this process open as many files as it may: a connection is one, and a part is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -379,8 +339,3 @@ def _bytes_of(problem: Problem) -> bytes:
 def _too_long(limit: int) -> Problem:
     detail = f"the request's headers have more than {limit} bytes"
     return Problem(kind="headers_too_large", status=431, detail=detail, close=True)
-
-
-def _not_http() -> Problem:
-    detail = "this is not a request in HTTP/1.1"
-    return Problem(kind="malformed", status=400, detail=detail, close=True)

@@ -21,6 +21,7 @@ from shoal.service.ops.home import Home, check_named, opened
 from shoal.service.survey import Survey
 
 DAY = 86_400
+_SHOWN = ("name", "question", "not_before", "not_after")  # of a survey, in JSON
 _DIGITS = re.compile(r"[0-9a-f]{4,64}")
 
 
@@ -72,10 +73,7 @@ class Registered:
         """Plain values."""
         return {
             "survey": str(self.survey.id),
-            "name": self.survey.name,
-            "question": self.survey.question,
-            "not_before": self.survey.not_before,
-            "not_after": self.survey.not_after,
+            **{name: getattr(self.survey, name) for name in _SHOWN},
             "taken": self.taken,
         }
 

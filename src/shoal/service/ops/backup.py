@@ -33,11 +33,11 @@ import subprocess
 import tarfile
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -52,7 +52,7 @@ from shoal.explain.text import moment, plural
 from shoal.service.analyzer import tables as analyzer
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db.database import POSTGRESQL, SQLITE, Database
-from shoal.service.db.files import sync_directory
+from shoal.service.db.files import create, sync_directory
 from shoal.service.db.tables import surveys
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import secrets
@@ -78,6 +78,7 @@ _PATH = re.compile(
     rf"|batches/{_NAMED}-[0-9a-f]{{16}}\.batch|incoming/\d{{1,10}}-{_NAMED}\.batch"
 )
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_SHOWN = ("role", "made", "database", "revision", "keys")  # of a manifest, in JSON
 _DIGEST_SHOWN = 16  # digits of a batch's digest in the name of its file
 _MODE = 0o600
 _PIECE = 1 << 20
@@ -85,20 +86,7 @@ _PAGES = 4096
 _TIMEOUT = 30.0
 
 Range = tuple[int, int]  # where a stretch begins in the file, and its length
-Tell = Callable[[int], None]  # so many bytes more
-Progress = Callable[[int, int], None]  # so many of so many bytes
-
-
-def counted(total: int, progress: Progress) -> Tell:
-    """What adds up what is told, for a bar."""
-    done = 0
-
-    def tell(more: int) -> None:
-        nonlocal done
-        done += more
-        progress(min(done, total), max(total, 1))
-
-    return tell
+Progress = Callable[[int, int], None]  # so many of so many pages or files
 
 
 class BackupError(ShoalError):
@@ -150,7 +138,7 @@ class Made:
             facts=(
                 ("  of", f"the {manifest.role} {manifest.ring.fingerprint[:16]}…"),
                 ("  as of", f"{moment(manifest.made)} UTC"),
-                ("  holds", f"{plural(len(manifest.entries), 'file')}, {manifest.size:,} bytes"),
+                ("  holds", f"{plural(len(manifest.files), 'file')}, {manifest.size:,} bytes"),
                 ("  keys", "in it" if manifest.keys else "not in it"),
                 ("  digest", manifest.digest),
             ),
@@ -162,13 +150,9 @@ class Made:
         manifest = self.manifest
         return {
             "file": str(self.path),
-            "role": manifest.role,
             "fingerprint": manifest.ring.fingerprint,
-            "made": manifest.made,
-            "database": manifest.dialect,
-            "revision": manifest.revision,
-            "keys": manifest.keys,
-            "files": len(manifest.entries),
+            **{name: getattr(manifest, name) for name in _SHOWN},
+            "files": len(manifest.files),
             "bytes": manifest.size,
             "digest": manifest.digest,
             "warnings": list(self.warnings),
@@ -199,7 +183,7 @@ def back_up(
 def check(path: Path, progress: Progress = lambda _done, _total: None) -> Made:
     """Read a backup, and refuse it if one byte is not what it was."""
     with reading(path) as archive:
-        archive.verify(counted(archive.manifest.size, progress))
+        archive.verify(progress)
         return Made(path, archive.manifest)
 
 
@@ -218,18 +202,19 @@ def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: 
         wanted = needed(copied.connection, home.role)
         later = [name for name in wanted if name.startswith("segments/") and name not in locked]
         lock_later(home, held, later, copied.connection)
-        with writing(target, counted(_size(home, copied, wanted), progress)) as writer:
+        with writing(target) as writer:
             writer.add(copied.file.name, copied.file)
             for name, content in small.items():
                 writer.add_bytes(name, content)
-            for name, ranges in wanted.items():
+            for done, (name, ranges) in enumerate(wanted.items(), start=1):
                 writer.add(name, home.directory / name, ranges)
+                progress(done, len(wanted))
             listed = Index.read(home.keys)
             manifest = Manifest(
                 role=home.role,
                 made=made,
                 shoal=version("shoal"),
-                dialect=copied.dialect,
+                database=copied.dialect,
                 revision=revision,
                 keys=keys,
                 ring=RingNote(
@@ -238,7 +223,7 @@ def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: 
                     suites=len(listed.ring.suites),
                     active=listed.ring.schedule.active,
                 ),
-                entries=tuple(writer.entries),
+                files=tuple(writer.entries),
             )
             writer.finish(manifest)
     plain = keys and protection_kind(home.keys) == "none"
@@ -278,18 +263,6 @@ def _revision(copied: Snapshot, role: Role) -> str:
     return str(copied.connection.execute(query).scalar_one())
 
 
-def _size(home: Home, copied: Snapshot, wanted: Needed) -> int:
-    """About how many bytes there are: for a bar."""
-    size = copied.file.stat().st_size
-    for name, ranges in wanted.items():
-        try:
-            whole = (home.directory / name).stat().st_size
-        except OSError:
-            raise GoneError(home.directory / name) from None
-        size += whole if ranges is None else sum(length for _, length in ranges)
-    return size
-
-
 # What is in it
 
 
@@ -303,7 +276,7 @@ class Entry:
 
     path: str
     bytes: int
-    digest: str
+    sha256: str
     ranges: tuple[Range, ...] | None = None
 
     @property
@@ -313,27 +286,19 @@ class Entry:
             return self.bytes
         return max((start + length for start, length in self.ranges), default=0)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        plain = {"path": self.path, "bytes": self.bytes, "sha256": self.digest}
-        if self.ranges is None:
-            return plain
-        return plain | {"ranges": [list(each) for each in self.ranges]}
-
     @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> Entry:
+    def of(cls, plain: dict[str, Any]) -> Entry:
         """From plain values; a name or number that cannot be one is a ValueError."""
-        path, size, digest = plain["path"], plain["bytes"], plain["sha256"]
-        if not _PATH.fullmatch(path) or not _DIGEST.fullmatch(digest):
+        if not _PATH.fullmatch(plain["path"]) or not _DIGEST.fullmatch(plain["sha256"]):
             message = "a file that no party has"
             raise ValueError(message)
-        ranges = None
         if "ranges" in plain:
             ranges = tuple((_count(start), _count(length)) for start, length in plain["ranges"])
-            if sum(length for _, length in ranges) != size:
+            if sum(length for _, length in ranges) != plain["bytes"]:
                 message = "stretches that do not add up"
                 raise ValueError(message)
-        return cls(path=path, bytes=_count(size), digest=digest, ranges=ranges)
+            plain = plain | {"ranges": ranges}
+        return cls(**plain | {"bytes": _count(plain["bytes"])})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,12 +309,6 @@ class RingNote:
     unused: int
     suites: int
     active: int
-
-    @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> RingNote:
-        """From plain values."""
-        numbers = {name: _count(plain[name]) for name in ("unused", "suites", "active")}
-        return cls(fingerprint=str(plain["fingerprint"]), **numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -362,16 +321,16 @@ class Manifest:
     role: Role
     made: int
     shoal: str
-    dialect: str
+    database: str
     revision: str
     keys: bool
     ring: RingNote
-    entries: tuple[Entry, ...]
+    files: tuple[Entry, ...]
 
     @property
     def size(self) -> int:
         """Bytes of all files."""
-        return sum(entry.bytes for entry in self.entries)
+        return sum(entry.bytes for entry in self.files)
 
     @property
     def digest(self) -> str:
@@ -379,31 +338,18 @@ class Manifest:
         return sha256(self.to_bytes()).hexdigest()
 
     @cached_property
-    def _by_path(self) -> dict[str, Entry]:
-        return {entry.path: entry for entry in self.entries}
-
-    def find(self, path: str) -> Entry | None:
-        """The file of that name."""
-        return self._by_path.get(path)
-
-    def below(self, directory: str) -> Iterator[Entry]:
-        """The files of a directory."""
-        return (entry for entry in self.entries if entry.path.startswith(f"{directory}/"))
+    def by_path(self) -> dict[str, Entry]:
+        """The files by their names."""
+        return {entry.path: entry for entry in self.files}
 
     def to_bytes(self) -> bytes:
         """As it is stored."""
-        plain: dict[str, Any] = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "role": self.role,
-            "made": self.made,
-            "shoal": self.shoal,
-            "database": self.dialect,
-            "revision": self.revision,
-            "keys": self.keys,
-            "ring": asdict(self.ring),
-            "files": [entry.to_dict() for entry in self.entries],
-        }
+        plain: dict[str, Any] = {name: getattr(self, name) for name in _READERS}
+        plain |= {"format": _FORMAT, "version": _VERSION, "ring": vars(self.ring)}
+        plain["files"] = [
+            {name: value for name, value in vars(entry).items() if value is not None}
+            for entry in self.files
+        ]
         return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -414,20 +360,11 @@ class Manifest:
             if plain["format"] != _FORMAT or plain["version"] != _VERSION:
                 message = f"made by a newer version of Shoal ({plain.get('shoal')})"
                 raise ValueError(message)
-            manifest = cls(
-                role=_role(plain["role"]),
-                made=_count(plain["made"]),
-                shoal=str(plain["shoal"]),
-                dialect=str(plain["database"]),
-                revision=str(plain["revision"]),
-                keys=bool(plain["keys"]),
-                ring=RingNote.of(plain["ring"]),
-                entries=tuple(Entry.of(each) for each in plain["files"]),
-            )
+            manifest = cls(**{name: read(plain[name]) for name, read in _READERS.items()})
         except (KeyError, TypeError, AttributeError, RecursionError) as error:
             message = f"its manifest is none ({type(error).__name__})"
             raise ValueError(message) from None
-        if len(manifest._by_path) < len(manifest.entries):
+        if len(manifest.by_path) < len(manifest.files):
             message = "its manifest has a file twice"
             raise ValueError(message)
         return manifest
@@ -448,6 +385,24 @@ def _count(value: object) -> int:
     return value
 
 
+def _ring_note(plain: dict[str, Any]) -> RingNote:
+    numbers = {name: _count(plain[name]) for name in ("unused", "suites", "active")}
+    return RingNote(fingerprint=str(plain["fingerprint"]), **numbers)
+
+
+# The members of a manifest, and how each is read.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "role": _role,
+    "made": _count,
+    "shoal": str,
+    "database": str,
+    "revision": str,
+    "keys": bool,
+    "ring": _ring_note,
+    "files": lambda files: tuple(map(Entry.of, files)),
+}
+
+
 # One moment of a database
 
 
@@ -460,23 +415,21 @@ class Snapshot:
     connection: sa.Connection
 
 
-@contextmanager
-def snapshot(url: str, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
+def snapshot(address: str, scratch: Path, progress: Progress) -> AbstractContextManager[Snapshot]:
     """Copy a database into a directory for scratch; gone afterwards."""
-    parsed = make_url(url)
-    taken = _postgresql if parsed.get_backend_name() == POSTGRESQL else _sqlite
-    with taken(parsed, scratch, tell) as copied:
-        yield copied
+    url = make_url(address)
+    copied = _postgresql if url.get_backend_name() == POSTGRESQL else _sqlite
+    return copied(url, scratch, progress)
 
 
 @contextmanager
-def _sqlite(url: URL, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
+def _sqlite(url: URL, scratch: Path, progress: Progress) -> Iterator[Snapshot]:
     source, copy = Path(str(url.database)), scratch / SQLITE_FILE
     if not source.is_file():
         advice = "it is made when the service starts, or with its first survey"
         raise BackupError("there is nothing to back up", f"no database {source}", advice)
     try:
-        copy_sqlite(source, copy, tell)
+        copy_sqlite(source, copy, progress)
     except sqlite3.Error as error:
         # Only the copy is written to.
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
@@ -501,12 +454,14 @@ def _broken(why: str) -> BackupError:
     return BackupError("cannot make the backup", why, "restore an older backup")
 
 
-def copy_sqlite(source: Path, copy: Path, tell: Progress) -> None:
+def copy_sqlite(source: Path, copy: Path, progress: Progress) -> None:
     """The online backup, and a file that needs no journal beside it."""
-    os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    os.close(create(copy))
+    existing = f"{source.resolve().as_uri()}?mode=rw"  # reading a log may mean writing to it
+    connect = partial(sqlite3.connect, isolation_level=None)
     with (
-        closing(_opened(source)) as live,
-        closing(sqlite3.connect(copy, isolation_level=None)) as target,
+        closing(connect(existing, uri=True, timeout=_TIMEOUT)) as live,
+        closing(connect(copy)) as target,
     ):
         live.execute("BEGIN")
         live.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the moment is now
@@ -514,27 +469,20 @@ def copy_sqlite(source: Path, copy: Path, tell: Progress) -> None:
             target,
             pages=_PAGES,
             sleep=0,
-            progress=lambda _status, left, total: tell(total - left, total),
+            progress=lambda _status, left, total: progress(total - left, total),
         )
         live.execute("ROLLBACK")
         target.execute("PRAGMA journal_mode=DELETE").fetchone()
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """An existing database; reading a log that is written needs permission to write."""
-    return sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=_TIMEOUT, isolation_level=None
-    )
-
-
 @contextmanager
-def _postgresql(url: URL, scratch: Path, tell: Progress) -> Iterator[Snapshot]:
+def _postgresql(url: URL, scratch: Path, progress: Progress) -> Iterator[Snapshot]:
     dump = scratch / DUMP_FILE
     with _connected(url, "copying") as connection:
         try:
             name = connection.execute(sa.text("SELECT pg_export_snapshot()")).scalar_one()
             words = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={name}"]
-            tell(0, 1)
+            progress(0, 1)
             run("pg_dump", [*words, f"--file={dump}"], url)
             dump.chmod(0o600)
             yield Snapshot(POSTGRESQL, dump, connection)
@@ -634,30 +582,22 @@ def needed(connection: sa.Connection, role: Role) -> Needed:
     batches that are not acknowledged. Of an analyzer: batches that have arrived and are not opened.
     """
     if role == "analyzer":
-        rows = analyzer.collections.c
-        arrived = sa.select(rows.survey, rows.batch).where(rows.state == analyzer.RECEIVED)
-        batches = connection.execute(arrived.order_by(rows.survey, rows.batch))
-        return {f"incoming/{row.survey}-{row.batch}.batch": None for row in batches}
-    whole = [*_parts(connection), *_batches(connection)]
-    return {**dict.fromkeys(whole), **_segments(connection)}
-
-
-def _parts(connection: sa.Connection) -> Iterable[str]:
+        each = analyzer.collections.c
+        arrived = sa.select(each.survey, each.batch).where(each.state == analyzer.RECEIVED)
+        rows = connection.execute(arrived.order_by(each.survey, each.batch))
+        return {f"incoming/{row.survey}-{row.batch}.batch": None for row in rows}
     parts, batches = shuffler.parts.c, shuffler.batches.c
-    query = (
+    unmixed = (
         sa.select(parts.name)
         .join(shuffler.batches, parts.batch == batches.id)
         .where(batches.state.in_(_UNMIXED))
         .order_by(batches.state.desc(), parts.name)  # SEALED ones are the first to go
     )
-    return [f"parts/{name}" for name in connection.scalars(query)]
-
-
-def _batches(connection: sa.Connection) -> Iterable[str]:
-    rows = shuffler.batches.c
-    query = sa.select(rows.id, rows.digest).where(rows.state.in_(_MIXED)).order_by(rows.id)
-    mixed = connection.execute(query)
-    return [f"batches/{row.id}-{row.digest[:_DIGEST_SHOWN]}.batch" for row in mixed]
+    mixed = sa.select(batches.id, batches.digest).where(batches.state.in_(_MIXED))
+    rows = connection.execute(mixed.order_by(batches.id))
+    whole = [f"parts/{name}" for name in connection.scalars(unmixed)]
+    whole += [f"batches/{row.id}-{row.digest[:_DIGEST_SHOWN]}.batch" for row in rows]
+    return {**dict.fromkeys(whole), **_segments(connection)}
 
 
 def _segments(connection: sa.Connection) -> dict[str, tuple[Range, ...]]:
@@ -667,15 +607,11 @@ def _segments(connection: sa.Connection) -> dict[str, tuple[Range, ...]]:
     ranges: dict[str, list[Range]] = defaultdict(list)
     for row in connection.execute(query.order_by(rows.segment, rows.start)).all():
         if row.survey not in sizes:
-            sizes[row.survey] = _report_bytes(connection, row.survey)
+            survey = sa.select(surveys.c.configuration).where(surveys.c.number == row.survey)
+            configuration = bytes(connection.execute(survey).scalar_one())
+            sizes[row.survey] = Wire.of(Survey.from_bytes(configuration)).report_bytes
         ranges[row.segment].append((row.start, row.reports * sizes[row.survey]))
     return {f"segments/{name}.segment": joined(ranges[name]) for name in sorted(ranges)}
-
-
-def _report_bytes(connection: sa.Connection, number: int) -> int:
-    query = sa.select(surveys.c.configuration).where(surveys.c.number == number)
-    survey = Survey.from_bytes(bytes(connection.execute(query).scalar_one()))
-    return Wire.of(survey).report_bytes
 
 
 def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
@@ -732,11 +668,10 @@ def _lock(path: Path, held: ExitStack) -> None:
 
 @dataclass
 class _Source:
-    """What tar reads: stretches of a file, counted and hashed on their way."""
+    """What tar reads: stretches of a file, hashed on their way."""
 
     file: BinaryIO
     ranges: list[Range]
-    tell: Tell
     path: Path
 
     def __post_init__(self) -> None:
@@ -758,16 +693,14 @@ class _Source:
             size -= len(piece)
         whole = b"".join(pieces)
         self.digest.update(whole)
-        self.tell(len(whole))
         return whole
 
 
 class Writer:
     """An archive that is being written."""
 
-    def __init__(self, tar: tarfile.TarFile, tell: Tell) -> None:
+    def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
-        self._tell = tell
         self.entries: list[Entry] = []
 
     def add(self, name: str, path: Path, ranges: tuple[Range, ...] | None = None) -> None:
@@ -775,24 +708,21 @@ class Writer:
         try:
             with path.open("rb") as file:
                 whole = [(0, os.fstat(file.fileno()).st_size)] if ranges is None else list(ranges)
-                self._add(
-                    name,
-                    _Source(file, [each for each in whole if each[1]], self._tell, path),
-                    ranges,
-                )
+                source = _Source(file, [each for each in whole if each[1]], path)
+                self._add(name, source, ranges)
         except FileNotFoundError:
             raise GoneError(path) from None
 
     def add_bytes(self, name: str, content: bytes) -> None:
         """A small file that is in memory."""
         whole = [(0, len(content))] if content else []
-        self._add(name, _Source(io.BytesIO(content), whole, self._tell, Path(name)), None)
+        self._add(name, _Source(io.BytesIO(content), whole, Path(name)), None)
 
     def _add(self, name: str, source: _Source, ranges: tuple[Range, ...] | None) -> None:
         size = sum(length for _, length in source.ranges)
         self._tar.addfile(_member(name, size), source)  # type: ignore[arg-type] # it only reads
         self.entries.append(
-            Entry(path=name, bytes=size, digest=source.digest.hexdigest(), ranges=ranges)
+            Entry(path=name, bytes=size, sha256=source.digest.hexdigest(), ranges=ranges)
         )
 
     def finish(self, manifest: Manifest) -> None:
@@ -808,7 +738,7 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
 
 
 @contextmanager
-def writing(target: Path, tell: Tell) -> Iterator[Writer]:
+def writing(target: Path) -> Iterator[Writer]:
     """An archive that gets its name when all of it is on the disk; no other file loses its own."""
     refuse_existing(target)
     with disk(f"cannot write {target}"):
@@ -817,7 +747,7 @@ def writing(target: Path, tell: Tell) -> Iterator[Writer]:
     try:
         with disk(f"cannot write {target}"), os.fdopen(handle, "wb") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
-                yield Writer(tar, tell)
+                yield Writer(tar)
             file.flush()
             os.fsync(file.fileno())
         with disk(f"cannot write {target}"):
@@ -855,24 +785,20 @@ class Archive:
         self.path = path
         self._tar = tar
         self._members = {member.name: member for member in tar.getmembers()}
-        self.manifest = self._manifest()
-
-    def _manifest(self) -> Manifest:
         member = self._members.get(MANIFEST)
         if member is None or not member.isreg() or member.size > _LARGEST_MANIFEST:
-            raise damaged(self.path, "it has no manifest: it is not all there")
-        content = self._opened(member).read()
+            raise damaged(path, "it has no manifest: it is not all there")
         try:
-            return Manifest.from_bytes(content)
+            self.manifest = Manifest.from_bytes(self._opened(member).read())
         except ValueError as error:
-            raise damaged(self.path, str(error)) from None
+            raise damaged(path, str(error)) from None
 
     def _opened(self, member: tarfile.TarInfo) -> BinaryIO:
         stream = self._tar.extractfile(member)
         assert stream is not None  # noqa: S101 - a regular file
         return stream  # type: ignore[return-value] # it reads bytes
 
-    def copy(self, entry: Entry, target: BinaryIO | None, tell: Tell) -> None:
+    def copy(self, entry: Entry, target: BinaryIO | None) -> None:
         """The bytes of a file, if they are what the manifest says; without a target, only that."""
         member = self._members.get(entry.path)
         if member is None or not member.isreg() or member.size != entry.bytes:
@@ -882,14 +808,14 @@ class Archive:
             digest.update(piece)
             if target is not None:
                 target.write(piece)
-            tell(len(piece))
-        if digest.hexdigest() != entry.digest:
+        if digest.hexdigest() != entry.sha256:
             raise damaged(self.path, f"{entry.path} is not what it was")
 
-    def verify(self, tell: Tell) -> None:
+    def verify(self, progress: Progress) -> None:
         """Read everything once."""
-        for entry in self.manifest.entries:
-            self.copy(entry, None, tell)
+        for place, entry in enumerate(self.manifest.files, start=1):
+            self.copy(entry, None)
+            progress(place, len(self.manifest.files))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
+from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,10 +23,10 @@ from shoal.service.db import Database
 from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
 from shoal.service.keyring import KeyList, Keyring
-from shoal.service.keyring.key_list import unverified
-from shoal.service.ops.environment import MACHINE, machine_findings
+from shoal.service.keyring.key_list import ROLES, unverified
+from shoal.service.ops import health
 from shoal.service.ops.facts import UNAVAILABLE, directory_facts, key_facts, store_facts
-from shoal.service.ops.health import Examination, Fact, Finding, State, fail, ok, warn
+from shoal.service.ops.health import Fact, Finding, State, fail, ok, warn
 from shoal.service.ops.home import Home, has_both, home_of
 from shoal.service.ops.token_file import TokenFile, TokenFileError, try_token
 from shoal.service.ops.up import Embedded
@@ -41,9 +42,9 @@ _SILENT, _CLOCK = "silent", "clock"
 
 def examine(
     targets: Sequence[str], *, store: str | None = None, clock: Clock = system_clock
-) -> Examination:
+) -> health.Examination:
     """This machine, and every directory or address."""
-    parts: dict[str, list[Finding]] = {MACHINE: list(machine_findings(clock))}
+    parts: dict[str, list[Finding]] = {health.MACHINE: list(health.machine_findings(clock))}
     parties: list[Examined] = []
     remotes: dict[str, Remote] = {}
     for target in targets:
@@ -52,8 +53,6 @@ def examine(
             continue
         for home in _homes(Path(target), store):
             findings, party = party_findings(home, clock)
-            if home.role == "analyzer":
-                findings.append(_token_file(home))
             findings += _others(party, remotes, clock)
             if home.role == "analyzer":
                 findings += _tokens(party, clock())
@@ -62,7 +61,7 @@ def examine(
     pairs = list(apart(parties))
     if pairs:
         parts[TOGETHER] = pairs
-    return Examination(parts)
+    return health.Examination(parts)
 
 
 def _is_address(target: str) -> bool:
@@ -100,11 +99,11 @@ class Examined:
 
 def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Finding], Examined]:
     """What is to be said of a directory, and what was found in it."""
-    findings = _looked(directory_facts(home))
+    findings = _findings(directory_facts(home))
     keyring: Keyring | None = None
     try:
         keyring = Keyring.open(home.keys, protection=None, clock=clock)
-        findings += _looked(key_facts(keyring, clock))
+        findings += _findings(key_facts(keyring, clock))
     except ShoalError as error:
         findings.append(fail("keys", str(error), "restore DIR/keys from a backup"))
     surveys: tuple[Survey, ...] = ()
@@ -115,7 +114,7 @@ def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Findin
     try:
         with closing(Database(home.url, timeout=_TIMEOUT)) as database:
             database.require(home.role)
-            findings += _looked(store_facts(home, database, keyring, clock))
+            findings += _findings(store_facts(home, database, keyring, clock))
             surveys = tuple(Surveys(database, ()).all())
     except StoreVersionError as error:
         findings.append(fail("store", str(error), "start the service once with --migrate"))
@@ -124,31 +123,26 @@ def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Findin
     return findings, Examined(home, keyring, surveys)
 
 
-def _looked(facts: list[Fact]) -> list[Finding]:
+def _findings(facts: list[Fact]) -> list[Finding]:
     return [finding for fact in facts for finding in fact.findings()]
 
 
-def _token_file(home: Home) -> Finding:
-    path = home.directory / "token"
+def _tokens(party: Examined, now: int) -> Iterator[Finding]:
+    """Whether there are tokens, and the shuffler of every survey takes the one for it."""
+    tokens = TokenFile(party.home.directory / "token")
     try:
-        TokenFile(path).check()
+        tokens.check()
     except TokenFileError as error:
         advice = "needed for collecting, unless --shuffler-token names another file"
-        return warn("token file", str(error), advice)
-    return ok("token file", f"{path} is there")
-
-
-def _tokens(party: Examined, now: int) -> Iterator[Finding]:
-    """Whether the shuffler of every survey takes the token that there is for it."""
-    tokens = TokenFile(party.home.directory / "token")
+        yield warn("token file", str(error), advice)
+        return
+    yield ok("token file", f"{tokens.path} is there")
     for survey in party.surveys:
         if now > survey.not_after + survey.batches.max_age:
             continue
         name = f"token for survey {str(survey.id)[:12]}"
         try:
             try_token(tokens, party.surveys, survey)
-        except TokenFileError:
-            return  # that was said
         except SourceUnavailableError as error:
             if error.__cause__ is None:  # otherwise it does not answer at all, which was said
                 yield fail(name, f"{error.reason}: nothing is collected for it", error.advice)
@@ -171,11 +165,11 @@ class Remote:
     def __init__(self, url: str, *, clock: Clock = system_clock) -> None:
         self.url = url.rstrip("/")
         self._clock = clock
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     def findings(self) -> Iterator[Finding]:
         """Alive, ready, in time, with a list of keys."""
-        answer = self._asked("/readyz")
+        answer = self._get("/readyz")
         if answer is None:
             yield self._silent()
             return
@@ -191,20 +185,20 @@ class Remote:
 
     def survey(self, survey: Survey, party: Party) -> Iterator[Finding]:
         """Whether it is the party that a survey names, and collects for it."""
-        if not {_SILENT, str(survey.id)}.isdisjoint(self._said):
+        if not {_SILENT, str(survey.id)}.isdisjoint(self._reported):
             return
-        self._said.add(str(survey.id))
-        answer = self._asked(f"/v1/surveys/{survey.id}")
+        self._reported.add(str(survey.id))
+        answer = self._get(f"/v1/surveys/{survey.id}")
         name = f"{self.url} survey {str(survey.id)[:12]}"
         if answer is None:
-            self._said.add(_SILENT)
+            self._reported.add(_SILENT)
             yield replace(self._silent(), state=State.WARN)
             return
-        if _CLOCK not in self._said:
+        if _CLOCK not in self._reported:
             yield self.clock(answer)
-        if party.fingerprint not in self._said:
+        if party.fingerprint not in self._reported:
             yield self._keys(party)
-        self._said |= {_CLOCK, party.fingerprint}
+        self._reported |= {_CLOCK, party.fingerprint}
         if not answer.is_success:
             yield fail(name, "is not known there", "add it there: shoal survey add")
         elif answer.content != survey.to_bytes():
@@ -230,7 +224,7 @@ class Remote:
     def _keys(self, party: Party | None) -> Finding:
         """Its list of keys: signed by whom a survey names, and valid."""
         name, now = f"{self.url} keys", self._clock()
-        answer = self._asked("/v1/keys")
+        answer = self._get("/v1/keys")
         if answer is None or not answer.is_success:
             advice = "see whether this is the address of a shuffler or an analyzer"
             return fail(name, "no list of keys", advice)
@@ -245,7 +239,7 @@ class Remote:
     def _silent(self) -> Finding:
         return fail(self.url, "does not answer", "start it, or look at the proxy in front of it")
 
-    def _asked(self, path: str) -> httpx.Response | None:
+    def _get(self, path: str) -> httpx.Response | None:
         """The answer with its status, date and body; none if it does not come to an end."""
         body = bytearray()
         try:
@@ -262,40 +256,38 @@ class Remote:
 
 def apart(parties: Sequence[Examined]) -> Iterator[Finding]:
     """Whoever has both parts undoes the shuffling: nothing may be shared."""
-    shufflers = [party for party in parties if party.home.role == "shuffler"]
-    analyzers = [party for party in parties if party.home.role == "analyzer"]
-    for shuffler in shufflers:
-        for analyzer in analyzers:
-            yield from _pair(shuffler, analyzer)
-
-
-def _pair(shuffler: Examined, analyzer: Examined) -> Iterator[Finding]:
-    homes = (shuffler.home, analyzer.home)
-    if shuffler.home.url == analyzer.home.url:
-        yield fail("store", "both have the same database", "give each its own: --store")
-    elif all(home.store is not None or home.default_database.exists() for home in homes):
-        yield ok("store", "each has its own database")
-    else:
-        detail = "not compared: one of them is not in its directory"
-        yield warn("store", detail, "see that --store is another one for each")
-    if _public(shuffler) & _public(analyzer):
-        yield fail("keys", "both have the same key", "make keys for each: shoal keys new")
-    else:
-        yield ok("keys", "no key in common")
-    one, other = (home.directory.stat() for home in homes)
-    same = (one.st_dev, one.st_uid) == (other.st_dev, other.st_uid)
-    detail = "both are on one disk, of one user" if same else "both can be seen from one machine"
-    trying = "fine for trying out; real parties have different operators and machines"
-    yield warn("apart", detail, trying)
-    known = {survey.id for survey in analyzer.surveys}
-    fingerprint = None if analyzer.keyring is None else analyzer.keyring.fingerprint
-    for survey in shuffler.surveys:
-        name = f"survey {str(survey.id)[:12]}"
-        if survey.id in known:
-            yield ok(name, "known to both")
-        elif survey.analyzer.fingerprint == fingerprint:
-            advice = f"shoal survey add FILE --to {analyzer.home.directory}"
-            yield fail(name, "the analyzer does not know it", advice)
+    shufflers, analyzers = (
+        [party for party in parties if party.home.role == role] for role in ROLES
+    )
+    for shuffler, analyzer in product(shufflers, analyzers):
+        homes = (shuffler.home, analyzer.home)
+        if shuffler.home.url == analyzer.home.url:
+            yield fail("store", "both have the same database", "give each its own: --store")
+        elif all(home.store is not None or home.default_database.exists() for home in homes):
+            yield ok("store", "each has its own database")
+        else:
+            detail = "not compared: one of them is not in its directory"
+            yield warn("store", detail, "see that --store is another one for each")
+        if _public(shuffler) & _public(analyzer):
+            yield fail("keys", "both have the same key", "make keys for each: shoal keys new")
+        else:
+            yield ok("keys", "no key in common")
+        one, other = (home.directory.stat() for home in homes)
+        same = (one.st_dev, one.st_uid) == (other.st_dev, other.st_uid)
+        detail = (
+            "both are on one disk, of one user" if same else "both can be seen from one machine"
+        )
+        trying = "fine for trying out; real parties have different operators and machines"
+        yield warn("apart", detail, trying)
+        known = {survey.id for survey in analyzer.surveys}
+        fingerprint = None if analyzer.keyring is None else analyzer.keyring.fingerprint
+        for survey in shuffler.surveys:
+            name = f"survey {str(survey.id)[:12]}"
+            if survey.id in known:
+                yield ok(name, "known to both")
+            elif survey.analyzer.fingerprint == fingerprint:
+                advice = f"shoal survey add FILE --to {analyzer.home.directory}"
+                yield fail(name, "the analyzer does not know it", advice)
 
 
 def _public(party: Examined) -> set[bytes]:

@@ -11,6 +11,7 @@ import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -19,7 +20,6 @@ from prometheus_client.core import Metric
 from shoal.explain.text import duration, moment
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as analyzer_schema
-from shoal.service.analyzer.collection import Collection
 from shoal.service.analyzer.store import AnalyzerStore, longest_carried
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
@@ -31,10 +31,9 @@ from shoal.service.db.tables import tokens
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, KeyringError, KeyState
 from shoal.service.keyring.words import regain
-from shoal.service.ops.environment import disk
-from shoal.service.ops.health import Fact, Finding, fail, ok, warn
+from shoal.service.ops.health import Fact, Finding, disk, fail, ok, warn
 from shoal.service.ops.home import Home
-from shoal.service.ops.metrics import counters, gauge, gauges, two_digits
+from shoal.service.ops.metrics import Rows, family, gauge, two_digits
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.reports import GATHER_REPORTS
 from shoal.service.shuffler.store import ShufflerStore
@@ -46,6 +45,14 @@ _OTHERS = 0o077
 _UNCOLLECTED = DAY
 _STUCK = 3600
 _SHOWN = 12  # digits of a name: enough to tell those of one service apart
+_BATCH_FIGURES = (
+    *("batches", "last_batch_reports", "closed_batches", "reports", "expired_batches"),
+    *("unopened_reports", "minimum_reached_ratio"),
+)
+_LEDGER_FIGURES = (
+    *("ledger_epsilon", "ledger_analyzer_epsilon", "published_batches", "collections"),
+    "rejected_records",
+)
 _TEND = "see that a worker runs (it tends the keys), with the identity where it looks"
 _START_WORKER = "start a worker: shoal serve worker DIR"
 _REACH = "devices wait: see that a worker runs, and that it reaches the analyzer's address"
@@ -58,31 +65,22 @@ UNAVAILABLE = "see that the database runs and may be written to; reports are ref
 
 def directory_facts(home: Home) -> list[Fact]:
     """Who may read it, and whether there is room."""
+    place = home.directory
+    figures = partial(disk_metrics, place)
     return [
-        Fact("permissions", lambda: [_permissions(home.directory)]),
-        Fact(
-            "disk",
-            lambda: [disk(home.directory)],
-            "mount it",
-            ready=True,
-            metrics=lambda: disk_metrics(home.directory),
-        ),
+        Fact("permissions", lambda: [_permissions(place)]),
+        Fact("disk", lambda: [disk(place)], "mount it", ready=True, metrics=figures),
     ]
 
 
 def key_facts(keyring: Keyring, clock: Clock = system_clock) -> list[Fact]:
     """How the keys are, and when they change next."""
-    advice = "restore DIR/keys from a backup"
+    fact = partial(Fact, advice="restore DIR/keys from a backup")
+    figures = partial(key_metrics, keyring, clock)
     return [
-        Fact("key list", lambda: _key_list(keyring, clock()), advice, ready=True),
-        Fact(
-            "keys",
-            lambda: _keys(keyring, clock()),
-            advice,
-            ready=True,
-            metrics=lambda: key_metrics(keyring, clock),
-        ),
-        Fact("protection", lambda: _protection(keyring), advice),
+        fact("key list", lambda: _key_list(keyring, clock()), ready=True),
+        fact("keys", lambda: _keys(keyring, clock()), ready=True, metrics=figures),
+        fact("protection", lambda: _protection(keyring)),
     ]
 
 
@@ -90,28 +88,27 @@ def store_facts(
     home: Home, database: Database, keyring: Keyring | None, clock: Clock = system_clock
 ) -> list[Fact]:
     """What is in the database, and what waits there."""
-    surveys = Surveys(database, ())
+    surveys, key_lists = Surveys(database, ()), KeyLists(database)
+    fact = partial(Fact, advice=UNAVAILABLE)
     facts = [
-        Fact("store", lambda: _store(home, database), UNAVAILABLE, ready=True),
-        Fact("surveys", lambda: _surveys(home, surveys.all(), keyring, clock()), UNAVAILABLE),
-        Fact("tokens", lambda: _tokens(database, clock()), UNAVAILABLE),
+        fact("store", lambda: _store(home, database), ready=True),
+        fact("surveys", lambda: _surveys(home, surveys.all(), keyring, clock())),
+        fact("tokens", lambda: _tokens(database, clock())),
     ]
     if home.role == "shuffler":
-        key_lists = KeyLists(database)
         facts += [
-            Fact(
+            fact(
                 "analyzer keys",
                 lambda: copy_findings(surveys.all(), key_lists, clock()),
-                UNAVAILABLE,
                 ready=True,
                 metrics=lambda: copy_metrics(surveys.all(), key_lists, clock()),
             ),
-            Fact("opening", lambda: _shuffler_waits(database, surveys, clock()), UNAVAILABLE),
+            fact("opening", lambda: _shuffler_waits(database, surveys, clock())),
         ]
     else:
-        facts.append(Fact("collecting", lambda: _analyzer_waits(database), UNAVAILABLE))
+        facts.append(fact("collecting", lambda: _analyzer_waits(database)))
     if keyring is not None:
-        facts.append(Fact("secrets", lambda: _waits_in_vain(home, keyring, database), UNAVAILABLE))
+        facts.append(fact("secrets", lambda: _waits_in_vain(home, keyring, database)))
     return facts
 
 
@@ -142,8 +139,7 @@ def _mode(path: Path) -> int:
 
 def disk_metrics(directory: Path) -> Iterable[Metric]:
     """Free room, coarse: reports have one length, so bytes would count them."""
-    free = two_digits(shutil.disk_usage(directory).free)
-    yield gauge("disk_free_bytes", "Room on the disk, to two digits.", free)
+    yield gauge("disk_free_bytes", two_digits(shutil.disk_usage(directory).free))
 
 
 # The keys
@@ -228,22 +224,15 @@ def _protection(keyring: Keyring) -> Iterator[Finding]:
 def key_metrics(keyring: Keyring, clock: Clock = system_clock) -> Iterable[Metric]:
     """How old each key is, how long it is still used, and how many would open nothing."""
     now = clock()
-    labels = ["key", "state"]
-    named = [([str(key.number), key.at(now).state.value], key) for key in keyring.list().keys]
-    yield gauges(
-        "key_age_seconds",
-        "Seconds since a key was made.",
-        labels,
-        ((row, max(0, now - key.created)) for row, key in named),
-    )
-    yield gauges(
-        "key_active_seconds_left",
-        "Seconds until a key is no longer handed out.",
-        labels,
-        ((row, max(0, key.expires_at - now)) for row, key in named),
-    )
-    text = "Keys, not deleted, whose secret is not in its file: they open nothing."
-    yield gauge("missing_secrets", text, len(keyring.lacking()))
+    ages: Rows = []
+    left: Rows = []
+    for key in keyring.list().keys:
+        labels = {"key": str(key.number), "state": key.at(now).state.value}
+        ages.append((labels, max(0, now - key.created)))
+        left.append((labels, max(0, key.expires_at - now)))
+    yield family("key_age_seconds", ages)
+    yield family("key_active_seconds_left", left)
+    yield gauge("missing_secrets", len(keyring.lacking()))
 
 
 # The store
@@ -276,8 +265,8 @@ def _surveys(
         if keyring is not None and party.fingerprint != keyring.fingerprint:
             advice = "make it again with the fingerprint that shoal keys show prints"
             yield fail(name, f"names another {home.role}'s keys", advice)
-        elif keyring is not None and (found := _schedule(survey, keyring, now)) is not None:
-            yield found
+        elif keyring is not None and (finding := _schedule(survey, keyring, now)) is not None:
+            yield finding
         elif now < survey.not_before:
             yield ok(name, f"begins in {duration(survey.not_before - now)}")
         elif now > survey.not_after:
@@ -352,14 +341,8 @@ def copy_metrics(surveys: Iterable[Survey], key_lists: KeyLists, now: int) -> It
     names = {each.analyzer.fingerprint for each in surveys if now <= each.not_after}
     copies = [key_lists.find(name) for name in names]
     lacking = sum(copy is None or not copy.is_usable(now) for copy in copies)
-    yield gauge(
-        "lacking_key_lists", "Analyzers without a copy of their keys that devices take.", lacking
-    )
-    yield gauge(
-        "contradicting_key_lists",
-        "Signed lists of analyzers that contradict each other.",
-        len(key_lists.contradictions()),
-    )
+    yield gauge("lacking_key_lists", lacking)
+    yield gauge("contradicting_key_lists", len(key_lists.contradictions()))
 
 
 # Work that waits
@@ -472,110 +455,41 @@ def batch_metrics(store: ShufflerStore) -> Iterable[Metric]:
     Reports that did not open are in no batch, but they come among others: how many there were is
     told as it was when a batch closed last.
     """
-    surveys = {short(survey.id): survey.id for survey in store.surveys.all()}
-    totals = {name: store.batches.counters(survey) for name, survey in surveys.items()}
-    yield gauges(
-        "batches",
-        "Closed batches, by state.",
-        ["survey", "state"],
-        (
-            ([name, state], count)
-            for name, survey in surveys.items()
-            for state, count in sorted(store.batches.states(survey).items())
-        ),
-    )
-    sizes = {name: store.batches.last_size(survey) for name, survey in surveys.items()}
-    yield gauges(
-        "last_batch_reports",
-        "Valid reports of the batch that closed last, to two digits.",
-        ["survey"],
-        (([name], two_digits(size)) for name, size in sizes.items() if size is not None),
-    )
-    for key, name, text in (
-        ("batches", "closed_batches", "Batches that were closed."),
-        ("reports", "reports", "Valid reports of closed batches, to two digits."),
-        (
-            "expired_batches",
-            "expired_batches",
-            "Batches that died before they were large enough.",
-        ),
-    ):
-        shown = two_digits if key == "reports" else float
-        rows = [([survey], shown(total.get(key, 0))) for survey, total in totals.items()]
-        yield counters(name, text, ["survey"], rows)
-    yield counters(
-        "unopened_reports",
-        "Reports that could not be opened, when a batch closed last, to two digits.",
-        ["survey", "reason"],
-        (
-            ([name, reason], two_digits(count))
-            for name, survey in surveys.items()
-            for reason, count in store.batches.unopened(survey).items()
-        ),
-    )
-    reached = {name: store.progress.of(survey).share for name, survey in surveys.items()}
-    yield gauges(
-        "minimum_reached_ratio",
-        "How much of the least crowd the open batch had lately, in quarters.",
-        ["survey"],
-        (([name], fraction) for name, fraction in reached.items() if fraction is not None),
-    )
+    batches = store.batches
+    rows: dict[str, Rows] = {name: [] for name in _BATCH_FIGURES}
+    for survey in store.surveys.all():
+        of_survey, total = {"survey": short(survey.id)}, batches.counters(survey.id)
+        for state, count in sorted(batches.states(survey.id).items()):
+            rows["batches"].append((of_survey | {"state": state}, count))
+        for reason, count in batches.unopened(survey.id).items():
+            rows["unopened_reports"].append((of_survey | {"reason": reason}, two_digits(count)))
+        rows["closed_batches"].append((of_survey, total.get("batches", 0)))
+        rows["reports"].append((of_survey, two_digits(total.get("reports", 0))))
+        rows["expired_batches"].append((of_survey, total.get("expired_batches", 0)))
+        size, reached = batches.last_size(survey.id), store.progress.of(survey.id).share
+        if size is not None:
+            rows["last_batch_reports"].append((of_survey, two_digits(size)))
+        if reached is not None:
+            rows["minimum_reached_ratio"].append((of_survey, reached))
+    return [family(name, rows[name]) for name in rows]
 
 
 def ledger_metrics(store: AnalyzerStore) -> Iterable[Metric]:
     """What was published, what it cost, and what was left out of it."""
-    surveys = {short(survey.id): survey.id for survey in store.surveys.all()}
-    lives = {name: store.ledger.spent(survey) for name, survey in surveys.items()}
-    collections = {name: store.collections.of(survey) for name, survey in surveys.items()}
-    yield gauges(
-        "ledger_epsilon",
-        "What one person may have lost towards readers of what was published so far, at its delta.",
-        ["survey"],
-        (([name], life["epsilon"] or 0.0) for name, life in lives.items()),
-    )
-    yield gauges(
-        "ledger_analyzer_epsilon",
-        "The same towards the analyzer, who opens withheld batches too; infinite: no guarantee.",
-        ["survey"],
-        (
-            ([name], _or_infinite(life["analyzer_epsilon"]) if life["opened"] else 0.0)
-            for name, life in lives.items()
-        ),
-    )
-    yield gauges(
-        "published_batches",
-        "Batches with published estimates.",
-        ["survey"],
-        (([name], life["batches"]) for name, life in lives.items()),
-    )
-    yield gauges(
-        "collections",
-        "Batches that were asked for, by state.",
-        ["survey", "state"],
-        (
-            ([name, state], count)
-            for name, batches in collections.items()
-            for state, count in sorted(Counter(each.state for each in batches).items())
-        ),
-    )
-    yield gauges(
-        "rejected_records",
-        "Records left out of all batches, by reason, to two digits.",
-        ["survey", "reason"],
-        (
-            ([name, reason], two_digits(count))
-            for name, batches in collections.items()
-            for reason, count in _rejected(batches).items()
-        ),
-    )
-
-
-def _rejected(batches: Iterable[Collection]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for each in batches:
-        total.update(each.rejected or {})
-    return total
-
-
-def _or_infinite(epsilon: float | None) -> float:
-    return math.inf if epsilon is None else epsilon
+    rows: dict[str, Rows] = {name: [] for name in _LEDGER_FIGURES}
+    for survey in store.surveys.all():
+        of_survey, spent = {"survey": short(survey.id)}, store.ledger.spent(survey.id)
+        rows["ledger_epsilon"].append((of_survey, spent["epsilon"] or 0.0))
+        analyzer = math.inf if spent["analyzer_epsilon"] is None else spent["analyzer_epsilon"]
+        rows["ledger_analyzer_epsilon"].append((of_survey, analyzer if spent["opened"] else 0.0))
+        rows["published_batches"].append((of_survey, spent["batches"]))
+        states: Counter[str] = Counter()
+        rejected: Counter[str] = Counter()
+        for each in store.collections.of(survey.id):
+            states[each.state] += 1
+            rejected.update(each.rejected or {})
+        for state, count in sorted(states.items()):
+            rows["collections"].append((of_survey | {"state": state}, count))
+        for reason, count in rejected.items():
+            rows["rejected_records"].append((of_survey | {"reason": reason}, two_digits(count)))
+    return [family(name, rows[name]) for name in rows]

@@ -5,6 +5,10 @@ prints all that was found. ``/readyz`` has a line for each fact that the work ha
 metrics a number: 0 in order, 1 in order but for something, 2 not in order. Where a fact has figures
 of its own, the metrics have those too.
 
+What a process depends on around it is looked at here, before anything of the server is imported
+(it may not be installed): packages, randomness, room on the disk, the right time. What a party
+depends on is in :mod:`shoal.service.ops.facts`.
+
 A failure that *stops* the service makes ``/readyz`` answer 503, so that a load balancer sends
 nobody here. Others (a key to come that is lost, say) are warnings there: what devices send is still
 taken.
@@ -12,20 +16,40 @@ taken.
 
 from __future__ import annotations
 
+import os
+import platform
+import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
 
-from shoal.errors import ShoalError
+import numpy as np
+
+from shoal import randomness
+from shoal.errors import MissingExtraError, ShoalError
+from shoal.service.clock import Clock, system_clock
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+MACHINE = "this machine"
+SERVER = ("alembic", "httpx", "prometheus_client", "sqlalchemy", "starlette", "uvicorn")
+POSTGRES = ("psycopg",)
+LITTLE_DISK = 1 << 30
+LARGEST_JUMP = 300  # seconds
+# Seconds that nobody sets, and that go on while the machine sleeps, where there are any.
+_STEADY = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 _FRESH = 1.0
-
+_NOT_BEFORE = 1_767_225_600  # 2026-01-01: no clock that is right says less
+_WORDS = 1 << 14
+_DEVIATIONS = 7.0  # a fair source is further off once in 10^11 times
 
 Metrics: TypeAlias = "Callable[[], Iterable[Metric]]"  # read when they are asked for
 
@@ -53,12 +77,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, str]:
         """Plain values."""
-        return {
-            "check": self.check,
-            "state": self.state.value,
-            "detail": self.detail,
-            "advice": self.advice,
-        }
+        return {name: str(value) for name, value in vars(self).items() if name != "stops"}
 
 
 def ok(check: str, detail: str) -> Finding:
@@ -110,20 +129,20 @@ class Fact:
         findings = self.findings()
         if not findings:
             return ok(self.name, "nothing to look at")
-        found = max(findings, key=lambda each: (each.stops, SEVERITY[each.state]))
-        detail = found.detail if found.check == self.name else f"{found.check}: {found.detail}"
-        state = State.WARN if found.state is State.FAIL and not found.stops else found.state
-        return replace(found, check=self.name, state=state, detail=detail)
+        bad = max(findings, key=lambda each: (each.stops, SEVERITY[each.state]))
+        detail = bad.detail if bad.check == self.name else f"{bad.check}: {bad.detail}"
+        state = State.WARN if bad.state is State.FAIL and not bad.stops else bad.state
+        return replace(bad, check=self.name, state=state, detail=detail)
 
 
+@dataclass
 class Readiness:
     """The facts that a process depends on, looked at no more than once in a second."""
 
-    def __init__(self, facts: Sequence[Fact]) -> None:
-        self._facts = tuple(facts)
-        self._lock = Lock()
-        self._until = -1.0
-        self._found: list[Finding] = []
+    facts: Sequence[Fact]
+    _lock: Lock = field(default_factory=Lock, init=False)
+    _until: float = field(default=-1.0, init=False)
+    _findings: list[Finding] = field(default_factory=list, init=False)
 
     def findings(self) -> list[Finding]:
         """What was found a moment ago.
@@ -131,15 +150,15 @@ class Readiness:
         Whoever asks while somebody else looks gets what was found before: a database that takes
         its time to be gone must not hold up everybody who asks.
         """
-        if self._found and time.monotonic() < self._until:
-            return self._found
-        if self._lock.acquire(blocking=not self._found):
+        if self._findings and time.monotonic() < self._until:
+            return self._findings
+        if self._lock.acquire(blocking=not self._findings):
             try:
-                self._found = [fact.summary() for fact in self._facts]
+                self._findings = [fact.summary() for fact in self.facts]
                 self._until = time.monotonic() + _FRESH
             finally:
                 self._lock.release()
-        return self._found
+        return self._findings
 
 
 @dataclass(frozen=True)
@@ -163,3 +182,99 @@ class Examination:
                 for finding in findings
             ],
         }
+
+
+# This machine
+
+
+def missing(modules: tuple[str, ...]) -> list[str]:
+    """Those of the modules that cannot be imported here."""
+    return [name for name in modules if find_spec(name) is None]
+
+
+def need_server(feature: str, url: str | None = None) -> None:
+    """Refuse in one line where the server's packages are not installed.
+
+    Nor may the driver of PostgreSQL be missing, if the address of the database is one of its.
+    """
+    if missing(SERVER):
+        raise MissingExtraError(feature, "server")
+    if url is not None and url.startswith("postgresql") and missing(POSTGRES):
+        raise MissingExtraError(f"{feature} with PostgreSQL", "postgres")
+
+
+def machine_findings(clock: Clock = system_clock) -> Iterator[Finding]:
+    """All that does not depend on a directory."""
+    parts = ", ".join(f"{name} {version(name)}" for name in ("cryptography", "numpy"))
+    yield ok("installed", f"shoal {version('shoal')}, Python {platform.python_version()}, {parts}")
+    lacking = missing(SERVER)
+    if lacking:
+        advice = "pip install '.[server]' in a clone, to run services here"
+        yield warn("server", f"not installed: {', '.join(lacking)}", advice)
+    else:
+        shown = ", ".join(f"{name} {version(name)}" for name in ("starlette", "uvicorn"))
+        yield ok("server", shown)
+    if missing(POSTGRES):
+        advice = "pip install '.[postgres]' in a clone, for a store in PostgreSQL"
+        yield warn("postgres", "not installed", advice)
+    else:
+        yield ok("postgres", f"psycopg {version('psycopg')}")
+    yield random_source()
+    now = Steadiness(clock).check()
+    yield ok("clock", "says a possible time") if not now.advice else now
+
+
+def random_source() -> Finding:
+    """Whether the system's randomness is ready, and what is made of it is balanced."""
+    advice = "do not collect anything on this machine"
+    if hasattr(os, "getrandom"):
+        try:
+            os.getrandom(32, os.GRND_NONBLOCK)
+        except BlockingIOError:
+            return fail("randomness", "the system's source is not ready yet", "wait, and try again")
+    words = randomness.secure().words(_WORDS)
+    ones = int(np.bitwise_count(words).sum())
+    bits = 64 * _WORDS
+    off = abs(ones - bits / 2) / (np.sqrt(bits) / 2)
+    if off > _DEVIATIONS or len(np.unique(words)) < _WORDS:
+        return fail("randomness", f"{ones:,} ones in {bits:,} bits", advice)
+    return ok("randomness", "the system's source, balanced and without repetition")
+
+
+def disk(directory: Path) -> Finding:
+    """Whether there is room for more."""
+    # Here, so that the clock can be looked at where there are no databases.
+    from shoal.service.db.files import LEAST_FREE
+
+    free = shutil.disk_usage(directory).free
+    left = f"{free / (1 << 30):.1f} GiB free"
+    if free < LEAST_FREE:
+        return fail("disk", left, "make room: reports are refused until there is", stops=True)
+    if free < LITTLE_DISK:
+        return warn("disk", left, "make room before it is full")
+    return ok("disk", left)
+
+
+class Steadiness:
+    """A clock against one that nobody sets, from the moment this is made."""
+
+    def __init__(self, clock: Clock = system_clock, steady: Callable[[], float] = _STEADY) -> None:
+        self._clock = clock
+        self._steady = steady
+        self._offset = clock() - steady()
+
+    def is_steady(self) -> bool:
+        """Whether ages that hang on it may be believed."""
+        return self.check().state is not State.FAIL
+
+    def check(self) -> Finding:
+        """Whether it says a possible time, and was not set since."""
+        now = self._clock()
+        jumped = round(now - self._steady() - self._offset)
+        advice = "set the clock (NTP), then start this process again"
+        if now < _NOT_BEFORE:
+            why = "the time lies before this program was written"
+            return fail("clock", why, advice, stops=True)
+        if abs(jumped) > LARGEST_JUMP:
+            return fail("clock", f"set by {jumped:+d} s since the start", advice, stops=True)
+        return ok("clock", "steady since the start")

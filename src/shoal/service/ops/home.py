@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from shoal.errors import ShoalError
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import Keyring, Protection, Role
+from shoal.service.keyring.key_list import ROLES
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.store import AnalyzerStore
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 KEYS = "keys"
 DATABASE = "store.sqlite"
 STORE_VARIABLE = "SHOAL_STORE"
-_PARTIES = ("shuffler", "analyzer")
 
 
 class HomeError(ShoalError):
@@ -72,8 +72,10 @@ class Home:
 
     def check(self) -> None:
         """Refuse a directory that is not there, or cannot be written to."""
-        _refuse_file(self.directory)
-        if not self.directory.is_dir():
+        if self.directory.exists() and not self.directory.is_dir():
+            advice = "name the directory of a shuffler or an analyzer"
+            raise HomeError(self.directory, "it is a file, and not a directory", advice)
+        if not self.directory.exists():
             advice = f"make it with shoal keys new {self.keys} --role {self.role}"
             raise HomeError(self.directory, "there is no such directory", advice)
         if not os.access(self.directory, os.R_OK | os.W_OK | os.X_OK):
@@ -128,7 +130,6 @@ def home_of(directory: Path, store: str | None = None) -> Home:
     refuse_both(directory)
     if directory.name == KEYS and not (directory / KEYS).exists():
         directory = directory.parent
-    _refuse_file(directory)
     if not directory.exists():
         advice = "name the directory of a shuffler or an analyzer, with its keys in it"
         raise HomeError(directory, "there is no such directory", advice)
@@ -137,22 +138,16 @@ def home_of(directory: Path, store: str | None = None) -> Home:
     return Home(directory=directory, role=role, store=store)
 
 
-def _refuse_file(directory: Path) -> None:
-    if directory.exists() and not directory.is_dir():
-        advice = "name the directory of a shuffler or an analyzer"
-        raise HomeError(directory, "it is a file, and not a directory", advice)
-
-
 def has_both(directory: Path) -> bool:
     """Whether it is a directory of ``shoal up``, with both parties in it."""
-    parties = [directory / role / KEYS for role in _PARTIES]
+    parties = [directory / role / KEYS for role in ROLES]
     return not (directory / KEYS).exists() and all(keys.exists() for keys in parties)
 
 
 def refuse_both(directory: Path) -> None:
     """Refuse a directory with both parties in it, where one is meant."""
     if has_both(directory):
-        one, other = (directory / role for role in _PARTIES)
+        one, other = (directory / role for role in ROLES)
         raise ShoalError(
             f"{directory} is a directory of shoal up, with both parties in it; name one of them: "
             f"{one} or {other}"
@@ -166,36 +161,17 @@ def ring_directory(directory: Path) -> Path:
     return below if below.is_dir() else directory
 
 
-def store_of(
-    home: Home, database: Database, clock: Clock = system_clock
-) -> ShufflerStore | AnalyzerStore:
-    """A party's store in its database and directory."""
-    if home.role == "shuffler":
-        return shuffler_store(home, database, clock)
-    return analyzer_store(home, database, clock)
-
-
-def shuffler_store(home: Home, database: Database, clock: Clock = system_clock) -> ShufflerStore:
-    """A shuffler's."""
-    from shoal.service.shuffler.store import ShufflerStore
-
-    return ShufflerStore(database, home.directory, clock)
-
-
-def analyzer_store(home: Home, database: Database, clock: Clock = system_clock) -> AnalyzerStore:
-    """An analyzer's."""
-    from shoal.service.analyzer.store import AnalyzerStore
-
-    return AnalyzerStore(database, home.directory, clock)
-
-
 @contextmanager
 def opened(
     home: Home, *, migrate: bool = False, clock: Clock = system_clock
 ) -> Iterator[ShufflerStore | AnalyzerStore]:
     """A party's store while this lasts; made if there is none."""
+    from shoal.service.analyzer.store import AnalyzerStore
+    from shoal.service.shuffler.store import ShufflerStore
+
+    kind = ShufflerStore if home.role == "shuffler" else AnalyzerStore
     with closing(home.database(migrate=migrate)) as database:
-        yield store_of(home, database, clock)
+        yield kind(database, home.directory, clock)
 
 
 def check_party(surveys: Iterable[Survey], keyring: Keyring, now: int) -> None:
@@ -214,8 +190,3 @@ def check_named(survey: Survey, keyring: Keyring) -> None:
             f"are {keyring.fingerprint}; make the survey with the fingerprint that shoal keys show "
             "prints, or restore the keys that it was made for"
         )
-
-
-def private() -> None:
-    """Whatever this process writes from now on is for its user alone."""
-    os.umask(0o077)

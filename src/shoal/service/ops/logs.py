@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -62,27 +63,24 @@ class JsonLines(logging.Formatter):
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
             "level": record.levelname.lower(),
         }
-        ours = record.name.split(".")[0] == _OURS
-        line |= _fields(record) if ours else _elsewhere(record)
+        place = f"{record.module}:{record.lineno}"
+        if record.name.split(".")[0] != _OURS:
+            # Of a library's message only where it was made: its text may quote a request.
+            place = f"{record.name}:{place}"
+            line |= {"event": "library", "place": place if _PLACE.fullmatch(place) else "unknown"}
+        elif isinstance(record.msg, str) and _WORD.fullmatch(record.msg):
+            line["event"] = record.msg
+            line |= _allowed(vars(record))
+        else:
+            line |= {"event": "unnamed", "place": place, **_allowed(vars(record))}
         if record.exc_info and record.exc_info[1] is not None:
             line |= described(record.exc_info[1])
         return json.dumps(line)
 
 
-def _fields(record: logging.LogRecord) -> dict[str, object]:
-    event = record.msg if isinstance(record.msg, str) else ""
-    if not _WORD.fullmatch(event):
-        event = "unnamed"
-    fields = {name: getattr(record, name) for name in FIELDS if name in vars(record)}
-    allowed = {name: value for name, value in fields.items() if acceptable(name, value)}
-    unnamed = {"place": f"{record.module}:{record.lineno}"} if event == "unnamed" else {}
-    return {"event": event, **unnamed, **allowed}
-
-
-def _elsewhere(record: logging.LogRecord) -> dict[str, object]:
-    """Of a library's message only where it was made: its text may quote a request."""
-    place = f"{record.name}:{record.module}:{record.lineno}"
-    return {"event": "library", "place": place if _PLACE.fullmatch(place) else "unknown"}
+def _allowed(values: Mapping[str, object]) -> dict[str, object]:
+    """Those of the values that may be written, in the order of the list."""
+    return {name: values[name] for name in FIELDS if acceptable(name, values.get(name))}
 
 
 def acceptable(name: str, value: object) -> bool:
@@ -101,14 +99,14 @@ def acceptable(name: str, value: object) -> bool:
 
 def described(error: BaseException) -> dict[str, object]:
     """The type of an exception, of its cause, and where it was raised; never its text."""
-    found: dict[str, object] = {"error": type(error).__name__, "place": _raised(error)}
+    values: dict[str, object] = {"error": type(error).__name__, "place": _raised(error)}
     cause = error.__cause__ or error.__context__
     if cause is not None:
-        found["cause"] = type(cause).__name__
+        values["cause"] = type(cause).__name__
     for each in (error, cause):
         if isinstance(each, OSError) and each.errno is not None:
-            found["errno"] = errno.errorcode.get(each.errno, "EUNKNOWN")
-    return {name: value for name, value in found.items() if acceptable(name, value)}
+            values["errno"] = errno.errorcode.get(each.errno, "EUNKNOWN")
+    return _allowed(values)
 
 
 def _raised(error: BaseException) -> str:
@@ -160,7 +158,10 @@ def configure(*, to: Path | None = None, level: str = "info") -> None:
     """
     if level not in LEVELS:
         raise InvalidArgumentError("log level", level, f"one of {', '.join(LEVELS)}")
-    handler: logging.Handler = logging.StreamHandler(sys.stderr) if to is None else _file(to)
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if to is not None:
+        os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        handler = logging.FileHandler(to, encoding="utf-8")
     handler.setFormatter(JsonLines())
     handler.addFilter(Repeats())
     root = logging.getLogger()
@@ -169,27 +170,14 @@ def configure(*, to: Path | None = None, level: str = "info") -> None:
         old.close()
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
-    logging.getLogger(_OURS).setLevel(level.upper())
     logging.getLogger("uvicorn.access").disabled = True
     logging.captureWarnings(capture=True)
     logging.raiseExceptions = False  # a full disk must not print the record that did not fit
-    sys.excepthook = _last_words
-    threading.excepthook = _last_words_of_a_thread
-
-
-def _file(path: Path) -> logging.Handler:
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-    return logging.FileHandler(path, encoding="utf-8")
-
-
-def _last_words(kind: type[BaseException], error: BaseException, trace: object) -> None:
-    """An exception that ends the process: its type and place, not its text."""
-    del kind, trace
-    logging.getLogger(_OURS).critical("crashed", exc_info=error)
-
-
-def _last_words_of_a_thread(arguments: threading.ExceptHookArgs) -> None:
-    logging.getLogger(_OURS).critical("thread_crashed", exc_info=arguments.exc_value)
+    # An exception that ends a process or a thread: its type and place, not its text.
+    ours = logging.getLogger(_OURS)
+    ours.setLevel(level.upper())
+    sys.excepthook = lambda _kind, error, _trace: ours.critical("crashed", exc_info=error)
+    threading.excepthook = lambda ended: ours.critical("thread_crashed", exc_info=ended.exc_value)
 
 
 def say(event: str, *, level: int = logging.INFO, **fields: object) -> None:

@@ -28,8 +28,8 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from logging import WARNING
 from threading import Lock
 from typing import TypeAlias
@@ -52,10 +52,45 @@ from shoal.service.ops import logs
 from shoal.service.ops.health import SEVERITY, Metrics, Readiness, State
 
 MINUTE = 60.0
-_REFUSALS = {
+# Every figure, and what it tells.
+FIGURES = {
+    "check_state": (
+        "What the work hangs on: 0 in order, 1 in order but for something, 2 not in order."
+    ),
+    "unreadable_figures": "Sources of figures that could not be read.",
     "refused_reports": "Reports refused when they came, by reason.",
     "refused_requests": "Requests answered with a problem, by its kind.",
+    "commit_seconds": (
+        "What the longest commit of the last minute stayed below, if there were many."
+    ),
+    "queue_ratio": "How full the intake's queue was, in tenths.",
+    "disk_free_bytes": "Room on the disk, to two digits.",
+    "key_age_seconds": "Seconds since a key was made.",
+    "key_active_seconds_left": "Seconds until a key is no longer handed out.",
+    "missing_secrets": "Keys, not deleted, whose secret is not in its file: they open nothing.",
+    "lacking_key_lists": "Analyzers without a copy of their keys that devices take.",
+    "contradicting_key_lists": "Signed lists of analyzers that contradict each other.",
+    "batches": "Closed batches, by state.",
+    "last_batch_reports": "Valid reports of the batch that closed last, to two digits.",
+    "closed_batches": "Batches that were closed.",
+    "reports": "Valid reports of closed batches, to two digits.",
+    "expired_batches": "Batches that died before they were large enough.",
+    "unopened_reports": (
+        "Reports that could not be opened, when a batch closed last, to two digits."
+    ),
+    "minimum_reached_ratio": "How much of the least crowd the open batch had lately, in quarters.",
+    "ledger_epsilon": (
+        "What one person may have lost towards readers of what was published so far, at its delta."
+    ),
+    "ledger_analyzer_epsilon": (
+        "The same towards the analyzer, who opens withheld batches too; infinite: no guarantee."
+    ),
+    "published_batches": "Batches with published estimates.",
+    "collections": "Batches that were asked for, by state.",
+    "rejected_records": "Records left out of all batches, by reason, to two digits.",
 }
+_REFUSALS = ("refused_reports", "refused_requests")
+_GROWING = {*_REFUSALS, "closed_batches", "reports", "expired_batches", "unopened_reports"}
 _COMMIT = "commit_seconds"
 _MOST_REASONS = 64
 _MANY_COMMITS = 50
@@ -63,7 +98,7 @@ _TIMEOUT = 5.0
 _RETRY = 10
 _STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # seconds
 
-Rows: TypeAlias = Iterable[tuple[list[str], float]]  # labels, and the figure that they have
+Rows: TypeAlias = list[tuple[dict[str, str], float]]  # labels, and the figure that they have
 
 
 def two_digits(value: float) -> float:
@@ -96,20 +131,23 @@ def in_steps(seconds: float) -> float:
     return next((step for step in _STEPS if seconds <= step), _STEPS[-1])
 
 
+@dataclass(kw_only=True)
 class Observations:
-    """What this process saw of requests; readers get what it was when the last minute ended."""
+    """What this process saw of requests; readers get what it was when the last minute ended.
 
-    def __init__(
-        self, *, interval: float = MINUTE, steady: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._interval = interval
-        self._steady = steady
-        self._lock = Lock()
-        self._until = steady() + interval
-        self._refused: Counter[tuple[str, str]] = Counter()
-        self._longest: dict[str, float] = {}
-        self._commits = 0
-        self._shown: tuple[Counter[tuple[str, str]], dict[str, float]] = (Counter(), {})
+    The first minute begins with the first observation.
+    """
+
+    interval: float = MINUTE
+    steady: Callable[[], float] = time.monotonic
+    _lock: Lock = field(default_factory=Lock, init=False)
+    _until: float = field(default=-math.inf, init=False)
+    _refused: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
+    _longest: dict[str, float] = field(default_factory=dict, init=False)
+    _commits: int = field(default=0, init=False)
+    _shown: tuple[Mapping[tuple[str, str], int], Mapping[str, float]] = field(
+        default=({}, {}), init=False
+    )
 
     def observe(self, name: str, amount: float, reason: str = "") -> None:
         """Take note of refusals by reason, or of the largest value in this minute."""
@@ -124,53 +162,43 @@ class Observations:
 
     def _turn(self) -> None:
         """Publish what has come together, if the minute is over."""
-        if self._steady() < self._until:
+        if self.steady() < self._until:
             return
         if self._commits < _MANY_COMMITS:
             self._longest.pop(_COMMIT, None)
         self._shown = (self._refused.copy(), self._longest)
         self._longest = {}
         self._commits = 0
-        self._until = self._steady() + self._interval
+        self._until = self.steady() + self.interval
 
     def metrics(self) -> Iterable[Metric]:
         """Refusals by reason, the longest commit, how full the queue was."""
         with self._lock:
             self._turn()
             refused, longest = self._shown
-        for name, text in _REFUSALS.items():
-            rows = [([reason], count) for (kind, reason), count in refused.items() if kind == name]
-            yield counters(name, text, ["reason"], rows)
-        seconds = in_steps(longest.get(_COMMIT, 0.0))
-        text = "What the longest commit of the last minute stayed below, if there were many."
-        yield gauge(_COMMIT, text, seconds)
-        full = tenths(longest.get("queue", 0.0))
-        yield gauge("queue_ratio", "How full the intake's queue was, in tenths.", full)
+        for name in _REFUSALS:
+            of_name = [(reason, count) for (kind, reason), count in refused.items() if kind == name]
+            yield family(name, [({"reason": reason}, count) for reason, count in of_name])
+        yield gauge(_COMMIT, in_steps(longest.get(_COMMIT, 0.0)))
+        yield gauge("queue_ratio", tenths(longest.get("queue", 0.0)))
 
 
-def gauge(name: str, text: str, value: float) -> Metric:
-    """One figure without labels."""
-    return GaugeMetricFamily(f"shoal_{name}", text, value=value)
+def gauge(name: str, value: float) -> Metric:
+    """A figure without labels."""
+    return family(name, [({}, value)])
 
 
-def gauges(name: str, text: str, labels: list[str], rows: Rows) -> Metric:
-    """One figure for each row of labels."""
-    return _filled(GaugeMetricFamily(f"shoal_{name}", text, labels=labels), rows)
-
-
-def counters(name: str, text: str, labels: list[str], rows: Rows) -> Metric:
-    """One figure that only grows for each row of labels."""
-    return _filled(CounterMetricFamily(f"shoal_{name}", text, labels=labels), rows)
-
-
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:
-    for row, value in rows:
-        family.add_metric(row, value)
-    return family
+def family(name: str, rows: Rows) -> Metric:
+    """A figure for each row of labels."""
+    kind = CounterMetricFamily if name in _GROWING else GaugeMetricFamily
+    made = kind(f"shoal_{name}", FIGURES[name], labels=[*rows[0][0]] if rows else [])
+    for labels, value in rows:
+        made.add_metric([*labels.values()], value)
+    return made
 
 
 @dataclass(frozen=True)
-class _Reading(Collector):
+class Reading(Collector):
     """Metrics that are read when they are asked for; a source that fails is left out."""
 
     sources: tuple[Metrics, ...]
@@ -183,25 +211,18 @@ class _Reading(Collector):
             except (ShoalError, OSError) as error:
                 failed += 1
                 logs.say("figures_unavailable", level=WARNING, error=type(error).__name__)
-        yield gauge("unreadable_figures", "Sources of figures that could not be read.", failed)
+        yield gauge("unreadable_figures", failed)
 
 
-def registry(sources: Iterable[Metrics]) -> CollectorRegistry:
-    """All figures of a process."""
+def metrics_app(sources: Iterable[Metrics], readiness: Readiness) -> ASGIApp:
+    """``/metrics`` of these sources, and ``/healthz`` and ``/readyz`` with what they found."""
+
+    def states() -> Iterable[Metric]:
+        rows = [({"check": each.check}, SEVERITY[each.state]) for each in readiness.findings()]
+        return [family("check_state", [*rows])]
+
     collected = CollectorRegistry(auto_describe=False)
-    collected.register(_Reading(tuple(sources)))
-    return collected
-
-
-def check_metrics(readiness: Readiness) -> Iterable[Metric]:
-    """Every fact that the work hangs on, as a number."""
-    text = "What the work hangs on: 0 in order, 1 in order but for something, 2 not in order."
-    rows = [([each.check], SEVERITY[each.state]) for each in readiness.findings()]
-    yield gauges("check_state", text, ["check"], rows)
-
-
-def metrics_app(collected: CollectorRegistry, readiness: Readiness) -> ASGIApp:
-    """``/metrics``, and ``/healthz`` and ``/readyz`` with what they found."""
+    collected.register(Reading((*sources, states)))
 
     def metrics(_request: Request) -> Response:
         # In a thread of the pool: reading the database must not hold the server up.
@@ -211,61 +232,54 @@ def metrics_app(collected: CollectorRegistry, readiness: Readiness) -> ASGIApp:
     return WithHealth(app, readiness, detailed=True)
 
 
+@dataclass
 class WithHealth:
     """An application, with ``/healthz`` and ``/readyz`` answered before it is asked."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        readiness: Readiness,
-        *,
-        detailed: bool = False,
-        timeout: float = _TIMEOUT,
-    ) -> None:
-        self._app = app
-        self._readiness = readiness
-        self._detailed = detailed
-        self._timeout = timeout
-        self._looking: asyncio.Task[Response] | None = None
+    app: ASGIApp
+    readiness: Readiness
+    detailed: bool = False
+    timeout: float = _TIMEOUT
+    _looking: asyncio.Task[Problem | dict[str, Plain]] | None = field(default=None, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the two paths, pass everything else on."""
         path = scope.get("path") if scope["type"] == "http" else None
         if path not in {"/healthz", "/readyz"} or scope["method"] not in {"GET", "HEAD"}:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
-        answer = _plain({"status": "alive"}) if path == "/healthz" else await self._ready()
-        await answer(scope, receive, send)
+        answer = await self._ready() if path == "/readyz" else {"status": "alive"}
+        if isinstance(answer, Problem):
+            response = answer.response()
+        else:
+            body, headers = json.dumps(answer) + "\n", {"Cache-Control": "no-store"}
+            response = Response(body, headers=headers, media_type="application/json")
+        await response(scope, receive, send)
 
-    async def _ready(self) -> Response:
+    async def _ready(self) -> Problem | dict[str, Plain]:
         """One look for all who ask at a time: it takes one thread, however many they are."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.ensure_future(run_in_threadpool(self._answer))
         try:
-            return await asyncio.wait_for(asyncio.shield(self._looking), self._timeout)
+            return await asyncio.wait_for(asyncio.shield(self._looking), self.timeout)
         except TimeoutError:
             return _not_in_order("nothing was found out in time; see the log, and ask again later")
 
-    def _answer(self) -> Response:
-        """200, or 503 with a problem document."""
-        findings = self._readiness.findings()
+    def _answer(self) -> Problem | dict[str, Plain]:
+        """What is in order, or the problem that something is not."""
+        findings = self.readiness.findings()
         checks: dict[str, Plain] = {}
-        if self._detailed:
+        if self.detailed:
             checks = {"checks": [dict(each.to_dict()) for each in findings]}
         bad = next((each for each in findings if each.state is State.FAIL), None)
         if bad is None:
-            return _plain({"status": "ready", **checks})
-        if not self._detailed:
+            return {"status": "ready", **checks}
+        if not self.detailed:
             return _not_in_order("not ready to serve; try again later")
         return _not_in_order(f"{bad.check}: {bad.detail}; {bad.advice}", checks)
 
 
-def _not_in_order(detail: str, extra: dict[str, Plain] | None = None) -> Response:
+def _not_in_order(detail: str, extra: dict[str, Plain] | None = None) -> Problem:
     return Problem(
         kind="not_in_order", status=503, detail=detail, retry_after=_RETRY, extra=extra or {}
-    ).response()
-
-
-def _plain(document: object) -> Response:
-    headers = {"Cache-Control": "no-store"}
-    return Response(json.dumps(document) + "\n", headers=headers, media_type="application/json")
+    )

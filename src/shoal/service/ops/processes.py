@@ -3,27 +3,35 @@
 Each opens its port first, so that one that is taken is said before anything else; then its keys and
 its store, waiting for a database that is not up yet; then it serves or works until SIGTERM or
 SIGINT, and finishes what it has begun. A second SIGINT does not wait.
+
+A process that starts others (children) watches them, starts them again and ends them in good order.
+A child hears of its parent's end, however that comes about, because its standard input ends then;
+it then stops as it does at SIGTERM. Interrupts of the terminal reach the parent only.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Generic, TypeVar
+from typing import IO, Generic, TypeVar
 
 from starlette.types import ASGIApp
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError
+from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.service.analyzer.app import AnalyzerPages, Pages, analyzer_app, no_pages
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.store import AnalyzerStore
@@ -32,20 +40,10 @@ from shoal.service.db import Database
 from shoal.service.db.database import SQLITE
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.http.limits import Limits
-from shoal.service.http.server import (
-    GRACE,
-    LOOPBACK,
-    Background,
-    address,
-    adopted,
-    listen,
-    server,
-)
+from shoal.service.http.server import GRACE, LOOPBACK, address, background, listen, server
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.ops import logs
-from shoal.service.ops.children import Child, Children
-from shoal.service.ops.environment import Steadiness
 from shoal.service.ops.facts import (
     batch_metrics,
     directory_facts,
@@ -53,21 +51,9 @@ from shoal.service.ops.facts import (
     ledger_metrics,
     store_facts,
 )
-from shoal.service.ops.health import Fact, Metrics, Readiness
-from shoal.service.ops.home import (
-    STORE_VARIABLE,
-    Home,
-    analyzer_store,
-    check_party,
-    shuffler_store,
-)
-from shoal.service.ops.metrics import (
-    Observations,
-    WithHealth,
-    check_metrics,
-    metrics_app,
-    registry,
-)
+from shoal.service.ops.health import Fact, Metrics, Readiness, Steadiness
+from shoal.service.ops.home import STORE_VARIABLE, Home, check_party
+from shoal.service.ops.metrics import Observations, WithHealth, metrics_app
 from shoal.service.ops.token_file import TokenFile, sources
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
@@ -79,54 +65,36 @@ MOST_INTAKES = 64
 STORE_TIMEOUT = 300.0  # seconds until a database that does not come up is refused
 _STORE_PAUSE = 2.0
 _AFTER_FAILURE = 10.0
+STOP_TIMEOUT = 45.0  # seconds until a child that was asked to stop is killed
+_SHORTEST_LIFE = 5.0  # seconds; a child that dies younger is not started a third time
+_WATCH_PAUSE = 0.1
+_TAIL = 4096
+REFUSED = 2  # the exit status of a child that will not do better the next time
 _log = logging.getLogger(__name__)
 
 Store = TypeVar("Store", ShufflerStore, AnalyzerStore)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listening:
-    """Where a process is reached: a port, or a socket that its parent opened (``descriptor``).
+class Settings:
+    """A party's directory, how its keys are opened, where it listens, and how much it does.
 
-    Metrics and health have a port or a descriptor of their own, or none.
+    ``identity`` is where the keys' identity is, if it is not with them. It is reached at a port, or
+    at a socket that its parent opened (``descriptor``); metrics and health at one of their own, or
+    not at all. ``processes`` do the opening. ``pause`` is how many seconds an idle worker waits;
+    ``gather`` and ``gather_reports`` say when a shuffler's opens what waits. ``proxied`` is for a
+    service that sees one address only, the proxy's; its ``limits`` have no ``address_rate``.
     """
 
+    home: Home
+    protection: Protection | None = None
+    identity: Path | None = None
     host: str = LOOPBACK
     port: int = 0
     descriptor: int | None = None
     metrics_host: str = LOOPBACK
     metrics_port: int | None = None
     metrics_descriptor: int | None = None
-
-    def open(self) -> socket.socket:
-        """The socket; a port that is taken is refused."""
-        if self.descriptor is not None:
-            return adopted(self.descriptor)
-        return listen(self.host, self.port)
-
-    def open_metrics(self) -> socket.socket | None:
-        """The socket of the metrics, if there is one."""
-        if self.metrics_descriptor is not None:
-            return adopted(self.metrics_descriptor)
-        if self.metrics_port is None:
-            return None
-        return listen(self.metrics_host, self.metrics_port, option="metrics-port")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """A party's directory, how its keys are opened, where it listens, and how much it does.
-
-    ``identity`` is where the keys' identity is, if it is not with them. ``processes`` do the
-    opening. ``pause`` is how many seconds an idle worker waits; ``gather`` and ``gather_reports``
-    say when a shuffler's opens what waits. ``proxied`` is for a service that sees one address only,
-    the proxy's; its ``limits`` have no ``address_rate``.
-    """
-
-    home: Home
-    protection: Protection | None = None
-    identity: Path | None = None
-    listening: Listening = Listening()
     migrate: bool = False
     processes: int = 0
     pause: float = 1.0
@@ -150,18 +118,9 @@ class Parts(Generic[Store]):
     facts: Sequence[Fact]
     readiness: Readiness
 
-    def metrics(self, *others: Metrics) -> list[Metrics]:
-        """Those of the facts, and others."""
-        sources = list(others)
-        sources += (fact.metrics for fact in self.facts if fact.metrics is not None)
-        sources.append(partial(check_metrics, self.readiness))
-        return sources
-
 
 @contextmanager
-def opened(
-    settings: Settings, make: Callable[[Home, Database], Store], name: str = ""
-) -> Iterator[Parts[Store]]:
+def opened_party(settings: Settings, kind: type[Store], name: str = "") -> Iterator[Parts[Store]]:
     """The keys and the store of a party, closed at the end; keys of another one are refused.
 
     ``name`` is what the process is called, if not after the party.
@@ -170,7 +129,7 @@ def opened(
     keyring = home.keyring(settings.protection, identity=settings.identity)
     logs.say("starting", role=name or home.role)
     with closing(wait_for_database(home, migrate=settings.migrate)) as database:
-        store = make(home, database)
+        store = kind(database, home.directory, system_clock)
         check_party(store.surveys.all(), keyring, system_clock())
         # A key that cannot be read is no reason to refuse: others open what was sealed for them.
         lacking = keyring.lacking()
@@ -206,16 +165,18 @@ def wait_for_database(
 
 
 @contextmanager
-def measured(
-    listening: Listening, metrics: Sequence[Metrics], readiness: Readiness
-) -> Iterator[None]:
-    """Serve metrics and health on their own port while this lasts, if there is one."""
-    opened = listening.open_metrics()
-    if opened is None:
+def measured(settings: Settings, parts: Parts[Store], *others: Metrics) -> Iterator[None]:
+    """Serve health, the metrics of the facts and others while this lasts, if there is a port."""
+    port, descriptor = settings.metrics_port, settings.metrics_descriptor
+    if port is None and descriptor is None:
         yield
         return
-    with opened, Background(metrics_app(registry(metrics), readiness), opened):
-        logs.say("metrics_listening", address=address(opened))
+    metrics = [*others, *(fact.metrics for fact in parts.facts if fact.metrics is not None)]
+    app = metrics_app(metrics, parts.readiness)
+    host, option = settings.metrics_host, "metrics-port"
+    listening = listen(host, port or 0, option=option, descriptor=descriptor)
+    with listening, background(app, listening):
+        logs.say("metrics_listening", address=address(listening))
         yield
 
 
@@ -224,13 +185,16 @@ def measured(
 
 def run_shuffler(settings: Settings) -> None:
     """Take reports in and hand batches out, until SIGTERM or SIGINT."""
-    with settings.listening.open() as listening, opened(settings, shuffler_store) as parts:
+    with (
+        listen(settings.host, settings.port, descriptor=settings.descriptor) as listening,
+        opened_party(settings, ShufflerStore) as parts,
+    ):
         observations = Observations()
         app = shuffler_app(
             parts.store, parts.keyring, limits=settings.limits, observe=observations.observe
         )
-        metrics = parts.metrics(observations.metrics, partial(batch_metrics, parts.store))
-        with closing(parts.store), measured(settings.listening, metrics, parts.readiness):
+        metrics = (observations.metrics, partial(batch_metrics, parts.store))
+        with closing(parts.store), measured(settings, parts, *metrics):
             logs.say("listening", role="shuffler", address=address(listening))
             serve(WithHealth(app, parts.readiness), listening, limits=settings.limits)
     logs.say("stopped", role="shuffler")
@@ -245,10 +209,13 @@ def run_intakes(settings: Settings, count: int, *, log: Path | None, level: str)
     if not 2 <= count <= MOST_INTAKES:
         raise InvalidArgumentError("workers", count, f"2 to {MOST_INTAKES}")
     logs.say("starting", role="shuffler", count=count)
-    home, where = settings.home, settings.listening
+    home = settings.home
     wait_for_database(home, migrate=settings.migrate).close()
     stop = threading.Event()
-    with where.open() as listening, stopping(stop.set):
+    with (
+        listen(settings.host, settings.port, descriptor=settings.descriptor) as listening,
+        stopping(stop.set),
+    ):
         descriptor = listening.fileno()
         words = ["serve", "shuffler", str(home.directory), "--socket", str(descriptor)]
         words += ["--with-parent", "--log-level", level]
@@ -259,13 +226,13 @@ def run_intakes(settings: Settings, count: int, *, log: Path | None, level: str)
         children = []
         for number in range(count):
             own = []
-            if where.metrics_port is not None:
-                port = where.metrics_port and where.metrics_port + number
-                own = ["--metrics-host", where.metrics_host, "--metrics-port", str(port)]
+            if settings.metrics_port is not None:
+                port = settings.metrics_port and settings.metrics_port + number
+                own = ["--metrics-host", settings.metrics_host, "--metrics-port", str(port)]
             children.append(
                 Child("shuffler", [*words, *own], (descriptor,), variables, heard=log is not None)
             )
-        with Children(children) as running:
+        with closing(Children(children)) as running:
             logs.say("listening", role="shuffler", address=address(listening), count=count)
             running.watch(stop)
     logs.say("stopped", role="shuffler")
@@ -274,7 +241,7 @@ def run_intakes(settings: Settings, count: int, *, log: Path | None, level: str)
 def run_worker(settings: Settings) -> None:
     """Open, close, mix and delete, until SIGTERM or SIGINT; what is begun is finished."""
     stop = threading.Event()
-    with opened(settings, shuffler_store, "worker") as parts, Pool(settings.processes) as pool:
+    with opened_party(settings, ShufflerStore, "worker") as parts, Pool(settings.processes) as pool:
         pace = Pace(
             pause=settings.pause, gather=settings.gather, gather_reports=settings.gather_reports
         )
@@ -286,10 +253,9 @@ def run_worker(settings: Settings) -> None:
             fetcher=KeyListFetcher(parts.store),
             steady=parts.clock.is_steady,
         )
-        metrics = parts.metrics(partial(batch_metrics, parts.store))
         with (
             closing(parts.store),
-            measured(settings.listening, metrics, parts.readiness),
+            measured(settings, parts, partial(batch_metrics, parts.store)),
             stopping(stop.set),
         ):
             logs.say("working", role="worker")
@@ -310,7 +276,10 @@ def run_analyzer(
     """Show results until SIGTERM or SIGINT; with ``tokens``, collect meanwhile."""
     if tokens is not None:
         tokens.check()
-    with settings.listening.open() as listening, opened(settings, analyzer_store) as parts:
+    with (
+        listen(settings.host, settings.port, descriptor=settings.descriptor) as listening,
+        opened_party(settings, AnalyzerStore) as parts,
+    ):
         observations = Observations()
         app = analyzer_app(
             parts.store,
@@ -328,11 +297,9 @@ def run_analyzer(
                 )
             ),
         )
-        metrics = parts.metrics(observations.metrics, partial(ledger_metrics, parts.store))
-        with (
-            measured(settings.listening, metrics, parts.readiness),
-            _collecting(settings, parts, tokens),
-        ):
+        metrics = (observations.metrics, partial(ledger_metrics, parts.store))
+        collecting = nullcontext() if tokens is None else _collecting(settings, parts, tokens)
+        with measured(settings, parts, *metrics), collecting:
             where = address(listening)
             logs.say("listening", role="analyzer", address=where)
             if pages is not no_pages:
@@ -343,12 +310,9 @@ def run_analyzer(
 
 @contextmanager
 def _collecting(
-    settings: Settings, parts: Parts[AnalyzerStore], tokens: TokenFile | None
+    settings: Settings, parts: Parts[AnalyzerStore], tokens: TokenFile
 ) -> Iterator[None]:
     """A worker in a thread of its own while this lasts; what it has begun, it finishes."""
-    if tokens is None:
-        yield
-        return
     stop = threading.Event()
     with (
         Pool(settings.processes) as pool,
@@ -394,7 +358,8 @@ def opened_analyzer(
     ``unlock`` gives what opens the keys in a directory.
     """
     with ExitStack() as stack:
-        store = analyzer_store(home, stack.enter_context(closing(home.database(migrate=migrate))))
+        database = stack.enter_context(closing(home.database(migrate=migrate)))
+        store = AnalyzerStore(database, home.directory, system_clock)
         if tokens is None:
             yield store, None
             return
@@ -447,3 +412,141 @@ def handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
     finally:
         for number, old in before.items():
             signal.signal(number, old)
+
+
+# Children
+
+
+class ChildFailedError(ShoalError):
+    """A service that did not come up, or did not stay."""
+
+    def __init__(self, name: str, status: int, last_line: str) -> None:
+        self.name = name
+        self.status = status
+        why = last_line or f"it ended with status {status} and said nothing; see its log"
+        super().__init__(f"the {name} stopped: {why}")
+
+
+class TooSlowError(ShoalError):
+    """Something that the services should have done by now."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what} took more than {seconds:.0f} s; see the logs, and shoal doctor")
+
+
+@dataclass
+class Child:
+    """One service: what it is called, the words of its command, and what it is handed.
+
+    ``heard``: what it writes where errors go is in a file without a name, so that it can always
+    write, and its end can be read; otherwise it goes where this process's errors go.
+    """
+
+    name: str
+    words: Sequence[str]
+    descriptors: tuple[int, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+    heard: bool = True
+    process: subprocess.Popen[bytes] = field(init=False)
+    born: float = field(default=0.0, init=False)
+    deaths: int = field(default=0, init=False)
+    _errors: IO[bytes] | None = field(default=None, init=False)
+
+    def start(self) -> None:
+        """Start it."""
+        self._errors = tempfile.TemporaryFile() if self.heard else None  # noqa: SIM115 - close does
+        self.process = subprocess.Popen(  # noqa: S603 - this program, with words of our own
+            [sys.executable, "-m", "shoal.cli", *self.words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=self._errors,
+            env=os.environ | self.variables,
+            pass_fds=self.descriptors,
+            start_new_session=True,
+        )
+        self.born = time.monotonic()
+
+    def last_line(self) -> str:
+        """The last line it wrote where errors go."""
+        if self._errors is None:
+            return ""
+        file = self._errors.fileno()
+        end = os.pread(file, _TAIL, max(0, os.fstat(file).st_size - _TAIL))
+        text = end.decode(errors="replace").strip()
+        return text.splitlines()[-1].removeprefix("error: ") if text else ""
+
+    def close(self) -> None:
+        """Let go of what is left of it, once it has ended."""
+        with self.process:  # its pipe
+            if self._errors is not None:
+                self._errors.close()
+
+
+class Children:
+    """Several services that live and end together."""
+
+    def __init__(self, children: Sequence[Child], *, ordered: bool = False) -> None:
+        self._children = tuple(children)
+        self._ordered = ordered
+        for child in children:
+            child.start()
+
+    def check(self) -> None:
+        """Start again whoever died; refuse if that does not help, or it was refused itself."""
+        for child in self._children:
+            status = child.process.poll()
+            if status is None:
+                continue
+            last_line = child.last_line()
+            young = time.monotonic() - child.born < _SHORTEST_LIFE
+            child.deaths = child.deaths + 1 if young else 1
+            if status == REFUSED or (young and child.deaths > 1):
+                raise ChildFailedError(child.name, status, last_line)
+            values = {"role": child.name, "status": status, "attempt": child.deaths}
+            logs.say("child_died", level=logging.WARNING, **values)
+            child.close()
+            child.start()
+
+    def watch(self, stop: threading.Event) -> None:
+        """Keep them running until ``stop``."""
+        while not stop.wait(_WATCH_PAUSE):
+            self.check()
+
+    def until(
+        self, ready: Callable[[], bool], timeout: float, what: str, *, pause: float = _WATCH_PAUSE
+    ) -> None:
+        """Wait for something that they do."""
+        deadline = time.monotonic() + timeout
+        while not ready():
+            self.check()
+            if time.monotonic() > deadline:
+                raise TooSlowError(what, timeout)
+            time.sleep(pause)
+
+    def close(self) -> None:
+        """Ask all to stop, and wait: they finish what they have begun. Kill whoever does not.
+
+        In order, the last one started goes first and alone: nobody has to wait for an answer of
+        somebody who is gone.
+        """
+        living = [child for child in reversed(self._children) if child.process.poll() is None]
+        for group in [[child] for child in living] if self._ordered else [living]:
+            for child in group:
+                child.process.send_signal(signal.SIGTERM)
+            deadline = time.monotonic() + STOP_TIMEOUT
+            for child in group:
+                try:
+                    child.process.wait(max(0.1, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    logs.say("child_killed", level=logging.WARNING, role=child.name)
+                    child.process.kill()
+        for child in self._children:
+            child.close()
+
+
+def follow_parent() -> None:
+    """Stop this process, as SIGTERM does, when its standard input ends: its parent is gone."""
+    with suppress(OSError):
+        while os.read(0, 1024):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)

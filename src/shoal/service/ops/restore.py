@@ -28,30 +28,23 @@ from sqlalchemy.engine import make_url
 from shoal.explain.document import Document
 from shoal.explain.text import moment
 from shoal.service.analyzer import tables as analyzer
+from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.database import POSTGRESQL, SQLITE
 from shoal.service.db.files import create, forget_time, sync_directory
-from shoal.service.db.tables import tags
+from shoal.service.db.tables import tags, tokens
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
 from shoal.service.keyring.keys import Revival, Revived, next_number
 from shoal.service.ops import backup as backups
-from shoal.service.ops.backup import (
-    Archive,
-    BackupError,
-    Entry,
-    Manifest,
-    Progress,
-    Tell,
-    damaged,
-    disk,
-)
-from shoal.service.ops.home import Home, analyzer_store, store_of
+from shoal.service.ops.backup import Archive, BackupError, Entry, Manifest, Progress, damaged, disk
+from shoal.service.ops.home import Home
 from shoal.service.shuffler.reports import count
 from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts, waiting_tags
 
 _HOUR = 3600
+_SMALL = (backups.STORE_ID, backups.TOKEN)
 _DIRECTORIES = ("segments", "parts", "batches", "incoming")
 _NEXT = {
     "shuffler": "next: shoal doctor, then start the worker, and the intake after it",
@@ -148,25 +141,17 @@ def restore(
     with backups.reading(backup) as archive:
         _check(archive, store, waiting)
         manifest, now = archive.manifest, clock()
-        tell = backups.counted(2 * manifest.size, progress)  # all of it is read twice
-        archive.verify(tell)
+        archive.verify(progress)
         with _staged(directory) as place:
             home = Home(directory=place, role=manifest.role, store=store)
-            write = partial(_write, archive, directory, place, tell)
-            for entry in manifest.below("keys"):
-                write(entry)
-            ring = manifest.ring
-            number = (
-                first_number
-                if first_number is not None
-                else next_number(
-                    ring.unused,
-                    suites=ring.suites,
-                    active=ring.active,
-                    since=manifest.made,
-                    now=now,
-                )
-            )
+            write = partial(_write, archive, directory, place)
+            for entry in manifest.files:
+                if entry.path.startswith("keys/") or entry.path in _SMALL:
+                    write(entry)
+            ring, number = manifest.ring, first_number
+            if number is None:
+                times = {"since": manifest.made, "now": now}
+                number = next_number(ring.unused, suites=ring.suites, active=ring.active, **times)
             revival = None
             if manifest.keys:  # what would keep them from going on is found at once
                 protection = unlock(home.keys)
@@ -179,18 +164,16 @@ def restore(
                     first_number=number,
                 )
                 revival.check()
-            for name in (backups.STORE_ID, backups.TOKEN):
-                small = manifest.find(name)
-                if small is not None:
-                    write(small)
             with closing(_database(archive, home, write, migrate=migrate)) as database:
                 _end_leases(database, home)
-                kept = _waiting_batches(database) if waiting == "keep" else []
-                dropped = _give_up(database, now) if waiting == "drop" else []
-                _write_files(archive, database, home, write)
+                open_batches = [] if waiting is None else _open_batches(database)
+                if waiting == "drop":
+                    _give_up(database, open_batches, now)
+                _write_files(archive, database, home, write, progress)
                 keep = _kept_keys(database, home, now) if manifest.keys else frozenset()
-                listed = store_of(home, database, lambda: now).tokens.listed()
-                tokens = sorted({each.label for each in listed if each.expires > now})
+                with database.read() as connection:
+                    query = sa.select(tokens.c.label).where(tokens.c.expires > now)
+                    labels = sorted(connection.scalars(query.distinct()))
 
             def doomed(key: KeyInfo) -> bool:
                 """All if a batch may have been released since; else those past their deletion."""
@@ -200,9 +183,9 @@ def restore(
             return Restored(
                 directory=directory,
                 manifest=manifest,
-                kept=kept,
-                dropped=dropped,
-                tokens=tokens,
+                kept=open_batches if waiting == "keep" else [],
+                dropped=open_batches if waiting == "drop" else [],
+                tokens=labels,
                 revived=revived,
                 next_number=number if revived is None else revived.next_number,
             )
@@ -233,12 +216,12 @@ def _check(archive: Archive, store: str | None, waiting: Waiting | None) -> None
     if dialect == SQLITE and store is not None:
         advice = "unset SHOAL_STORE: the database becomes store.sqlite in the directory"
         raise BackupError(what, "--store names a database of SQLite", advice)
-    if dialect != manifest.dialect:
+    if dialect != manifest.database:
         advice = {
             POSTGRESQL: "give the address of an empty database: --store postgresql+psycopg://…",
             SQLITE: "leave --store and SHOAL_STORE out",
-        }.get(manifest.dialect, "use the version that made it")
-        raise BackupError(what, f"it has a database of {manifest.dialect}", advice)
+        }.get(manifest.database, "use the version that made it")
+        raise BackupError(what, f"it has a database of {manifest.database}", advice)
 
 
 @contextmanager
@@ -258,12 +241,12 @@ def _staged(directory: Path) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _write(archive: Archive, directory: Path, place: Path, tell: Tell, entry: Entry) -> None:
+def _write(archive: Archive, directory: Path, place: Path, entry: Entry) -> None:
     path = place / entry.path
     with disk(f"cannot restore to {directory}"):
         path.parent.mkdir(mode=0o700, exist_ok=True)
         with os.fdopen(create(path), "wb") as file:
-            archive.copy(entry, file, tell)
+            archive.copy(entry, file)
             file.flush()
             if entry.ranges is not None:
                 _spread(file.fileno(), entry, entry.ranges)
@@ -293,7 +276,7 @@ def _database(
 ) -> Database:
     """The database as it was, in the directory or on its server."""
     name = backups.SQLITE_FILE if home.store is None else backups.DUMP_FILE
-    entry = archive.manifest.find(name)
+    entry = archive.manifest.by_path.get(name)
     if entry is None:
         raise damaged(archive.path, f"{name} is missing")
     write(entry)
@@ -325,15 +308,15 @@ def _end_leases(database: Database, home: Home) -> None:
             connection.execute(table.update().values(owner=None, lease_until=None))
 
 
-def _waiting_batches(database: Database) -> list[str]:
+def _open_batches(database: Database) -> list[str]:
     """The batches of a shuffler that took reports at that moment."""
     with database.read() as connection:
         query = sa.select(batches.c.id).where(ACCEPTS).order_by(batches.c.id)
         return list(connection.scalars(query))
 
 
-def _give_up(database: Database, now: int) -> list[str]:
-    """Forget the reports that waited, opened or not; the batches that died of it."""
+def _give_up(database: Database, dying: Sequence[str], now: int) -> None:
+    """Forget the reports that waited, opened or not; these batches die of it."""
     per_survey = sa.select(extents.c.survey, sa.func.sum(extents.c.count)).group_by(
         extents.c.survey
     )
@@ -345,24 +328,27 @@ def _give_up(database: Database, now: int) -> list[str]:
         moved = sa.select(*columns).order_by(*columns)
         connection.execute(tags.insert().from_select(["survey", "key", "tag"], moved))
         connection.execute(waiting_tags.delete())
-        dying = sorted(connection.scalars(sa.select(batches.c.id).where(ACCEPTS)))
         connection.execute(parts.delete().where(parts.c.batch.in_(dying)))
         closed = {"state": EXPIRED, "since": None, "closed": now - now % _HOUR}
         connection.execute(batches.update().where(ACCEPTS).values(closed))
-    return dying
 
 
 def _write_files(
-    archive: Archive, database: Database, home: Home, write: Callable[[Entry], None]
+    archive: Archive,
+    database: Database,
+    home: Home,
+    write: Callable[[Entry], None],
+    progress: Progress,
 ) -> None:
     """Those that are still needed."""
     with database.read() as connection:
         wanted = backups.needed(connection, home.role)
-    for name, ranges in wanted.items():
-        entry = archive.manifest.find(name)
+    for place, (name, ranges) in enumerate(wanted.items(), start=1):
+        entry = archive.manifest.by_path.get(name)
         if entry is None or entry.ranges != ranges:
             raise damaged(archive.path, f"{name} is missing")
         write(entry)
+        progress(place, len(wanted))
 
 
 def _kept_keys(database: Database, home: Home, now: int) -> frozenset[int]:
@@ -371,4 +357,4 @@ def _kept_keys(database: Database, home: Home, now: int) -> frozenset[int]:
         with database.read() as connection:
             return frozenset(connection.scalars(sa.select(extents.c.key).distinct()))
     ring = Keyring.open(home.keys, protection=None, clock=lambda: now)
-    return analyzer_store(home, database, lambda: now).needed_keys(ring)
+    return AnalyzerStore(database, home.directory, lambda: now).needed_keys(ring)

@@ -9,38 +9,48 @@ The directory is taken up again by the next run, with the same keys, survey, por
     DIR/dashboard      the link that logs in to the dashboard
     DIR/shuffler/      the shuffler's keys, store and files
     DIR/analyzer/      the analyzer's, and the token it collects with
-    DIR/people/        what invented people have sent, and have not (see ``ops.crowd``)
+    DIR/people/        what invented people have sent, and have not
     DIR/up.unfinished  while it is made; whoever finds it there makes the rest
 
 A directory with anything else in it is somebody else's, and is left as it is.
 
 One person has both parties here, and their keys lie unprotected: this is for trying things out.
 Whoever may read the directory can undo the shuffling; what is left then is the local epsilon.
+
+Invented people answer the survey for real: randomized, sealed and sent over HTTP. A few answer one
+by one, each with a client of their own, as devices do; the others are sent many at a time, as by
+somebody who collected their answers otherwise. What they send is kept until it has arrived: whoever
+is interrupted goes on, and nobody is drawn twice.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import httpx
+import numpy as np
 
-from shoal import checks
-from shoal.errors import InvalidArgumentError
+from shoal import checks, randomness
+from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.randomizers.base import AnswerMechanism
 from shoal.sealing import MalformedError
 from shoal.service.analyzer.results import SurveyResults
+from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.client import Client, Policy, Queued, Settings
 from shoal.service.clock import Clock, system_clock
 from shoal.service.http.server import LOOPBACK, CannotListenError, address, listen
 from shoal.service.keyring import Keyring, Protection, Role
 from shoal.service.keyring.key_list import ROLES
 from shoal.service.keyring.secrets import TEMPORARY, write_private
-from shoal.service.ops.children import Child, Children
-from shoal.service.ops.crowd import Crowd
-from shoal.service.ops.home import STORE_VARIABLE, Home, HomeError, analyzer_store, opened, private
+from shoal.service.opening import executor
+from shoal.service.ops.home import STORE_VARIABLE, Home, HomeError, opened
+from shoal.service.ops.processes import Child, Children
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.survey.design import Design
 
@@ -52,9 +62,27 @@ READY_WITHIN = 120.0
 PUBLISHED_WITHIN = 120.0
 _LARGEST_STATE = 4096
 _LEAST_FRACTION = 0.8  # of the target, below which nothing is released
+_LOCAL_EPSILON_CAP = 4.0
+_DAYS = 30
 _PER_SECOND = 500  # reports, on a slow machine
 _PAUSE = "0.2"
+_PROCESSES = ("shuffler", "worker", "analyzer")
 _TIMEOUT = 5.0
+SINGLY = 5
+_SEED = 2026
+_STATE = "job.json"
+_MANY = 50_000  # people, from which on sealing has processes of its own
+# Invented people allow everything: the survey was made a moment ago, on their machine.
+_POLICY = Policy(
+    local_epsilon=float("inf"),
+    epsilon=float("inf"),
+    delta=1.0,
+    minimum=2,
+    total_epsilon=float("inf"),
+    total_delta=float("inf"),
+    total_local_epsilon=float("inf"),
+)
+_SETTINGS = Settings(tries=8, wait=0.2, longest_wait=5.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +94,9 @@ class Wanted:
     people: int
     epsilon: float = 1.0
     delta: float = 1e-6
-    local_epsilon_cap: float = 4.0
-    days: int = 30
 
     def __post_init__(self) -> None:
         checks.count(10, people=self.people)
-        checks.count(days=self.days)
         if len(self.answers) < 2:
             raise InvalidArgumentError("answers", len(self.answers), "at least two answers")
 
@@ -85,7 +110,7 @@ class Wanted:
             delta=self.delta,
             batches=batches,
             categories=len(self.answers),
-            local_epsilon_cap=self.local_epsilon_cap,
+            local_epsilon_cap=_LOCAL_EPSILON_CAP,
         )
         return design.survey(
             name="tried out with shoal up",
@@ -93,7 +118,7 @@ class Wanted:
             purpose="To try Shoal out on one machine.",
             answers=self.answers,
             not_before=now - 60,
-            not_after=now + self.days * DAY,
+            not_after=now + _DAYS * DAY,
             shuffler=shuffler,
             analyzer=analyzer,
         )
@@ -116,16 +141,6 @@ class Embedded:
     def home(self, role: Role) -> Home:
         """One party's part of it. Neither looks into the other's."""
         return Home(directory=self.directory / role, role=role)
-
-    @property
-    def token(self) -> Path:
-        """The file with the token that the analyzer collects with."""
-        return self.directory / "analyzer" / TOKEN
-
-    @property
-    def login(self) -> Path:
-        """The file with the link that logs in to the dashboard."""
-        return self.directory / DASHBOARD
 
     def ports(self) -> Ports | None:
         """The ports of an earlier run, if there was one."""
@@ -176,45 +191,43 @@ class Embedded:
         self.refuse_others()
         Home(directory=self.directory, role="shuffler").make()
         write_private(self.directory / UNFINISHED, b"")
-        survey = wanted.survey(
-            self._party("shuffler", ports.shuffler),
-            self._party("analyzer", ports.analyzer),
-            clock(),
-        )
+        parties: list[Party] = []
+        for role in ROLES:  # each with keys, which it may have already
+            home, protection = self.home(role), Protection.none()
+            home.make()
+            if home.keys.exists():
+                ring = Keyring.open(home.keys, protection=protection)
+            else:
+                ring = Keyring.create(home.keys, role=role, protection=protection)
+            url = f"http://{LOOPBACK}:{getattr(ports, role)}"
+            parties.append(Party(url=url, fingerprint=ring.fingerprint))
+        shuffler, analyzer = parties
+        survey = wanted.survey(shuffler, analyzer, clock())
         write_private(self.directory / SURVEY, survey.to_bytes())
         with opened(self.home("analyzer"), migrate=True, clock=clock) as store:
             store.surveys.add(survey)
         with opened(self.home("shuffler"), migrate=True, clock=clock) as store:
             store.surveys.add(survey)
             token = store.tokens.add("up", survey.id, survey.not_after - clock() + 30 * DAY)
-        write_private(self.token, f"{survey.id} {token}\n".encode())
+        write_private(self.directory / "analyzer" / TOKEN, f"{survey.id} {token}\n".encode())
         stored = {"version": VERSION, "shuffler": ports.shuffler, "analyzer": ports.analyzer}
         write_private(self.directory / STATE, json.dumps(stored).encode())
         (self.directory / UNFINISHED).unlink(missing_ok=True)
         return survey
-
-    def _party(self, role: Role, port: int) -> Party:
-        """A party with keys, which it may have already."""
-        home, protection = self.home(role), Protection.none()
-        home.make()
-        if home.keys.exists():
-            ring = Keyring.open(home.keys, protection=protection)
-        else:
-            ring = Keyring.create(home.keys, role=role, protection=protection)
-        return Party(url=f"http://{LOOPBACK}:{port}", fingerprint=ring.fingerprint)
 
     def make_login(self, survey: Survey, *, clock: Clock = system_clock) -> None:
         """A token for the dashboard, in a link, unless there was one before.
 
         It is behind the ``#`` of the address: a browser keeps that part to itself.
         """
-        if self.login.exists():
+        path = self.directory / DASHBOARD
+        if path.exists():
             return
         lifetime = max(DAY, survey.not_after - clock() + 30 * DAY)
         with opened(self.home("analyzer"), clock=clock) as store:
             token = store.tokens.add(DASHBOARD, None, lifetime)
         link = f"{survey.analyzer.url}/dashboard/login#{token}\n"
-        write_private(self.login, link.encode())
+        write_private(path, link.encode())
 
     def bring_up_to_date(self) -> None:
         """The tables of a directory that an older version made."""
@@ -229,66 +242,52 @@ class Addresses:
     shuffler: str
     analyzer: str
     dashboard: str
+    page: str  # where people answer in a browser
     metrics: dict[str, str]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Local:
     """Both parties on this machine, as processes of their own."""
 
-    def __init__(
-        self, embedded: Embedded, survey: Survey, addresses: Addresses, children: Children
-    ) -> None:
-        self.directory = embedded.directory
-        self.survey = survey
-        self.addresses = addresses
-        self.login = embedded.login
-        self.page = f"{addresses.analyzer}/answer/{survey.id}"  # where people answer in a browser
-        self.crowd = Crowd(survey, embedded.directory / PEOPLE)
-        self._home = embedded.home("analyzer")
-        self._children = children
-        self._client = httpx.Client(timeout=_TIMEOUT, trust_env=False)
+    embedded: Embedded
+    survey: Survey
+    addresses: Addresses
+    crowd: Crowd
+    children: Children
+    client: httpx.Client
 
     def wait_until_ready(self) -> None:
         """Return when all of them are up, and people can have the keys of both parties."""
         urls = [f"{place}/readyz" for place in self.addresses.metrics.values()]
         urls.append(f"{self.addresses.shuffler}/v1/surveys/{self.survey.id}/keys/analyzer")
-        self._children.until(
-            lambda: all(self._answers(url) for url in urls), READY_WITHIN, "starting"
-        )
+        self.children.until(lambda: None not in map(self._answer, urls), READY_WITHIN, "starting")
 
-    def _answers(self, url: str) -> bool:
+    def _answer(self, url: str) -> httpx.Response | None:
+        """What is there, if it is in order."""
         try:
-            return self._client.get(url).is_success
+            answer = self.client.get(url)
         except httpx.HTTPError:
-            return False
+            return None
+        return answer if answer.is_success else None
 
     def published(self) -> int:
         """How many batches have a result by now."""
         url = f"{self.addresses.analyzer}/v1/surveys/{self.survey.id}/results"
-        try:
-            answer = self._client.get(url)
-            answer.raise_for_status()
-            return len(answer.json()["batches"])
-        except (httpx.HTTPError, ValueError, KeyError, TypeError):
-            return 0  # asked again in a moment
+        answer = self._answer(url)
+        return 0 if answer is None else len(answer.json()["batches"])
 
     def wait_for_more(self, known: int) -> None:
         """Return when more than ``known`` batches have a result."""
         timeout = PUBLISHED_WITHIN + self.survey.batches.target / _PER_SECOND
-        self._children.until(lambda: self.published() > known, timeout, "publishing", pause=0.3)
-
-    def check(self) -> None:
-        """Start again what died."""
-        self._children.check()
-
-    def close(self) -> None:
-        """Hang up; the services go on."""
-        self._client.close()
+        self.children.until(lambda: self.published() > known, timeout, "publishing", pause=0.3)
 
     def results(self) -> SurveyResults:
         """All that was found so far, as the analyzer has it."""
-        with closing(self._home.database()) as database:
-            return analyzer_store(self._home, database).results.survey(self.survey.id)
+        home = self.embedded.home("analyzer")
+        with closing(home.database()) as database:
+            store = AnalyzerStore(database, home.directory, system_clock)
+            return store.results.survey(self.survey.id)
 
 
 @contextmanager
@@ -300,13 +299,13 @@ def running(
     The sockets are opened here, so that a port that is taken is said before anything starts: the
     ports of before, or two in a row from ``port`` on, or any that are free.
     """
-    private()
+    os.umask(0o077)  # whatever is written is for this user alone
     embedded = Embedded(directory=directory)
     before = embedded.ports()
     embedded.refuse_others()
     ports = before or Ports(shuffler=port or 0, analyzer=port + 1 if port else 0)
     numbers = {"shuffler": ports.shuffler, "analyzer": ports.analyzer}
-    numbers |= {f"{name} metrics": 0 for name in ("shuffler", "worker", "analyzer")}
+    numbers |= {f"{name} metrics": 0 for name in _PROCESSES}
     with ExitStack() as stack:
         try:
             sockets = {
@@ -326,41 +325,135 @@ def running(
             survey = embedded.survey()
             embedded.bring_up_to_date()
         embedded.make_login(survey)
-        children = stack.enter_context(Children(_children(embedded, sockets), ordered=True))
+        children = Children([*_children(embedded, sockets)], ordered=True)
+        stack.enter_context(closing(children))
+        client = stack.enter_context(httpx.Client(timeout=_TIMEOUT, trust_env=False))
+        where = {name: address(opened) for name, opened in sockets.items()}
         addresses = Addresses(
-            shuffler=address(sockets["shuffler"]),
-            analyzer=address(sockets["analyzer"]),
-            dashboard=f"{address(sockets['analyzer'])}/dashboard",
-            metrics={
-                name: address(sockets[f"{name} metrics"])
-                for name in ("shuffler", "worker", "analyzer")
-            },
+            shuffler=where["shuffler"],
+            analyzer=where["analyzer"],
+            dashboard=f"{where['analyzer']}/dashboard",
+            page=f"{where['analyzer']}/answer/{survey.id}",
+            metrics={name: where[f"{name} metrics"] for name in _PROCESSES},
         )
-        services = stack.enter_context(closing(Local(embedded, survey, addresses, children)))
-        yield services, before is None
+        local = Local(
+            embedded=embedded,
+            survey=survey,
+            addresses=addresses,
+            crowd=Crowd(survey, directory / PEOPLE),
+            children=children,
+            client=client,
+        )
+        yield local, before is None
 
 
-def _children(embedded: Embedded, sockets: dict[str, socket.socket]) -> list[Child]:
+def _children(embedded: Embedded, sockets: dict[str, socket.socket]) -> Iterator[Child]:
     """The three processes, each with the sockets that are its own."""
-
-    def child(name: str, role: Role, *words: str) -> Child:
-        directory = embedded.directory / role
-        metrics = sockets[f"{name} metrics"].fileno()
-        words = (*words, "--metrics-socket", str(metrics))
-        descriptors: tuple[int, ...] = (metrics,)
-        if name in sockets:
-            own = sockets[name].fileno()
-            words = (*words, "--socket", str(own))
-            descriptors = (own, metrics)
+    token = str(embedded.directory / "analyzer" / TOKEN)
+    words: dict[str, tuple[str, ...]] = {
+        "shuffler": (),
+        "worker": ("--pause", _PAUSE),
+        "analyzer": ("--pause", _PAUSE, "--public-results", "--shuffler-token", token),
+    }
+    for name in _PROCESSES:
+        directory = embedded.directory / ("shuffler" if name == "worker" else name)
         log = ("--log", str(directory / f"{name}.log"), "--with-parent")
+        own = {"--metrics-socket": sockets[f"{name} metrics"].fileno()}
+        if name in sockets:
+            own["--socket"] = sockets[name].fileno()
+        options = (word for option, number in own.items() for word in (option, str(number)))
         # Variables meant for other services do not reach these.
-        return Child(
-            name, ("serve", name, str(directory), *words, *log), descriptors, {STORE_VARIABLE: ""}
+        yield Child(
+            name,
+            ("serve", name, str(directory), *words[name], *options, *log),
+            tuple(own.values()),
+            {STORE_VARIABLE: ""},
         )
 
-    collecting = ("--public-results", "--shuffler-token", str(embedded.token))
-    return [
-        child("shuffler", "shuffler"),
-        child("worker", "shuffler", "--pause", _PAUSE),
-        child("analyzer", "analyzer", "--pause", _PAUSE, *collecting),
-    ]
+
+# Invented people
+
+
+class UndeliveredError(ShoalError):
+    """Reports that did not arrive."""
+
+    def __init__(self, where: str, waiting: int, why: str) -> None:
+        self.waiting = waiting
+        super().__init__(
+            f"{waiting:,} reports did not arrive at {where}: {why}; run the same command again, "
+            "they are kept"
+        )
+
+
+def invented(survey: Survey, people: int) -> list[str]:
+    """Made-up answers, earlier ones likelier: the same on every run. The reports are not."""
+    assert isinstance(survey.device, AnswerMechanism)  # noqa: S101 - of the survey made here
+    weights = np.arange(len(survey.answers) + 1, 1, -1)
+    steps = np.cumsum(weights)
+    drawn = randomness.simulated(_SEED).below(int(steps[-1]), people).astype(np.int64)
+    return [survey.answers[i] for i in np.searchsorted(steps, drawn, side="right")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """So many people, the how-manieth such crowd, and whether all of them are through.
+
+    ``before`` results were published when they began.
+    """
+
+    number: int
+    people: int
+    before: int
+    finished: bool
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """The invented people of a survey, and the directory that their reports are kept in."""
+
+    survey: Survey
+    directory: Path
+
+    def job(self) -> Job:
+        """The crowd that answered last; it is not finished if it was interrupted."""
+        try:
+            return Job(**json.loads((self.directory / _STATE).read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return Job(number=0, people=0, before=0, finished=True)
+
+    def begin(self, people: int, *, before: int) -> Job:
+        """A new crowd, when so many results were published."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        job = Job(number=self.job().number + 1, people=people, before=before, finished=False)
+        write_private(self.directory / _STATE, json.dumps(asdict(job)).encode())
+        return job
+
+    def send(self, job: Job, progress: Callable[[int, int], None]) -> None:
+        """Everybody's report, until the shuffler has all of them."""
+        answers = invented(self.survey, job.people)
+        alone, many = answers[:SINGLY], answers[SINGLY:]
+        for person, answer in enumerate(alone):
+            directory = self.directory / f"{job.number}-{person}"
+            with Client(directory, policy=_POLICY, settings=_SETTINGS) as client:
+                sent = client.report(self.survey, answer)
+            if isinstance(sent, Queued):
+                raise UndeliveredError(self.survey.shuffler.url, 1, sent.reason)
+            progress(person + 1, job.people)
+        if many:
+            processes = 1 if len(many) < _MANY else os.cpu_count() or 1
+            directory = self.directory / str(job.number)
+            with (
+                Client(directory, policy=_POLICY, settings=_SETTINGS) as client,
+                executor(processes) as pool,
+            ):
+                delivery = client.report_many(
+                    self.survey,
+                    many,
+                    job="simulated",
+                    pool=pool,
+                    progress=lambda done, _: progress(len(alone) + done, job.people),
+                )
+            if not delivery.finished:
+                raise UndeliveredError(self.survey.shuffler.url, delivery.waiting, delivery.reason)
+        finished = asdict(job) | {"finished": True}
+        write_private(self.directory / _STATE, json.dumps(finished).encode())

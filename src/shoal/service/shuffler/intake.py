@@ -39,9 +39,8 @@ from shoal.service.clock import Clock
 from shoal.service.db.surveys import SurveyRow
 from shoal.service.errors import StoreBusyError, StoreUnavailableError, SurveyClosedError
 from shoal.service.http import requests
-from shoal.service.http.application import EVERYBODY, Application
 from shoal.service.http.limits import Addresses, Limits, Networks, Room
-from shoal.service.http.openapi import BYTES, JSON, SURVEY_PATH
+from shoal.service.http.openapi import BYTES, EVERYBODY, JSON, SURVEY_PATH, Application
 from shoal.service.http.problems import Observe, Problem, ProblemError, answer_to, unobserved
 from shoal.service.keyring import Keyring
 from shoal.service.shuffler.reports import Arrival, Reports

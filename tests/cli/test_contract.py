@@ -1,0 +1,233 @@
+"""What holds for every command: one contract, run over a table of examples.
+
+``--json`` prints what the library returns, a person's output fits into 80 columns, a value that
+cannot be read is refused in one line that names its option and leaves no file, and every option
+is explained in the help and in docs/commands.md. A command that is in no table fails.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import commands
+import shoal
+from repository import ROOT
+from shoal import learning, testing
+from shoal.network.graph import Graph
+from shoal.network.walk import Walk
+from shoal.network.walk_table import table
+from shoal.randomness import simulated
+from shoal.report import finite
+from shoal.service.keyring import Keyring
+
+COMMANDS = dict(commands.leaves())
+WIDTH = 80
+READ = re.compile(r"WHOLE|NUMBER|[\w-]+(\|[\w-]+)+")  # metavars of what is not just text
+FINGERPRINT = "ab" * 32
+SURVEY = (
+    "--question Colour? --purpose Paint --categories red,green --epsilon 1 --minimum 2000 "
+    f"--shuffler https://s.example --shuffler-key {FINGERPRINT} "
+    f"--analyzer https://a.example --analyzer-key {FINGERPRINT[::-1]}"
+)
+KEYS = "keys new ring --role shuffler --cost 10"
+RING = Path("ring")
+
+
+@dataclass(frozen=True)
+class Example:
+    """Words of a command, what ``--json`` prints, and what has to be done before."""
+
+    words: str
+    library: Callable[[], object] | None = None
+    before: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()  # fields that are random: every run has others
+    wide: bool = False  # plain sentences, which the terminal wraps
+
+
+def solved():
+    n = shoal.required_n(epsilon=1, local_epsilon=4)
+    return shoal.amplify(local_epsilon=4, n=n).to_dict() | {"solved": "n", "answer": n}
+
+
+def trained():
+    comparison = learning.compare(n=300, noise_multiplier=6, epochs=2, delta=1e-7)
+    return comparison.guarantee(None).to_dict() | comparison.to_dict()
+
+
+def ring():
+    return Keyring.open(RING, protection=None)
+
+
+EXAMPLES = {
+    "help": [Example("amplify")],
+    "plan": [
+        Example(
+            "--epsilon 0.5 --n 1e4 --categories 5",
+            lambda: shoal.plan(epsilon=0.5, n=10_000, categories=5),
+        ),
+        Example("--epsilon 0.5 --n 1e4 --bounds 0,10"),
+        Example("--epsilon 0.5 --n 1e4 --dimension 8"),
+    ],
+    "run": [
+        Example(
+            "data.csv --column color --epsilon 1",
+            lambda: shoal.run("data.csv", column="color", epsilon=1.0),
+            drawn=("estimates", "columns", "stages"),
+        )
+    ],
+    "test": [
+        Example(
+            "data.csv --column color --distance 0.4 --epsilon 1 --seed 1 --simulations 99",
+            lambda: testing.run(
+                "data.csv", column="color", distance=0.4, epsilon=1.0, seed=1, simulations=99
+            ),
+            drawn=("statistic", "design"),
+        )
+    ],
+    "demo": [Example("--out here")],
+    "amplify": [
+        Example("--local-epsilon 4 --n 1e5", lambda: shoal.amplify(local_epsilon=4, n=100_000)),
+        Example(
+            "--local-epsilon 4 --n 1e5 --all",
+            lambda: shoal.compare(local_epsilon=4, n=100_000).records(),
+        ),
+        Example("--solve n --epsilon 1 --local-epsilon 4", solved),
+    ],
+    "sgd": [Example("--n 300 --noise 6 --epochs 2 --delta 1e-7", trained)],
+    "audit": [
+        Example(
+            "--randomizer grr --k 2 --local-epsilon 1 --n 20 --delta 0.01 --runs 1000 --seed 1",
+            lambda: shoal.audit(
+                shoal.RandomizedResponse(k=2, epsilon=1.0),
+                n=20,
+                delta=0.01,
+                runs=1000,
+                local_epsilon=1.0,
+                declared=shoal.RandomizedResponse(k=2, epsilon=1.0),
+                randomness=simulated(1),
+            ),
+        )
+    ],
+    "walk": [
+        Example(
+            "graph.txt --rounds 2 --delta 1e-3",
+            lambda: table(
+                Walk(Graph.read(Path("graph.txt"))), rounds=2, delta=1e-3, local_epsilon=1.0
+            ),
+        )
+    ],
+    "figures": [Example("--list")],
+    "peers run": [Example("--peers 12 --rounds 2 --seed 1")],
+    "survey new": [Example(SURVEY)],
+    "survey show": [Example("it.json", before=(f"survey new {SURVEY} --out it.json",))],
+    "survey check": [Example("it.json", before=(f"survey new {SURVEY} --out it.json",))],
+    "keys new": [Example("ring --role shuffler --cost 10")],
+    "keys show": [Example("ring", lambda: ring().to_dict(), before=(KEYS,))],
+    "keys list": [
+        Example(
+            "ring",
+            lambda: (
+                ring().to_dict()
+                | {"keys": [key.to_dict() for key in ring().list().keys], "warnings": []}
+            ),
+            before=(KEYS,),
+        )
+    ],
+    "keys rotate": [Example("ring --dry-run", before=(KEYS,))],
+    "keys retire": [Example("ring 0", before=(KEYS,), wide=True)],
+}
+# They need a party with its store, or servers; their answers are in their own tests.
+ELSEWHERE = {
+    *("submit", "collect", "up", "doctor", "backup", "restore"),
+    *("serve shuffler", "serve worker", "serve analyzer"),
+    *("survey add", "survey list", "survey remove", "survey delete-data"),
+    *("keys token", "keys tokens", "keys revoke"),
+}
+ALL = [(name, each) for name, examples in EXAMPLES.items() for each in examples]
+each_example = pytest.mark.parametrize(
+    ("name", "example"), ALL, ids=[f"{name} {each.words[:30]}" for name, each in ALL]
+)
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path, monkeypatch):
+    """A table, a graph and a passphrase."""
+    rows = ("red", "green", "blue", "red")
+    (tmp_path / "data.csv").write_text("color\n" + "\n".join(rows * 500) + "\n")
+    edges = (f"{node} {(node + step) % 40}" for node in range(40) for step in (1, 2, 3, 5, 8, 13))
+    (tmp_path / "graph.txt").write_text("\n".join(edges) + "\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SHOAL_PASSPHRASE", "correct horse")
+    return tmp_path
+
+
+def prepared(run, example):
+    for words in example.before:
+        run(words).success()
+
+
+def test_every_command_is_here():
+    assert not set(EXAMPLES) & ELSEWHERE
+    assert set(EXAMPLES) | ELSEWHERE == set(COMMANDS)
+
+
+@each_example
+def test_what_people_read_fits_into_80_columns(run, name, example):
+    prepared(run, example)
+    shown = run(name, example.words).success()
+    assert shown.strip()
+    assert "\x1b" not in shown
+    assert example.wide or max(map(len, shown.splitlines())) <= WIDTH
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [pytest.param(*each, id=each[1].words[:40]) for each in ALL if each[1].library],
+)
+def test_json_is_what_the_library_returns(run, name, example):
+    prepared(run, example)
+    printed = run(name, example.words, "--json").json()
+    value = example.library()
+    expected = json.loads(json.dumps(finite(getattr(value, "to_dict", lambda: value)())))
+    for field in example.drawn:
+        assert printed.pop(field), field
+        assert expected.pop(field), field
+    assert printed == expected
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_value_that_cannot_be_read_is_refused_and_leaves_nothing(run, desk, name):
+    """Numbers, bounds and choices: before anything is looked for or written."""
+    before = sorted(desk.iterdir())
+    arguments = [each for each in COMMANDS[name].params if not each.opts[0].startswith("-")]
+    typed = [each for each in COMMANDS[name].params if READ.fullmatch(each.metavar or "")]
+    for option, kind in ((each.opts[-1], each.metavar) for each in typed):
+        if option.startswith("-"):
+            refusal = run(name, "0 " * len(arguments), option, "nonsense").refusal()
+            assert option in refusal
+            assert all(choice in refusal for choice in kind.split("|") if "|" in kind)
+    if name != "help":
+        assert "--no-such-option" in run(name, "--no-such-option").refusal()
+    assert sorted(desk.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_explained(run, name):
+    shown = run(name, "--help").success()
+    assert f" {name} [OPTIONS]" in shown
+    assert max(map(len, shown.splitlines())) <= WIDTH
+    for each in COMMANDS[name].params:
+        if not getattr(each, "hidden", False):
+            assert each.help
+            assert each.opts[-1] in shown or each.metavar in shown
+
+
+def test_the_reference_is_what_the_commands_say():
+    written = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert written == commands.page(), "run python setup/commands.py > docs/commands.md"
